@@ -1,0 +1,74 @@
+"""The program: its commands, and what happens to errors.
+
+Whatever is wrong with files or options ends in one line on standard error. A traceback is a bug.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from cutplane import __version__
+from cutplane.cli.demo import demo
+from cutplane.cli.evaluate import evaluate
+from cutplane.cli.exit_codes import ExitCode
+from cutplane.cli.fit import fit
+from cutplane.cli.predict import predict
+from cutplane.io import InputError, OutputError
+from cutplane.report.convergence import PlottingUnavailable
+
+
+class _OneLineErrors(TyperGroup):
+    """Commands whose expected errors are told in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (InputError, OutputError, PlottingUnavailable) as error:
+            _complain(str(error))
+            raise typer.Exit(ExitCode.BAD_INPUT) from None
+        except MemoryError:
+            _complain("not enough memory")
+            raise typer.Exit(ExitCode.BAD_INPUT) from None
+        except KeyboardInterrupt:
+            _complain("interrupted")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def _complain(message: str) -> None:
+    print(f"cutplane: {message}", file=sys.stderr)
+
+
+app = typer.Typer(
+    name="cutplane",
+    cls=_OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(fit)
+app.command()(predict)
+app.command()(evaluate)
+app.command()(demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cutplane {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def cutplane(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Fit linear models by cutting planes, with a proof of how close to optimal each fit is."""

@@ -1,0 +1,135 @@
+"""``cutplane evaluate``: how well a model predicts data whose labels are known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane import LinearClassifier, LinearRegressor
+from cutplane.cli.labels import show_label, target_numbers, whole_if_possible
+from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
+from cutplane.io import InputError, load_model, read_svmlight
+from cutplane.io.sources import name_of
+
+
+def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = False) -> None:
+    """Compare a model's predictions with the labels in DATA.
+
+    Classifiers: accuracy, balanced accuracy, F1 and ROC area (two classes), confusion counts.
+    Regressors: mean absolute error, root mean squared error, R2, and the mean of the model's loss.
+    """
+    estimator = load_model(model)
+    X, labels = read_svmlight(data, n_features=estimator.n_features_in_)
+    if isinstance(estimator, LinearClassifier):
+        report = _classification(estimator, X, _comparable(estimator, labels, name_of(data)))
+    else:
+        report = _regression(estimator, X, target_numbers(labels, name_of(data)))
+    print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
+
+
+def _comparable(estimator: LinearClassifier, labels: NDArray[Any], name: str) -> NDArray[Any]:
+    words_expected = estimator.classes_.dtype.kind in "UO"
+    if words_expected != (labels.dtype.kind == "U"):
+        known = ", ".join(show_label(label) for label in estimator.classes_[:5])
+        raise InputError(f"{name}: label {show_label(labels[0])!r}, but the model knows {known}")
+    return whole_if_possible(labels)
+
+
+def _classification(estimator: LinearClassifier, X: Any, y: NDArray[Any]) -> dict[str, Any]:
+    # Imported here: scikit-learn's metrics take longer to import than everything else.
+    from sklearn.metrics import confusion_matrix
+
+    predicted = estimator.predict(X)
+    classes = np.union1d(estimator.classes_, y)  # labels the model never saw count as mistakes
+    confusion = confusion_matrix(y, predicted, labels=classes)
+    present = confusion.sum(axis=1) > 0
+    recalls = confusion.diagonal()[present] / confusion.sum(axis=1)[present]
+    report: dict[str, Any] = {
+        "n_samples": len(y),
+        "accuracy": float(np.mean(predicted == y)),
+        "balanced_accuracy": float(recalls.mean()),
+    }
+    if len(estimator.classes_) == 2:
+        positive = estimator.classes_[1]
+        report["positive_class"] = _plain(positive)
+        report["f1"] = _f1(y == positive, predicted == positive)
+        report["roc_area"] = _roc_area(y == positive, estimator.decision_function(X))
+    report["classes"] = [_plain(label) for label in classes]
+    report["confusion"] = confusion.tolist()
+    return report
+
+
+def _f1(actual: NDArray[np.bool_], predicted: NDArray[np.bool_]) -> float | None:
+    """Return the F1 score, or None where no example is positive or predicted to be."""
+    positives = int(actual.sum() + predicted.sum())
+    return 2 * int((actual & predicted).sum()) / positives if positives else None
+
+
+def _roc_area(actual: NDArray[np.bool_], scores: NDArray[Any]) -> float | None:
+    """Return the area under the ROC curve, or None where only one class is present."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(actual, scores)) if 0 < actual.sum() < len(actual) else None
+
+
+def _regression(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> dict[str, Any]:
+    errors = y - estimator.predict(X)
+    spread = float(np.sum((y - y.mean()) ** 2))
+    return {
+        "n_samples": len(y),
+        "mae": float(np.mean(abs(errors))),
+        "rmse": float(np.sqrt(np.mean(errors**2))),
+        "r2": 1 - float(np.sum(errors**2)) / spread if spread else None,
+        "loss": estimator.loss,
+        "mean_loss": 0.0,
+    }
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+_TITLES = {
+    "n_samples": "samples",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1",
+    "roc_area": "ROC area",
+    "mae": "mean absolute error",
+    "rmse": "root mean squared error",
+    "r2": "R2",
+}
+
+
+def _in_words(report: dict[str, Any]) -> str:
+    lines = [
+        f"{title:<24}{_show(report[key])}" for key, title in _TITLES.items() if key in report
+    ]
+    if "mean_loss" in report:
+        lines.append(f"{'mean ' + report['loss'] + ' loss':<24}{_show(report['mean_loss'])}")
+    if "confusion" in report:
+        lines += ["", *_confusion_table(report["classes"], report["confusion"])]
+    return "\n".join(lines)
+
+
+def _show(value: float | None) -> str:
+    if value is None:
+        return "not defined here"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def _confusion_table(classes: list[Any], confusion: list[list[int]]) -> list[str]:
+    labels = [str(label) for label in classes]
+    width = max(9, *map(len, labels), *(len(str(count)) for row in confusion for count in row))
+    title = "actual \\ predicted"
+    margin = max(len(title), *map(len, labels))
+    return [
+        title.ljust(margin) + "".join(f"  {label:>{width}}" for label in labels),
+        *(
+            label.rjust(margin) + "".join(f"  {count:>{width}}" for count in row)
+            for label, row in zip(labels, confusion, strict=True)
+        ),
+    ]

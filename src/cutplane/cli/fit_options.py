@@ -1,0 +1,80 @@
+"""What the options of ``cutplane fit`` mean together, and which combinations are refused."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from cutplane.cli.options import require_at_least_one, require_known, require_positive
+from cutplane.io import InputError
+from cutplane.losses import CLASSIFICATION, REGRESSION
+
+
+class Task(StrEnum):
+    """What is to be predicted."""
+
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
+
+
+class ClassWeight(StrEnum):
+    """How much the classes count."""
+
+    BALANCED = "balanced"
+
+
+_LOSSES = {Task.CLASSIFICATION: CLASSIFICATION, Task.REGRESSION: REGRESSION}
+_DEFAULT_LOSSES = {Task.CLASSIFICATION: "hinge", Task.REGRESSION: "squared"}
+
+# With another loss than these, the option would silently do nothing.
+_LOSSES_WITH = {
+    "--quantile": ("quantile",),
+    "--epsilon": ("epsilon_insensitive", "squared_epsilon_insensitive"),
+    "--delta": ("huber",),
+}
+
+
+def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
+    """Return both when one or none is given; classification with the hinge loss by default."""
+    if loss is None:
+        task = task or Task.CLASSIFICATION
+        return task, _DEFAULT_LOSSES[task]
+    require_known("--loss", loss, [*CLASSIFICATION, *REGRESSION])
+    meant = Task.CLASSIFICATION if loss in CLASSIFICATION else Task.REGRESSION
+    if task not in (None, meant):
+        choices = ", ".join(_LOSSES[task])
+        raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
+    return meant, loss
+
+
+def check_solver_options(
+    *,
+    lam: float | None,
+    c: float | None,
+    tol: float,
+    max_iter: int,
+    time_limit: float | None,
+) -> None:
+    """Refuse numbers with which no run can start."""
+    if lam is not None and c is not None:
+        raise InputError("give --lam or --C, not both")
+    require_positive("--lam", lam)
+    require_positive("--C", c)
+    require_positive("--tol", tol)
+    require_positive("--time-limit", time_limit)
+    require_at_least_one("--max-iter", max_iter)
+
+
+def check_loss_options(
+    loss: str, *, quantile: float | None, epsilon: float | None, delta: float | None
+) -> None:
+    """Refuse parameters of a loss that are out of range, or that belong to another loss."""
+    given = {"--quantile": quantile, "--epsilon": epsilon, "--delta": delta}
+    for option, value in given.items():
+        losses = _LOSSES_WITH[option]
+        if value is not None and loss not in losses:
+            raise InputError(f"{option} has no effect with --loss {loss}, only with {losses[0]}")
+    if quantile is not None and not 0 < quantile < 1:
+        raise InputError(f"--quantile must be between 0 and 1, not {quantile:g}")
+    if epsilon != 0:
+        require_positive("--epsilon", epsilon)
+    require_positive("--delta", delta)

@@ -1,0 +1,179 @@
+"""What ``cutplane fit`` says about a fit: as a JSON object, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cutplane.core.state import Certificate, Record, Status
+from cutplane.io.models import Estimator
+from cutplane.io.traces import finite_or_none
+from cutplane.cli.labels import show_label
+
+# From best to worst. An interruption comes last because the user must hear of it above all.
+_SEVERITY = [
+    Status.OPTIMAL,
+    Status.STATIONARY,
+    Status.ITERATION_LIMIT,
+    Status.TIME_LIMIT,
+    Status.STOPPED,
+    Status.STALLED,
+    Status.INCONSISTENT,
+    Status.INTERRUPTED,
+]
+
+_ENDINGS = {
+    Status.ITERATION_LIMIT: "stopped at the iteration limit",
+    Status.TIME_LIMIT: "stopped at the time limit",
+    Status.INTERRUPTED: "interrupted",
+    Status.STOPPED: "stopped by a callback",
+    Status.STALLED: "stalled: rounding allows no further progress",
+    Status.INCONSISTENT: "inconsistent: the bounds contradict each other",
+}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished fit, its problems side by side: one, or one a class against the rest."""
+
+    estimator: Estimator
+    n_samples: int
+    lam: float
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        """One certificate a problem."""
+        found = self.estimator.certificate_
+        return found if isinstance(found, list) else [found]
+
+    @property
+    def histories(self) -> list[list[Record]]:
+        """One history a problem."""
+        found = self.estimator.history_
+        return found if isinstance(self.estimator.certificate_, list) else [found]
+
+    @property
+    def certificate(self) -> Certificate:
+        """The mean of the bounds, with the worst status.
+
+        The mean of lower bounds bounds the mean of the objectives from below.
+        """
+        certificates = self.certificates
+        if len(certificates) == 1:
+            return certificates[0]
+        return Certificate(
+            objective=float(np.mean([each.objective for each in certificates])),
+            lower_bound=float(np.mean([each.lower_bound for each in certificates])),
+            status=max((each.status for each in certificates), key=_SEVERITY.index),
+            valid=all(each.valid for each in certificates),
+        )
+
+
+def fit_to_json(fit: Fit) -> dict[str, Any]:
+    """Return the fit as one JSON object.
+
+    For more than two classes the bounds are means over the classes' problems, ``status`` is the
+    worst of theirs, counts are sums, and ``classes`` has an object for each.
+    """
+    estimator = fit.estimator
+    document = {
+        "estimator": type(estimator).__name__,
+        "loss": estimator.loss,
+        "lam": fit.lam,
+        "tol": estimator.tol,
+        "n_samples": fit.n_samples,
+        "n_features": estimator.n_features_in_,
+        **_bounds_to_json(fit.certificate),
+        "iterations": sum(map(len, fit.histories)),
+        "evaluations": estimator.evaluations_,
+        "planes": sum(_planes(history) for history in fit.histories),
+        "seconds": estimator.fit_seconds_,
+    }
+    if len(fit.certificates) > 1:
+        document["bounds"] = "means over the classes, each against the rest"
+        document["classes"] = [
+            {
+                "label": label.item() if isinstance(label, np.generic) else label,
+                **_bounds_to_json(certificate),
+                "iterations": len(history),
+                "planes": _planes(history),
+            }
+            for label, certificate, history in zip(
+                estimator.classes_, fit.certificates, fit.histories, strict=True
+            )
+        ]
+    return document
+
+
+def fit_in_words(fit: Fit) -> str:
+    """Return a short summary that ends with the certificate."""
+    estimator, certificate = fit.estimator, fit.certificate
+    problems = len(fit.certificates)
+    counts = (
+        f"{_count(sum(map(len, fit.histories)), 'iteration')}, "
+        f"{_count(estimator.evaluations_, 'evaluation')}, {estimator.fit_seconds_:.3g} s"
+    )
+    each = f", means over {problems} classes, each against the rest" if problems > 1 else ""
+    return "\n".join(
+        [
+            f"data       {_count(fit.n_samples, 'sample')}, "
+            f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}",
+            f"model      {estimator.loss} loss, lam = {fit.lam:.6g}",
+            f"work       {counts}",
+            f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
+            f"{each}",
+            f"gap        {certificate.relative_gap:.2e} relative, tolerance {estimator.tol:g}",
+            "",
+            certificate_in_words(certificate),
+        ]
+    )
+
+
+def certificate_in_words(certificate: Certificate) -> str:
+    """Return what is proven about a fit, as sentences."""
+    if certificate.status is Status.STATIONARY:
+        return "Stationary: no direction nearby improves the model. The risk is not convex, so this is no proof."
+    if not certificate.valid:
+        return f"Not proven: {_ENDINGS.get(certificate.status, certificate.status)}."
+    share = f"{100 * certificate.relative_gap:.2g} %"
+    if certificate.status.success:
+        return (
+            f"Certificate: whatever the weights, the objective cannot fall below "
+            f"{certificate.lower_bound:.6g}.\nThis model has {certificate.objective:.6g}: "
+            f"it is within {share} of the best possible."
+        )
+    return (
+        f"Tolerance not reached: {_ENDINGS[certificate.status]}.\nWhat is proven: whatever the "
+        f"weights, the objective cannot fall below {certificate.lower_bound:.6g};\nthis model has "
+        f"{certificate.objective:.6g} and could be better by {share} at most."
+    )
+
+
+def _bounds_to_json(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "objective": finite_or_none(certificate.objective),
+        "lower_bound": finite_or_none(certificate.lower_bound),
+        "gap": finite_or_none(certificate.gap),
+        "relative_gap": finite_or_none(certificate.relative_gap),
+        "status": str(certificate.status),
+        "valid": certificate.valid,
+    }
+
+
+def _planes(history: Sequence[Record]) -> int:
+    return history[-1].planes if history else 0
+
+
+def _classes(estimator: Estimator) -> str:
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return ""
+    shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)
+    return f", {len(classes)} classes ({', '.join(shown)})"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,72 @@
+"""Arguments and options that several commands share, and the checks that options need."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from cutplane.io import InputError, check_writable
+from cutplane.io.sources import STANDARD_INPUT
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
+DataArgument = Annotated[
+    str,
+    typer.Argument(metavar="DATA", help="Data in svmlight format, also compressed; - is stdin."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results.")]
+
+
+def require_positive(option: str, value: float | None) -> None:
+    """Refuse a number that is not positive and finite; None means that it was not given."""
+    if value is not None and not (value > 0 and math.isfinite(value)):
+        raise InputError(f"{option} must be a positive number, not {value:g}")
+
+
+def require_at_least_one(option: str, value: int | None) -> None:
+    """Refuse a count below 1; None means that it was not given."""
+    if value is not None and value < 1:
+        raise InputError(f"{option} must be at least 1, not {value}")
+
+
+def require_known(option: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that is not known, and suggest the nearest that is."""
+    known = list(known)
+    if name in known:
+        return
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
+    near = near or difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+    raise InputError(f"{option}: unknown name {name!r}; {hint}")
+
+
+def require_outputs(outputs: dict[str, str | None], *, inputs: Iterable[str]) -> None:
+    """Refuse output files that cannot be written, before any work is done for them.
+
+    Parameters
+    ----------
+    outputs : dict
+        From an option's name to the path that it was given, or None.
+    inputs : iterable of str
+        Files that are read, none of which may be written over.
+    """
+    taken = {_identity(path): path for path in inputs if path != STANDARD_INPUT}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if path == STANDARD_INPUT:
+            raise InputError(f"{option}: needs the name of a file, not {path}")
+        check_writable(path)
+        if _identity(path) in taken:
+            raise InputError(f"{option} {path}: this file is already used as {taken[_identity(path)]}")
+        taken[_identity(path)] = option
+
+
+def _identity(path: str) -> str:
+    # Hard links have different names; links and relative paths are seen through.
+    return os.path.realpath(path)

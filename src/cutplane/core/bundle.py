@@ -1,0 +1,116 @@
+"""The bundle: planes below the risk, their Gram matrix, and the weights of the reduced problem.
+
+Row ``i`` of ``slopes`` and entry ``i`` of ``offsets`` are one plane ``(a_i, b_i)``. For a quadratic
+regularizer the reduced problem ``min_w r(w) + max_i a_i.w + b_i`` has the dual
+
+    max  b.alpha - r*(-A'alpha)  over the simplex,
+
+which needs only the inner products of the slopes in the regularizer's metric (``gram``) and the
+offsets shifted by its centre. Both are kept up to date here, plane by plane.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
+from cutplane.core.simplex_qp import SimplexQP
+
+_FIRST_CAPACITY = 32
+
+
+class Bundle:
+    """Planes and the weight ``alpha`` that the last reduced problem gave to each.
+
+    Parameters
+    ----------
+    n_parameters : int
+        Length of a slope.
+    regularizer : QuadraticRegularizer
+        Supplies the metric of the Gram matrix and the centre.
+    """
+
+    def __init__(self, n_parameters: int, regularizer: QuadraticRegularizer) -> None:
+        self._regularizer = regularizer
+        self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
+        self._gram: Matrix = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
+        self.offsets: Vector = np.empty(0)
+        self.centred_offsets: Vector = np.empty(0)
+        self.alpha: Vector = np.empty(0)
+        self.idle: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._qp = SimplexQP()
+
+    @property
+    def n_planes(self) -> int:
+        """Number of planes."""
+        return len(self.offsets)
+
+    @property
+    def slopes(self) -> Matrix:
+        """The slopes, one row a plane."""
+        return self._slopes[: self.n_planes]
+
+    @property
+    def gram(self) -> Matrix:
+        """Inner products of the slopes in the regularizer's metric."""
+        return self._gram[: self.n_planes, : self.n_planes]
+
+    @property
+    def offset_scale(self) -> float:
+        """Size of the terms that the aggregate's offset is made of."""
+        return float(self.alpha @ np.abs(self.offsets))
+
+    def add(self, plane: Plane) -> None:
+        """Append a plane, with weight zero."""
+        n = self.n_planes
+        if n == len(self._slopes):
+            self._grow()
+        inner = self._slopes[:n] @ (image := self._regularizer.dual_metric(plane.slope))
+        self._slopes[n] = plane.slope
+        self._gram[n, :n] = self._gram[:n, n] = inner
+        self._gram[n, n] = plane.slope @ image
+        self.offsets = np.append(self.offsets, plane.offset)
+        self.centred_offsets = np.append(
+            self.centred_offsets, plane.offset + self._regularizer.centred(plane.slope)
+        )
+        self.alpha = np.append(self.alpha, 0.0)
+        self.idle = np.append(self.idle, 0)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Keep the planes with these (increasing) row numbers, drop the others."""
+        n = len(rows)
+        self._slopes[:n] = self._slopes[rows]
+        self._gram[:n, :n] = self._gram[np.ix_(rows, rows)]
+        self.offsets = self.offsets[rows]
+        self.centred_offsets = self.centred_offsets[rows]
+        self.alpha = self.alpha[rows]
+        self.idle = self.idle[rows]
+        self._qp.forget()
+
+    def weigh(self, lam: float, *, accuracy: float) -> None:
+        """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
+        solution = self._qp.solve(
+            self.gram, self.centred_offsets, lam, start=self.alpha, accuracy=accuracy
+        )
+        self.alpha = solution.alpha
+        self.idle = np.where(self.alpha > 0.0, 0, self.idle + 1)
+
+    def aggregate(self) -> Plane:
+        """Return the planes' mean weighted by ``alpha``: again a plane below the risk."""
+        # Normalised once more, because the certificate needs weights that sum to one exactly.
+        alpha = self.alpha / self.alpha.sum()
+        support = np.flatnonzero(alpha)
+        if 2 * len(support) < self.n_planes:
+            slope = alpha[support] @ self.slopes[support]
+        else:
+            slope = alpha @ self.slopes
+        return Plane(slope, float(alpha @ self.offsets))
+
+    def _grow(self) -> None:
+        capacity = 2 * len(self._slopes)
+        slopes = np.empty((capacity, self._slopes.shape[1]))
+        gram = np.empty((capacity, capacity))
+        slopes[: self.n_planes] = self.slopes
+        gram[: self.n_planes, : self.n_planes] = self.gram
+        self._slopes, self._gram = slopes, gram

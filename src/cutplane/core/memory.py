@@ -1,0 +1,66 @@
+"""Which planes survive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from cutplane.core.bundle import Bundle
+
+
+class Memory(Protocol):
+    """Keeps the bundle at the size it should have."""
+
+    def make_room(self, bundle: Bundle, incoming: int) -> None:
+        """Drop planes, if need be, before ``incoming`` new ones are added."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAll:
+    """Every plane survives: the tightest model, at the price of memory."""
+
+    def make_room(self, bundle: Bundle, incoming: int) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedMemory:
+    """At most ``planes`` planes, and one that stands for all those that were dropped.
+
+    Planes without weight go first, the longest idle before the others: the reduced problem does
+    not notice. If that is not enough, the weighted mean of the bundle (the aggregated plane of
+    paper 004, Algorithm 3) takes the place of the lightest ones. The mean alone gives the same
+    lower bound as the whole bundle did, so the bound never falls.
+
+    Parameters
+    ----------
+    planes : int
+        Number of planes besides the aggregate, at least 1.
+    """
+
+    planes: int
+
+    def __post_init__(self) -> None:
+        if self.planes < 1:
+            raise ValueError(f"a bundle needs room for at least 1 plane, got {self.planes}")
+
+    def make_room(self, bundle: Bundle, incoming: int) -> None:
+        """Drop idle planes, then aggregate, before ``incoming`` new planes are added."""
+        # One row more than `planes`, for the aggregate.
+        excess = bundle.n_planes + incoming - (self.planes + 1)
+        if excess <= 0:
+            return
+        n_idle = int(np.count_nonzero(bundle.alpha == 0.0))
+        if n_idle >= excess:
+            order = np.lexsort((-bundle.idle, bundle.alpha > 0.0))
+            bundle.keep(np.sort(order[excess:]))
+            return
+        aggregate = bundle.aggregate()
+        heaviest_last = np.argsort(bundle.alpha, kind="stable")
+        n_kept = max(self.planes - incoming, 0)
+        bundle.keep(np.sort(heaviest_last[bundle.n_planes - n_kept :]))
+        bundle.add(aggregate)
+        bundle.alpha[:] = 0.0
+        bundle.alpha[-1] = 1.0

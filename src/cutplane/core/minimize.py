@@ -1,0 +1,206 @@
+"""The loop: propose, evaluate, cut, until the gap is closed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from cutplane.core.bundle import Bundle
+from cutplane.core.methods import Method, bmrm
+from cutplane.core.protocols import Plane, Point, QuadraticRegularizer, Risk, Vector
+from cutplane.core.state import Certificate, Result, State, Status
+from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
+
+_log = logging.getLogger("cutplane")
+
+Callback = Callable[[State], object]
+
+# A run aims at this share of the tolerance it promises, and settles for the whole when a limit
+# comes first. Near the end the gap shrinks by a constant factor an iteration, so the last digit is
+# cheap, and what the user gets is safely inside.
+_AIM = 0.25
+
+
+def minimize(
+    risk: Risk,
+    regularizer: QuadraticRegularizer,
+    *,
+    method: Method | None = None,
+    tol: float = 1e-3,
+    max_iter: int | None = 1000,
+    time_limit: float | None = None,
+    stop: StoppingRule | None = None,
+    start: Vector | None = None,
+    resume: State | None = None,
+    callbacks: Iterable[Callback] = (),
+) -> Result:
+    """Minimise ``J(w) = regularizer(w) + risk(w)``, and bound how far from optimal the result is.
+
+    Parameters
+    ----------
+    risk : Risk
+        The part of the objective that looks at data.
+    regularizer : QuadraticRegularizer
+        The strongly convex part, such as ``cp.L2(1e-4)``.
+    method : Method, optional
+        By default `bmrm` with its line search.
+    tol : float
+        The relative gap ``(J - lower bound) / |J|`` that is promised. The run aims at a quarter of
+        it, and is ``optimal`` when the whole is reached.
+    max_iter, time_limit : optional
+        Stop after so many iterations, or seconds, with the best point so far and its gap.
+    stop : StoppingRule, optional
+        Takes the place of ``tol``, for example ``cp.Gap(absolute=1e-6)``, and is met as it is.
+    start : ndarray, optional
+        Where to evaluate first; zero by default.
+    resume : State, optional
+        ``result.state`` of an earlier run on the same problem, to go on with.
+    callbacks : iterable of callables
+        Each is called with the `State` after every iteration (its last record is
+        ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
+        the run.
+
+    Returns
+    -------
+    Result
+        The best point seen, with its certificate. Ctrl-C also ends here, with status
+        ``interrupted``, once the first point has been evaluated.
+
+    Raises
+    ------
+    NonFiniteRisk
+        If the risk or its subgradient is not finite where it must be.
+    """
+    method = bmrm() if method is None else method
+    callbacks = tuple(callbacks)
+    promise = stop or Gap(relative=tol)
+    rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
+    clock = _Clock(risk, resume)
+    state = resume or _first_state(risk, regularizer, start)
+    clock.read(state)
+
+    status = Status.RUNNING
+    try:
+        while (status := rule(state)) is Status.RUNNING or not _confirmed(
+            status, rule, risk, regularizer, state
+        ):
+            candidate = method.stabilizer.propose(regularizer, state)
+            progress = state.raise_lower_bound(candidate)
+            found = method.query(risk, regularizer, state.best, candidate)
+            method.memory.make_room(state.bundle, len(found.cut_at))
+            for point in found.cut_at:
+                _require_finite(point, state)
+                method.cuts.add(state, point)
+            progress |= state.keep_best(found.points, regularizer)
+            state.stalled_for = 0 if progress else state.stalled_for + 1
+            state.iteration += 1
+            clock.read(state)
+            state.history.append(state.record())
+            _log.debug("%s", state.history[-1])
+            state.stopped = any([callback(state) for callback in callbacks])
+    except KeyboardInterrupt:
+        _recompute(risk, regularizer, state)
+        status = Status.INTERRUPTED
+
+    clock.read(state)
+    return _result(status, promise, risk, state)
+
+
+class NonFiniteRisk(ArithmeticError):
+    """The risk or its subgradient was not finite at a point where a plane was to be taken."""
+
+
+class _Clock:
+    """Adds time and evaluations of this run to those of the run that it resumes."""
+
+    def __init__(self, risk: Risk, resumed: State | None) -> None:
+        self._risk = risk
+        self._start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
+        self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
+
+    def read(self, state: State) -> None:
+        state.seconds = time.perf_counter() - self._start
+        state.evaluations = self._risk.evaluations - self._evaluations
+
+
+def _stopping_rule(
+    gap: StoppingRule, max_iter: int | None, time_limit: float | None
+) -> StoppingRule:
+    # Trouble comes first: a gap below zero is small enough, but no success.
+    rule = Trouble() | gap
+    if max_iter is not None:
+        rule |= Iterations(max_iter)
+    if time_limit is not None:
+        rule |= Seconds(time_limit)
+    return rule
+
+
+def _first_state(risk: Risk, regularizer: QuadraticRegularizer, start: Vector | None) -> State:
+    w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
+    if w.shape != (risk.n_parameters,):
+        raise ValueError(f"start has shape {w.shape}, the risk has {risk.n_parameters} parameters")
+    best = risk.at(w)
+    state = State(
+        bundle=Bundle(risk.n_parameters, regularizer),
+        best=best,
+        objective=regularizer.value(w) + best.value,
+    )
+    _require_finite(best, state)
+    if risk.lower_bound > -np.inf:
+        state.bundle.add(Plane(np.zeros(risk.n_parameters), risk.lower_bound))
+    state.bundle.add(best.plane())
+    return state
+
+
+def _require_finite(point: Point, state: State) -> None:
+    if not np.isfinite(point.value):
+        part = f"the risk is {point.value}"
+    elif not np.isfinite(point.plane().slope).all():
+        part = "the subgradient is not finite"
+    elif not np.isfinite(point.plane().offset):
+        part = f"the offset of the plane is {point.plane().offset}"
+    else:
+        return
+    raise NonFiniteRisk(
+        f"{part} in iteration {state.iteration} at a point of norm {np.linalg.norm(point.w):.3g}"
+    )
+
+
+def _confirmed(
+    status: Status, rule: StoppingRule, risk: Risk, regularizer: QuadraticRegularizer, state: State
+) -> bool:
+    """Recompute the objective from the data; say whether the run may end with ``status``.
+
+    Rounding can lift the recomputed objective just above the tolerance. Then the run goes on.
+    """
+    _recompute(risk, regularizer, state)
+    return status is not Status.OPTIMAL or rule(state) is not Status.RUNNING
+
+
+def _recompute(risk: Risk, regularizer: QuadraticRegularizer, state: State) -> None:
+    state.best = risk.at(state.best.w)
+    state.objective = regularizer.value(state.best.w) + state.best.value
+
+
+def _result(status: Status, promise: StoppingRule, risk: Risk, state: State) -> Result:
+    consistent = not state.contradictory
+    if not consistent:
+        status = Status.INCONSISTENT
+    elif promise(state) is not Status.RUNNING:
+        status = Status.OPTIMAL if risk.convex else Status.STATIONARY
+    certificate = Certificate(
+        objective=state.objective,
+        lower_bound=min(state.lower, state.objective) if consistent else state.lower,
+        status=status,
+        valid=risk.convex and consistent,
+    )
+    return Result(
+        w=state.best.w,
+        point=state.best,
+        certificate=certificate,
+        history=state.history,
+        state=state,
+    )

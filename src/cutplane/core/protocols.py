@@ -1,0 +1,108 @@
+"""What the solver asks of the world: risks, points, segments, regularizers.
+
+The objective is ``J(w) = r(w) + R(w)`` with a regularizer ``r = lam * Omega`` and a risk ``R``. The
+loop calls nothing but the methods below, so anything that offers them can be minimised: a linear
+model on one machine, a structured model, a sum over a cluster, a user's own function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """An affine function ``slope.w + offset`` that a convex risk never goes below."""
+
+    slope: Vector
+    offset: float
+
+
+class Quadratic(NamedTuple):
+    """A function of a step ``k`` along a line, up to a constant: ``slope*k + curvature*k**2/2``."""
+
+    slope: float
+    curvature: float
+
+
+class Segment(Protocol):
+    """The risk on the ray from one point through another: ``w(k) = w0 + k*(w1 - w0)``, ``k >= 0``."""
+
+    def minimize(self, regularizer: Quadratic) -> float:
+        """Return the step ``k >= 0`` that minimises the risk plus the regularizer on the ray."""
+
+    def at(self, step: float) -> Point:
+        """Return the point at ``step``."""
+
+
+class Point(Protocol):
+    """A place where the risk was evaluated."""
+
+    w: Vector
+    value: float
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here; computed on first use, then kept."""
+
+    def toward(self, other: Point) -> Segment:
+        """Return the risk on the ray from here through ``other``."""
+
+
+class Risk(Protocol):
+    """The part of the objective that looks at data.
+
+    Attributes
+    ----------
+    n_parameters : int
+        Length of ``w``.
+    convex : bool
+        Whether planes of the risk stay below it everywhere. Only then is a gap a certificate.
+    lower_bound : float
+        A value that the risk never goes below (0 for the usual losses), ``-inf`` if unknown.
+    evaluations : int
+        How often the risk was evaluated so far. Counted here, because only the risk knows what
+        was work and what was not.
+    """
+
+    n_parameters: int
+    convex: bool
+    lower_bound: float
+    evaluations: int
+
+    def at(self, w: Vector) -> Point:
+        """Evaluate the risk at ``w``."""
+
+
+class Regularizer(Protocol):
+    """A strongly convex function of ``w`` known through its value and its conjugate."""
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``."""
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u) = max_w u.w - r(w)`` and the ``w`` that attains it."""
+
+
+class QuadraticRegularizer(Regularizer, Protocol):
+    """A regularizer ``lam/2 * |w - centre|^2`` in some metric, which makes the reduced problem a QP.
+
+    In dual terms: ``r*(u) = u.centre + u.dual_metric(u) / (2*lam)``.
+    """
+
+    lam: float
+
+    def centred(self, slope: Vector) -> float:
+        """Return ``slope.centre``, by which the offset of a plane shifts."""
+
+    def dual_metric(self, slope: Vector) -> Vector:
+        """Return the vector whose dot product with another slope is their inner product."""
+
+    def along(self, start: Vector, end: Vector) -> Quadratic:
+        """Return the regularizer on the ray from ``start`` through ``end``."""

@@ -1,0 +1,71 @@
+"""Where the risk is evaluated next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from cutplane.core.protocols import Point, QuadraticRegularizer, Risk
+from cutplane.core.state import Candidate
+
+
+class Found(NamedTuple):
+    """What a query brings back: points that may be the best, and points to take planes at."""
+
+    points: list[Point]
+    cut_at: list[Point]
+
+
+class Query(Protocol):
+    """Chooses the points of an iteration."""
+
+    def __call__(
+        self, risk: Risk, regularizer: QuadraticRegularizer, best: Point, candidate: Candidate
+    ) -> Found:
+        """Evaluate the risk at or on the way to the candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtCandidate:
+    """Evaluate at the minimiser of the reduced problem, as the plain methods do."""
+
+    def __call__(
+        self, risk: Risk, regularizer: QuadraticRegularizer, best: Point, candidate: Candidate
+    ) -> Found:
+        """Evaluate the risk at the candidate."""
+        point = risk.at(candidate.w)
+        return Found([point], [point])
+
+
+@dataclass(frozen=True, slots=True)
+class OnSegment:
+    """Search the ray from the best point through the candidate (paper 004, section 3.3.2).
+
+    Parameters
+    ----------
+    beyond : float
+        Where the plane is taken, from the best point of the search (0) to the candidate (1).
+        Slightly beyond the best point, as in LIBOCAS, a plane tells more than at the best point
+        itself, where the risk was already low.
+    full : bool
+        Whether a second plane is taken at the candidate (the paper's full strategy; otherwise
+        its greedy one).
+    """
+
+    beyond: float = 0.05
+    full: bool = False
+
+    def __call__(
+        self, risk: Risk, regularizer: QuadraticRegularizer, best: Point, candidate: Candidate
+    ) -> Found:
+        """Evaluate at the candidate, then at the best point of the ray."""
+        there = risk.at(candidate.w)
+        segment = best.toward(there)
+        step = segment.minimize(regularizer.along(best.w, there.w))
+        lowest = segment.at(step)
+        cut_at = [segment.at(step + self.beyond * (1.0 - step))]
+        if self.full and np.isfinite(there.value):
+            cut_at.append(there)
+        return Found([lowest], cut_at)

@@ -1,0 +1,246 @@
+"""What a run knows while it goes on, and what it hands back: state, records, certificate, result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from cutplane.core.bundle import Bundle
+from cutplane.core.protocols import Plane, Point, Regularizer, Vector
+
+# Bounds are sums of a few terms that each carry rounding errors of a few units in the last place.
+# The lower bound is lowered by this share of the terms' sizes, so that rounding cannot lift it
+# above the optimum.
+_ROUNDING = 16 * np.finfo(np.float64).eps
+
+# A lower bound above the objective by more than this share cannot be rounding: the risk is not
+# convex, or its subgradient is wrong.
+_CONTRADICTION = 1e-9
+
+
+class Status(StrEnum):
+    """Why a run ended; the value is the word that users see."""
+
+    RUNNING = "running"
+    OPTIMAL = "optimal"
+    STATIONARY = "stationary"
+    ITERATION_LIMIT = "iteration_limit"
+    TIME_LIMIT = "time_limit"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    STALLED = "stalled"
+    INCONSISTENT = "inconsistent"
+
+    @property
+    def success(self) -> bool:
+        """Whether the run reached what it was asked for."""
+        return self in (Status.OPTIMAL, Status.STATIONARY)
+
+
+def relative(gap: float, objective: float) -> float:
+    """Return the gap as a share of the objective; zero when both vanish."""
+    if gap <= 0.0:
+        return 0.0
+    return gap / max(abs(objective), float(np.finfo(np.float64).tiny))
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is proven about a fit: ``lower_bound <= min J <= objective``.
+
+    Attributes
+    ----------
+    objective : float
+        ``J(w)`` of the returned ``w``, recomputed from the data.
+    lower_bound : float
+        A value below which no ``w`` can bring ``J``.
+    status : Status
+        Why the run ended.
+    valid : bool
+        Whether the lower bound holds: true for convex risks, unless the run was inconsistent.
+    """
+
+    objective: float
+    lower_bound: float
+    status: Status
+    valid: bool
+
+    @property
+    def gap(self) -> float:
+        """How much lower the objective could be at most."""
+        return max(self.objective - self.lower_bound, 0.0)
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return relative(self.gap, self.objective)
+
+    def __str__(self) -> str:
+        proof = (
+            f"no model is better by more than {100 * self.relative_gap:.2g} %"
+            if self.valid
+            else "the gap is not a proof here"
+        )
+        return (
+            f"objective {self.objective:.8g}, lower bound {self.lower_bound:.8g}, "
+            f"relative gap {self.relative_gap:.2e} ({self.status}: {proof})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a run's history: the bounds after an iteration, and what they cost."""
+
+    iteration: int
+    objective: float
+    lower_bound: float
+    evaluations: int
+    planes: int
+    seconds: float
+
+    @property
+    def gap(self) -> float:
+        """How much lower the objective could be at most."""
+        return max(self.objective - self.lower_bound, 0.0)
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return relative(self.gap, self.objective)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The minimiser of the reduced problem, and the bound that comes with it."""
+
+    w: Vector
+    lower: float
+
+
+def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
+    """Minimise ``regularizer + plane``: the certificate of every method.
+
+    A plane lies below the risk, so this minimum lies below the minimum of the objective. For the
+    aggregate ``(A'alpha, b.alpha)`` of a bundle it is ``D(alpha) = b.alpha - r*(-A'alpha)``, valid
+    for any ``alpha`` on the simplex however it was found.
+    """
+    conjugate, w = regularizer.conjugate(-plane.slope)
+    rounding = _ROUNDING * (abs(plane.offset) + abs(conjugate))
+    return Candidate(w, plane.offset - conjugate - rounding)
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that changes while the loop runs. A run goes on from its state as if never stopped."""
+
+    bundle: Bundle
+    best: Point
+    objective: float
+    lower: float = -np.inf
+    iteration: int = 0
+    evaluations: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    stalled_for: int = 0
+    history: list[Record] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """Objective minus lower bound; infinite before the first bound."""
+        return self.objective - self.lower
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return relative(self.gap, self.objective)
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether the lower bound is clearly above the objective, which no convex risk allows."""
+        scale = abs(self.objective) + abs(self.lower) + self.bundle.offset_scale
+        return self.gap < -_CONTRADICTION * scale
+
+    def raise_lower_bound(self, candidate: Candidate) -> bool:
+        """Keep the better bound; return whether it moved."""
+        moved = candidate.lower > self.lower
+        if moved:
+            self.lower = candidate.lower
+        return moved
+
+    def keep_best(self, points: list[Point], regularizer: Regularizer) -> bool:
+        """Keep the point with the lowest objective; return whether it changed."""
+        before = self.best
+        for point in points:
+            objective = regularizer.value(point.w) + point.value
+            if objective < self.objective:
+                self.best, self.objective = point, objective
+        return self.best is not before
+
+    def record(self) -> Record:
+        """Return the current line of the history."""
+        return Record(
+            iteration=self.iteration,
+            objective=self.objective,
+            lower_bound=min(self.lower, self.objective),
+            evaluations=self.evaluations,
+            planes=self.bundle.n_planes,
+            seconds=self.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of a run.
+
+    Attributes
+    ----------
+    w : ndarray
+        The best parameters seen, not the last.
+    point : Point
+        The risk at ``w``, as its own kind of point (a linear risk's has an ``intercept``).
+    certificate : Certificate
+        What is proven about ``w``.
+    history : list of Record
+        The bounds after every iteration.
+    state : State
+        What `minimize` needs to go on from here.
+    """
+
+    w: Vector
+    point: Point
+    certificate: Certificate
+    history: list[Record]
+    state: State
+
+    @property
+    def objective(self) -> float:
+        """``J(w)``, recomputed from the data."""
+        return self.certificate.objective
+
+    @property
+    def status(self) -> Status:
+        """Why the run ended."""
+        return self.certificate.status
+
+    @property
+    def iterations(self) -> int:
+        """How many times the reduced problem was solved."""
+        return self.state.iteration
+
+    @property
+    def evaluations(self) -> int:
+        """How many times the risk was evaluated."""
+        return self.state.evaluations
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time of the run."""
+        return self.state.seconds
+
+    def __repr__(self) -> str:
+        return (
+            f"Result({self.certificate}; {self.iterations} iterations, "
+            f"{self.evaluations} evaluations, {self.seconds:.3g} s)"
+        )

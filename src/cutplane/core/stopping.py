@@ -1,0 +1,102 @@
+"""When to stop: the gap, the number of iterations, the time. Rules combine with ``|``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutplane.core.state import State, Status
+
+# Bounds that have not moved for this many iterations will not move any more: what is left is
+# rounding in the planes.
+_PATIENCE = 30
+
+
+class StoppingRule:
+    """Says whether a run should end, and why."""
+
+    def __call__(self, state: State) -> Status:
+        """Return the reason to stop, or `Status.RUNNING`."""
+        raise NotImplementedError
+
+    def __or__(self, other: StoppingRule) -> StoppingRule:
+        """Stop when either rule says so; the first one names the reason."""
+        return _Either(self, other)
+
+
+@dataclass(frozen=True, slots=True)
+class _Either(StoppingRule):
+    first: StoppingRule
+    second: StoppingRule
+
+    def __call__(self, state: State) -> Status:
+        status = self.first(state)
+        return self.second(state) if status is Status.RUNNING else status
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(StoppingRule):
+    """Stop as optimal when the gap is small enough, by whichever measure is given.
+
+    Parameters
+    ----------
+    relative : float, optional
+        Bound on ``(J - D) / |J|``.
+    absolute : float, optional
+        Bound on ``J - D``.
+    """
+
+    relative: float | None = None
+    absolute: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.relative is None and self.absolute is None:
+            raise ValueError("Gap needs a relative or an absolute tolerance")
+        for name, value in (("relative", self.relative), ("absolute", self.absolute)):
+            if value is not None and not value > 0.0:
+                raise ValueError(f"the {name} tolerance must be positive, got {value}")
+
+    def __call__(self, state: State) -> Status:
+        small_enough = (self.absolute is not None and state.gap <= self.absolute) or (
+            self.relative is not None and state.relative_gap <= self.relative
+        )
+        return Status.OPTIMAL if small_enough else Status.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Iterations(StoppingRule):
+    """Stop after ``limit`` iterations, counted from the start of the run (not of its resumption)."""
+
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ValueError(f"the iteration limit must be at least 1, got {self.limit}")
+
+    def __call__(self, state: State) -> Status:
+        return Status.ITERATION_LIMIT if state.iteration >= self.limit else Status.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds(StoppingRule):
+    """Stop when ``limit`` seconds have passed; checked between iterations."""
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        if not self.limit > 0.0:
+            raise ValueError(f"the time limit must be positive, got {self.limit}")
+
+    def __call__(self, state: State) -> Status:
+        return Status.TIME_LIMIT if state.seconds >= self.limit else Status.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble(StoppingRule):
+    """Stop when going on makes no sense. Part of every run."""
+
+    def __call__(self, state: State) -> Status:
+        if state.contradictory:
+            return Status.INCONSISTENT
+        if state.stopped:
+            return Status.STOPPED
+        return Status.STALLED if state.stalled_for >= _PATIENCE else Status.RUNNING

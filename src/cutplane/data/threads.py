@@ -1,0 +1,186 @@
+"""Share compiled work among a few threads and get the same bits for any number of them.
+
+Work is cut into blocks, numbered from 0. How it is cut depends on the data alone
+(:func:`count_blocks`), each block writes to its own place, and sums over blocks are taken in the
+order of their numbers: so the number of threads, and which of them did what, leave no trace in the
+result.
+
+The kernels release the GIL; the threads that run them are ordinary daemon threads, started when
+first needed and kept. Whoever calls :func:`run_blocks` works too, and could finish alone: helpers
+only take blocks that nobody has taken yet. So a call never waits for a helper that is busy
+elsewhere, calls from several threads cannot block each other, and a thread that could not be
+started costs time, not correctness.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+
+Task = Callable[[int, int], object]
+
+# A block takes some 50 microseconds, about what it costs to wake a thread up.
+_LEAST_ENTRIES = 1 << 16
+# Enough for 64 threads; every block of a sum needs a buffer, so there must be a limit.
+_MOST_BLOCKS = 256
+# More than one range each, because the other thread may share its core with somebody else's work.
+_RANGES_PER_THREAD = 4
+
+
+def default_threads() -> int:
+    """Return the number of threads to use when the caller does not say.
+
+    The first of ``CUTPLANE_NUM_THREADS``, ``NUMBA_NUM_THREADS`` and ``OMP_NUM_THREADS`` that is set
+    decides (joblib sets the last two in its workers), else the cores this process may run on.
+    """
+    for variable in ("CUTPLANE_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
+        value = os.environ.get(variable, "").strip()
+        if value:
+            return _positive(variable, value)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _positive(variable: str, value: str) -> int:
+    # OpenMP allows a list, one number for each level of nesting; the first is ours.
+    first = value.split(",")[0] if variable == "OMP_NUM_THREADS" else value
+    try:
+        n_threads = int(first)
+    except ValueError:
+        n_threads = 0
+    if n_threads < 1:
+        raise ValueError(f"{variable} must be a positive whole number, got {value!r}.")
+    return n_threads
+
+
+def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
+    """Return into how many blocks to cut work on ``n_entries`` numbers.
+
+    At least 1 and at most ``most``. Always a power of two, so that 2, 4 or 8 threads get equal
+    shares when there are few blocks. Small work is one block, which the caller runs by itself.
+    """
+    wanted = max(1, min(n_entries // _LEAST_ENTRIES, most, _MOST_BLOCKS))
+    return 1 << (wanted.bit_length() - 1)
+
+
+def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:
+    """Call ``task(first, last)`` on ranges that cover ``0 .. n_blocks`` without overlap.
+
+    Parameters
+    ----------
+    task
+        Does the blocks ``first <= block < last``; called from several threads at once. Only a task
+        that releases the GIL gains by it.
+    n_blocks
+        Number of blocks.
+    n_threads
+        How many threads may work, the calling one included.
+
+    Notes
+    -----
+    When this function returns or raises, no thread is at work on the task any more. An exception in
+    any thread is raised here, and ranges not yet started are dropped.
+    """
+    n_threads = min(n_threads, n_blocks)
+    if n_threads <= 1:
+        task(0, n_blocks)
+        return
+    job = _Job(task, n_blocks, min(n_blocks, _RANGES_PER_THREAD * n_threads))
+    _helpers.ask(n_threads - 1, job.help)
+    job.lead()
+
+
+class _Job:
+    """One call of `run_blocks`: the ranges nobody has taken yet, and who is at work."""
+
+    def __init__(self, task: Task, n_blocks: int, n_ranges: int) -> None:
+        cuts = [k * n_blocks // n_ranges for k in range(n_ranges + 1)]
+        self._task = task
+        self._untaken = deque(pairwise(cuts))
+        self._helping: list[Event] = []
+        self._errors: list[BaseException] = []
+
+    def lead(self) -> None:
+        """Work as the calling thread, then wait for those who help."""
+        try:
+            self._work()
+        finally:
+            # After an error or Ctrl-C there may be ranges left; without them helpers stop soon.
+            self._untaken.clear()
+            for finished in self._helping:
+                finished.wait()
+        if self._errors:
+            raise self._errors[0]
+
+    def help(self) -> None:
+        """Work as a helper; one that comes too late finds nothing to do."""
+        finished = Event()
+        self._helping.append(finished)  # before taking a range, so that the caller cannot miss it
+        try:
+            self._work()
+        except BaseException as error:
+            self._errors.append(error)
+            self._untaken.clear()
+        finally:
+            finished.set()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                first, last = self._untaken.popleft()
+            except IndexError:
+                return
+            self._task(first, last)
+
+
+class _Helpers:
+    """Threads that wait for jobs."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._count = 0
+        self._hiring = Lock()
+
+    def ask(self, n_helpers: int, job: Callable[[], None]) -> None:
+        """Ask ``n_helpers`` threads to run ``job``, when they find the time."""
+        if self._count < n_helpers:
+            self._hire(n_helpers)
+        for _ in range(n_helpers):
+            self._jobs.put(job)
+
+    def _hire(self, n_helpers: int) -> None:
+        with self._hiring:
+            while self._count < n_helpers:
+                # Daemons, so that an idle pool never keeps the interpreter from exiting.
+                thread = Thread(target=_serve, args=(self._jobs,), daemon=True, name="cutplane")
+                try:
+                    thread.start()
+                except RuntimeError:  # no more threads to be had, or the interpreter is exiting
+                    return
+                self._count += 1
+
+
+def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
+    while True:
+        job = jobs.get()
+        job()
+        del job  # it refers to the data, which must not live on because a helper idles
+
+
+_helpers = _Helpers()
+
+
+def _forget_helpers() -> None:
+    global _helpers
+    _helpers = _Helpers()
+
+
+# Threads do not survive a fork. The child is told while it has one thread only, which a check of
+# the process id at each call could not promise.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_helpers)

@@ -1,0 +1,220 @@
+"""Linear classification with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from cutplane.core.protocols import Matrix, Vector
+from cutplane.estimators.linear import LinearModel
+from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
+from cutplane.losses import CLASSIFICATION
+
+
+def _loss_has_probability(classifier: LinearClassifier) -> bool:
+    return classifier._loss(CLASSIFICATION).probability(np.zeros(1)) is not None
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """Linear classifier that minimises ``lam/2 |w|^2 + mean loss`` and proves how close it came.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="hinge"
+        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential".
+    lam : float, optional
+        Strength of the regularizer; 1e-4 unless ``C`` is given.
+    C : float, optional
+        The same in scikit-learn's terms: ``lam = 1 / (C * n_samples)``, or the sum of weights in
+        place of ``n_samples``.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. It is not regularized.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+    tol : float, default=1e-3
+        The relative gap between objective and lower bound that is promised.
+    max_iter : int or None, default=1000
+        Limit on iterations, for each class if there are more than two.
+    time_limit : float, optional
+        Limit on seconds for the whole fit.
+    method : str or Method, optional
+        How to minimise; by default `cutplane.bmrm` with its line search.
+    warm_start : bool, default=False
+        Start from the coefficients of the previous fit.
+    verbose : int, default=0
+        Print the progress if positive.
+    n_jobs : int, optional
+        Number of threads; all cores by default (results do not depend on it).
+    smoothing : float, default=0.5
+        Width of the rounded kink of "smooth_hinge".
+    callbacks : sequence of callables, default=()
+        Each is called with the solver's `State` after every iteration; one that returns true ends
+        the fit with the best model so far.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        More than two classes are told apart one against the rest.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    certificate_ : Certificate, or a list with one for each class
+        Objective, lower bound, gap and status.
+    history_ : list of Record, or a list with one for each class
+        The bounds after every iteration.
+    n_iter_ : int, or ndarray with one for each class
+    evaluations_ : int
+        Evaluations of the risk, all classes together.
+    fit_seconds_ : float
+    lam_ : float
+        The strength that was used.
+    n_features_in_ : int
+    feature_names_in_ : ndarray
+        Only if the training data had feature names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> import cutplane as cp
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = cp.LinearClassifier(lam=1e-2).fit(scale(X), y)
+    >>> model.certificate_.relative_gap <= 1e-3
+    True
+    """
+
+    def __init__(
+        self,
+        loss: Any = "hinge",
+        *,
+        lam: float | None = None,
+        C: float | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-3,
+        max_iter: int | None = 1000,
+        time_limit: float | None = None,
+        method: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        smoothing: float = 0.5,
+        callbacks: Any = (),
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.method = method
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.smoothing = smoothing
+        self.callbacks = callbacks
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
+            are.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight of k counts as k copies, a weight of 0 as none.
+
+        Returns
+        -------
+        LinearClassifier
+            The fitted estimator.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        check_classification_targets(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        classes = np.unique(y[weights > 0.0])
+        if len(classes) < 2:
+            found = f"one class: {classes[0]!r}" if len(classes) else "only weights of zero"
+            raise ValueError(f"a classifier needs examples of at least two classes, got {found}")
+        self.classes_ = classes
+        positives = classes[1:] if len(classes) == 2 else classes
+        self._solve(
+            X,
+            y,
+            sample_weight,
+            loss=self._loss(CLASSIFICATION),
+            weights=weights * self._class_weights(y, weights),
+            targets=np.where(y == positives[:, None], 1.0, -1.0),
+        )
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores: above zero means the second class.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+        """
+        check_is_fitted(self)
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each example."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return self.classes_[(scores > 0.0).astype(np.intp)]
+        return self.classes_[scores.argmax(axis=1)]
+
+    @available_if(_loss_has_probability)
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class, for the losses that imply one.
+
+        With more than two classes the probabilities of one against the rest are scaled to sum to
+        one.
+        """
+        check_is_fitted(self)
+        probability = self._loss(CLASSIFICATION).probability(self._scores(X))
+        if probability.shape[1] == 1:
+            return np.hstack([1.0 - probability, probability])
+        total = probability.sum(axis=1, keepdims=True)
+        equal = np.full_like(probability, 1.0 / probability.shape[1])
+        return np.divide(probability, total, out=equal, where=total > 0.0)
+
+    @available_if(_loss_has_probability)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
+        return {"coef_": coef, "intercept_": intercept}
+
+    def _class_weights(self, y: NDArray[Any], weights: Vector) -> Vector:
+        """Return the weight of each example's class."""
+        classes = self.classes_
+        used = np.isin(y, classes)
+        index = np.searchsorted(classes, y[used])
+        if self.class_weight == "balanced":
+            # By weight, not by count, so that a weight of k stays the same as k copies.
+            mass = np.bincount(index, weights=weights[used], minlength=len(classes))
+            of_class = mass.sum() / (len(classes) * mass)
+        else:
+            of_class = compute_class_weight(self.class_weight, classes=classes, y=y[used])
+        if not (of_class > 0.0).all():
+            raise ValueError(f"class weights must be positive, got {self.class_weight}")
+        result = np.zeros(len(y))
+        result[used] = of_class[index]
+        return result

@@ -1,0 +1,86 @@
+"""scikit-learn's own callbacks (from version 1.9 on), told of every iteration of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cutplane.core.state import State
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn's mixin where it does not exist."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method as it is."""
+        return method
+
+
+Attributes = dict[str, Any]
+
+
+class FitTask:
+    """A task of scikit-learn's callback tree: a fit, or one of its binary problems.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose fit it is.
+    context : CallbackContext or None
+        The task's place in the tree; None where scikit-learn has no callbacks.
+    data : dict
+        ``X``, ``y`` and ``metadata``, passed on to the callbacks.
+    """
+
+    def __init__(self, estimator: Any, context: Any, data: dict[str, Any]) -> None:
+        self._estimator = estimator
+        self._context = context
+        self._data = data
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=estimator, **data)
+
+    @classmethod
+    def of_fit(
+        cls, estimator: Any, *, max_subtasks: int | None, X: Any, y: Any, sample_weight: Any
+    ) -> FitTask:
+        """Open the root task of ``estimator.fit``."""
+        context = None
+        if hasattr(estimator, "_init_callback_context"):
+            context = estimator._init_callback_context(max_subtasks=max_subtasks)
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        return cls(estimator, context, {"X": X, "y": y, "metadata": metadata})
+
+    def subtask(self, name: str, *, max_subtasks: int | None) -> FitTask:
+        """Open a task below this one."""
+        context = self._context
+        if context is not None:
+            context = context.subcontext(task_name=name, max_subtasks=max_subtasks)
+        return FitTask(self._estimator, context, self._data)
+
+    def iterations(self, attributes: Callable[[State], Attributes]) -> Callable[[State], bool]:
+        """Return a solver callback that reports each iteration as a task of its own.
+
+        ``attributes`` gives the fitted attributes of the best model so far; it is called only if
+        a callback asks for a fitted estimator.
+        """
+
+        def report(state: State) -> bool:
+            if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
+                return False
+            iteration = self.subtask("iteration", max_subtasks=0)
+            return iteration.end(lambda: attributes(state))
+
+        return report
+
+    def end(self, attributes: Attributes | Callable[[], Attributes]) -> bool:
+        """Close the task; return whether a callback asks to stop."""
+        if self._context is None:
+            return False
+        return bool(
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=attributes, **self._data
+            )
+        )

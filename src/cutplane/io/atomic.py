@@ -1,0 +1,80 @@
+"""Write whole files or nothing.
+
+The content goes to a temporary file next to the target, reaches the disk, and takes the target's
+name in one step. A reader sees the old file or the new one; a failure leaves the old one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from cutplane.io.errors import OutputError, reason
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write ``content`` to ``path``, all of it or nothing.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written. The target is as it was, and no other file is left behind.
+    """
+    try:
+        target = Path(path).resolve()  # replace the file that a link points to, not the link
+        if _is_device(target):
+            target.write_bytes(content)
+        else:
+            _replace(target, content)
+    except OSError as error:
+        raise OutputError(f"{os.fspath(path)}: cannot write: {reason(error)}") from error
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Find out before a long computation whether its result can be written to ``path``.
+
+    Raises
+    ------
+    OutputError
+        If `write_atomically` would fail, as far as can be known now.
+    """
+    try:
+        target = Path(path).resolve()
+        if target.is_dir():
+            raise IsADirectoryError(0, "is a directory")
+        if _is_device(target):
+            return
+        trial = _temporary_name(target)
+        trial.touch(exist_ok=False)
+        trial.unlink()
+    except OSError as error:
+        raise OutputError(f"{os.fspath(path)}: cannot write: {reason(error)}") from error
+
+
+def _replace(target: Path, content: bytes) -> None:
+    temporary = _temporary_name(target)
+    try:
+        with open(temporary, "xb") as file:
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:  # Ctrl-C too must not leave the temporary file
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _temporary_name(target: Path) -> Path:
+    # Not derived from the target's name, which may already be as long as the system allows.
+    return target.with_name(f".cutplane-{secrets.token_hex(8)}.tmp")
+
+
+def _is_device(target: Path) -> bool:
+    """Whether the target is a terminal, a pipe or the like, which must not be replaced by a file."""
+    return target.exists() and not target.is_file() and not target.is_dir()

@@ -1,0 +1,166 @@
+"""Traces: the history of a run as JSON lines, one record a line, written while the run goes on.
+
+A line holds the fields of a `Record` and its gaps. JSON has no infinity, so a bound that is not
+there yet is ``null``. A trace of several runs (one a class) is their traces one after another.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from types import TracebackType
+from typing import IO, Any, Self
+
+from cutplane.core.state import Record, State
+from cutplane.io.errors import InputError, OutputError, reason
+from cutplane.io.sources import name_of, read_bytes
+
+
+class TraceWriter:
+    """A callback that writes every record to a file, at once, so that a run can be watched.
+
+    The file is created by the first record. If it cannot be written, the run goes on without it:
+    a full disk must not cost the fit. `close` then raises.
+
+    Examples
+    --------
+    >>> with TraceWriter("run.jsonl") as trace:                            # doctest: +SKIP
+    ...     LinearClassifier(callbacks=(trace,)).fit(X, y)
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
+        self._file: IO[str] | None = None
+        self._error: OSError | None = None
+
+    def __call__(self, state: State) -> None:
+        """Write the latest record of a running solver."""
+        self.write(state.history[-1])
+
+    def write(self, record: Record) -> None:
+        """Append one line."""
+        if self._error is not None:
+            return
+        try:
+            if self._file is None:
+                self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
+            self._file.write(json.dumps(record_to_json(record), allow_nan=False) + "\n")
+            self._file.flush()
+        except OSError as error:
+            self._error = error
+
+    def close(self) -> None:
+        """Close the file.
+
+        Raises
+        ------
+        OutputError
+            If a record could not be written.
+        """
+        try:
+            if self._file is not None:
+                self._file.close()
+        except OSError as error:
+            self._error = self._error or error
+        if self._error is not None:
+            raise OutputError(f"{self._path}: cannot write: {reason(self._error)}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_trace(path: str | os.PathLike[str]) -> list[Record]:
+    """Read the records of a trace.
+
+    The last line may be incomplete, as it is while a run goes on or after it was killed; it is
+    then left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or with ``FILE:LINE: what is wrong``.
+    """
+    name = name_of(path)
+    lines = read_bytes(path).split(b"\n")
+    records = []
+    for line_number, line in enumerate(lines[:-1], start=1):  # nothing follows the last newline
+        try:
+            records.append(record_from_json(json.loads(line)))
+        except (ValueError, OverflowError, RecursionError):
+            raise InputError(f"{name}:{line_number}: not a line of a trace") from None
+    return records
+
+
+def split_runs(records: list[Record]) -> list[list[Record]]:
+    """Split the records of a trace where an iteration count starts anew."""
+    runs: list[list[Record]] = []
+    for record in records:
+        if not runs or record.iteration <= runs[-1][-1].iteration:
+            runs.append([])
+        runs[-1].append(record)
+    return runs
+
+
+def record_to_json(record: Record) -> dict[str, int | float | None]:
+    """Return a record as what `json` can write."""
+    return {
+        "iteration": record.iteration,
+        "objective": finite_or_none(record.objective),
+        "lower_bound": finite_or_none(record.lower_bound),
+        "gap": finite_or_none(record.gap),
+        "relative_gap": finite_or_none(record.relative_gap),
+        "evaluations": record.evaluations,
+        "planes": record.planes,
+        "seconds": record.seconds,
+    }
+
+
+def record_from_json(fields: Any) -> Record:
+    """Return the record of one line.
+
+    Raises
+    ------
+    ValueError
+        If the line is not a record.
+    """
+    if not isinstance(fields, dict):
+        raise ValueError("not an object")
+    try:
+        return Record(
+            iteration=_whole(fields["iteration"]),
+            objective=_number(fields["objective"], missing=math.inf),
+            lower_bound=_number(fields["lower_bound"], missing=-math.inf),
+            evaluations=_whole(fields["evaluations"]),
+            planes=_whole(fields["planes"]),
+            seconds=_number(fields["seconds"], missing=math.nan),
+        )
+    except KeyError as error:
+        raise ValueError(f"no field {error}") from None
+
+
+def finite_or_none(number: float) -> float | None:
+    """Return the number if JSON can hold it."""
+    return float(number) if math.isfinite(number) else None
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError("not a whole number")
+    return value
+
+
+def _number(value: object, *, missing: float) -> float:
+    if value is None:
+        return missing
+    if type(value) not in (int, float):
+        raise ValueError("not a number")
+    return float(value)  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""Losses: convex functions of scores, with slopes and conjugates."""
+
+from collections.abc import Callable
+
+from cutplane.losses.loss import Loss
+from cutplane.losses.ramps import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Quantile,
+    Ramp,
+    RampLoss,
+    SmoothHinge,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+from cutplane.losses.smooth import Exponential, Logistic, Poisson, SmoothLoss
+
+CLASSIFICATION: dict[str, Callable[..., Loss]] = {
+    "hinge": Hinge,
+    "squared_hinge": SquaredHinge,
+    "smooth_hinge": SmoothHinge,
+    "logistic": Logistic,
+    "exponential": Exponential,
+}
+"""Losses for labels -1 and 1, by the names that estimators and the command line know."""
+
+REGRESSION: dict[str, Callable[..., Loss]] = {
+    "squared": Squared,
+    "absolute": Absolute,
+    "quantile": Quantile,
+    "epsilon_insensitive": EpsilonInsensitive,
+    "squared_epsilon_insensitive": SquaredEpsilonInsensitive,
+    "huber": Huber,
+    "poisson": Poisson,
+}
+"""Losses for numbers, by name."""
+
+__all__ = [
+    "CLASSIFICATION",
+    "REGRESSION",
+    "Absolute",
+    "EpsilonInsensitive",
+    "Exponential",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Poisson",
+    "Quantile",
+    "Ramp",
+    "RampLoss",
+    "SmoothHinge",
+    "SmoothLoss",
+    "Squared",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+]

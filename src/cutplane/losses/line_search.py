@@ -1,0 +1,131 @@
+"""Minimise a convex function of one variable: with tangents only, or with second derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cutplane.core.protocols import Quadratic
+
+_MAX_STEPS = 100
+_MAX_DOUBLINGS = 1100  # from the smallest to the largest number
+
+# A bracket narrower than this share of its place cannot be told from a point.
+_NARROW = 1e-14
+
+
+def minimize_on_ray(
+    function: Callable[[float], tuple[float, float]], extra: Quadratic, *, accuracy: float = _NARROW
+) -> float:
+    """Minimise ``function(k) + extra(k)`` over ``k >= 0`` by cutting planes in one dimension.
+
+    ``function`` returns a convex function's value and one of its slopes. Between the two ends of
+    the bracket the tangents bound it from below, and the next step is the minimum of that model.
+    For a piecewise linear function the search ends at the exact minimiser.
+
+    Parameters
+    ----------
+    function : callable
+        ``k -> (value, slope)``; the value may be infinite.
+    extra : Quadratic
+        Known exactly and not approximated.
+    accuracy : float
+        Width of the final bracket, relative to its upper end.
+    """
+    lo = 0.0
+    value_lo, slope_lo = function(lo)
+    if slope_lo + extra.slope >= 0.0:
+        return lo
+    best, best_value = lo, value_lo
+
+    hi = 1.0
+    for _ in range(_MAX_DOUBLINGS):
+        value_hi, slope_hi = function(hi)
+        total = value_hi + extra.slope * hi + 0.5 * extra.curvature * hi * hi
+        if total < best_value:
+            best, best_value = hi, total
+        if not slope_hi + extra.slope + extra.curvature * hi < 0.0:
+            break
+        lo, value_lo, slope_lo = hi, value_hi, slope_hi
+        hi *= 2.0
+    else:
+        return best  # falls for ever: the infimum is not attained
+
+    for step in range(_MAX_STEPS):
+        if hi - lo <= accuracy * hi:
+            break
+        middle = 0.5 * (lo + hi)
+        k = middle
+        # Every third step bisects, so that one flat tangent cannot hold the search up.
+        if step % 3 != 2 and np.isfinite(value_hi) and np.isfinite(slope_hi):
+            k = _model_minimum(lo, value_lo, slope_lo, hi, value_hi, slope_hi, extra)
+            if not lo < k < hi:
+                # The model is lowest at an end that was evaluated: that end is the minimiser.
+                break
+        value, slope = function(k)
+        total = value + extra.slope * k + 0.5 * extra.curvature * k * k
+        if total < best_value:
+            best, best_value = k, total
+        derivative = slope + extra.slope + extra.curvature * k
+        if derivative == 0.0:
+            return k
+        if derivative < 0.0:
+            lo, value_lo, slope_lo = k, value, slope
+        else:
+            hi, value_hi, slope_hi = k, value, slope
+    return best
+
+
+def _model_minimum(
+    lo: float,
+    value_lo: float,
+    slope_lo: float,
+    hi: float,
+    value_hi: float,
+    slope_hi: float,
+    extra: Quadratic,
+) -> float:
+    """Minimise the larger of two tangents plus a quadratic."""
+    if slope_lo == slope_hi:  # one tangent, and the quadratic turns the slope
+        return -(slope_lo + extra.slope) / extra.curvature
+    crossing = (value_hi - slope_hi * hi - value_lo + slope_lo * lo) / (slope_lo - slope_hi)
+    if extra.curvature <= 0.0:
+        return crossing
+    left = -(slope_lo + extra.slope) / extra.curvature
+    right = -(slope_hi + extra.slope) / extra.curvature
+    return float(np.clip(crossing, right, left))
+
+
+def find_root(derivatives: Callable[[float], tuple[float, float]]) -> float:
+    """Return the ``k >= 0`` where an increasing function crosses zero, by safeguarded Newton steps.
+
+    ``derivatives`` returns the function (a first derivative) and its slope (a second derivative);
+    either may be infinite far out. Zero if the function is not negative at zero.
+    """
+    lo, hi = 0.0, np.inf
+    k, (first, second) = 0.0, derivatives(0.0)
+    if first >= 0.0:
+        return 0.0
+    reach = 1.0
+    for _ in range(_MAX_DOUBLINGS):
+        newton = k - first / second if second > 0.0 and np.isfinite(first) else np.nan
+        if lo < newton < hi and (np.isfinite(hi) or newton <= lo + reach):
+            k = newton
+        elif np.isfinite(hi):
+            k = 0.5 * (lo + hi)
+        else:
+            k = lo + reach
+            reach *= 2.0
+        if k in (lo, hi):
+            break
+        first, second = derivatives(k)
+        if first == 0.0:
+            break
+        if first < 0.0:
+            lo = k
+        else:
+            hi = k
+        if np.isfinite(hi) and hi - lo <= _NARROW * hi:
+            break
+    return k

@@ -1,0 +1,128 @@
+"""What a loss of scores is: value and slopes, and one-dimensional searches that need no data.
+
+A loss sees targets ``y``, scores ``z`` and weights that sum to one, never the features. Its tangent
+``sum_i slopes_i * z'_i + offset`` lies below it for all scores ``z'``; the risk pulls it back to a
+plane in ``w``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from cutplane.core.protocols import Quadratic, Vector
+from cutplane.losses.line_search import minimize_on_ray
+
+Task = Literal["classification", "regression"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class AtBestOffset(NamedTuple):
+    """A loss minimised over a constant that is added to all scores."""
+
+    offset: float
+    value: float
+    slopes: Vector
+
+
+class Loss(ABC):
+    """A convex function of scores.
+
+    A new loss needs only ``__call__``. It should also give `conjugate`, which makes its planes
+    exact to rounding, and may replace the searches with faster ones.
+
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+        Classification losses see ``y`` in {-1, 1}; regression losses see numbers.
+    lower_bound : float
+        A value that the loss never goes below, or ``-inf``.
+    """
+
+    task: ClassVar[Task]
+    lower_bound: ClassVar[float] = 0.0
+
+    @abstractmethod
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+
+    def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float | None:
+        """Return ``max_z slopes.z - loss(y, z)``: infinite outside its domain, None if unknown."""
+        return None
+
+    def check_targets(self, y: Vector) -> None:  # noqa: B027 (most losses take any numbers)
+        """Raise ValueError if the loss is not defined for these targets."""
+
+    def predict(self, scores: Vector) -> Vector:
+        """Return what a regression model with this loss predicts: the score itself by default."""
+        return scores
+
+    def probability(self, scores: Vector) -> Vector | None:
+        """Return the probability of the positive class, or None if the loss implies none."""
+        return None
+
+    def tangent_offset(self, y: Vector, scores: Vector, slopes: Vector, weights: Vector) -> float:
+        """Return the offset of the tangent with these slopes at these scores.
+
+        Through the conjugate it has no cancellation, and is right even where the slopes are not
+        exactly those at ``scores``.
+        """
+        conjugate = self.conjugate(y, slopes, weights)
+        if conjugate is not None:
+            return -conjugate
+        return self(y, scores, weights)[0] - float(slopes @ scores)
+
+    def minimize_along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> float:
+        """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``."""
+
+        def on_ray(step: float) -> tuple[float, float]:
+            value, slopes = self(y, scores + step * direction, weights)
+            return value, float(slopes @ direction)
+
+        return minimize_on_ray(on_ray, extra)
+
+    def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
+        """Minimise the loss over a constant added to all scores, with slopes that sum to zero.
+
+        Slopes that sum to zero belong to a tangent that does not change with the constant, so it
+        bounds the minimum from below for all other scores too. At a kink they are a mean of
+        those on both sides.
+        """
+        offset = self._best_offset(y, scores, weights)
+        value, slopes = self(y, scores + offset, weights)
+        return AtBestOffset(offset, value, self._balanced(y, scores, offset, slopes, weights))
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        direction = np.ones_like(scores)
+        if float(self(y, scores, weights)[1].sum()) > 0.0:
+            direction = -direction
+        step = self.minimize_along(y, scores, direction, weights, Quadratic(0.0, 0.0))
+        return step * float(direction[0])
+
+    def _balanced(
+        self, y: Vector, scores: Vector, offset: float, slopes: Vector, weights: Vector
+    ) -> Vector:
+        rounding = 4.0 * _EPS * float(np.abs(slopes).sum())
+        if abs(float(slopes.sum())) <= rounding:
+            return slopes
+        # The minimum is at a kink or off by rounding: look a little to both sides of it.
+        width = 4.0 * _EPS * (abs(offset) + float(np.abs(scores).max(initial=0.0)) + 1.0)
+        while True:
+            _, left = self(y, scores + (offset - width), weights)
+            _, right = self(y, scores + (offset + width), weights)
+            lower, upper = float(left.sum()), float(right.sum())
+            if lower <= 0.0 <= upper:
+                break
+            width *= 4.0
+            if not np.isfinite(width):
+                raise ArithmeticError("the loss has no minimum over the intercept")
+        share = lower / (lower - upper) if upper > lower else 0.0
+        return (1.0 - share) * left + share * right
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"

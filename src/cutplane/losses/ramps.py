@@ -1,0 +1,377 @@
+"""Losses made of two ramps: hinge, quantile, Huber and their relatives.
+
+Every loss here is a function of one variable ``v``, the sum of a ramp that rises to the right and
+one that rises to the left:
+
+    l(v) = ramp(v - start_right) + ramp(-v - start_left)
+
+    ramp(u) = 0                                  for u <= 0
+              curvature * u^2 / 2                for 0 < u <= width,    width = slope / curvature
+              slope * (u - width / 2)            beyond
+
+An infinite curvature gives a kink (hinge, quantile), an infinite slope a parabola (squared losses),
+both finite a rounded kink (Huber). In regression ``v = z - y``, in classification ``v = y*z - 1``.
+So one set of compiled kernels serves them all: value and slopes, conjugate, and the exact minimum
+along a ray of scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from cutplane.core.protocols import Quadratic, Vector
+from cutplane.losses.loss import Loss, Task
+
+_INF = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """One side of a loss; see the module's formula. The default is no ramp at all."""
+
+    slope: float = 0.0
+    curvature: float = _INF
+    start: float = 0.0
+
+    @property
+    def width(self) -> float:
+        """Length of the rounded part."""
+        if self.curvature == _INF:
+            return 0.0
+        return self.slope / self.curvature
+
+
+class RampLoss(Loss):
+    """A loss made of two ramps.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+        Whether the loss is one of ``v = y*z - 1`` or of ``v = z - y``.
+    left, right : Ramp
+        What rises as ``v`` goes to the left, and to the right.
+    """
+
+    def __init__(self, task: Task, *, left: Ramp = Ramp(), right: Ramp = Ramp()) -> None:  # noqa: B008 (frozen)
+        self.task = task  # type: ignore[misc]  # ramps serve both tasks, so it differs by instance
+        self.left = left
+        self.right = right
+        self._of_margin = task == "classification"
+        self._ramps = np.array([[r.start, r.slope, r.curvature, r.width] for r in (left, right)])
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        slopes = np.empty_like(scores)
+        return _evaluate(self._of_margin, self._ramps, y, scores, weights, slopes), slopes
+
+    def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
+        """Return ``max_z slopes.z - loss(y, z)``."""
+        return _conjugate(self._of_margin, self._ramps, y, slopes, weights)  # type: ignore[no-any-return]
+
+    def minimize_along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> float:
+        """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``, exactly."""
+        first, last = self._minimisers(y, scores, direction, weights, extra)
+        return 0.5 * (first + last)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        # Where all offsets of an interval are best, take its middle: it depends neither on where
+        # the search began nor on how often an example is repeated.
+        up = np.ones_like(scores)
+        nothing = Quadratic(0.0, 0.0)
+        first_up, last_up = self._minimisers(y, scores, up, weights, nothing)
+        if first_up > 0.0:
+            return 0.5 * (first_up + last_up)
+        first_down, last_down = self._minimisers(y, scores, -up, weights, nothing)
+        if first_down > 0.0:
+            return -0.5 * (first_down + last_down)
+        return 0.5 * (last_up - last_down)
+
+    def _minimisers(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> tuple[float, float]:
+        """Return the first and the last minimiser ``k >= 0`` on a ray; mostly they are the same."""
+        return _minimisers(  # type: ignore[no-any-return]
+            self._of_margin, self._ramps, y, scores, direction, weights, *extra
+        )
+
+
+def _positive(name: str, value: float) -> float:
+    if not (np.isfinite(value) and value > 0.0):
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def _not_negative(name: str, value: float) -> float:
+    if not (np.isfinite(value) and value >= 0.0):
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return float(value)
+
+
+class Hinge(RampLoss):
+    """``max(0, 1 - y*z)``, the loss of the support vector machine."""
+
+    def __init__(self) -> None:
+        super().__init__("classification", left=Ramp(slope=1.0))
+
+
+class SquaredHinge(RampLoss):
+    """``max(0, 1 - y*z)^2``."""
+
+    def __init__(self) -> None:
+        super().__init__("classification", left=Ramp(slope=_INF, curvature=2.0))
+
+
+class SmoothHinge(RampLoss):
+    """The hinge with its kink rounded: quadratic for margins in ``(1 - smoothing, 1)``."""
+
+    def __init__(self, smoothing: float = 0.5) -> None:
+        self.smoothing = _positive("smoothing", smoothing)
+        super().__init__("classification", left=Ramp(slope=1.0, curvature=1.0 / self.smoothing))
+
+    def __repr__(self) -> str:
+        return f"SmoothHinge({self.smoothing:g})"
+
+
+class Squared(RampLoss):
+    """``(z - y)^2 / 2``: the mean."""
+
+    def __init__(self) -> None:
+        parabola = Ramp(slope=_INF, curvature=1.0)
+        super().__init__("regression", left=parabola, right=parabola)
+
+
+class Absolute(RampLoss):
+    """``|z - y|``: the median."""
+
+    def __init__(self) -> None:
+        super().__init__("regression", left=Ramp(slope=1.0), right=Ramp(slope=1.0))
+
+
+class Quantile(RampLoss):
+    """The pinball loss ``max(q*(y - z), (1 - q)*(z - y))``, which the ``q``-quantile minimises."""
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        if not 0.0 < quantile < 1.0:
+            raise ValueError(f"a quantile lies strictly between 0 and 1, got {quantile}")
+        self.quantile = float(quantile)
+        super().__init__("regression", left=Ramp(slope=quantile), right=Ramp(slope=1.0 - quantile))
+
+    def __repr__(self) -> str:
+        return f"Quantile({self.quantile:g})"
+
+
+class EpsilonInsensitive(RampLoss):
+    """``max(0, |z - y| - epsilon)``, the loss of support vector regression."""
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = _not_negative("epsilon", epsilon)
+        ramp = Ramp(slope=1.0, start=self.epsilon)
+        super().__init__("regression", left=ramp, right=ramp)
+
+    def __repr__(self) -> str:
+        return f"EpsilonInsensitive({self.epsilon:g})"
+
+
+class SquaredEpsilonInsensitive(RampLoss):
+    """``max(0, |z - y| - epsilon)^2``."""
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = _not_negative("epsilon", epsilon)
+        ramp = Ramp(slope=_INF, curvature=2.0, start=self.epsilon)
+        super().__init__("regression", left=ramp, right=ramp)
+
+    def __repr__(self) -> str:
+        return f"SquaredEpsilonInsensitive({self.epsilon:g})"
+
+
+class Huber(RampLoss):
+    """``u^2 / 2`` for ``|u| <= delta``, ``delta*|u| - delta^2/2`` beyond, with ``u = z - y``."""
+
+    def __init__(self, delta: float = 1.35) -> None:
+        self.delta = _positive("delta", delta)
+        ramp = Ramp(slope=self.delta, curvature=1.0)
+        super().__init__("regression", left=ramp, right=ramp)
+
+    def __repr__(self) -> str:
+        return f"Huber({self.delta:g})"
+
+
+# Kernels. `ramps` has the rows left, right with the columns start, slope, curvature, width.
+
+_START, _SLOPE, _CURVATURE, _WIDTH = 0, 1, 2, 3
+_BLOCK = 4096  # partial sums: the rounding error grows with the block, not with the sample
+
+
+@njit(cache=True, nogil=True)
+def _ramp(u: float, ramp: Vector) -> tuple[float, float]:
+    """Return value and slope of a ramp at ``u``; zero at the kink."""
+    if u <= 0.0:
+        return 0.0, 0.0
+    if u < ramp[_WIDTH]:
+        return 0.5 * ramp[_CURVATURE] * u * u, ramp[_CURVATURE] * u
+    return ramp[_SLOPE] * (u - 0.5 * ramp[_WIDTH]), ramp[_SLOPE]
+
+
+@njit(cache=True, nogil=True)
+def _evaluate(
+    of_margin: bool, ramps: Vector, y: Vector, scores: Vector, weights: Vector, slopes: Vector
+) -> float:
+    total = 0.0
+    left, right = ramps[0], ramps[1]
+    for first in range(0, len(y), _BLOCK):
+        partial = 0.0
+        for i in range(first, min(first + _BLOCK, len(y))):
+            v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+            value_left, slope_left = _ramp(-v - left[_START], left)
+            value_right, slope_right = _ramp(v - right[_START], right)
+            slope = slope_right - slope_left
+            slopes[i] = weights[i] * (y[i] * slope if of_margin else slope)
+            if weights[i] > 0.0:
+                partial += weights[i] * (value_left + value_right)
+        total += partial
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _conjugate(of_margin: bool, ramps: Vector, y: Vector, slopes: Vector, weights: Vector) -> float:
+    # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
+    slack = 1.0 + 4.0 * np.finfo(np.float64).eps
+    total = 0.0
+    for first in range(0, len(y), _BLOCK):
+        partial = 0.0
+        for i in range(first, min(first + _BLOCK, len(y))):
+            if weights[i] == 0.0:
+                continue
+            slope = slopes[i] / weights[i]
+            if of_margin:
+                slope *= y[i]
+                conjugate = slope
+            else:
+                conjugate = slope * y[i]
+            if slope != 0.0:
+                ramp = ramps[1] if slope > 0.0 else ramps[0]
+                size = abs(slope)
+                if size > ramp[_SLOPE] * slack:
+                    return np.inf
+                conjugate += size * ramp[_START] + 0.5 * size * size / ramp[_CURVATURE]
+            partial += weights[i] * conjugate
+        total += partial
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _minimisers(
+    of_margin: bool,
+    ramps: Vector,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    slope: float,
+    curvature: float,
+) -> tuple[float, float]:
+    """Return the first and the last minimiser on a ray: where the derivative crosses zero.
+
+    The derivative is piecewise linear and increasing; it changes where an example enters or leaves
+    a part of a ramp. Each such event is a place, a jump, and a change of curvature. The crossing is
+    found by selection, as a weighted median is: the expected cost is linear, no sort is needed.
+    """
+    place = np.empty(4 * len(y))
+    jump = np.empty(4 * len(y))
+    bend = np.empty(4 * len(y))
+    n = 0
+    size = abs(slope)
+    for i in range(len(y)):
+        if weights[i] == 0.0 or direction[i] == 0.0:
+            continue
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        for side in range(2):
+            ramp = ramps[side]
+            if ramp[_SLOPE] == 0.0:
+                continue
+            sign = 2.0 * side - 1.0
+            u = sign * v - ramp[_START]
+            du = sign * speed
+            start_curved = 0.0 < ramp[_WIDTH]
+            # Behind the start of the ramp, or on it and leaving.
+            if u < 0.0 or (u == 0.0 and du < 0.0):
+                inside = 0
+            elif u < ramp[_WIDTH] or (u == ramp[_WIDTH] and du < 0.0):
+                inside = 1
+            else:
+                inside = 2
+            if inside == 1:
+                slope += weights[i] * ramp[_CURVATURE] * u * du
+                curvature += weights[i] * ramp[_CURVATURE] * du * du
+            elif inside == 2:
+                slope += weights[i] * ramp[_SLOPE] * du
+            change = weights[i] * ramp[_CURVATURE] * du * du if start_curved else 0.0
+            step = 0.0 if start_curved else weights[i] * ramp[_SLOPE] * abs(du)
+            size += step + change * abs(u)
+            crosses_start = (du > 0.0 and inside == 0) or (du < 0.0 and inside != 0)
+            crosses_end = (du > 0.0 and inside != 2) or (du < 0.0 and inside == 2)
+            if crosses_start:
+                place[n], jump[n], bend[n] = -u / du, step, change if du > 0.0 else -change
+                n += 1
+            if start_curved and crosses_end and ramp[_WIDTH] < np.inf:
+                place[n], jump[n] = (ramp[_WIDTH] - u) / du, 0.0
+                bend[n] = -change if du > 0.0 else change
+                n += 1
+    # What counts as zero: a flat stretch of minimisers must not end by rounding alone.
+    zero = 1e-14 * size
+    if slope > zero:
+        return 0.0, 0.0
+    here = 0.0
+    lo, hi = 0, n
+    beyond = np.inf
+    while lo < hi:
+        pivot = _middle(place[lo], place[(lo + hi) // 2], place[hi - 1])
+        # Three parts: before the pivot, at it, beyond it.
+        before, at, end = lo, lo, hi
+        while at < end:
+            if place[at] < pivot:
+                _swap(place, jump, bend, before, at)
+                before += 1
+                at += 1
+            elif place[at] > pivot:
+                end -= 1
+                _swap(place, jump, bend, at, end)
+            else:
+                at += 1
+        slope_there = slope + curvature * (pivot - here)
+        curvature_there = curvature
+        for j in range(lo, end):
+            slope_there += jump[j] + bend[j] * (pivot - place[j])
+            curvature_there += bend[j]
+        if slope_there > zero:
+            # The crossing is at the pivot or before it.
+            beyond = pivot
+            hi = before
+        else:
+            slope, curvature, here = slope_there, max(curvature_there, 0.0), pivot
+            lo = end
+    if slope >= -zero and curvature <= 0.0:
+        return here, beyond if beyond < np.inf else here
+    if curvature > 0.0:
+        crossing = min(here - min(slope, 0.0) / curvature, beyond)
+    else:
+        crossing = beyond if beyond < np.inf else here
+    return crossing, crossing
+
+
+@njit(cache=True, nogil=True)
+def _middle(a: float, b: float, c: float) -> float:
+    return max(min(a, b), min(max(a, b), c))
+
+
+@njit(cache=True, nogil=True)
+def _swap(place: Vector, jump: Vector, bend: Vector, i: int, j: int) -> None:
+    place[i], place[j] = place[j], place[i]
+    jump[i], jump[j] = jump[j], jump[i]
+    bend[i], bend[j] = bend[j], bend[i]

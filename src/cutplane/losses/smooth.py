@@ -1,0 +1,164 @@
+"""Smooth losses: logistic, exponential, Poisson.
+
+Each is a function of one score with two derivatives, written once, element by element.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from scipy.special import expit, logsumexp, xlogy
+
+from cutplane.core.protocols import Quadratic, Vector
+from cutplane.losses.line_search import find_root
+from cutplane.losses.loss import Loss
+
+
+class SmoothLoss(Loss):
+    """A loss with two derivatives; line searches are Newton's."""
+
+    @abstractmethod
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+
+    @abstractmethod
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss; infinite outside its domain."""
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        # A score far off the scale makes the loss infinite, which the searches know how to handle.
+        with np.errstate(over="ignore", invalid="ignore"):
+            values, slopes, _ = self.derivatives(y, scores)
+            return _weighted_sum(weights, values), _product(weights, slopes)
+
+    def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
+        """Return ``max_z slopes.z - loss(y, z)``."""
+        used = weights > 0.0
+        if not used.all():
+            y, slopes, weights = y[used], slopes[used], weights[used]
+        return float(weights @ self.conjugates(y, slopes / weights))
+
+    def minimize_along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> float:
+        """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``."""
+
+        def derivatives(step: float) -> tuple[float, float]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                _, slopes, curvatures = self.derivatives(y, scores + step * direction)
+                first = _weighted_sum(weights, _product(slopes, direction))
+                second = _weighted_sum(weights, _product(curvatures, direction * direction))
+            # Infinite terms of both signs: far beyond the minimum.
+            first = np.inf if np.isnan(first) else first
+            return (
+                first + extra.slope + extra.curvature * step,
+                second + extra.curvature,
+            )
+
+        return find_root(derivatives)
+
+
+class Logistic(SmoothLoss):
+    """``log(1 + exp(-y*z))``: a model of the probability of the positive class."""
+
+    task = "classification"
+
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+        margins = y * scores
+        probability_wrong = expit(-margins)
+        return (
+            np.logaddexp(0.0, -margins),
+            -y * probability_wrong,
+            probability_wrong * expit(margins),
+        )
+
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss."""
+        p = -y * slopes
+        inside = (p >= 0.0) & (p <= 1.0)
+        p = np.clip(p, 0.0, 1.0)
+        return np.where(inside, xlogy(p, p) + xlogy(1.0 - p, 1.0 - p), np.inf)
+
+    def probability(self, scores: Vector) -> Vector:
+        """Return the probability of the positive class."""
+        return np.asarray(expit(scores))
+
+
+class Exponential(SmoothLoss):
+    """``exp(-y*z)``, the loss of AdaBoost. Grows fast: outliers rule the fit."""
+
+    task = "classification"
+
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+        value = np.exp(-y * scores)
+        return value, -y * value, value
+
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss."""
+        p = -y * slopes
+        return np.where(p >= 0.0, xlogy(p, np.maximum(p, 0.0)) - p, np.inf)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        positive = y > 0.0
+        return 0.5 * (
+            _log_sum(-scores[positive], weights[positive])
+            - _log_sum(scores[~positive], weights[~positive])
+        )
+
+    def probability(self, scores: Vector) -> Vector:
+        """Return the probability whose log odds are twice the score, as the loss implies."""
+        return np.asarray(expit(2.0 * scores))
+
+
+class Poisson(SmoothLoss):
+    """Half the Poisson deviance, ``exp(z) - y*z + y*log(y) - y``, for counts with mean ``exp(z)``."""
+
+    task = "regression"
+
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+        mean = np.exp(scores)
+        return mean - y * scores + (xlogy(y, y) - y), mean - y, mean
+
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss."""
+        mean = slopes + y
+        # A mean that underflowed leaves slope = -y up to rounding.
+        inside = mean >= -4.0 * np.finfo(np.float64).eps * y
+        mean = np.maximum(mean, 0.0)
+        return np.where(inside, xlogy(mean, mean) - mean - (xlogy(y, y) - y), np.inf)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        return float(np.log(weights @ y)) - _log_sum(scores, weights)
+
+    def check_targets(self, y: Vector) -> None:
+        """Raise ValueError for negative counts, or none at all."""
+        if (y < 0.0).any():
+            raise ValueError("the Poisson loss needs targets that are zero or positive")
+        if not (y > 0.0).any():
+            raise ValueError("the Poisson loss needs at least one target above zero")
+
+    def predict(self, scores: Vector) -> Vector:
+        """Return the mean count."""
+        return np.asarray(np.exp(scores))
+
+
+def _log_sum(exponents: Vector, weights: Vector) -> float:
+    used = weights > 0.0
+    return float(logsumexp(exponents[used], b=weights[used]))
+
+
+def _weighted_sum(weights: Vector, values: Vector) -> float:
+    # weights @ values, but an example of weight zero adds nothing even if its value is infinite.
+    return float(_product(weights, values).sum())
+
+
+def _product(a: Vector, b: Vector) -> Vector:
+    product = a * b
+    if not np.isfinite(product).all():
+        product[(a == 0.0) | (b == 0.0)] = 0.0
+    return product

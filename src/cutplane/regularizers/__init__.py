@@ -1,0 +1,5 @@
+"""Regularizers: strongly convex functions known through value and conjugate."""
+
+from cutplane.regularizers.l2 import L2
+
+__all__ = ["L2"]

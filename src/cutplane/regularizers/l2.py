@@ -1,0 +1,80 @@
+"""The squared Euclidean norm, with an optional centre and weights.
+
+    r(w)  = lam/2 * sum_j (theta_j * (w_j - c_j))^2                  (paper 004, section 3.3.1)
+    r*(u) = u.c + sum_j (u_j / theta_j)^2 / (2*lam),    attained at  w = c + u / (lam * theta^2)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cutplane.core.protocols import Quadratic, Vector
+
+
+class L2:
+    """Squared Euclidean regularizer ``lam/2 * |weights * (w - centre)|^2``.
+
+    Parameters
+    ----------
+    lam : float
+        Strength, positive.
+    centre : array-like, optional
+        The ``w`` that costs nothing; zero by default.
+    weights : array-like, optional
+        A positive factor for each coordinate; one by default.
+    """
+
+    def __init__(
+        self, lam: float, *, centre: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> None:
+        if not (np.isfinite(lam) and lam > 0.0):
+            raise ValueError(f"lam must be positive and finite, got {lam}")
+        self.lam = float(lam)
+        self.centre = None if centre is None else np.array(centre, dtype=np.float64)
+        self.weights = None if weights is None else np.array(weights, dtype=np.float64)
+        if self.centre is not None and not np.isfinite(self.centre).all():
+            raise ValueError("the centre must be finite")
+        if self.weights is not None and not (
+            np.isfinite(self.weights).all() and (self.weights > 0.0).all()
+        ):
+            raise ValueError("weights must be positive and finite")
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``."""
+        scaled = self._scaled(w)
+        return 0.5 * self.lam * float(scaled @ scaled)
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u)`` and the ``w`` that attains it."""
+        image = self.dual_metric(u)
+        value = float(u @ image) / (2.0 * self.lam) + self.centred(u)
+        w = image / self.lam
+        return value, w if self.centre is None else w + self.centre
+
+    def centred(self, slope: Vector) -> float:
+        """Return ``slope.centre``, by which the offset of a plane shifts."""
+        return 0.0 if self.centre is None else float(slope @ self.centre)
+
+    def dual_metric(self, slope: Vector) -> Vector:
+        """Return ``slope / weights^2``."""
+        return slope if self.weights is None else slope / self.weights**2
+
+    def along(self, start: Vector, end: Vector) -> Quadratic:
+        """Return the regularizer on the ray from ``start`` through ``end``."""
+        at_start = self._scaled(start)
+        direction = self._scaled(end) - at_start
+        return Quadratic(
+            slope=self.lam * float(at_start @ direction),
+            curvature=self.lam * float(direction @ direction),
+        )
+
+    def _scaled(self, w: Vector) -> Vector:
+        shifted = w if self.centre is None else w - self.centre
+        return shifted if self.weights is None else self.weights * shifted
+
+    def __repr__(self) -> str:
+        options = ", ".join(
+            f"{name}=..." for name in ("centre", "weights") if getattr(self, name) is not None
+        )
+        return f"L2({self.lam:g}{', ' if options else ''}{options})"

@@ -1,0 +1,95 @@
+"""What both pictures of a run draw: its bounds and gaps as curves, and the range worth showing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.core.state import Record
+
+Curve = NDArray[np.float64]
+
+# Bounds that are all positive and span more than this factor are drawn on a logarithmic scale,
+# where the lower bound's way up takes as much room as the objective's way down.
+_WIDE = 4.0
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A run as curves over its iterations, and the range of the bounds to show.
+
+    Attributes
+    ----------
+    iterations, upper, lower, gaps : ndarray
+        The iteration numbers, objectives, lower bounds (raised to ``bottom``) and relative gaps.
+    bottom, top : float
+        The range of the bounds to show.
+    logarithmic : bool
+        Whether to show the bounds on a logarithmic scale.
+    """
+
+    iterations: Curve
+    upper: Curve
+    lower: Curve
+    gaps: Curve
+    bottom: float
+    top: float
+    logarithmic: bool
+
+
+def curves_of(records: Sequence[Record]) -> Curves:
+    """Return the curves of a run of at least one record."""
+    upper = np.array([record.objective for record in records])
+    lower = np.array([record.lower_bound for record in records])
+    bottom, top, logarithmic = _shown_range(upper, lower)
+    return Curves(
+        iterations=np.array([record.iteration for record in records], dtype=float),
+        upper=upper,
+        lower=np.maximum(lower, bottom),  # minus infinity has no place in a picture
+        gaps=np.array([record.relative_gap for record in records]),
+        bottom=bottom,
+        top=top,
+        logarithmic=logarithmic,
+    )
+
+
+def mean_run(runs: Sequence[Sequence[Record]]) -> list[Record]:
+    """Return the records of several runs side by side as those of one, bounds averaged.
+
+    A run that ended earlier keeps its last bounds. The means bound the mean of the optima.
+    """
+    runs = [run for run in runs if run]
+    records = []
+    for position in range(max(map(len, runs), default=0)):
+        now = [run[min(position, len(run) - 1)] for run in runs]
+        records.append(
+            Record(
+                iteration=position + 1,
+                objective=sum(record.objective for record in now) / len(now),
+                lower_bound=sum(record.lower_bound for record in now) / len(now),
+                evaluations=sum(record.evaluations for record in now),
+                planes=sum(record.planes for record in now),
+                seconds=sum(record.seconds for record in now),
+            )
+        )
+    return records
+
+
+def _shown_range(upper: Curve, lower: Curve) -> tuple[float, float, bool]:
+    """Return bottom, top, and whether the scale is logarithmic.
+
+    The first lower bounds can be far below everything else. No more is shown below the last one
+    than above it, so that the place where the bounds meet is always easy to see.
+    """
+    top = float(upper.max())
+    end = float(lower[-1]) if math.isfinite(lower[-1]) else float(upper.min()) - 1.0
+    lowest = float(lower.min())
+    if top - end <= 1e-12 * max(abs(top), abs(end)) + 1e-200:  # nothing moves
+        return end - 0.5, top + 0.5, False
+    if 1e-12 * top < _WIDE * end < top:
+        return max(lowest, end * (end / top)), top, True
+    return max(lowest, end - (top - end)), top, False

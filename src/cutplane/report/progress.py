@@ -1,0 +1,158 @@
+"""Show a run while it goes on.
+
+Both displays are callbacks for a solver and context managers (leaving shows the last iteration), and
+have the same columns. `Progress` writes plain lines at iterations 1, 2, 5, 10, 20, 50, ... and the
+last, which suits files and pipes. `LiveProgress` shows those lines on a terminal, with the current
+iteration below them redrawn in place.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TextIO
+
+from cutplane.core.state import Record, State
+
+_REDRAW_SECONDS = 0.1
+
+
+class _Column(NamedTuple):
+    title: str
+    width: int
+    show: Callable[[Record], str]
+
+
+_COLUMNS = (
+    _Column("iteration", 9, lambda record: f"{record.iteration}"),
+    _Column("objective", 14, lambda record: f"{record.objective:.7g}"),
+    _Column("lower bound", 14, lambda record: f"{record.lower_bound:.7g}"),
+    _Column("gap", 9, lambda record: f"{record.relative_gap:.2e}"),
+    _Column("evaluations", 11, lambda record: f"{record.evaluations}"),
+    _Column("planes", 6, lambda record: f"{record.planes}"),
+    _Column("seconds", 8, lambda record: f"{record.seconds:.2f}"),
+)
+
+
+def progress_on(stream: TextIO) -> Progress | LiveProgress:
+    """Return the display that suits ``stream``."""
+    return LiveProgress(stream) if stream.isatty() else Progress(stream)
+
+
+def is_milestone(iteration: int) -> bool:
+    """Whether the iteration is one of 1, 2, 5, 10, 20, 50, 100, ..."""
+    while iteration >= 10 and iteration % 10 == 0:
+        iteration //= 10
+    return iteration in (1, 2, 5)
+
+
+class Progress:
+    """Plain lines: a title, the milestones, the last iteration of every run."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._latest: Record | None = None
+        self._pending = False  # whether the latest record is still to be written
+
+    @classmethod
+    def for_estimators(cls) -> Progress:
+        """Return plain lines on standard output, which is what ``verbose=1`` promises."""
+        return cls(sys.stdout)
+
+    def __call__(self, state: State) -> None:
+        """Show the latest record of a running solver."""
+        self.show(state.history[-1])
+
+    def show(self, record: Record) -> None:
+        """Write the record if it is a milestone; remember it otherwise."""
+        if self._latest is None or record.iteration <= self._latest.iteration:
+            self._finish_run()
+            self._write("  ".join(column.title.rjust(column.width) for column in _COLUMNS))
+        self._latest, self._pending = record, True
+        if is_milestone(record.iteration):
+            self._write_latest()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._finish_run()
+
+    def _finish_run(self) -> None:
+        if self._pending:
+            self._write_latest()
+
+    def _write_latest(self) -> None:
+        assert self._latest is not None
+        cells = (column.show(self._latest).rjust(column.width) for column in _COLUMNS)
+        self._write("  ".join(cells))
+        self._pending = False
+
+    def _write(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+class LiveProgress:
+    """A table on a terminal: the milestones so far, and the current iteration."""
+
+    def __init__(self, stream: TextIO) -> None:
+        # Rich takes longer to import than a small fit takes to run.
+        from rich.console import Console
+        from rich.live import Live
+
+        # Redrawn from the callback: a thread of its own would compete with the fit for the cores.
+        self._live = Live(console=Console(file=stream), auto_refresh=False)
+        self._milestones: list[Record] = []
+        self._latest: Record | None = None
+        self._drawn_at = -_REDRAW_SECONDS
+
+    def __call__(self, state: State) -> None:
+        """Show the latest record of a running solver."""
+        self.show(state.history[-1])
+
+    def show(self, record: Record) -> None:
+        """Take the record in, and redraw unless the last drawing is very recent."""
+        if self._latest is not None and record.iteration <= self._latest.iteration:
+            self._milestones.clear()  # the next run
+        if is_milestone(record.iteration):
+            self._milestones.append(record)
+        self._latest = record
+        if time.monotonic() - self._drawn_at >= _REDRAW_SECONDS:
+            self._draw()
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._latest is not None:
+            self._draw()
+        self._live.stop()
+
+    def _draw(self) -> None:
+        self._live.update(self._table(), refresh=True)
+        self._drawn_at = time.monotonic()
+
+    def _table(self) -> Any:
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for column in _COLUMNS:
+            table.add_column(column.title, justify="right", min_width=column.width, no_wrap=True)
+        for record in self._milestones:
+            table.add_row(*(column.show(record) for column in _COLUMNS), style="dim")
+        if self._latest is not None and self._latest not in self._milestones[-1:]:
+            table.add_row(*(column.show(self._latest) for column in _COLUMNS))
+        return table

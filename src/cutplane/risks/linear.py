@@ -1,0 +1,159 @@
+"""The risk of a linear model: the weighted mean loss of the scores ``X w`` (plus an intercept).
+
+    R(w) = sum_i weight_i * loss(y_i, x_i.w)                        without an intercept
+    R(w) = min_c sum_i weight_i * loss(y_i, x_i.w + c)              with one
+
+The intercept is minimised out, so it is not regularized, and the solver never sees it (paper 000,
+section 2). A point carries its scores: moving along the line between two points costs no pass over
+the data.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from cutplane.core.protocols import Plane, Quadratic, Vector
+from cutplane.data import Rows
+from cutplane.losses import Loss
+
+
+class LinearRisk:
+    """Mean loss of a linear model on a sample.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features; see `cutplane.data.as_rows`.
+    y : ndarray of shape (n_samples,)
+        Targets: -1 and 1 for a classification loss, numbers otherwise.
+    loss : Loss
+        The loss of a score.
+    weights : ndarray of shape (n_samples,), optional
+        Weights of the examples, not negative; scaled to sum to one. Equal by default.
+    intercept : bool
+        Whether the model has an intercept.
+    """
+
+    convex = True
+
+    def __init__(
+        self,
+        rows: Rows,
+        y: Vector,
+        loss: Loss,
+        *,
+        weights: Vector | None = None,
+        intercept: bool = True,
+    ) -> None:
+        n_samples, self.n_parameters = rows.shape
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        if y.shape != (n_samples,):
+            raise ValueError(f"y has shape {y.shape}, X has {n_samples} rows")
+        if n_samples == 0:
+            raise ValueError("a risk needs at least one example")
+        self.rows = rows
+        self.y = y
+        self.loss = loss
+        self.weights = _normalised(weights, n_samples)
+        self.intercept = intercept
+        self.lower_bound = loss.lower_bound
+        self.evaluations = 0
+        loss.check_targets(y[self.weights > 0.0])
+
+    def at(self, w: Vector) -> LinearPoint:
+        """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
+        self.evaluations += 1
+        return LinearPoint(self, w, self.rows.scores(w))
+
+
+class LinearPoint:
+    """The risk of a linear model at ``w``, with the scores there.
+
+    Attributes
+    ----------
+    w : ndarray
+        Coefficients.
+    scores : ndarray
+        ``X w``, without the intercept.
+    intercept : float
+        The best intercept for these coefficients; zero if the model has none.
+    value : float
+        The risk.
+    slopes : ndarray
+        Its derivative by each score.
+    """
+
+    def __init__(self, risk: LinearRisk, w: Vector, scores: Vector) -> None:
+        self._risk = risk
+        self.w = w
+        self.scores = scores
+        if risk.intercept:
+            self.intercept, self.value, self.slopes = risk.loss.minimize_offset(
+                risk.y, scores, risk.weights
+            )
+        else:
+            self.intercept = 0.0
+            self.value, self.slopes = risk.loss(risk.y, scores, risk.weights)
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here: one pass over the data, the first time."""
+        return self._plane
+
+    @cached_property
+    def _plane(self) -> Plane:
+        risk = self._risk
+        scores = self.scores + self.intercept if risk.intercept else self.scores
+        offset = risk.loss.tangent_offset(risk.y, scores, self.slopes, risk.weights)
+        return Plane(risk.rows.pullback(self.slopes), offset)
+
+    def toward(self, other: LinearPoint) -> LinearSegment:
+        """Return the risk on the ray from here through ``other``."""
+        return LinearSegment(self._risk, self, other)
+
+
+class LinearSegment:
+    """The risk on a ray between two points, from their scores alone.
+
+    With an intercept, the search goes along the ray of coefficients and intercept together: at
+    both ends the intercept is the best one, in between it is nearly so, and no inner minimisation
+    is needed.
+    """
+
+    def __init__(self, risk: LinearRisk, start: LinearPoint, end: LinearPoint) -> None:
+        self._risk = risk
+        self._start = start
+        self._end = end
+        self._direction = end.scores - start.scores
+
+    def minimize(self, regularizer: Quadratic) -> float:
+        """Return the step that minimises the risk plus the regularizer on the ray."""
+        risk, start = self._risk, self._start
+        scores, direction = start.scores, self._direction
+        if risk.intercept:
+            scores = scores + start.intercept
+            direction = direction + (self._end.intercept - start.intercept)
+        return risk.loss.minimize_along(risk.y, scores, direction, risk.weights, regularizer)
+
+    def at(self, step: float) -> LinearPoint:
+        """Return the point at ``step``, without a pass over the data."""
+        start = self._start
+        w = start.w + step * (self._end.w - start.w)
+        return LinearPoint(self._risk, w, start.scores + step * self._direction)
+
+
+def _normalised(weights: Vector | None, n_samples: int) -> Vector:
+    if weights is None:
+        return np.full(n_samples, 1.0 / n_samples)
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(f"weights have shape {weights.shape}, X has {n_samples} rows")
+    if not np.isfinite(weights).all() or (weights < 0.0).any():
+        raise ValueError("weights must be finite and not negative")
+    largest = weights.max()
+    if largest == 0.0:
+        raise ValueError("at least one weight must be positive")
+    # Scaled by the largest first, so that neither huge nor tiny weights overflow the sum.
+    scaled = weights / largest
+    return np.asarray(scaled / scaled.sum())

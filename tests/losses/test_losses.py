@@ -1,0 +1,255 @@
+"""Laws that every loss obeys. A new loss needs one line in `LOSSES`."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+
+import cutplane.losses as losses_module
+from cutplane.core.protocols import Quadratic
+from cutplane.losses import (
+    CLASSIFICATION,
+    REGRESSION,
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Poisson,
+    Quantile,
+    SmoothHinge,
+    Squared,
+    SquaredEpsilonInsensitive,
+    SquaredHinge,
+)
+
+LOSSES = [
+    Hinge(),
+    SquaredHinge(),
+    SmoothHinge(0.5),
+    SmoothHinge(2.0),
+    Logistic(),
+    Exponential(),
+    Squared(),
+    Absolute(),
+    Quantile(0.1),
+    Quantile(0.9),
+    EpsilonInsensitive(0.3),
+    EpsilonInsensitive(0.0),
+    SquaredEpsilonInsensitive(0.3),
+    Huber(0.7),
+    Poisson(),
+]
+
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+class OnlyValues(Loss):
+    """A loss as a user would write it: no conjugate, no search of its own."""
+
+    task = "classification"
+
+    def __call__(self, y, scores, weights):
+        margins = y * scores
+        return float(weights @ np.maximum(0.0, 1.0 - margins)), -weights * y * (margins < 1.0)
+
+
+def sample(loss, seed, size=12):
+    rng = np.random.default_rng(seed)
+    if loss.task == "classification":
+        y = np.where(np.arange(size) % 2 == 0, 1.0, -1.0)
+    elif isinstance(loss, Poisson):
+        y = rng.poisson(2.0, size).astype(float)
+        y[0] = 1.0
+    else:
+        y = rng.normal(size=size).round(1)  # rounded: ties between residuals
+    scores = rng.normal(scale=2.0, size=size).round(1)
+    weights = rng.uniform(0.1, 1.0, size)
+    weights[size // 2] = 0.0
+    return y, scores, weights / weights.sum(), rng
+
+
+@every_loss
+@pytest.mark.parametrize("seed", range(5))
+def test_slopes_are_derivatives(loss, seed):
+    y, scores, weights, rng = sample(loss, seed)
+    scores = scores + rng.uniform(0.01, 0.04, len(scores))  # away from kinks
+    _, slopes = loss(y, scores, weights)
+    h = 1e-6
+    for i in range(len(y)):
+        step = np.zeros(len(y))
+        step[i] = h
+        numeric = (loss(y, scores + step, weights)[0] - loss(y, scores - step, weights)[0]) / (2 * h)
+        assert slopes[i] == pytest.approx(numeric, abs=1e-7, rel=1e-6)
+
+
+@every_loss
+@given(seed=st.integers(0, 10**6))
+def test_tangents_stay_below(loss, seed):
+    y, scores, weights, rng = sample(loss, seed)
+    value, slopes = loss(y, scores, weights)
+    other = rng.normal(scale=3.0, size=len(y)).round(1)
+    rounding = 1e-12 * (1.0 + abs(value))
+    assert loss(y, other, weights)[0] >= value + slopes @ (other - scores) - rounding
+    assert value >= loss.lower_bound
+
+
+@every_loss
+@given(seed=st.integers(0, 10**6))
+def test_fenchel_young(loss, seed):
+    y, scores, weights, rng = sample(loss, seed)
+    value, slopes = loss(y, scores, weights)
+    assert -loss.conjugate(y, slopes, weights) == pytest.approx(
+        value - slopes @ scores, rel=1e-10, abs=1e-12
+    )
+    # Inequality for slopes that belong to other scores.
+    _, others = loss(y, rng.normal(scale=2.0, size=len(y)), weights)
+    assert value + loss.conjugate(y, others, weights) >= others @ scores - 1e-12 * (1 + abs(value))
+
+
+@every_loss
+def test_conjugate_is_infinite_outside_its_domain(loss):
+    y, scores, weights, _ = sample(loss, 0)
+    bounded = not isinstance(loss, Squared | SquaredEpsilonInsensitive)
+    too_steep = -1e3 * weights * (y if loss.task == "classification" else np.ones(len(y)))
+    flipped = -too_steep
+    steepest = max(loss.conjugate(y, too_steep, weights), loss.conjugate(y, flipped, weights))
+    assert np.isinf(steepest) == bounded
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, OnlyValues()], ids=repr)
+@given(
+    seed=st.integers(0, 10**6),
+    slope=st.floats(-3, 3),
+    curvature=st.sampled_from([0.0, 1e-6, 0.1, 10.0]),
+)
+def test_minimum_along_a_ray(loss, seed, slope, curvature):
+    y, scores, weights, rng = sample(loss, seed)
+    direction = rng.normal(size=len(y)).round(1)
+    if curvature == 0.0:
+        slope = 0.0
+    extra = Quadratic(slope, curvature)
+
+    def total(k):
+        value = loss(y, scores + k * direction, weights)[0]
+        return value + slope * k + 0.5 * curvature * k * k
+
+    step = loss.minimize_along(y, scores, direction, weights, extra)
+    assert step >= 0.0
+    here = total(step)
+    if not np.isfinite(here):
+        raise AssertionError(f"the loss is {here} at step {step}")
+    reference = minimize_scalar(total, bounds=(0.0, 2.0 * step + 10.0), method="bounded")
+    grid = min(total(k) for k in np.linspace(0.0, 2.0 * step + 1.0, 200))
+    scale = abs(total(0.0)) + abs(slope * step) + 0.5 * curvature * step**2
+    assert here <= min(reference.fun, grid, total(0.0)) + 1e-12 * (1.0 + scale)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, OnlyValues()], ids=repr)
+@given(seed=st.integers(0, 10**6))
+def test_best_offset(loss, seed):
+    y, scores, weights, rng = sample(loss, seed)
+    best = loss.minimize_offset(y, scores, weights)
+    grid = best.offset + np.concatenate([np.linspace(-20, 20, 101), np.linspace(-0.1, 0.1, 21)])
+    rounding = 1e-12 * (1.0 + abs(best.value))
+    assert best.value <= min(loss(y, scores + c, weights)[0] for c in grid) + rounding
+    assert best.value == loss(y, scores + best.offset, weights)[0]
+    # The slopes sum to zero and belong to a tangent that stays below for all scores and offsets.
+    assert abs(best.slopes.sum()) <= 1e-14 * max(1.0, np.abs(best.slopes).sum())
+    tangent = loss.tangent_offset(y, scores + best.offset, best.slopes, weights)
+    assert tangent + best.slopes @ scores == pytest.approx(best.value, rel=1e-11, abs=1e-12)
+    other = rng.normal(scale=2.0, size=len(y))
+    assert loss(y, other, weights)[0] >= tangent + best.slopes @ other - rounding
+
+
+@every_loss
+def test_zero_weight_is_no_example(loss):
+    y, scores, weights, rng = sample(loss, 3)
+    used = weights > 0.0
+    direction = rng.normal(size=len(y))
+    scores[~used] = 1e300  # even if its loss is infinite
+    value, slopes = loss(y, scores, weights)
+    assert value == pytest.approx(loss(y[used], scores[used], weights[used])[0], rel=1e-14)
+    assert np.all(slopes[~used] == 0.0)
+    extra = Quadratic(-0.1, 0.3)
+    assert loss.minimize_along(y, scores, direction, weights, extra) == pytest.approx(
+        loss.minimize_along(y[used], scores[used], direction[used], weights[used], extra), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.25)], ids=repr)
+def test_flat_stretch_of_offsets_gives_its_middle(loss):
+    # Two examples with residuals -1 and 1: for the hinge and the median all offsets between are
+    # optimal, and the middle one does not depend on the order or on repeated examples.
+    y = np.array([1.0, -1.0]) if loss.task == "classification" else np.array([0.0, 2.0])
+    for copies in (1, 2, 7):
+        best = loss.minimize_offset(np.tile(y, copies), np.zeros(2 * copies), np.full(2 * copies, 0.5 / copies))
+        expected = 0.0 if loss.task == "classification" else 1.0
+        if isinstance(loss, Quantile):
+            expected = 0.0
+        assert best.offset == pytest.approx(expected, abs=1e-12)
+
+
+@every_loss
+def test_extreme_scores_give_no_nan(loss):
+    y, _, weights, _ = sample(loss, 1)
+    for scale in (1e-300, 1e8, 1e150):
+        scores = scale * np.where(np.arange(len(y)) % 3 == 0, -1.0, 1.0)
+        value, slopes = loss(y, scores, weights)
+        assert not np.isnan(value)
+        assert not np.isnan(slopes).any()
+
+
+@every_loss
+def test_pickles(loss):
+    copy = pickle.loads(pickle.dumps(loss))
+    y, scores, weights, _ = sample(loss, 2)
+    assert copy(y, scores, weights)[0] == loss(y, scores, weights)[0]
+    assert repr(copy) == repr(loss)
+
+
+def test_probabilities():
+    scores = np.array([-800.0, -1.0, 0.0, 1.0, 800.0])
+    for loss in (Logistic(), Exponential()):
+        p = loss.probability(scores)
+        np.testing.assert_allclose(p + loss.probability(-scores), 1.0)
+        assert p[2] == 0.5
+        assert (np.diff(p) > 0).all()
+    assert Hinge().probability(scores) is None
+
+
+def test_targets_are_checked():
+    with pytest.raises(ValueError, match="zero or positive"):
+        Poisson().check_targets(np.array([1.0, -1.0]))
+    with pytest.raises(ValueError, match="above zero"):
+        Poisson().check_targets(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Quantile(0.0), "strictly between 0 and 1"),
+        (lambda: Quantile(1.0), "strictly between 0 and 1"),
+        (lambda: Huber(0.0), "delta must be positive"),
+        (lambda: SmoothHinge(-1.0), "smoothing must be positive"),
+        (lambda: EpsilonInsensitive(-0.1), "epsilon must be finite and not negative"),
+        (lambda: SquaredEpsilonInsensitive(np.nan), "epsilon must be finite and not negative"),
+    ],
+)
+def test_bad_parameters(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_registry_is_complete():
+    tested = {type(loss) for loss in LOSSES}
+    named = {*CLASSIFICATION.values(), *REGRESSION.values()}
+    assert named == tested
+    assert all(factory().task == "classification" for factory in CLASSIFICATION.values())
+    assert all(factory().task == "regression" for factory in REGRESSION.values())
+    assert {cls.__name__ for cls in named} <= set(losses_module.__all__)
