@@ -6,8 +6,7 @@ import stat
 
 import pytest
 
-from cutplane.io import OutputError, check_writable, write_atomically
-from cutplane.io import atomic
+from cutplane.io import OutputError, atomic, check_writable, write_atomically
 
 
 def only(folder):
@@ -111,5 +110,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path):
     write_atomically("/dev/null", b"x")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     if os.path.exists("/dev/full"):
-        with pytest.raises(OutputError, match=r"^/dev/full: cannot write: no space left on device$"):
+        with pytest.raises(
+            OutputError, match=r"^/dev/full: cannot write: no space left on device$"
+        ):
             write_atomically("/dev/full", b"x")

@@ -218,7 +218,8 @@ def test_every_tensor_is_checked(tmp_path, binary, tensors, said):
 @pytest.mark.parametrize("entry", ["kind", "parameters", "classes", "certificates"])
 def test_missing_entries(tmp_path, binary, entry, monkeypatch):
     monkeypatch.setattr(
-        "cutplane.io.models._describe", lambda *_: {k: v for k, v in described.items() if k != entry}
+        "cutplane.io.models._describe",
+        lambda *_: {k: v for k, v in described.items() if k != entry},
     )
     described = {
         "format": 1,

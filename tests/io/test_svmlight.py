@@ -192,7 +192,9 @@ def test_garbage_is_an_input_error_or_data(tmp_path_factory, content):
         assert data.X.shape[0] == len(data.y) > 0
 
 
-TOKENS = st.sampled_from(["1", "-1", "a", "1:1", "2:0.5", "2:nan", "0:1", "x:1", "qid:1", "#", "1,2"])
+TOKENS = st.sampled_from(
+    ["1", "-1", "a", "1:1", "2:0.5", "2:nan", "0:1", "x:1", "qid:1", "#", "1,2"]
+)
 
 
 @settings(max_examples=300, deadline=None)

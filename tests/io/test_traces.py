@@ -16,9 +16,7 @@ from cutplane.io.traces import record_from_json, record_to_json
 FIRST = Record(
     iteration=1, objective=1.0, lower_bound=-math.inf, evaluations=2, planes=1, seconds=0.5
 )
-SECOND = Record(
-    iteration=2, objective=0.5, lower_bound=0.25, evaluations=3, planes=2, seconds=0.75
-)
+SECOND = Record(iteration=2, objective=0.5, lower_bound=0.25, evaluations=3, planes=2, seconds=0.75)
 
 
 def test_every_record_is_written_at_once(tmp_path):

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane import LinearClassifier, LinearRegressor
-from cutplane.cli.labels import show_label, target_numbers, whole_if_possible
+from cutplane.cli.labels import known_labels, plain_label, show_label, target_numbers
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
-from cutplane.io import InputError, load_model, read_svmlight
+from cutplane.io import load_model, read_svmlight
 from cutplane.io.sources import name_of
+from cutplane.losses import REGRESSION
 
 
 def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = False) -> None:
@@ -24,18 +25,11 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
     estimator = load_model(model)
     X, labels = read_svmlight(data, n_features=estimator.n_features_in_)
     if isinstance(estimator, LinearClassifier):
-        report = _classification(estimator, X, _comparable(estimator, labels, name_of(data)))
+        y = known_labels(labels, estimator.classes_, name_of(data))
+        report = _classification(estimator, X, y)
     else:
         report = _regression(estimator, X, target_numbers(labels, name_of(data)))
     print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
-
-
-def _comparable(estimator: LinearClassifier, labels: NDArray[Any], name: str) -> NDArray[Any]:
-    words_expected = estimator.classes_.dtype.kind in "UO"
-    if words_expected != (labels.dtype.kind == "U"):
-        known = ", ".join(show_label(label) for label in estimator.classes_[:5])
-        raise InputError(f"{name}: label {show_label(labels[0])!r}, but the model knows {known}")
-    return whole_if_possible(labels)
 
 
 def _classification(estimator: LinearClassifier, X: Any, y: NDArray[Any]) -> dict[str, Any]:
@@ -54,10 +48,10 @@ def _classification(estimator: LinearClassifier, X: Any, y: NDArray[Any]) -> dic
     }
     if len(estimator.classes_) == 2:
         positive = estimator.classes_[1]
-        report["positive_class"] = _plain(positive)
+        report["positive_class"] = plain_label(positive)
         report["f1"] = _f1(y == positive, predicted == positive)
         report["roc_area"] = _roc_area(y == positive, estimator.decision_function(X))
-    report["classes"] = [_plain(label) for label in classes]
+    report["classes"] = [plain_label(label) for label in classes]
     report["confusion"] = confusion.tolist()
     return report
 
@@ -84,12 +78,15 @@ def _regression(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> d
         "rmse": float(np.sqrt(np.mean(errors**2))),
         "r2": 1 - float(np.sum(errors**2)) / spread if spread else None,
         "loss": estimator.loss,
-        "mean_loss": 0.0,
+        "mean_loss": _mean_loss(estimator, X, y),
     }
 
 
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+def _mean_loss(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> float:
+    """Return the mean of what the model was trained to keep small, such as the pinball loss."""
+    loss = estimator._loss(REGRESSION)
+    scores = X @ estimator.coef_ + estimator.intercept_
+    return float(loss(y, scores, np.full(len(y), 1 / len(y)))[0])
 
 
 _TITLES = {
@@ -105,9 +102,7 @@ _TITLES = {
 
 
 def _in_words(report: dict[str, Any]) -> str:
-    lines = [
-        f"{title:<24}{_show(report[key])}" for key, title in _TITLES.items() if key in report
-    ]
+    lines = [f"{title:<24}{_show(report[key])}" for key, title in _TITLES.items() if key in report]
     if "mean_loss" in report:
         lines.append(f"{'mean ' + report['loss'] + ' loss':<24}{_show(report['mean_loss'])}")
     if "confusion" in report:
@@ -122,7 +117,7 @@ def _show(value: float | None) -> str:
 
 
 def _confusion_table(classes: list[Any], confusion: list[list[int]]) -> list[str]:
-    labels = [str(label) for label in classes]
+    labels = [show_label(label) for label in classes]
     width = max(9, *map(len, labels), *(len(str(count)) for row in confusion for count in row))
     title = "actual \\ predicted"
     margin = max(len(title), *map(len, labels))

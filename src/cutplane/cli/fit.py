@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -22,17 +23,15 @@ from cutplane.cli.fit_options import (
     check_solver_options,
     task_and_loss,
 )
-from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
+from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json, percent
 from cutplane.cli.labels import class_labels, target_numbers
 from cutplane.cli.options import (
-    JsonOption,
-    QuietOption,
     require_at_least_one,
     require_known,
     require_outputs,
 )
 from cutplane.core.methods import METHODS
-from cutplane.core.state import Record, Status
+from cutplane.core.state import State, Status
 from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
@@ -41,68 +40,81 @@ from cutplane.report.convergence import draw_png, require_plotting
 from cutplane.report.curves import mean_run
 from cutplane.report.progress import progress_on
 
+_model_option = partial(typer.Option, rich_help_panel="Model")
+_solver_option = partial(typer.Option, rich_help_panel="Solver")
+_output_option = partial(typer.Option, rich_help_panel="Output")
+
 
 def fit(
     train: Annotated[
         str,
         typer.Argument(
-            metavar="TRAIN", help="Data in svmlight format, plain or .gz, .bz2, .xz; - is stdin."
+            metavar="TRAIN", help="Data in svmlight format, also compressed; - is stdin."
         ),
     ],
-    task: Annotated[Task | None, typer.Option(help="By default what the loss is for.")] = None,
+    task: Annotated[
+        Task | None, _model_option(help="What to predict; by default what the loss is for.")
+    ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(
+        _model_option(
             metavar="NAME",
-            help=f"For classification: {', '.join(CLASSIFICATION)}. "
-            f"For regression: {', '.join(REGRESSION)}.",
-            show_default="hinge, or squared for regression",
+            help=f"For classes: {', '.join(CLASSIFICATION)}. For numbers: {', '.join(REGRESSION)}.",
+            show_default="hinge or squared",
         ),
     ] = None,
-    lam: Annotated[float | None, typer.Option(help="Strength of the regularizer.")] = None,
-    c: Annotated[
-        float | None, typer.Option("--C", help="The same as --lam 1/(C * samples).")
+    lam: Annotated[
+        float | None, _model_option(help="Strength of the regularizer.", show_default="0.0001")
     ] = None,
-    tol: Annotated[float, typer.Option(help="Relative gap at which to stop.")] = 1e-3,
-    intercept: Annotated[bool, typer.Option(help="Whether to fit an intercept.")] = True,
+    c: Annotated[
+        float | None, _model_option("--C", help="Instead of --lam: lam = 1/(C * samples).")
+    ] = None,
+    intercept: Annotated[bool, _model_option(help="Whether to fit an intercept.")] = True,
     class_weight: Annotated[
-        ClassWeight | None, typer.Option(help="Let small classes count as much as large ones.")
+        ClassWeight | None, _model_option(help="Let small classes count as much as large ones.")
     ] = None,
     quantile: Annotated[
-        float | None, typer.Option(help="For --loss quantile: which.", show_default="0.5")
+        float | None, _model_option(help="Which, for loss quantile.", show_default="0.5")
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="For the epsilon losses: errors that are free.", show_default="0.1"),
+        _model_option(help="Error without loss, for epsilon_insensitive.", show_default="0.1"),
     ] = None,
     delta: Annotated[
         float | None,
-        typer.Option(help="For --loss huber: where it gets linear.", show_default="1.35"),
+        _model_option(help="Error from which loss huber is linear.", show_default="1.35"),
     ] = None,
-    max_iter: Annotated[int, typer.Option(help="Stop after so many iterations.")] = 1000,
-    time_limit: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"One of {', '.join(METHODS)}.")
-    ] = None,
-    threads: Annotated[int | None, typer.Option(help="Number of threads.")] = None,
     features: Annotated[
         int | None,
-        typer.Option(help="Number of features.", show_default="the largest index in TRAIN"),
+        _model_option(help="Number of features.", show_default="largest index in TRAIN"),
     ] = None,
-    out: Annotated[str | None, typer.Option(metavar="MODEL", help="Write the model here.")] = None,
+    tol: Annotated[float, _solver_option(help="Relative gap to reach.")] = 1e-3,
+    max_iter: Annotated[int, _solver_option(help="Stop after so many iterations.")] = 1000,
+    time_limit: Annotated[float | None, _solver_option(help="Stop after so many seconds.")] = None,
+    method: Annotated[
+        str | None, _solver_option(metavar="NAME", help=f"One of {', '.join(METHODS)}.")
+    ] = None,
+    threads: Annotated[
+        int | None, _solver_option(help="Number of threads.", show_default="all cores")
+    ] = None,
+    out: Annotated[
+        str | None, _output_option(metavar="MODEL", help="Write the model to this file.")
+    ] = None,
     trace: Annotated[
-        str | None, typer.Option(metavar="RUN.jsonl", help="Write every iteration here.")
+        str | None, _output_option(metavar="JSONL", help="Write every iteration to this file.")
     ] = None,
     plot: Annotated[
-        str | None, typer.Option(metavar="GAP.png", help="Draw the bounds closing in here.")
+        str | None, _output_option(metavar="PNG", help="Draw the bounds closing in.")
     ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    as_json: Annotated[bool, _output_option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[
+        bool, _output_option("--quiet", "-q", help="Show no progress and no summary.")
+    ] = False,
 ) -> None:
     """Train a model, and prove how close to optimal it is.
 
-    The exit code is 0 only if the tolerance was met, 1 if not, 2 for bad input, 130 after Ctrl-C
-    (which keeps the best model so far).
+    Exit codes: 0 tolerance met, 1 not met, 2 bad input, 130 stopped by Ctrl-C
+    (the best model so far is kept).
     """
     task, loss = task_and_loss(task, loss)
     check_solver_options(lam=lam, c=c, tol=tol, max_iter=max_iter, time_limit=time_limit)
@@ -170,7 +182,7 @@ def _fit(
     """Run the fit under watch; its warnings become lines on standard error."""
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
         warnings.simplefilter("always")
-        watchers: list[Callable[[Record], None]] = [] if trace is None else [trace]
+        watchers: list[Callable[[State], None]] = [] if trace is None else [trace]
         if not quiet:
             watchers.append(stack.enter_context(progress_on(sys.stderr)))
         estimator.set_params(callbacks=tuple(watchers))
@@ -189,9 +201,9 @@ def _picture(fitted: Fit, name: str) -> bytes:
     each = f", mean over {problems} classes" if problems > 1 else ""
     return draw_png(
         mean_run(fitted.histories),
-        title=f"{estimator.loss} loss on {os.path.basename(name)}, lam = {fitted.lam:g}{each}",
-        subtitle=f"{certificate.status}: within {100 * certificate.relative_gap:.2g} % "
-        f"of the optimum after {estimator.fit_seconds_:.3g} s",
+        title=f"{estimator.loss} loss on {os.path.basename(name)}, lam = {estimator.lam_:g}{each}",
+        subtitle=f"{certificate.status}: within {percent(certificate.relative_gap)} of "
+        f"the optimum after {estimator.fit_seconds_:.3g} s",
         tol=estimator.tol,
     )
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.state import Certificate, Record, Status
 from cutplane.io.models import Estimator
 from cutplane.io.traces import finite_or_none
-from cutplane.cli.labels import show_label
 
 # From best to worst. An interruption comes last because the user must hear of it above all.
 _SEVERITY = [
@@ -41,7 +41,6 @@ class Fit:
 
     estimator: Estimator
     n_samples: int
-    lam: float
 
     @property
     def certificates(self) -> list[Certificate]:
@@ -82,7 +81,7 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
     document = {
         "estimator": type(estimator).__name__,
         "loss": estimator.loss,
-        "lam": fit.lam,
+        "lam": estimator.lam_,
         "tol": estimator.tol,
         "n_samples": fit.n_samples,
         "n_features": estimator.n_features_in_,
@@ -96,7 +95,7 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         document["bounds"] = "means over the classes, each against the rest"
         document["classes"] = [
             {
-                "label": label.item() if isinstance(label, np.generic) else label,
+                "label": plain_label(label),
                 **_bounds_to_json(certificate),
                 "iterations": len(history),
                 "planes": _planes(history),
@@ -121,7 +120,7 @@ def fit_in_words(fit: Fit) -> str:
         [
             f"data       {_count(fit.n_samples, 'sample')}, "
             f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}",
-            f"model      {estimator.loss} loss, lam = {fit.lam:.6g}",
+            f"model      {estimator.loss} loss, lam = {estimator.lam_:.6g}",
             f"work       {counts}",
             f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
             f"{each}",
@@ -135,21 +134,29 @@ def fit_in_words(fit: Fit) -> str:
 def certificate_in_words(certificate: Certificate) -> str:
     """Return what is proven about a fit, as sentences."""
     if certificate.status is Status.STATIONARY:
-        return "Stationary: no direction nearby improves the model. The risk is not convex, so this is no proof."
+        return (
+            "Stationary: no direction nearby improves the model. The risk is not convex, so that "
+            "is\nno proof of the best possible."
+        )
     if not certificate.valid:
         return f"Not proven: {_ENDINGS.get(certificate.status, certificate.status)}."
-    share = f"{100 * certificate.relative_gap:.2g} %"
+    share = percent(certificate.relative_gap)
     if certificate.status.success:
         return (
-            f"Certificate: whatever the weights, the objective cannot fall below "
+            f"Certificate: no weights can bring the objective below "
             f"{certificate.lower_bound:.6g}.\nThis model has {certificate.objective:.6g}: "
             f"it is within {share} of the best possible."
         )
     return (
-        f"Tolerance not reached: {_ENDINGS[certificate.status]}.\nWhat is proven: whatever the "
-        f"weights, the objective cannot fall below {certificate.lower_bound:.6g};\nthis model has "
+        f"Tolerance not reached: {_ENDINGS[certificate.status]}.\nWhat is proven: no weights can "
+        f"bring the objective below {certificate.lower_bound:.6g};\nthis model has "
         f"{certificate.objective:.6g} and could be better by {share} at most."
     )
+
+
+def percent(share: float) -> str:
+    """Return a share in words that stay readable when it vanishes."""
+    return f"{100 * share:.2g} %" if share >= 1e-6 else "less than 0.0001 %"
 
 
 def _bounds_to_json(certificate: Certificate) -> dict[str, Any]:

@@ -49,7 +49,9 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDAr
     """
     if classes.dtype.kind in "UO":
         labels = as_words(labels)
-    if labels.dtype.kind == "U" and classes.dtype.kind not in "UO" or not np.isin(labels, classes).any():
+    if (labels.dtype.kind == "U" and classes.dtype.kind not in "UO") or not np.isin(
+        labels, classes
+    ).any():
         known = ", ".join(show_label(label) for label in classes[:5])
         raise InputError(
             f"{name}: the model knows none of the labels: it knows {known}, "

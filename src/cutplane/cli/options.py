@@ -19,7 +19,7 @@ DataArgument = Annotated[
     typer.Argument(metavar="DATA", help="Data in svmlight format, also compressed; - is stdin."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but results.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")]
 
 
 def require_positive(option: str, value: float | None) -> None:
@@ -63,7 +63,9 @@ def require_outputs(outputs: dict[str, str | None], *, inputs: Iterable[str]) ->
             raise InputError(f"{option}: needs the name of a file, not {path}")
         check_writable(path)
         if _identity(path) in taken:
-            raise InputError(f"{option} {path}: this file is already used as {taken[_identity(path)]}")
+            raise InputError(
+                f"{option} {path}: this file is already used as {taken[_identity(path)]}"
+            )
         taken[_identity(path)] = option
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
-from numpy.typing import NDArray
 
+from cutplane import LinearClassifier
 from cutplane.cli.labels import show_label
 from cutplane.cli.options import DataArgument, ModelArgument, QuietOption, require_outputs
 from cutplane.io import InputError, load_model, read_svmlight, write_atomically
@@ -30,37 +31,38 @@ def predict(
 ) -> None:
     """Predict a label for every line of DATA; the labels in DATA are ignored.
 
-    Labels are printed as they stood in the training file.
+    Labels are printed as they stood in the training file. With two classes, --scores prints one
+    column: positive for the second class.
     """
     if scores and probabilities:
         raise InputError("give --scores or --probabilities, not both")
     require_outputs({"--out": out}, inputs=[model, data])
     estimator = load_model(model)
     X = read_svmlight(data, n_features=estimator.n_features_in_).X
-    if scores:
-        values = _method_of(estimator, "decision_function", "--scores")(X)
-    elif probabilities:
-        values = _method_of(estimator, "predict_proba", "--probabilities")(X)
+    if scores or probabilities:
+        lines = _columns(estimator, X, "--scores" if scores else "--probabilities", quiet=quiet)
+    elif isinstance(estimator, LinearClassifier):
+        lines = [show_label(label) for label in estimator.predict(X).tolist()]
     else:
-        values = estimator.predict(X)
-    text = "".join(f"{_line(row)}\n" for row in values)
+        lines = [repr(number) for number in estimator.predict(X).tolist()]
+    text = "".join(f"{line}\n" for line in lines)
     if out is None:
         sys.stdout.write(text)
     else:
         write_atomically(out, text.encode())
-    if not quiet and values.ndim == 2:
+
+
+_METHODS = {"--scores": "decision_function", "--probabilities": "predict_proba"}
+
+
+def _columns(estimator: Estimator, X: Any, option: str, *, quiet: bool) -> Iterable[str]:
+    if not hasattr(estimator, _METHODS[option]):
+        what = f"a {type(estimator).__name__} with the {estimator.loss} loss"
+        raise InputError(f"{option}: {what} has none")
+    values = getattr(estimator, _METHODS[option])(X)
+    if values.ndim == 1:
+        return map(repr, values.tolist())
+    if not quiet:
         labels = " ".join(show_label(label) for label in estimator.classes_)
         print(f"columns: {labels}", file=sys.stderr)
-
-
-def _method_of(estimator: Estimator, method: str, option: str) -> Any:
-    if not hasattr(estimator, method):
-        what = f"a {type(estimator).__name__} with the {estimator.loss} loss"
-        raise InputError(f"{option}: this model has none ({what})")
-    return getattr(estimator, method)
-
-
-def _line(row: NDArray[Any] | Any) -> str:
-    if getattr(row, "ndim", 0) == 0:
-        return show_label(row)
-    return " ".join(show_label(value) for value in row)
+    return (" ".join(map(repr, row)) for row in values.tolist())

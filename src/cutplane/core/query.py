@@ -49,13 +49,15 @@ class OnSegment:
         Where the plane is taken, from the best point of the search (0) to the candidate (1).
         Slightly beyond the best point, as in LIBOCAS, a plane tells more than at the best point
         itself, where the risk was already low.
-    full : bool
-        Whether a second plane is taken at the candidate (the paper's full strategy; otherwise
-        its greedy one).
+    enough : float
+        A plane from the ray may say nothing new about the candidate, and then the reduced problem
+        would propose it again. If at the candidate it closes less than this share of the distance
+        between model and risk, a second plane is taken there. At 1 there are always two (the
+        paper's full strategy), at 0 never (its greedy one, which may get stuck).
     """
 
     beyond: float = 0.05
-    full: bool = False
+    enough: float = 0.01
 
     def __call__(
         self, risk: Risk, regularizer: QuadraticRegularizer, best: Point, candidate: Candidate
@@ -65,7 +67,10 @@ class OnSegment:
         segment = best.toward(there)
         step = segment.minimize(regularizer.along(best.w, there.w))
         lowest = segment.at(step)
-        cut_at = [segment.at(step + self.beyond * (1.0 - step))]
-        if self.full and np.isfinite(there.value):
-            cut_at.append(there)
-        return Found([lowest], cut_at)
+        cut = segment.at(step + self.beyond * (1.0 - step))
+        model = candidate.lower - regularizer.value(candidate.w)
+        plane = cut.plane()
+        closed = plane.slope @ candidate.w + plane.offset - model
+        if closed < self.enough * (there.value - model) and np.isfinite(there.value):
+            return Found([lowest, there], [cut, there])
+        return Found([lowest], [cut])

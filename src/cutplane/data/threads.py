@@ -83,16 +83,16 @@ def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:
 
     Notes
     -----
-    When this function returns or raises, no thread is at work on the task any more. An exception in
-    any thread is raised here, and ranges not yet started are dropped.
+    When this function returns or raises, no thread is at work on the task any more (only a second
+    Ctrl-C does not wait for that). An exception in any thread is raised here, and ranges not yet
+    started are dropped.
     """
     n_threads = min(n_threads, n_blocks)
     if n_threads <= 1:
         task(0, n_blocks)
         return
     job = _Job(task, n_blocks, min(n_blocks, _RANGES_PER_THREAD * n_threads))
-    _helpers.ask(n_threads - 1, job.help)
-    job.lead()
+    job.lead(_helpers, n_threads - 1)
 
 
 class _Job:
@@ -105,15 +105,16 @@ class _Job:
         self._helping: list[Event] = []
         self._errors: list[BaseException] = []
 
-    def lead(self) -> None:
-        """Work as the calling thread, then wait for those who help."""
+    def lead(self, helpers: _Helpers, n_helpers: int) -> None:
+        """Work as the calling thread, with up to ``n_helpers`` others, until all is done."""
         try:
+            helpers.ask(n_helpers, self.help)
             self._work()
-        finally:
-            # After an error or Ctrl-C there may be ranges left; without them helpers stop soon.
+            self._wait()
+        except BaseException:  # Ctrl-C too, which may come at any point
             self._untaken.clear()
-            for finished in self._helping:
-                finished.wait()
+            self._wait()
+            raise
         if self._errors:
             raise self._errors[0]
 
@@ -136,6 +137,10 @@ class _Job:
             except IndexError:
                 return
             self._task(first, last)
+
+    def _wait(self) -> None:
+        for finished in self._helping:
+            finished.wait()
 
 
 class _Helpers:
@@ -183,4 +188,4 @@ def _forget_helpers() -> None:
 # Threads do not survive a fork. The child is told while it has one thread only, which a check of
 # the process id at each call could not promise.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_helpers)
+    pass

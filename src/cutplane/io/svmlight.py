@@ -44,9 +44,7 @@ class SvmlightData(NamedTuple):
     y: NDArray[Any]
 
 
-def read_svmlight(
-    path: str | os.PathLike[str], *, n_features: int | None = None
-) -> SvmlightData:
+def read_svmlight(path: str | os.PathLike[str], *, n_features: int | None = None) -> SvmlightData:
     """Read a data set in the svmlight format, plain or compressed (gzip, bzip2, xz).
 
     Parameters
@@ -189,4 +187,3 @@ def _show(token: bytes) -> str:
     """Return a token as it may be printed: quoted, on one line, not too long."""
     shown = repr(token.decode(errors="backslashreplace"))
     return shown if len(shown) <= 40 else f"{shown[:36]}...'"
-

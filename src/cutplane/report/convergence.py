@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.core.state import Record
-from cutplane.report.curves import Curves, curves_of
+from cutplane.report.curves import Curves, curves_of, shown_gap_range
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; the lines differ in style too.
 _VERMILLION, _BLUE, _BLACK = "#D55E00", "#0072B2", "#000000"
@@ -72,15 +72,23 @@ def _figure_class() -> Any:
 
 
 def _plot_bounds(axes: Any, curves: Curves) -> None:
-    x, upper, lower = curves.iterations, curves.upper, curves.lower
+    x, upper = curves.iterations, curves.upper
+    below = curves.bottom / 10 if curves.logarithmic else 2 * curves.bottom - curves.top
+    # What lies below the picture must not be infinite, or zero on a logarithmic scale.
+    lower = np.maximum(curves.lower, below)
     axes.fill_between(
         x, lower, upper, step="post", color="0.9", linewidth=0, label="the optimum is in between"
     )
     axes.step(x, upper, where="post", color=_VERMILLION, lw=2, label="objective of the best model")
     axes.step(x, lower, where="post", color=_BLUE, lw=2, ls=(0, (4, 1)), label="lower bound")
     if curves.logarithmic:
-        _make_logarithmic(axes.yaxis, axes.set_yscale)
-    axes.margins(x=0.01, y=0.06)
+        _make_logarithmic(axes)
+        margin = (curves.top / curves.bottom) ** 0.05
+        axes.set_ylim(curves.bottom / margin, curves.top * margin)
+    else:
+        margin = 0.05 * (curves.top - curves.bottom)
+        axes.set_ylim(curves.bottom - margin, curves.top + margin)
+    axes.margins(x=0.01)
     axes.set_ylabel("objective")
     handles, labels = axes.get_legend_handles_labels()
     from_top_to_bottom = [1, 0, 2]
@@ -94,10 +102,11 @@ def _plot_bounds(axes: Any, curves: Curves) -> None:
 
 
 def _plot_gap(axes: Any, curves: Curves, tol: float | None) -> None:
-    gaps = np.where(np.isfinite(curves.gaps) & (curves.gaps > 0), curves.gaps, np.nan)
+    gaps = np.where(np.isfinite(curves.gaps), np.maximum(curves.gaps, 1e-300), np.nan)
     axes.step(curves.iterations, gaps, where="post", color=_BLACK, lw=1.5)
-    if np.isfinite(gaps).any():
-        axes.set_yscale("log")
+    smallest, largest = shown_gap_range(curves.gaps, tol)
+    axes.set_yscale("log")
+    axes.set_ylim(smallest / 1.6, largest * 1.6)
     if tol is not None:
         axes.axhline(tol, color="0.4", lw=1.2, ls=":")
         axes.annotate(
@@ -109,20 +118,20 @@ def _plot_gap(axes: Any, curves: Curves, tol: float | None) -> None:
             color="0.3",
             fontsize=9,
         )
-    axes.margins(x=0.01, y=0.08)
+    axes.margins(x=0.01)
     axes.set_ylabel("relative gap")
     axes.set_xlabel("iteration")
     axes.xaxis.get_major_locator().set_params(integer=True)
     _tidy(axes)
 
 
-def _make_logarithmic(axis: Any, set_scale: Any) -> None:
+def _make_logarithmic(axes: Any) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    set_scale("log")
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axis.set_minor_formatter(NullFormatter())
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _tidy(axes: Any) -> None:

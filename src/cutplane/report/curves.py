@@ -17,6 +17,9 @@ Curve = NDArray[np.float64]
 # where the lower bound's way up takes as much room as the objective's way down.
 _WIDE = 4.0
 
+# On a linear scale, this many times as much is shown below the last lower bound as above it.
+_SHARE_BELOW = 4.0
+
 
 @dataclass(frozen=True)
 class Curves:
@@ -25,9 +28,9 @@ class Curves:
     Attributes
     ----------
     iterations, upper, lower, gaps : ndarray
-        The iteration numbers, objectives, lower bounds (raised to ``bottom``) and relative gaps.
+        The iteration numbers, objectives, lower bounds and relative gaps.
     bottom, top : float
-        The range of the bounds to show.
+        The range of the bounds to show. Early lower bounds may lie below it.
     logarithmic : bool
         Whether to show the bounds on a logarithmic scale.
     """
@@ -49,12 +52,24 @@ def curves_of(records: Sequence[Record]) -> Curves:
     return Curves(
         iterations=np.array([record.iteration for record in records], dtype=float),
         upper=upper,
-        lower=np.maximum(lower, bottom),  # minus infinity has no place in a picture
+        lower=lower,
         gaps=np.array([record.relative_gap for record in records]),
         bottom=bottom,
         top=top,
         logarithmic=logarithmic,
     )
+
+
+def shown_gap_range(gaps: Curve, tol: float | None) -> tuple[float, float]:
+    """Return the smallest and the largest gap worth showing.
+
+    A last iteration may close the gap completely; that is shown as well below the tolerance.
+    """
+    marks = gaps[np.isfinite(gaps) & (gaps > 0)].tolist() + ([tol] if tol else [])
+    smallest, largest = min(marks, default=0.1), max(marks, default=1.0)
+    if tol:
+        smallest = max(smallest, tol / 100)
+    return smallest, largest
 
 
 def mean_run(runs: Sequence[Sequence[Record]]) -> list[Record]:
@@ -82,8 +97,8 @@ def mean_run(runs: Sequence[Sequence[Record]]) -> list[Record]:
 def _shown_range(upper: Curve, lower: Curve) -> tuple[float, float, bool]:
     """Return bottom, top, and whether the scale is logarithmic.
 
-    The first lower bounds can be far below everything else. No more is shown below the last one
-    than above it, so that the place where the bounds meet is always easy to see.
+    The first lower bounds can be far below everything else. The range is limited so that the place
+    where the bounds meet is always easy to see.
     """
     top = float(upper.max())
     end = float(lower[-1]) if math.isfinite(lower[-1]) else float(upper.min()) - 1.0
@@ -92,4 +107,4 @@ def _shown_range(upper: Curve, lower: Curve) -> tuple[float, float, bool]:
         return end - 0.5, top + 0.5, False
     if 1e-12 * top < _WIDE * end < top:
         return max(lowest, end * (end / top)), top, True
-    return max(lowest, end - (top - end)), top, False
+    return max(lowest, end - _SHARE_BELOW * (top - end)), top, False

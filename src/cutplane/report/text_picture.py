@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.core.state import Record
-from cutplane.report.curves import Curve, Curves, curves_of
+from cutplane.report.curves import Curve, Curves, curves_of, shown_gap_range
 
 _MARGIN = 12  # characters left of the picture, for the numbers
 
@@ -80,7 +80,9 @@ def _draw_bounds(curves: Curves, ink: _Ink, *, height: int) -> list[str]:
     top, bottom = scaled(curves.top), scaled(curves.bottom)
     rows_per_unit = (height - 1) / (top - bottom)
     upper_rows = np.rint((top - scaled(curves.upper)) * rows_per_unit).astype(int)
-    lower_rows = np.rint((top - scaled(curves.lower)) * rows_per_unit).astype(int)
+    visible = curves.lower >= curves.bottom
+    lower_rows = np.full(len(visible), height)  # below the picture
+    lower_rows[visible] = np.rint((top - scaled(curves.lower[visible])) * rows_per_unit)
     labels = {0: curves.top, height - 1: curves.bottom}
     labels[int(upper_rows[-1])] = float(curves.upper[-1])
     return [
@@ -104,10 +106,9 @@ def _bounds_cell(row: int, above: int, below: int, ink: _Ink) -> str:
 
 
 def _draw_gaps(gaps: Curve, ink: _Ink, tol: float | None, *, height: int) -> list[str]:
-    shown = gaps[np.isfinite(gaps) & (gaps > 0)]
-    marks = np.log10([*shown, *([tol] if tol else [])])
-    top = math.ceil(marks.max(initial=-16.0))
-    bottom = min(math.floor(marks.min(initial=top)), top - 1)
+    smallest, largest = shown_gap_range(gaps, tol)
+    top = math.ceil(math.log10(largest))
+    bottom = min(math.floor(math.log10(smallest)), top - 1)
     rows_per_decade = height / (top - bottom)
     with np.errstate(divide="ignore"):  # a gap of zero has a bar of no height
         bars = np.clip((np.log10(gaps) - bottom) * rows_per_decade, 0.0, height)
