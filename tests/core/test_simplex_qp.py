@@ -112,15 +112,14 @@ def test_solution_is_feasible_certified_and_optimal(problem):
 @settings(max_examples=200, deadline=None)
 def test_gap_bounds_the_distance_to_every_feasible_point(problem, seed):
     """Also for the poor points that a coarse accuracy returns."""
-    gram, offsets, lam = problem
-    n = len(offsets)
+    n = len(problem[1])
     rng = np.random.default_rng(seed)
     others = np.vstack([np.eye(n), rng.dirichlet(np.full(n, 0.5), size=20), solve(problem).alpha])
     coarse = solve(problem, accuracy=rng.exponential(0.1))
-    bound = dual_value(gram, offsets, lam, coarse.alpha) + coarse.gap
-    assert max(dual_value(gram, offsets, lam, other) for other in others) <= bound + 4 * resolution(
-        gram, offsets, lam
-    )
+    rounding = 2 * resolution(*problem)
+    assert abs(coarse.gap - true_gap(*problem, coarse.alpha)) <= rounding
+    best = max(dual_value(*problem, other) for other in others)
+    assert best - dual_value(*problem, coarse.alpha) <= coarse.gap + rounding
 
 
 @given(problems(), st.randoms(use_true_random=False))
@@ -320,6 +319,17 @@ def test_solving_again_takes_no_step():
     assert first.steps > 0
     assert again.steps == 0
     assert again.gap <= 2 * resolution(*problem)
+
+
+def test_spoilt_factor_is_noticed_and_rebuilt():
+    gram, offsets, lam = random_problem("full rank", 4, n_planes=40)
+    solver = SimplexQP()
+    alpha = solver.solve(gram, offsets, lam).alpha
+    solver._factor[:] = np.nan
+    changed = gram, offsets, 3 * lam
+    solution = solver.solve(*changed, start=alpha)
+    assert solution.steps > 0
+    check_solution(changed, solution)
 
 
 @pytest.mark.parametrize(

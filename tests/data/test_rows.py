@@ -67,7 +67,7 @@ def some_zero(slopes, rng):
 
 @in_every_format
 @in_both_precisions
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
     m=st.integers(0, 40),
     d=st.integers(0, 12),
@@ -459,7 +459,7 @@ def test_the_interpreter_exits_with_idle_helpers():
 def test_blocks_are_few_even_and_large(n_entries, most):
     n_blocks = count_blocks(n_entries, most=most)
     assert n_blocks.bit_count() == 1
-    assert n_blocks == 1 or n_blocks <= min(most, n_entries // 2**16, 256)
+    assert n_blocks == 1 or n_blocks <= min(most, n_entries // 2**17, 256)
 
 
 def test_number_of_threads_from_the_environment(monkeypatch):

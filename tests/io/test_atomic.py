@@ -90,11 +90,25 @@ def test_impossible_targets_are_named(tmp_path, attempt):
     assert only(tmp_path) == ["plain"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def skip_if_writable(path):
+    if os.access(path, os.W_OK):
+        pytest.skip("this user may write everywhere")
+
+
 def test_read_only_folder(tmp_path):
     tmp_path.chmod(0o500)
+    skip_if_writable(tmp_path)
     with pytest.raises(OutputError, match="permission denied"):
         check_writable(tmp_path / "file")
+
+
+def test_read_only_file(tmp_path):
+    target = tmp_path / "file"
+    target.touch(mode=0o400)
+    skip_if_writable(target)
+    for attempt in (check_writable, lambda path: write_atomically(path, b"x")):
+        with pytest.raises(OutputError, match="permission denied"):
+            attempt(target)
 
 
 def test_check_leaves_no_trace(tmp_path):

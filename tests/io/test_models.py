@@ -42,7 +42,7 @@ def binary():
     "labels",
     [
         [-1, 1],
-        [0.5, 2.0],
+        [1.0, 2.0],
         [False, True],
         ["ham", "späm"],
         np.array(["ham", "spam"], dtype=object),
@@ -175,6 +175,14 @@ CERTIFICATE = {"objective": 1.0, "lower_bound": 0.5, "status": "optimal", "valid
         ({"parameters": {"loss": ["hinge"]}}, "parameters are not plain values"),
         ({"parameters": {"loss": "hinge", "lam": math.nan}}, "parameters are not plain values"),
         ({"parameters": {}}, "unknown loss None"),
+        (
+            {"parameters": {"loss": "smooth_hinge", "smoothing": -1.0}},
+            "a parameter of the loss is wrong: ",
+        ),
+        (
+            {"parameters": {"loss": "smooth_hinge", "smoothing": "x"}},
+            "a parameter of the loss is wrong: ",
+        ),
         ({"parameters": []}, "parameters are not plain values"),
         ({"classes": None}, "no classes"),
         ({"classes": {"dtype": "int64", "values": [1, 1]}}, "fewer than two different classes"),
@@ -195,7 +203,7 @@ CERTIFICATE = {"objective": 1.0, "lower_bound": 0.5, "status": "optimal", "valid
 )
 def test_every_entry_is_checked(tmp_path, binary, change, said):
     path = rewritten(saved(binary, tmp_path), change)
-    assert refused(path) == f"not a usable cutplane model: {said}"
+    assert refused(path).startswith(f"not a usable cutplane model: {said}")
 
 
 @pytest.mark.parametrize(
@@ -217,10 +225,6 @@ def test_every_tensor_is_checked(tmp_path, binary, tensors, said):
 
 @pytest.mark.parametrize("entry", ["kind", "parameters", "classes", "certificates"])
 def test_missing_entries(tmp_path, binary, entry, monkeypatch):
-    monkeypatch.setattr(
-        "cutplane.io.models._describe",
-        lambda *_: {k: v for k, v in described.items() if k != entry},
-    )
     described = {
         "format": 1,
         "kind": "LinearClassifier",
@@ -229,6 +233,8 @@ def test_missing_entries(tmp_path, binary, entry, monkeypatch):
         "feature_names": None,
         "certificates": [CERTIFICATE],
     }
+    del described[entry]
+    monkeypatch.setattr("cutplane.io.models._describe", lambda *_: described)
     assert refused(saved(binary, tmp_path)) == f"not a usable cutplane model: no entry '{entry}'"
 
 
@@ -257,8 +263,8 @@ def test_a_damaged_file_never_becomes_another_model(tmp_path_factory, binary, se
     path.write_bytes(content)
     try:
         loaded = load_model(path)
-    except InputError as error:
-        assert "\n" not in str(error)
+    except InputError:
+        refused(path)
     else:  # only what has no meaning was changed
         np.testing.assert_array_equal(loaded.coef_, binary.coef_)
         assert loaded.get_params() == binary.get_params()

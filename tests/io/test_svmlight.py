@@ -65,7 +65,7 @@ def test_standard_input(monkeypatch, compress):
 
 def test_standard_input_is_named_in_errors(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1 1:x\n")))
-    with pytest.raises(InputError, match="^standard input:1: value 'x' of feature 1"):
+    with pytest.raises(InputError, match=r"^standard input:1: value 'x' of feature 1"):
         read_svmlight("-")
 
 
@@ -171,10 +171,11 @@ def test_missing_file_and_directory(tmp_path):
     assert message(tmp_path).endswith(": cannot read: is a directory")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
 def test_unreadable_file(write):
     path = write(PLAIN)
     path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read every file")
     assert message(path) == "data.svm: cannot read: permission denied"
 
 
@@ -185,9 +186,8 @@ def test_garbage_is_an_input_error_or_data(tmp_path_factory, content):
     path.write_bytes(content)
     try:
         data = read_svmlight(path)
-    except InputError as error:
-        assert str(error).startswith(str(path))
-        assert "\n" not in str(error)
+    except InputError:
+        assert message(path).startswith("data:")
     else:
         assert data.X.shape[0] == len(data.y) > 0
 
@@ -204,8 +204,8 @@ def test_almost_right_text_is_an_input_error_or_data(tmp_path_factory, lines):
     path.write_text("\n".join(map(" ".join, lines)))
     try:
         data = read_svmlight(path)
-    except InputError as error:
-        assert str(error).startswith(str(path))
+    except InputError:
+        assert message(path).startswith("data:")
     else:
         assert np.isfinite(data.X.data).all()
         assert data.y.dtype.kind == "U" or np.isfinite(data.y).all()

@@ -5,6 +5,7 @@ Whatever is wrong with files or options ends in one line on standard error. A tr
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit import fit
 from cutplane.cli.predict import predict
 from cutplane.io import InputError, OutputError
+from cutplane.io.errors import reason
 from cutplane.report.convergence import PlottingUnavailable
 
 
@@ -26,9 +28,18 @@ class _OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()  # a full disk shows here, or not at all
         except (InputError, OutputError, PlottingUnavailable) as error:
             _complain(str(error))
+            raise typer.Exit(ExitCode.BAD_INPUT) from None
+        except BrokenPipeError:  # the reader has seen enough; Typer ends quietly
+            raise
+        except OSError as error:  # files have errors of their own: this is standard output
+            _complain(f"standard output: cannot write: {reason(error)}")
+            _discard_output()
             raise typer.Exit(ExitCode.BAD_INPUT) from None
         except MemoryError:
             _complain("not enough memory")
@@ -40,6 +51,12 @@ class _OneLineErrors(TyperGroup):
 
 def _complain(message: str) -> None:
     print(f"cutplane: {message}", file=sys.stderr)
+
+
+def _discard_output() -> None:
+    """Send what is left for standard output nowhere, or Python would fail on it again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
 
 
 app = typer.Typer(

@@ -10,21 +10,23 @@ from typing import Annotated
 import typer
 
 from cutplane import LinearClassifier, LinearRegressor
-from cutplane.cli.fit_report import certificate_in_words, percent
+from cutplane.cli.fit_report import Fit, certificate_in_words, percent
 from cutplane.io import OutputError, check_writable, write_atomically
 from cutplane.io.errors import reason
 from cutplane.report.convergence import PlottingUnavailable, draw_png
 from cutplane.report.text_picture import draw_text
+
+_PICTURE = "bounds.png"
 
 _INTRODUCTION = """\
 cutplane fits a model by making an objective J(w) as small as possible:
 
     J(w) = lam/2 |w|^2 + mean loss of the weights w on the data
 
-Every evaluation of J gives an upper bound on the minimum: J cannot be worse
-than the best value seen. It also gives a plane that lies below J everywhere, and
-the lowest point of all planes so far is a lower bound: no weights can do better.
-When the two bounds meet, the fit is finished, and provably so.
+Every evaluation of J gives an upper bound: the minimum is not above the best
+value seen. It also gives a plane that lies below the loss everywhere; with all
+planes so far in its place, the minimum is easy to find, and is a lower bound:
+no weights can do better. When the bounds meet, the fit is proven to be optimal.
 """
 
 
@@ -35,27 +37,26 @@ def demo(
     ] = None,
 ) -> None:
     """Show on two small data sets what a fit with a certificate is."""
-    path = _folder(out) / "bounds.png"
-    check_writable(path)
+    if out is not None:
+        _make_folder(out)
     print(_INTRODUCTION)
-    _show_classification(path)
-    print()
+    classifier = _show_classification()
+    _draw(classifier, out)
     _show_quantiles()
-    print("\nNext: cutplane fit --help")
+    _print_heading("What is proven, for the first of these models")
+    print(certificate_in_words(classifier.certificate))
 
 
-def _folder(out: str | None) -> Path:
-    """Return the folder for the picture, made if need be, before anything is computed."""
-    if out is None:
-        return Path(tempfile.mkdtemp(prefix="cutplane-demo-"))
+def _make_folder(out: str) -> None:
+    """Make sure that the picture can be written, before anything is computed."""
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"--out {out}: cannot make this folder: {reason(error)}") from error
-    return Path(out)
+    check_writable(Path(out) / _PICTURE)
 
 
-def _show_classification(path: Path) -> None:
+def _show_classification() -> Fit:
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
@@ -64,31 +65,38 @@ def _show_classification(path: Path) -> None:
     train_X, test_X, train_y, test_y = train_test_split(X, y, random_state=0, stratify=y)
     scaler = StandardScaler().fit(train_X)
     model = LinearClassifier("hinge", lam=1e-3).fit(scaler.transform(train_X), train_y)
-    certificate, tol = model.certificate_, model.tol
 
     _print_heading("1. A support vector machine: is a tumour malignant or benign?")
     print(
         f"{len(train_y)} samples, {X.shape[1]} measurements each, hinge loss, lam = {model.lam_:g}."
-        f"\nThe bounds, iteration by iteration:\n"
+        "\nThe bounds, iteration by iteration:\n"
     )
-    print(draw_text(model.history_, tol=tol, ascii_only=not _can_print("▀░█┤")))
+    fit = Fit(model, n_samples=len(train_y))
+    print(draw_text(fit.histories[0], tol=model.tol, ascii_only=not _can_print("▀░█┤")))
+    right = model.score(scaler.transform(test_X), test_y)
     print(
         f"\n{model.n_iter_} iterations, {model.evaluations_} evaluations of J, "
-        f"{model.fit_seconds_:.2g} s. "
-        f"On {len(test_y)} samples kept aside,\n"
-        f"{100 * model.score(scaler.transform(test_X), test_y):.1f} % of the predictions are right."
+        f"{model.fit_seconds_:.2g} s. On {len(test_y)} samples kept aside,\n"
+        f"{100 * right:.1f} % of the predictions are right."
     )
-    print(f"\n{certificate_in_words(certificate)}")
-    subtitle = (
-        f"within {percent(certificate.relative_gap)} of the optimum "
-        f"after {model.n_iter_} iterations"
-    )
-    title = f"Breast cancer, hinge loss, lam = {model.lam_:g}"
+    return fit
+
+
+def _draw(fit: Fit, out: str | None) -> None:
+    gap = percent(fit.certificate.relative_gap)
     try:
-        write_atomically(path, draw_png(model.history_, title=title, subtitle=subtitle, tol=tol))
-        print(f"\nThe same as a picture: {path}")
+        picture = draw_png(
+            fit.histories[0],
+            title=f"Breast cancer, hinge loss, lam = {fit.estimator.lam_:g}",
+            subtitle=f"within {gap} of the optimum after {fit.estimator.n_iter_} iterations",
+            tol=fit.estimator.tol,
+        )
     except PlottingUnavailable as missing:
-        print(f"\nNo picture: {missing}")
+        print(f"\nNo picture: {missing}\n")
+        return
+    path = Path(out or tempfile.mkdtemp(prefix="cutplane-demo-")) / _PICTURE
+    write_atomically(path, picture)
+    print(f"\nThe same as a picture: {path}\n")
 
 
 def _show_quantiles() -> None:
@@ -99,10 +107,10 @@ def _show_quantiles() -> None:
     X = scale(X)
     _print_heading("2. Quantile regression: not the mean, but a range")
     print(
-        f"{len(y)} diabetes patients, {X.shape[1]} measurements each. Three fits predict how far\n"
-        "the disease will have progressed a year later: too low for one patient in ten,\n"
-        "in the middle, and too high for all but one in ten. The loss has a kink, where\n"
-        "methods that need derivatives struggle; cutting planes do not mind.\n"
+        f"{len(y)} diabetes patients, {X.shape[1]} measurements each. How far will the disease\n"
+        "have progressed after a year? Three fits give a value that one patient in ten\n"
+        "stays below, one that half of them do, and one that nine in ten do. The loss has\n"
+        "a kink, but no derivative is needed: a plane below it will do.\n"
     )
     print("quantile   patients below the prediction   relative gap   iterations")
     for quantile in (0.1, 0.5, 0.9):
@@ -110,6 +118,7 @@ def _show_quantiles() -> None:
         below = (y <= model.predict(X)).mean()
         gap = model.certificate_.relative_gap
         print(f"{quantile:>8g}   {100 * below:>27.1f} %   {gap:>12.1e}   {model.n_iter_:>10}")
+    print()
 
 
 def _print_heading(title: str) -> None:

@@ -48,12 +48,11 @@ _output_option = partial(typer.Option, rich_help_panel="Output")
 def fit(
     train: Annotated[
         str,
-        typer.Argument(
-            metavar="TRAIN", help="Data in svmlight format, also compressed; - is stdin."
-        ),
+        typer.Argument(metavar="TRAIN", help="Data in svmlight format; - is stdin."),
     ],
     task: Annotated[
-        Task | None, _model_option(help="What to predict; by default what the loss is for.")
+        Task | None,
+        _model_option(metavar="TASK", help="classification or regression; by default as the loss."),
     ] = None,
     loss: Annotated[
         str | None,
@@ -78,7 +77,7 @@ def fit(
     ] = None,
     epsilon: Annotated[
         float | None,
-        _model_option(help="Error without loss, for epsilon_insensitive.", show_default="0.1"),
+        _model_option(help="Error without loss, for the epsilon losses.", show_default="0.1"),
     ] = None,
     delta: Annotated[
         float | None,
@@ -154,14 +153,12 @@ def fit(
     }
     estimator.set_params(**{key: value for key, value in given.items() if value is not None})
 
-    writer = None if trace is None else TraceWriter(trace)
-    fitted = _fit(estimator, data.X, y, name=name, trace=writer, quiet=quiet)
-    if out is not None:
-        save_model(estimator, out)
-    if plot is not None:
-        write_atomically(plot, _picture(fitted, name))
-    if writer is not None:
-        writer.close()
+    with contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
+        fitted = _fit(estimator, data.X, y, name=name, trace=writer, quiet=quiet)
+        if out is not None:
+            save_model(estimator, out)
+        if plot is not None:
+            write_atomically(plot, _picture(fitted, name))
 
     if as_json:
         print(json.dumps(fit_to_json(fitted), allow_nan=False))
@@ -182,16 +179,18 @@ def _fit(
     """Run the fit under watch; its warnings become lines on standard error."""
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
         warnings.simplefilter("always")
-        watchers: list[Callable[[State], None]] = [] if trace is None else [trace]
+        watchers: list[Callable[[State], object]] = [] if trace is None else [trace]
         if not quiet:
-            watchers.append(stack.enter_context(progress_on(sys.stderr)))
+            watchers.append(display := progress_on(sys.stderr))
+            stack.enter_context(display)
         estimator.set_params(callbacks=tuple(watchers))
         try:
             estimator.fit(X, y)
         except (ValueError, ArithmeticError) as error:
             raise InputError(f"{name}: {' '.join(str(error).split())}") from error
-    for warning in caught:
-        print(f"cutplane: {' '.join(str(warning.message).split())}", file=sys.stderr)
+    # Each only once: rounding can warn in every iteration.
+    for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
+        print(f"cutplane: {message}", file=sys.stderr)
     return Fit(estimator, n_samples=X.shape[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,7 @@ class Fit:
     @property
     def histories(self) -> list[list[Record]]:
         """One history a problem."""
-        found = self.estimator.history_
+        found: Any = self.estimator.history_
         return found if isinstance(self.estimator.certificate_, list) else [found]
 
     @property
@@ -140,6 +141,8 @@ def certificate_in_words(certificate: Certificate) -> str:
         )
     if not certificate.valid:
         return f"Not proven: {_ENDINGS.get(certificate.status, certificate.status)}."
+    if not math.isfinite(certificate.lower_bound):
+        return f"Nothing is proven yet: {_ENDINGS[certificate.status]} before there was a bound."
     share = percent(certificate.relative_gap)
     if certificate.status.success:
         return (
@@ -155,8 +158,13 @@ def certificate_in_words(certificate: Certificate) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in words that stay readable when it vanishes."""
-    return f"{100 * share:.2g} %" if share >= 1e-6 else "less than 0.0001 %"
+    """Return a share rounded up to two digits: what is proven must not be overstated."""
+    if not math.isfinite(share):
+        return "an unknown share"
+    points = 100 * max(share, 1e-6)
+    unit = 10.0 ** (math.floor(math.log10(points)) - 1)
+    rounded = math.ceil(points / unit - 1e-9) * unit
+    return f"{rounded:.2g} %" if rounded < 99 else f"{rounded:.0f} %"
 
 
 def _bounds_to_json(certificate: Certificate) -> dict[str, Any]:

@@ -49,9 +49,10 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDAr
     """
     if classes.dtype.kind in "UO":
         labels = as_words(labels)
-    if (labels.dtype.kind == "U" and classes.dtype.kind not in "UO") or not np.isin(
-        labels, classes
-    ).any():
+    elif classes.dtype.kind in "iu" and labels.dtype.kind == "f" and _all_whole(labels):
+        labels = labels.astype(np.int64)
+    comparable = classes.dtype.kind in "UO" or labels.dtype.kind != "U"
+    if not comparable or not np.isin(labels, classes).any():
         known = ", ".join(show_label(label) for label in classes[:5])
         raise InputError(
             f"{name}: the model knows none of the labels: it knows {known}, "
@@ -69,7 +70,9 @@ def target_numbers(labels: NDArray[Any], name: str) -> NDArray[np.float64]:
         If they are words.
     """
     if labels.dtype.kind == "U":
-        raise InputError(f"{name}: regression needs numbers as labels, not {labels[0]!r}")
+        raise InputError(
+            f"{name}: regression needs numbers as labels, not {show_label(labels[0])!r}"
+        )
     return labels
 
 

@@ -55,20 +55,13 @@ def require_outputs(outputs: dict[str, str | None], *, inputs: Iterable[str]) ->
     inputs : iterable of str
         Files that are read, none of which may be written over.
     """
-    taken = {_identity(path): path for path in inputs if path != STANDARD_INPUT}
+    taken = {os.path.realpath(path): path for path in inputs if path != STANDARD_INPUT}
     for option, path in outputs.items():
         if path is None:
             continue
         if path == STANDARD_INPUT:
             raise InputError(f"{option}: needs the name of a file, not {path}")
         check_writable(path)
-        if _identity(path) in taken:
-            raise InputError(
-                f"{option} {path}: this file is already used as {taken[_identity(path)]}"
-            )
-        taken[_identity(path)] = option
-
-
-def _identity(path: str) -> str:
-    # Hard links have different names; links and relative paths are seen through.
-    return os.path.realpath(path)
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise InputError(f"{option} {path}: the same file as {other}")

@@ -261,7 +261,7 @@ def _settle(
             rise[p] /= spread
         _direction(factor, size, rise, direction)
 
-        slope, curvature, boundary = 0.0, 0.0, np.inf
+        slope, curvature, boundary, first = 0.0, 0.0, np.inf, 0
         for p in range(size):
             inner = gram[support[p]]
             bend[p] = 0.0
@@ -269,18 +269,19 @@ def _settle(
                 bend[p] += inner[support[q]] * direction[q]
             slope += rise[p] * direction[p]
             curvature += bend[p] * direction[p]
-            if direction[p] < 0.0:
-                boundary = min(boundary, alpha[support[p]] / -direction[p])
-        if not (slope > 0.0 and boundary < np.inf):
-            break  # level up to rounding, NaN included
+            if direction[p] < 0.0 and alpha[support[p]] < -direction[p] * boundary:
+                boundary, first = alpha[support[p]] / -direction[p], p
+        if not (0.0 < slope < np.inf and boundary < np.inf):
+            break  # level up to rounding, or overflow
         blocked = not slope * spread * lam < curvature * boundary
         length = boundary if blocked else slope * spread * lam / curvature
 
         for p in range(size):
             plane = support[p]
-            arrives = blocked and alpha[plane] <= -direction[p] * boundary
-            alpha[plane] = 0.0 if arrives else max(alpha[plane] + length * direction[p], 0.0)
+            alpha[plane] = max(alpha[plane] + length * direction[p], 0.0)
             gradient[plane] -= length * bend[p] / lam
+        if blocked:
+            alpha[support[first]] = 0.0  # not left to rounding: this is why the loop ends
         size = _drop_weightless(alpha, support, factor, size)
         steps += 1
     size = _drop_weightless(alpha, support, factor, size)
@@ -299,16 +300,16 @@ def _assess(
 ) -> tuple[int, float, float, float]:  # fmt: skip
     """Compute the gradient; return its largest entry's index, D, the gap and the gap's noise.
 
-    The noise is the rounding error of the gradient entries that the gap compares, by
-    |G_jk| <= sqrt(G_jj G_kk).
+    The noise is the rounding error of the gradient entries that the gap compares, bounded by
+    means of |G_jk| <= sqrt(G_jj G_kk).
     """
     n = offsets.size
     for j in range(n):
         gradient[j] = 0.0
-    length = 0.0
+    norm = 0.0
     for p in range(size):
         inner, weight = gram[support[p]], alpha[support[p]]
-        length += weight * np.sqrt(abs(inner[support[p]]))
+        norm += weight * np.sqrt(abs(inner[support[p]]))
         for j in range(n):
             gradient[j] += weight * inner[j]
     top = 0
@@ -317,12 +318,12 @@ def _assess(
         if gradient[j] > gradient[top]:
             top = j
     mean, value = 0.0, 0.0
-    noise = abs(offsets[top]) + np.sqrt(abs(gram[top, top])) * length / lam
+    noise = abs(offsets[top]) + np.sqrt(abs(gram[top, top])) * norm / lam
     for p in range(size):
         j = support[p]
         mean += alpha[j] * gradient[j]
         value += alpha[j] * (offsets[j] + gradient[j]) / 2
-        noise = max(noise, abs(offsets[j]) + np.sqrt(abs(gram[j, j])) * length / lam)
+        noise = max(noise, abs(offsets[j]) + np.sqrt(abs(gram[j, j])) * norm / lam)
     return top, value, gradient[top] - mean, EPS * noise
 
 

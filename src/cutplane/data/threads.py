@@ -23,8 +23,8 @@ from threading import Event, Lock, Thread
 
 Task = Callable[[int, int], object]
 
-# A block takes some 50 microseconds, about what it costs to wake a thread up.
-_LEAST_ENTRIES = 1 << 16
+# A block takes 50 microseconds or more; to wake a thread up costs about half of that.
+_LEAST_ENTRIES = 1 << 17
 # Enough for 64 threads; every block of a sum needs a buffer, so there must be a limit.
 _MOST_BLOCKS = 256
 # More than one range each, because the other thread may share its core with somebody else's work.
@@ -188,4 +188,4 @@ def _forget_helpers() -> None:
 # Threads do not survive a fork. The child is told while it has one thread only, which a check of
 # the process id at each call could not promise.
 if hasattr(os, "register_at_fork"):
-    pass
+    os.register_at_fork(after_in_child=_forget_helpers)

@@ -1,4 +1,4 @@
-"""Files: data in svmlight format, models, traces. What is read is checked; what is written is whole."""
+"""Files: data, models, traces. What is read is checked; what is written is whole."""
 
 from cutplane.io.atomic import check_writable, write_atomically
 from cutplane.io.errors import InputError, OutputError

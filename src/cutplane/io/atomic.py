@@ -7,6 +7,7 @@ name in one step. A reader sees the old file or the new one; a failure leaves th
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -24,7 +25,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         If it cannot be written. The target is as it was, and no other file is left behind.
     """
     try:
-        target = Path(path).resolve()  # replace the file that a link points to, not the link
+        target = _target(path)
         if _is_device(target):
             target.write_bytes(content)
         else:
@@ -42,16 +43,23 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         If `write_atomically` would fail, as far as can be known now.
     """
     try:
-        target = Path(path).resolve()
-        if target.is_dir():
-            raise IsADirectoryError(0, "is a directory")
-        if _is_device(target):
-            return
-        trial = _temporary_name(target)
-        trial.touch(exist_ok=False)
-        trial.unlink()
+        target = _target(path)
+        if not _is_device(target):
+            trial = _temporary_name(target)
+            trial.touch(exist_ok=False)
+            trial.unlink()
     except OSError as error:
         raise OutputError(f"{os.fspath(path)}: cannot write: {reason(error)}") from error
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Return what a path leads to, unless that must not be replaced."""
+    target = Path(path).resolve()  # the file that a link points to, not the link
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return target
 
 
 def _replace(target: Path, content: bytes) -> None:
@@ -76,5 +84,5 @@ def _temporary_name(target: Path) -> Path:
 
 
 def _is_device(target: Path) -> bool:
-    """Whether the target is a terminal, a pipe or the like, which must not be replaced by a file."""
+    """Whether the target is a terminal, a pipe or the like, not to be replaced by a file."""
     return target.exists() and not target.is_file() and not target.is_dir()

@@ -50,7 +50,7 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
 
     Constructor parameters that JSON cannot hold (callbacks, a method object, class weights by
     label) are left out; a loaded model has their defaults. They matter to fitting, not to
-    prediction.
+    prediction. The history of the fit is left out as well: that is what traces are for.
 
     Raises
     ------
@@ -231,6 +231,10 @@ def _checked_parameters(kind: str, parameters: object) -> dict[str, Any]:
         raise _Malformed(f"unknown parameter {unknown[0]!r}")
     if parameters.get("loss") not in _LOSSES[kind]:
         raise _Malformed(f"unknown loss {parameters.get('loss')!r}")
+    try:
+        _KINDS[kind](**parameters)._loss(_LOSSES[kind])  # predictions depend on it
+    except (TypeError, ValueError) as error:
+        raise _Malformed(f"a parameter of the loss is wrong: {error}") from None
     return parameters
 
 

@@ -72,7 +72,8 @@ def read_svmlight(path: str | os.PathLike[str], *, n_features: int | None = None
         X, _ = _parse(numbers, n_features)
         y = np.array(words)
     if not (np.isfinite(X.data).all() and (y.dtype.kind == "U" or np.isfinite(y).all())):
-        _read_slowly(text, name, n_features)
+        _read_slowly(text, name, n_features)  # raises, and says where
+        raise InputError(f"{name}: a number is not finite")
     if X.shape[0] == 0:
         raise InputError(f"{name}: no data in the file")
     if X.nnz == 0 and n_features is None:

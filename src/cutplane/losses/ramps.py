@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from cutplane.core.protocols import Quadratic, Vector
+from cutplane.core.protocols import Matrix, Quadratic, Vector
 from cutplane.losses.loss import Loss, Task
 
 _INF = float("inf")
@@ -60,16 +60,16 @@ class RampLoss(Loss):
         self.left = left
         self.right = right
         self._of_margin = task == "classification"
-        self._ramps = np.array([[r.start, r.slope, r.curvature, r.width] for r in (left, right)])
+        self._shape = np.array([_shape(left), _shape(right)])
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
         slopes = np.empty_like(scores)
-        return _evaluate(self._of_margin, self._ramps, y, scores, weights, slopes), slopes
+        return _evaluate(self._of_margin, self._shape, y, scores, weights, slopes), slopes
 
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
         """Return ``max_z slopes.z - loss(y, z)``."""
-        return _conjugate(self._of_margin, self._ramps, y, slopes, weights)  # type: ignore[no-any-return]
+        return _conjugate(self._of_margin, self._shape, y, slopes, weights)  # type: ignore[no-any-return]
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
@@ -96,7 +96,7 @@ class RampLoss(Loss):
     ) -> tuple[float, float]:
         """Return the first and the last minimiser ``k >= 0`` on a ray; mostly they are the same."""
         return _minimisers(  # type: ignore[no-any-return]
-            self._of_margin, self._ramps, y, scores, direction, weights, *extra
+            self._of_margin, self._shape, y, scores, direction, weights, *extra
         )
 
 
@@ -201,44 +201,84 @@ class Huber(RampLoss):
         return f"Huber({self.delta:g})"
 
 
-# Kernels. `ramps` has the rows left, right with the columns start, slope, curvature, width.
+# Kernels. `shape` has the rows left, right, and the columns below; the first three are so defined that
+# value and slope of a ramp need no branch (see `_evaluate`), and the loops are vectorised.
 
-_START, _SLOPE, _CURVATURE, _WIDTH = 0, 1, 2, 3
+_START, _BEND, _JUMP, _RISE, _WIDTH = range(5)
 _BLOCK = 4096  # partial sums: the rounding error grows with the block, not with the sample
+_REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
 
 
-@njit(cache=True, nogil=True)
-def _ramp(u: float, ramp: Vector) -> tuple[float, float]:
-    """Return value and slope of a ramp at ``u``; zero at the kink."""
-    if u <= 0.0:
-        return 0.0, 0.0
-    if u < ramp[_WIDTH]:
-        return 0.5 * ramp[_CURVATURE] * u * u, ramp[_CURVATURE] * u
-    return ramp[_SLOPE] * (u - 0.5 * ramp[_WIDTH]), ramp[_SLOPE]
+def _shape(ramp: Ramp) -> list[float]:
+    """Return start, curvature of the rounded part, jump at a kink, slope beyond, and width."""
+    if ramp.width == 0.0:
+        return [ramp.start, 0.0, ramp.slope, ramp.slope, 0.0]
+    rise = 0.0 if ramp.width == _INF else ramp.slope
+    return [ramp.start, ramp.curvature, 0.0, rise, ramp.width]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def _evaluate(
-    of_margin: bool, ramps: Vector, y: Vector, scores: Vector, weights: Vector, slopes: Vector
+    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, slopes: Vector
 ) -> float:
+    start_left, bend_left, jump_left, rise_left, width_left = shape[0]
+    start_right, bend_right, jump_right, rise_right, width_right = shape[1]
     total = 0.0
-    left, right = ramps[0], ramps[1]
     for first in range(0, len(y), _BLOCK):
         partial = 0.0
         for i in range(first, min(first + _BLOCK, len(y))):
             v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
-            value_left, slope_left = _ramp(-v - left[_START], left)
-            value_right, slope_right = _ramp(v - right[_START], right)
-            slope = slope_right - slope_left
+            left = max(-v - start_left, 0.0)
+            round_left = min(left, width_left)
+            right = max(v - start_right, 0.0)
+            round_right = min(right, width_right)
+            slope = (
+                bend_right * round_right
+                + (jump_right if right > 0.0 else 0.0)
+                - bend_left * round_left
+                - (jump_left if left > 0.0 else 0.0)
+            )
+            value = (
+                0.5 * bend_left * round_left * round_left
+                + rise_left * (left - round_left)
+                + 0.5 * bend_right * round_right * round_right
+                + rise_right * (right - round_right)
+            )
             slopes[i] = weights[i] * (y[i] * slope if of_margin else slope)
-            if weights[i] > 0.0:
-                partial += weights[i] * (value_left + value_right)
+            partial += weights[i] * value if weights[i] > 0.0 else 0.0
         total += partial
     return total
 
 
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _derivative(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    step: float,
+) -> tuple[float, float]:
+    """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
+    start_left, bend_left, jump_left, _, width_left = shape[0]
+    start_right, bend_right, jump_right, _, width_right = shape[1]
+    total, size = 0.0, 0.0
+    for i in range(len(y)):
+        z = scores[i] + step * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        left = max(-v - start_left, 0.0)
+        right = max(v - start_right, 0.0)
+        slope_left = bend_left * min(left, width_left) + (jump_left if left > 0.0 else 0.0)
+        slope_right = bend_right * min(right, width_right) + (jump_right if right > 0.0 else 0.0)
+        total += weights[i] * (slope_right - slope_left) * speed
+        size += weights[i] * (slope_right + slope_left + jump_left + jump_right) * abs(speed)
+    return total, size
+
+
 @njit(cache=True, nogil=True)
-def _conjugate(of_margin: bool, ramps: Vector, y: Vector, slopes: Vector, weights: Vector) -> float:
+def _conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weights: Vector) -> float:
     # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
     slack = 1.0 + 4.0 * np.finfo(np.float64).eps
     total = 0.0
@@ -254,11 +294,13 @@ def _conjugate(of_margin: bool, ramps: Vector, y: Vector, slopes: Vector, weight
             else:
                 conjugate = slope * y[i]
             if slope != 0.0:
-                ramp = ramps[1] if slope > 0.0 else ramps[0]
+                ramp = shape[1] if slope > 0.0 else shape[0]
                 size = abs(slope)
-                if size > ramp[_SLOPE] * slack:
+                if ramp[_WIDTH] < np.inf and size > ramp[_RISE] * slack:
                     return np.inf
-                conjugate += size * ramp[_START] + 0.5 * size * size / ramp[_CURVATURE]
+                conjugate += size * ramp[_START]
+                if ramp[_BEND] > 0.0:
+                    conjugate += 0.5 * size * size / ramp[_BEND]
             partial += weights[i] * conjugate
         total += partial
     return total
@@ -267,73 +309,87 @@ def _conjugate(of_margin: bool, ramps: Vector, y: Vector, slopes: Vector, weight
 @njit(cache=True, nogil=True)
 def _minimisers(
     of_margin: bool,
-    ramps: Vector,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    extra_slope: float,
+    extra_curvature: float,
+) -> tuple[float, float]:
+    """Return the first and the last minimiser on a ray: where the derivative crosses zero.
+
+    The derivative is increasing and piecewise linear. A few trial steps give a bracket, which is
+    then searched exactly.
+    """
+    slope, size = _derivative(of_margin, shape, y, scores, direction, weights, 0.0)
+    slope += extra_slope
+    # What counts as zero: a flat stretch of minimisers must not end by rounding alone.
+    zero = 1e-14 * (size + abs(extra_slope))
+    if slope > zero:
+        return 0.0, 0.0
+    lo, slope_lo = 0.0, slope
+    hi, slope_hi = np.inf, np.inf
+    trial = 1.0
+    closing = 0
+    while closing < _CLOSING_STEPS and trial < _FAR:
+        slope, _ = _derivative(of_margin, shape, y, scores, direction, weights, trial)
+        slope += extra_slope + extra_curvature * trial
+        if slope > zero:
+            hi, slope_hi = trial, slope
+        elif slope < -zero:
+            lo, slope_lo = trial, slope
+        else:
+            break
+        if hi == np.inf:
+            trial *= 4.0
+        else:
+            closing += 1
+            # Secant, kept off the ends so that both of them move.
+            secant = lo - slope_lo * (hi - lo) / (slope_hi - slope_lo)
+            margin = 0.1 * (hi - lo)
+            trial = min(max(secant, lo + margin), hi - margin)
+    return _minimisers_between(
+        of_margin, shape, y, scores, direction, weights, extra_slope, extra_curvature, lo, hi, zero
+    )
+
+
+_CLOSING_STEPS = 7
+_FAR = 1e300
+
+
+@njit(cache=True, nogil=True)
+def _minimisers_between(
+    of_margin: bool,
+    shape: Matrix,
     y: Vector,
     scores: Vector,
     direction: Vector,
     weights: Vector,
     slope: float,
     curvature: float,
+    lo: float,
+    hi: float,
+    zero: float,
 ) -> tuple[float, float]:
-    """Return the first and the last minimiser on a ray: where the derivative crosses zero.
+    """Return the first and the last minimiser, both known to lie between ``lo`` and ``hi``.
 
-    The derivative is piecewise linear and increasing; it changes where an example enters or leaves
-    a part of a ramp. Each such event is a place, a jump, and a change of curvature. The crossing is
-    found by selection, as a weighted median is: the expected cost is linear, no sort is needed.
+    The derivative changes where an example enters or leaves a part of a ramp. Each such event is a
+    place, a jump, and a change of curvature. The crossing is found by selection, as a weighted
+    median is: the expected cost is linear, no sort is needed.
     """
-    place = np.empty(4 * len(y))
-    jump = np.empty(4 * len(y))
-    bend = np.empty(4 * len(y))
-    n = 0
-    size = abs(slope)
-    for i in range(len(y)):
-        if weights[i] == 0.0 or direction[i] == 0.0:
-            continue
-        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
-        speed = y[i] * direction[i] if of_margin else direction[i]
-        for side in range(2):
-            ramp = ramps[side]
-            if ramp[_SLOPE] == 0.0:
-                continue
-            sign = 2.0 * side - 1.0
-            u = sign * v - ramp[_START]
-            du = sign * speed
-            start_curved = 0.0 < ramp[_WIDTH]
-            # Behind the start of the ramp, or on it and leaving.
-            if u < 0.0 or (u == 0.0 and du < 0.0):
-                inside = 0
-            elif u < ramp[_WIDTH] or (u == ramp[_WIDTH] and du < 0.0):
-                inside = 1
-            else:
-                inside = 2
-            if inside == 1:
-                slope += weights[i] * ramp[_CURVATURE] * u * du
-                curvature += weights[i] * ramp[_CURVATURE] * du * du
-            elif inside == 2:
-                slope += weights[i] * ramp[_SLOPE] * du
-            change = weights[i] * ramp[_CURVATURE] * du * du if start_curved else 0.0
-            step = 0.0 if start_curved else weights[i] * ramp[_SLOPE] * abs(du)
-            size += step + change * abs(u)
-            crosses_start = (du > 0.0 and inside == 0) or (du < 0.0 and inside != 0)
-            crosses_end = (du > 0.0 and inside != 2) or (du < 0.0 and inside == 2)
-            if crosses_start:
-                place[n], jump[n], bend[n] = -u / du, step, change if du > 0.0 else -change
-                n += 1
-            if start_curved and crosses_end and ramp[_WIDTH] < np.inf:
-                place[n], jump[n] = (ramp[_WIDTH] - u) / du, 0.0
-                bend[n] = -change if du > 0.0 else change
-                n += 1
-    # What counts as zero: a flat stretch of minimisers must not end by rounding alone.
-    zero = 1e-14 * size
-    if slope > zero:
-        return 0.0, 0.0
-    here = 0.0
-    lo, hi = 0, n
-    beyond = np.inf
-    while lo < hi:
-        pivot = _middle(place[lo], place[(lo + hi) // 2], place[hi - 1])
+    place, jump, bend = _events_between(
+        of_margin, shape, y, scores, direction, weights, lo, hi
+    )
+    slope += curvature * lo + jump[0]
+    curvature += bend[0]
+    here = lo
+    beyond = hi
+    first, last = 1, len(place)
+    while first < last:
+        pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
         # Three parts: before the pivot, at it, beyond it.
-        before, at, end = lo, lo, hi
+        before, at, end = first, first, last
         while at < end:
             if place[at] < pivot:
                 _swap(place, jump, bend, before, at)
@@ -346,16 +402,16 @@ def _minimisers(
                 at += 1
         slope_there = slope + curvature * (pivot - here)
         curvature_there = curvature
-        for j in range(lo, end):
+        for j in range(first, end):
             slope_there += jump[j] + bend[j] * (pivot - place[j])
             curvature_there += bend[j]
         if slope_there > zero:
             # The crossing is at the pivot or before it.
             beyond = pivot
-            hi = before
+            last = before
         else:
             slope, curvature, here = slope_there, max(curvature_there, 0.0), pivot
-            lo = end
+            first = end
     if slope >= -zero and curvature <= 0.0:
         return here, beyond if beyond < np.inf else here
     if curvature > 0.0:
@@ -363,6 +419,76 @@ def _minimisers(
     else:
         crossing = beyond if beyond < np.inf else here
     return crossing, crossing
+
+
+@njit(cache=True, nogil=True)
+def _events_between(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    lo: float,
+    hi: float,
+) -> tuple[Vector, Vector, Vector]:
+    """Return the events between two steps; entry 0 is the slope and curvature just after ``lo``."""
+    capacity = 64
+    place, jump, bend = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    slope, curvature = 0.0, 0.0
+    n = 1
+    for i in range(len(y)):
+        if weights[i] == 0.0 or direction[i] == 0.0:
+            continue
+        z = scores[i] + lo * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        for side in range(2):
+            ramp = shape[side]
+            curved = ramp[_BEND] > 0.0
+            if not curved and ramp[_JUMP] == 0.0:
+                continue
+            sign = 2.0 * side - 1.0
+            u = sign * v - ramp[_START]
+            du = sign * speed
+            change = weights[i] * ramp[_BEND] * du * du
+            # Part 0 is flat, 1 rounded, 2 straight; on a border, the part that is being entered.
+            if u < 0.0 or (u == 0.0 and du < 0.0):
+                part = 0
+            elif u < ramp[_WIDTH] or (u == ramp[_WIDTH] and du < 0.0):
+                part = 1
+                slope += weights[i] * ramp[_BEND] * u * du
+                curvature += change
+            else:
+                part = 2
+                slope += weights[i] * ramp[_RISE] * du
+            if n + 2 > capacity:
+                capacity *= 2
+                place, jump, bend = (
+                    _longer(place, capacity),
+                    _longer(jump, capacity),
+                    _longer(bend, capacity),
+                )
+            if (du > 0.0 and part == 0) or (du < 0.0 and part != 0):
+                where = lo - u / du
+                if where < hi:
+                    place[n], jump[n] = where, weights[i] * ramp[_JUMP] * abs(du)
+                    bend[n] = change if du > 0.0 else -change
+                    n += 1
+            if curved and ((du > 0.0 and part != 2) or (du < 0.0 and part == 2)):
+                where = lo + (ramp[_WIDTH] - u) / du
+                if where < hi:
+                    place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
+                    n += 1
+    jump[0], bend[0] = slope, curvature
+    return place[:n], jump[:n], bend[:n]
+
+
+@njit(cache=True, nogil=True)
+def _longer(array: Vector, capacity: int) -> Vector:
+    longer = np.empty(capacity)
+    longer[: len(array)] = array
+    return longer
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,1 @@
+"""What a user sees of a run: its progress, and pictures of its bounds."""

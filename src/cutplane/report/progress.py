@@ -1,9 +1,9 @@
 """Show a run while it goes on.
 
-Both displays are callbacks for a solver and context managers (leaving shows the last iteration), and
-have the same columns. `Progress` writes plain lines at iterations 1, 2, 5, 10, 20, 50, ... and the
-last, which suits files and pipes. `LiveProgress` shows those lines on a terminal, with the current
-iteration below them redrawn in place.
+Both displays are callbacks for a solver, and context managers: leaving shows the last iteration.
+`Progress` writes plain lines at iterations 1, 2, 5, 10, 20, 50, ... and the last, which suits files
+and pipes. `LiveProgress` shows the same lines on a terminal, with the current iteration below them
+redrawn in place.
 """
 
 from __future__ import annotations

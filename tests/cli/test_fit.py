@@ -1,0 +1,340 @@
+"""``cutplane fit``: results, files, exit codes."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import cutplane as cp
+from cutplane.cli.app import app
+from cutplane.cli.fit_report import certificate_in_words, percent
+from cutplane.io import load_model, read_svmlight, read_trace, split_runs
+from cutplane.losses import CLASSIFICATION, REGRESSION
+
+FIELDS = {
+    "objective", "lower_bound", "gap", "relative_gap", "status", "evaluations", "iterations",
+    "seconds", "n_samples", "n_features", "loss", "lam", "tol", "planes",
+}  # fmt: skip
+
+
+def strict_json(text):
+    """Parse what must be exactly one JSON object in one line, without NaN and Infinity."""
+    (line,) = text.splitlines()
+    return json.loads(line, parse_constant=pytest.fail)
+
+
+def test_json_holds_the_certificate(run, two_classes):
+    result = run("fit", two_classes, "--lam", 0.01, "--tol", 1e-4, "--json")
+    assert result.exit_code == 0
+    report = strict_json(result.stdout)
+    assert set(report) >= FIELDS
+    assert report["status"] == "optimal"
+    assert report["relative_gap"] <= 1e-4
+    assert report["gap"] == pytest.approx(report["objective"] - report["lower_bound"])
+    assert (report["n_samples"], report["n_features"]) == (60, 4)
+    assert (report["loss"], report["lam"], report["tol"]) == ("hinge", 0.01, 1e-4)
+    assert report["evaluations"] >= report["iterations"] >= 1
+    assert report["planes"] >= 1
+
+
+def test_json_agrees_with_the_estimator(run, two_classes):
+    report = strict_json(run("fit", two_classes, "--lam", 0.01, "--json", "-q").stdout)
+    X, y = read_svmlight(two_classes)
+    fitted = cp.LinearClassifier(lam=0.01).fit(X, y)
+    assert report["objective"] == fitted.certificate_.objective
+    assert report["lower_bound"] == fitted.certificate_.lower_bound
+
+
+def test_words_end_with_the_certificate(run, two_classes):
+    result = run("fit", two_classes, "--lam", 0.01)
+    assert result.exit_code == 0
+    assert "60 samples, 4 features, 2 classes (-1, 1)" in result.stdout
+    *_, bound, last = result.stdout.splitlines()
+    assert bound.startswith("Certificate: no weights can bring the objective below 0.")
+    assert last.endswith("of the best possible.")
+
+
+def test_progress_goes_to_standard_error_and_quiet_silences_it(run, two_classes):
+    loud = run("fit", two_classes, "--lam", 0.01, "--json")
+    assert loud.stderr.split()[:2] == ["iteration", "objective"]
+    quiet = run("fit", two_classes, "--lam", 0.01, "--quiet")
+    assert quiet.exit_code == 0
+    assert quiet.output == ""
+
+
+def test_more_than_two_classes(run, three_classes):
+    result = run("fit", three_classes, "--lam", 0.01, "--json", "-q")
+    report = strict_json(result.stdout)
+    assert result.exit_code == 0
+    parts = report["classes"]
+    assert [part["label"] for part in parts] == [0, 1, 2]
+    for bound in ("objective", "lower_bound"):
+        assert report[bound] == pytest.approx(np.mean([part[bound] for part in parts]))
+    for count in ("iterations", "planes"):
+        assert report[count] == sum(part[count] for part in parts)
+    assert {part["status"] for part in parts} == {report["status"]} == {"optimal"}
+    words = run("fit", three_classes, "--lam", 0.01).stdout
+    assert "means over 3 classes, each against the rest" in words
+
+
+@pytest.mark.parametrize("arguments", [["--task", "regression"], ["--loss", "squared"]])
+def test_regression(run, numbers, tmp_path, arguments):
+    model = tmp_path / "model"
+    result = run("fit", numbers, *arguments, "--out", model, "--json", "-q")
+    assert result.exit_code == 0
+    assert strict_json(result.stdout)["estimator"] == "LinearRegressor"
+    X, y = read_svmlight(numbers)
+    assert load_model(model).score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("loss", [*CLASSIFICATION, *REGRESSION])
+def test_every_loss_can_be_named(run, tmp_path, loss):
+    path = tmp_path / "data.svm"
+    path.write_text("".join(f"{1 + i % 2} 1:{i % 2 + 0.1 * (i % 5)} 2:1\n" for i in range(40)))
+    report = strict_json(run("fit", path, "--loss", loss, "--lam", 0.1, "--json", "-q").stdout)
+    assert (report["loss"], report["status"]) == (loss, "optimal")
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "value", "loss"),
+    [
+        ("--quantile", "quantile", 0.9, "quantile"),
+        ("--epsilon", "epsilon", 0.5, "epsilon_insensitive"),
+        ("--epsilon", "epsilon", 0.0, "squared_epsilon_insensitive"),
+        ("--delta", "delta", 2.0, "huber"),
+        ("--C", "C", 3.0, "absolute"),
+        ("--max-iter", "max_iter", 77, "absolute"),
+        ("--time-limit", "time_limit", 50.0, "absolute"),
+        ("--method", "method", "bmrm", "absolute"),
+        ("--threads", "n_jobs", 1, "absolute"),
+        ("--tol", "tol", 0.01, "absolute"),
+    ],
+)
+def test_options_reach_the_estimator(run, numbers, tmp_path, option, name, value, loss):
+    model = tmp_path / "model"
+    result = run("fit", numbers, "--loss", loss, option, value, "--out", model, "-q")
+    assert result.exit_code == 0
+    assert load_model(model).get_params()[name] == value
+
+
+def test_classification_options_reach_the_estimator(run, two_classes, tmp_path):
+    model = tmp_path / "model"
+    run("fit", two_classes, "--no-intercept", "--class-weight", "balanced", "--features", 9,
+        "--lam", 0.1, "--out", model, "-q")  # fmt: skip
+    loaded = load_model(model)
+    assert loaded.intercept_ == 0.0
+    assert loaded.class_weight == "balanced"
+    assert loaded.n_features_in_ == 9
+
+
+def test_standard_input(run, two_classes):
+    arguments = ["--lam", 0.01, "--json", "-q"]
+    from_file = strict_json(run("fit", two_classes, *arguments).stdout)
+    from_stdin = strict_json(run("fit", "-", *arguments, stdin=two_classes.read_bytes()).stdout)
+    assert from_stdin["objective"] == from_file["objective"]
+
+
+# -- missing the tolerance -------------------------------------------------------------------------
+
+
+def test_iteration_limit_is_one_line_and_exit_code_1(run, two_classes, tmp_path):
+    model = tmp_path / "model"
+    result = run("fit", two_classes, "--lam", 1e-6, "--tol", 1e-9, "--max-iter", 2,
+                 "--out", model, "--json", "-q")  # fmt: skip
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("cutplane: ")
+    assert "iteration_limit" in line
+    report = strict_json(result.stdout)
+    assert report["status"] == "iteration_limit"
+    assert report["relative_gap"] > 1e-9
+    assert load_model(model).certificate_.status == "iteration_limit"
+
+
+def test_words_say_what_is_proven_all_the_same(run, two_classes):
+    result = run("fit", two_classes, "--lam", 1e-6, "--tol", 1e-9, "--max-iter", 5)
+    assert result.exit_code == 1
+    assert "Tolerance not reached: stopped at the iteration limit." in result.stdout
+    assert "What is proven: no weights can bring the objective below" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("certificate", "said"),
+    [
+        (cp.Certificate(1.0, 0.0, cp.Status.STALLED, True), "could be better by 100 % at most"),
+        (cp.Certificate(1.0, 0.985, cp.Status.TIME_LIMIT, True), "better by 1.5 % at most"),
+        (cp.Certificate(1.0, -np.inf, cp.Status.INTERRUPTED, True),
+         "Nothing is proven yet: interrupted before there was a bound."),
+        (cp.Certificate(1.0, 1.0, cp.Status.OPTIMAL, True), "within 0.0001 % of"),
+        (cp.Certificate(1.0, 2.0, cp.Status.INCONSISTENT, False), "Not proven: inconsistent"),
+        (cp.Certificate(1.0, 0.9, cp.Status.STATIONARY, False), "so that is\nno proof"),
+    ],
+)  # fmt: skip
+def test_every_ending_has_its_words(certificate, said):
+    assert said in certificate_in_words(certificate)
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.0, "0.0001 %"),
+        (2.4e-4, "0.024 %"),
+        (2.41e-4, "0.025 %"),
+        (0.999, "100 %"),
+        (3.51, "360 %"),
+    ],
+)
+def test_shares_are_rounded_up(share, said):
+    assert percent(share) == said
+
+
+def test_a_repeated_warning_is_told_once(run, two_classes, monkeypatch):
+    def warn_often(self, X, y):
+        for _ in range(3):
+            warnings.warn("it\noverflows", RuntimeWarning, stacklevel=2)
+        return fit(self, X, y)
+
+    fit = cp.LinearClassifier.fit
+    monkeypatch.setattr(cp.LinearClassifier, "fit", warn_often)
+    result = run("fit", two_classes, "--lam", 0.01, "-q")
+    assert result.stderr == "cutplane: it overflows\n"
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_trace_is_the_history(run, three_classes, tmp_path):
+    trace = tmp_path / "run.jsonl"
+    report = strict_json(
+        run("fit", three_classes, "--lam", 0.01, "--trace", trace, "--json", "-q").stdout
+    )
+    runs = split_runs(read_trace(trace))
+    assert [len(run) for run in runs] == [part["iterations"] for part in report["classes"]]
+    assert runs[0][-1].objective == pytest.approx(report["classes"][0]["objective"])
+
+
+def test_plot(run, two_classes, tmp_path):
+    plot = tmp_path / "gap.png"
+    assert run("fit", two_classes, "--lam", 0.01, "--plot", plot, "-q").exit_code == 0
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plot_without_matplotlib_is_refused_before_the_fit(complaint, two_classes, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    said = complaint("fit", two_classes, "--plot", "gap.png")
+    assert said == 'plots need matplotlib: pip install "cutplane[plot]"'
+
+
+@pytest.mark.parametrize("option", ["--out", "--trace", "--plot"])
+def test_impossible_outputs_are_found_before_the_data_is_read(complaint, tmp_path, option):
+    target = tmp_path / "no" / "file"
+    said = complaint("fit", tmp_path / "not even there", option, target)
+    assert said == f"{target}: cannot write: no such file or directory"
+    assert complaint("fit", "gone", option, tmp_path).endswith("is a directory")
+    assert complaint("fit", "gone", option, "-") == f"{option}: needs the name of a file, not -"
+
+
+def test_files_are_not_written_over(complaint, two_classes, tmp_path):
+    before = two_classes.read_bytes()
+    link = tmp_path / "link"
+    link.symlink_to(two_classes)
+    said = complaint("fit", two_classes, "--out", link)
+    assert said == f"--out {link}: the same file as {two_classes}"
+    other = tmp_path / "other"
+    assert complaint("fit", two_classes, "--out", other, "--trace", other).endswith("as --out")
+    assert two_classes.read_bytes() == before
+
+
+def test_bad_data_leaves_no_files(complaint, tmp_path):
+    data = tmp_path / "bad.svm"
+    data.write_text("1 1:1\n-1 1:x\n")
+    said = complaint("fit", data, "--out", tmp_path / "m", "--trace", tmp_path / "t",
+                     "--plot", tmp_path / "p")  # fmt: skip
+    assert said == f"{data}:2: value 'x' of feature 1 is not a number"
+    assert list(tmp_path.iterdir()) == [data]
+
+
+# -- bad options and labels ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--loss", "hing"], "--loss: unknown name 'hing'; did you mean 'hinge'?"),
+        (["--loss", "Squared-Hinge"],
+         "--loss: unknown name 'Squared-Hinge'; did you mean 'squared_hinge'?"),
+        (["--loss", "zzz"], "--loss: unknown name 'zzz'; choose from hinge, squared_hinge"),
+        (["--method", "bmmr"], "--method: unknown name 'bmmr'; did you mean 'bmrm'?"),
+        (["--task", "regression", "--loss", "hinge"],
+         "--loss hinge is for classification; losses for regression are squared, absolute"),
+        (["--lam", 0], "--lam must be a positive number, not 0"),
+        (["--lam", -1], "--lam must be a positive number, not -1"),
+        (["--lam", "nan"], "--lam must be a positive number, not nan"),
+        (["--lam", "inf"], "--lam must be a positive number, not inf"),
+        (["--C", 0], "--C must be a positive number, not 0"),
+        (["--lam", 1, "--C", 1], "give --lam or --C, not both"),
+        (["--tol", 0], "--tol must be a positive number, not 0"),
+        (["--tol", -1e-3], "--tol must be a positive number, not -0.001"),
+        (["--max-iter", 0], "--max-iter must be at least 1, not 0"),
+        (["--time-limit", 0], "--time-limit must be a positive number, not 0"),
+        (["--threads", 0], "--threads must be at least 1, not 0"),
+        (["--features", 0], "--features must be at least 1, not 0"),
+        (["--loss", "quantile", "--quantile", 0], "--quantile must be between 0 and 1, not 0"),
+        (["--loss", "quantile", "--quantile", 1], "--quantile must be between 0 and 1, not 1"),
+        (["--quantile", 0.9], "--quantile has no effect with --loss hinge, only with quantile"),
+        (["--loss", "epsilon_insensitive", "--epsilon", -1],
+         "--epsilon must be a positive number, not -1"),
+        (["--loss", "huber", "--delta", 0], "--delta must be a positive number, not 0"),
+        (["--loss", "squared", "--class-weight", "balanced"],
+         "--class-weight is for classification"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_bad_options(complaint, arguments, said):
+    assert complaint("fit", "no such file", *arguments).startswith(said)
+
+
+@pytest.mark.parametrize("arguments", [["--lamm", 1], ["--lam", "x"], ["--task", "y"], []])
+def test_unknown_options_are_left_to_typer(run, arguments):
+    result = run("fit", *(["gone", *arguments] if arguments else []))
+    assert result.exit_code == 2
+    assert "Error" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "said"),
+    [
+        ("3 1:1\n3 1:2\n", [], "all labels are 3; classification needs two classes"),
+        ("spam 1:1\n", [], "all labels are spam; classification needs two classes"),
+        ("1:1 2:1\n", [], "1: the label is missing (the line starts with '1:1')"),
+        ("spam 1:1\nham 1:2\n", ["--task", "regression"],
+         "regression needs numbers as labels, not 'spam'"),
+        ("1 3:1\n-1 2:1\n", ["--features", 2],
+         "1: feature index 3 is beyond the 2 features expected"),
+        ("-1 1:1\n2 1:1\n", ["--loss", "poisson"], ""),
+    ],
+)  # fmt: skip
+def test_bad_labels(complaint, tmp_path, content, arguments, said):
+    data = tmp_path / "data.svm"
+    data.write_text(content)
+    complained = complaint("fit", data, *arguments, "-q")
+    assert complained.removeprefix(f"{data}:").strip().startswith(said)
+
+
+@pytest.mark.parametrize("scale", [0.37, 1.0])
+def test_measurements_are_not_taken_for_classes(complaint, tmp_path, scale):
+    data = tmp_path / "data.svm"
+    data.write_text("".join(f"{i * scale} 1:{i}\n" for i in range(1, 41)))
+    assert complaint("fit", data) == (
+        f"{data}: 40 different labels in 40 lines look like numbers to predict, not classes; "
+        "try --task regression"
+    )
+
+
+def test_help_names_every_loss(run):
+    result = run("fit", "--help")
+    assert result.exit_code == 0
+    for name in [*CLASSIFICATION, *REGRESSION]:
+        assert name in result.stdout
+    assert app.info.name == "cutplane"

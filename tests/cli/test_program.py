@@ -1,0 +1,153 @@
+"""The installed program: what only shows in a process of its own."""
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+import cutplane
+from cutplane.io import load_model
+
+PROGRAM = [sys.executable, "-c", "from cutplane.cli import main; main()"]
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+    )
+
+
+def test_version(run):
+    assert run("--version").stdout == f"cutplane {cutplane.__version__}\n"
+
+
+def test_no_command_shows_the_commands(run):
+    for arguments in ([], ["--help"], ["-h"]):
+        assert {"fit", "predict", "evaluate", "demo"} <= set(run(*arguments).output.split())
+
+
+def test_unknown_command(run):
+    assert run("fitt").exit_code == 2
+
+
+def test_exit_codes_and_streams_of_a_process(two_classes, tmp_path):
+    process = start("fit", two_classes, "--lam", 0.01, "--json", "-q")
+    output, errors = process.communicate()
+    assert process.returncode == 0
+    assert errors == b""
+    assert json.loads(output)["status"] == "optimal"
+    process = start("fit", tmp_path / "gone")
+    output, errors = process.communicate()
+    assert process.returncode == 2
+    assert output == b""
+    assert (
+        errors.decode()
+        == f"cutplane: {tmp_path / 'gone'}: cannot read: no such file or directory\n"
+    )
+
+
+@pytest.fixture
+def hard_problem(tmp_path):
+    """A problem that takes much longer than a test may."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "hard.svm"
+    y = rng.integers(0, 2, size=2000)
+    dump_svmlight_file(rng.normal(size=(2000, 60)), y, str(path), zero_based=False)
+    return path
+
+
+def test_interruption_keeps_the_best_model(hard_problem, tmp_path):
+    model, trace = tmp_path / "model", tmp_path / "run.jsonl"
+    process = start("fit", hard_problem, "--lam", 1e-9, "--tol", 1e-14, "--max-iter", 10**8,
+                    "--out", model, "--trace", trace, "--json", "-q")  # fmt: skip
+    wait_for(lambda: trace.exists() and trace.read_bytes().count(b"\n") >= 5, process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    report = json.loads(output)
+    assert report["status"] == "interrupted"
+    assert report["iterations"] >= 5
+    assert report["lower_bound"] < report["objective"]
+    (line,) = errors.decode().splitlines()
+    assert "interrupted" in line
+    assert load_model(model).certificate_.objective == report["objective"]
+
+
+def test_interruption_before_the_fit_is_one_line(tmp_path):
+    process = start("fit", "-", "--out", tmp_path / "model", stdin=subprocess.PIPE)
+    process.stdin.write(b"1 1:1\n" * 200_000)  # more than a pipe holds: now it is reading
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert output == b""
+    assert errors == b"cutplane: interrupted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_no_error(model, two_classes, tmp_path):
+    many = tmp_path / "many.svm"
+    many.write_bytes(two_classes.read_bytes() * 1000)
+    process = start("predict", model, many, "--scores")
+    assert process.stdout.readline()
+    process.stdout.close()  # as `| head -1` does
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    process.wait(timeout=30)
+
+
+def test_a_full_standard_output_is_no_traceback(model, two_classes):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as full:
+        finished = subprocess.run(
+            [*PROGRAM, "predict", str(model), str(two_classes)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert finished.returncode == 2
+    assert finished.stderr == b"cutplane: standard output: cannot write: no space left on device\n"
+
+
+def test_the_command_line_adds_little_to_the_import_of_cutplane():
+    code = (
+        "import time, cutplane; start = time.perf_counter(); import cutplane.cli.app;"
+        "print(time.perf_counter() - start)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert float(output) < 0.5
+
+
+SOURCES = Path(cutplane.__file__).parent
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for folder in ("io", "report", "cli") for path in (SOURCES / folder).glob("*.py")],
+    ids=lambda path: f"{path.parent.name}/{path.name}",
+)
+def test_slow_packages_are_imported_where_they_are_used(path):
+    slow = {"matplotlib", "rich", "safetensors", "pandas"}
+    slow |= {"sklearn.datasets", "sklearn.metrics", "sklearn.model_selection"}
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            names = {alias.name for alias in statement.names}
+            if isinstance(statement, ast.ImportFrom):
+                names = {str(statement.module)}
+            assert not any(name.split(".")[0] in slow or name in slow for name in names)
+
+
+def wait_for(condition, process, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
