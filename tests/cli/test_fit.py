@@ -1,13 +1,13 @@
 """``cutplane fit``: results, files, exit codes."""
 
 import json
+import sys
 import warnings
 
 import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.cli.app import app
 from cutplane.cli.fit_report import certificate_in_words, percent
 from cutplane.io import load_model, read_svmlight, read_trace, split_runs
 from cutplane.losses import CLASSIFICATION, REGRESSION
@@ -221,7 +221,7 @@ def test_plot(run, two_classes, tmp_path):
 
 
 def test_plot_without_matplotlib_is_refused_before_the_fit(complaint, two_classes, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     said = complaint("fit", two_classes, "--plot", "gap.png")
     assert said == 'plots need matplotlib: pip install "cutplane[plot]"'
 
@@ -337,4 +337,3 @@ def test_help_names_every_loss(run):
     assert result.exit_code == 0
     for name in [*CLASSIFICATION, *REGRESSION]:
         assert name in result.stdout
-    assert app.info.name == "cutplane"

@@ -103,6 +103,18 @@ def test_a_closed_pipe_is_no_error(model, two_classes, tmp_path):
     process.wait(timeout=30)
 
 
+def test_labels_that_the_terminal_cannot_show(tmp_path):
+    data, model = tmp_path / "data.svm", tmp_path / "model"
+    data.write_text("grün 1:1\nrot 1:-1\n" * 5, encoding="utf-8")
+    plain = os.environ | {"PYTHONIOENCODING": "ascii"}
+    output, errors = start("fit", data, "--out", model, "--lam", 0.1, env=plain).communicate()
+    assert b"Traceback" not in errors
+    assert b"(gr\\xfcn, rot)" in output
+    output, errors = start("predict", model, data, env=plain).communicate()
+    assert errors == b""
+    assert output.decode("utf-8") == "grün\nrot\n" * 5
+
+
 def test_a_full_standard_output_is_no_traceback(model, two_classes):
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")

@@ -158,7 +158,7 @@ def test_best_offset(loss, seed):
     grid = best.offset + np.concatenate([np.linspace(-20, 20, 101), np.linspace(-0.1, 0.1, 21)])
     rounding = 1e-12 * (1.0 + abs(best.value))
     assert best.value <= min(loss(y, scores + c, weights)[0] for c in grid) + rounding
-    assert best.value == loss(y, scores + best.offset, weights)[0]
+    assert best.value == pytest.approx(loss(y, scores + best.offset, weights)[0], rel=1e-14)
     # The slopes sum to zero and belong to a tangent that stays below for all scores and offsets.
     assert abs(best.slopes.sum()) <= 1e-14 * max(1.0, np.abs(best.slopes).sum())
     tangent = loss.tangent_offset(y, scores + best.offset, best.slopes, weights)

@@ -47,7 +47,7 @@ def predict(
         lines = [repr(number) for number in estimator.predict(X).tolist()]
     text = "".join(f"{line}\n" for line in lines)
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(text.encode())  # as in the training file, whatever the terminal
     else:
         write_atomically(out, text.encode())
 

@@ -294,13 +294,13 @@ def _conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weight
             else:
                 conjugate = slope * y[i]
             if slope != 0.0:
-                ramp = shape[1] if slope > 0.0 else shape[0]
+                side = 1 if slope > 0.0 else 0
                 size = abs(slope)
-                if ramp[_WIDTH] < np.inf and size > ramp[_RISE] * slack:
+                if shape[side, _WIDTH] < np.inf and size > shape[side, _RISE] * slack:
                     return np.inf
-                conjugate += size * ramp[_START]
-                if ramp[_BEND] > 0.0:
-                    conjugate += 0.5 * size * size / ramp[_BEND]
+                conjugate += size * shape[side, _START]
+                if shape[side, _BEND] > 0.0:
+                    conjugate += 0.5 * size * size / shape[side, _BEND]
             partial += weights[i] * conjugate
         total += partial
     return total
@@ -383,6 +383,8 @@ def _minimisers_between(
     )
     slope += curvature * lo + jump[0]
     curvature += bend[0]
+    if slope > zero:
+        return lo, lo  # the derivative jumps across zero at `lo` itself
     here = lo
     beyond = hi
     first, last = 1, len(place)
@@ -433,8 +435,8 @@ def _events_between(
     hi: float,
 ) -> tuple[Vector, Vector, Vector]:
     """Return the events between two steps; entry 0 is the slope and curvature just after ``lo``."""
-    capacity = 64
-    place, jump, bend = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    # Room for four events an example. What is not written to is never touched, and costs nothing.
+    place, jump, bend = np.empty(4 * len(y) + 1), np.empty(4 * len(y) + 1), np.empty(4 * len(y) + 1)
     slope, curvature = 0.0, 0.0
     n = 1
     for i in range(len(y)):
@@ -444,51 +446,37 @@ def _events_between(
         v = y[i] * z - 1.0 if of_margin else z - y[i]
         speed = y[i] * direction[i] if of_margin else direction[i]
         for side in range(2):
-            ramp = shape[side]
-            curved = ramp[_BEND] > 0.0
-            if not curved and ramp[_JUMP] == 0.0:
+            # By scalars: a row `shape[side]` would be a new array for each example.
+            bend_here, jump_here, width = shape[side, _BEND], shape[side, _JUMP], shape[side, _WIDTH]
+            if bend_here == 0.0 and jump_here == 0.0:
                 continue
             sign = 2.0 * side - 1.0
-            u = sign * v - ramp[_START]
+            u = sign * v - shape[side, _START]
             du = sign * speed
-            change = weights[i] * ramp[_BEND] * du * du
+            change = weights[i] * bend_here * du * du
             # Part 0 is flat, 1 rounded, 2 straight; on a border, the part that is being entered.
             if u < 0.0 or (u == 0.0 and du < 0.0):
                 part = 0
-            elif u < ramp[_WIDTH] or (u == ramp[_WIDTH] and du < 0.0):
+            elif u < width or (u == width and du < 0.0):
                 part = 1
-                slope += weights[i] * ramp[_BEND] * u * du
+                slope += weights[i] * bend_here * u * du
                 curvature += change
             else:
                 part = 2
-                slope += weights[i] * ramp[_RISE] * du
-            if n + 2 > capacity:
-                capacity *= 2
-                place, jump, bend = (
-                    _longer(place, capacity),
-                    _longer(jump, capacity),
-                    _longer(bend, capacity),
-                )
+                slope += weights[i] * shape[side, _RISE] * du
             if (du > 0.0 and part == 0) or (du < 0.0 and part != 0):
                 where = lo - u / du
                 if where < hi:
-                    place[n], jump[n] = where, weights[i] * ramp[_JUMP] * abs(du)
+                    place[n], jump[n] = where, weights[i] * jump_here * abs(du)
                     bend[n] = change if du > 0.0 else -change
                     n += 1
-            if curved and ((du > 0.0 and part != 2) or (du < 0.0 and part == 2)):
-                where = lo + (ramp[_WIDTH] - u) / du
+            if bend_here > 0.0 and ((du > 0.0 and part != 2) or (du < 0.0 and part == 2)):
+                where = lo + (width - u) / du
                 if where < hi:
                     place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
                     n += 1
     jump[0], bend[0] = slope, curvature
     return place[:n], jump[:n], bend[:n]
-
-
-@njit(cache=True, nogil=True)
-def _longer(array: Vector, capacity: int) -> Vector:
-    longer = np.empty(capacity)
-    longer[: len(array)] = array
-    return longer
 
 
 @njit(cache=True, nogil=True)
