@@ -13,7 +13,6 @@ from cutplane.cli.labels import known_labels, plain_label, show_label, target_nu
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
 from cutplane.io import load_model, read_svmlight
 from cutplane.io.sources import name_of
-from cutplane.losses import REGRESSION
 
 
 def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = False) -> None:
@@ -84,7 +83,7 @@ def _regression(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> d
 
 def _mean_loss(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> float:
     """Return the mean of what the model was trained to keep small, such as the pinball loss."""
-    loss = estimator._loss(REGRESSION)
+    loss = estimator.loss_function()
     scores = X @ estimator.coef_ + estimator.intercept_
     return float(loss(y, scores, np.full(len(y), 1 / len(y)))[0])
 

@@ -83,6 +83,10 @@ def fit(
         float | None,
         _model_option(help="Error from which loss huber is linear.", show_default="1.35"),
     ] = None,
+    smoothing: Annotated[
+        float | None,
+        _model_option(help="Width of the rounded kink of loss smooth_hinge.", show_default="0.5"),
+    ] = None,
     features: Annotated[
         int | None,
         _model_option(help="Number of features.", show_default="largest index in TRAIN"),
@@ -117,7 +121,7 @@ def fit(
     """
     task, loss = task_and_loss(task, loss)
     check_solver_options(lam=lam, c=c, tol=tol, max_iter=max_iter, time_limit=time_limit)
-    check_loss_options(loss, quantile=quantile, epsilon=epsilon, delta=delta)
+    check_loss_options(loss, quantile=quantile, epsilon=epsilon, delta=delta, smoothing=smoothing)
     require_at_least_one("--threads", threads)
     require_at_least_one("--features", features)
     if class_weight is not None and task is Task.REGRESSION:
@@ -146,6 +150,7 @@ def fit(
         "quantile": quantile,
         "epsilon": epsilon,
         "delta": delta,
+        "smoothing": smoothing,
         "max_iter": max_iter,
         "time_limit": time_limit,
         "method": method,

@@ -30,6 +30,7 @@ _LOSSES_WITH = {
     "--quantile": ("quantile",),
     "--epsilon": ("epsilon_insensitive", "squared_epsilon_insensitive"),
     "--delta": ("huber",),
+    "--smoothing": ("smooth_hinge",),
 }
 
 
@@ -65,10 +66,20 @@ def check_solver_options(
 
 
 def check_loss_options(
-    loss: str, *, quantile: float | None, epsilon: float | None, delta: float | None
+    loss: str,
+    *,
+    quantile: float | None,
+    epsilon: float | None,
+    delta: float | None,
+    smoothing: float | None,
 ) -> None:
     """Refuse parameters of a loss that are out of range, or that belong to another loss."""
-    given = {"--quantile": quantile, "--epsilon": epsilon, "--delta": delta}
+    given = {
+        "--quantile": quantile,
+        "--epsilon": epsilon,
+        "--delta": delta,
+        "--smoothing": smoothing,
+    }
     for option, value in given.items():
         losses = _LOSSES_WITH[option]
         if value is not None and loss not in losses:
@@ -78,3 +89,4 @@ def check_loss_options(
     if epsilon != 0:
         require_positive("--epsilon", epsilon)
     require_positive("--delta", delta)
+    require_positive("--smoothing", smoothing)

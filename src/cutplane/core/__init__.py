@@ -1,0 +1,1 @@
+"""The solver. It knows planes and points, nothing of data or losses."""

@@ -22,7 +22,9 @@ class Method:
 
 
 def bmrm(*, line_search: bool = True, planes: int | None = None) -> Method:
-    """Bundle method for regularized risk minimisation (paper 000, Algorithm 1; 004, Algorithms 2, 3).
+    """Bundle method for regularized risk minimisation.
+
+    Algorithm 1 of paper 000; with ``planes``, Algorithm 3 of paper 004.
 
     Parameters
     ----------

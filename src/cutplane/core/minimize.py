@@ -100,7 +100,8 @@ def minimize(
             clock.read(state)
             state.history.append(state.record())
             _log.debug("%s", state.history[-1])
-            state.stopped = any([callback(state) for callback in callbacks])
+            # A list, so that every callback is called, whatever the first one says.
+            state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
     except KeyboardInterrupt:
         _recompute(risk, regularizer, state)
         status = Status.INTERRUPTED
@@ -158,8 +159,8 @@ def _first_state(risk: Risk, regularizer: QuadraticRegularizer, start: Vector | 
 def _require_finite(point: Point, state: State) -> None:
     if not np.isfinite(point.value):
         part = f"the risk is {point.value}"
-    elif not np.isfinite(point.plane().slope).all():
-        part = "the subgradient is not finite"
+    elif not np.isfinite(_squared_norm(point.plane().slope)):
+        part = "the subgradient is not finite, or too steep to be multiplied with itself"
     elif not np.isfinite(point.plane().offset):
         part = f"the offset of the plane is {point.plane().offset}"
     else:
@@ -167,6 +168,11 @@ def _require_finite(point: Point, state: State) -> None:
     raise NonFiniteRisk(
         f"{part} in iteration {state.iteration} at a point of norm {np.linalg.norm(point.w):.3g}"
     )
+
+
+def _squared_norm(slope: Vector) -> float:
+    with np.errstate(over="ignore"):
+        return float(slope @ slope)
 
 
 def _confirmed(

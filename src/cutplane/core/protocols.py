@@ -8,7 +8,7 @@ model on one machine, a structured model, a sum over a cluster, a user's own fun
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Quadratic(NamedTuple):
 
 
 class Segment(Protocol):
-    """The risk on the ray from one point through another: ``w(k) = w0 + k*(w1 - w0)``, ``k >= 0``."""
+    """The risk on the ray ``w(k) = w0 + k*(w1 - w0)``, ``k >= 0``, through two points."""
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step ``k >= 0`` that minimises the risk plus the regularizer on the ray."""
@@ -51,8 +51,8 @@ class Point(Protocol):
     def plane(self) -> Plane:
         """Return the plane that touches the risk here; computed on first use, then kept."""
 
-    def toward(self, other: Point) -> Segment:
-        """Return the risk on the ray from here through ``other``."""
+    def toward(self, other: Any) -> Segment:
+        """Return the risk on the ray from here through ``other``, a point of the same risk."""
 
 
 class Risk(Protocol):
@@ -91,7 +91,7 @@ class Regularizer(Protocol):
 
 
 class QuadraticRegularizer(Regularizer, Protocol):
-    """A regularizer ``lam/2 * |w - centre|^2`` in some metric, which makes the reduced problem a QP.
+    """A regularizer ``lam/2 * |w - centre|^2`` in some metric: the reduced problem is a QP.
 
     In dual terms: ``r*(u) = u.centre + u.dual_metric(u) / (2*lam)``.
     """

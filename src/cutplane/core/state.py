@@ -1,4 +1,4 @@
-"""What a run knows while it goes on, and what it hands back: state, records, certificate, result."""
+"""What a run knows while it goes on, and what it hands back."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
 
 @dataclass(slots=True)
 class State:
-    """Everything that changes while the loop runs. A run goes on from its state as if never stopped."""
+    """Everything that changes while the loop runs: a run can go on from it as if never stopped."""
 
     bundle: Bundle
     best: Point

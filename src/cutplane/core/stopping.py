@@ -29,6 +29,7 @@ class _Either(StoppingRule):
     second: StoppingRule
 
     def __call__(self, state: State) -> Status:
+        """Return the reason to stop, or `Status.RUNNING`."""
         status = self.first(state)
         return self.second(state) if status is Status.RUNNING else status
 
@@ -56,6 +57,7 @@ class Gap(StoppingRule):
                 raise ValueError(f"the {name} tolerance must be positive, got {value}")
 
     def __call__(self, state: State) -> Status:
+        """Return the reason to stop, or `Status.RUNNING`."""
         small_enough = (self.absolute is not None and state.gap <= self.absolute) or (
             self.relative is not None and state.relative_gap <= self.relative
         )
@@ -64,7 +66,7 @@ class Gap(StoppingRule):
 
 @dataclass(frozen=True, slots=True)
 class Iterations(StoppingRule):
-    """Stop after ``limit`` iterations, counted from the start of the run (not of its resumption)."""
+    """Stop after ``limit`` iterations, those before a resumption included."""
 
     limit: int
 
@@ -73,6 +75,7 @@ class Iterations(StoppingRule):
             raise ValueError(f"the iteration limit must be at least 1, got {self.limit}")
 
     def __call__(self, state: State) -> Status:
+        """Return the reason to stop, or `Status.RUNNING`."""
         return Status.ITERATION_LIMIT if state.iteration >= self.limit else Status.RUNNING
 
 
@@ -87,6 +90,7 @@ class Seconds(StoppingRule):
             raise ValueError(f"the time limit must be positive, got {self.limit}")
 
     def __call__(self, state: State) -> Status:
+        """Return the reason to stop, or `Status.RUNNING`."""
         return Status.TIME_LIMIT if state.seconds >= self.limit else Status.RUNNING
 
 
@@ -95,6 +99,7 @@ class Trouble(StoppingRule):
     """Stop when going on makes no sense. Part of every run."""
 
     def __call__(self, state: State) -> Status:
+        """Return the reason to stop, or `Status.RUNNING`."""
         if state.contradictory:
             return Status.INCONSISTENT
         if state.stopped:

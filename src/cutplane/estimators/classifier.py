@@ -19,7 +19,7 @@ from cutplane.losses import CLASSIFICATION
 
 
 def _loss_has_probability(classifier: LinearClassifier) -> bool:
-    return classifier._loss(CLASSIFICATION).probability(np.zeros(1)) is not None
+    return classifier.loss_function().probability(np.zeros(1)) is not None
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):
@@ -89,6 +89,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     True
     """
 
+    _losses = CLASSIFICATION
+
     def __init__(
         self,
         loss: Any = "hinge",
@@ -154,7 +156,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             X,
             y,
             sample_weight,
-            loss=self._loss(CLASSIFICATION),
             weights=weights * self._class_weights(y, weights),
             targets=np.where(y == positives[:, None], 1.0, -1.0),
         )
@@ -186,7 +187,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         one.
         """
         check_is_fitted(self)
-        probability = self._loss(CLASSIFICATION).probability(self._scores(X))
+        probability: Any = self.loss_function().probability(self._scores(X))
         if probability.shape[1] == 1:
             return np.hstack([1.0 - probability, probability])
         total = probability.sum(axis=1, keepdims=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +24,7 @@ from cutplane.data import as_rows
 from cutplane.estimators.sklearn_callbacks import Attributes, CallbackSupportMixin, FitTask
 from cutplane.losses import Loss
 from cutplane.regularizers import L2
+from cutplane.report.progress import Progress
 from cutplane.risks import LinearRisk
 
 _DEFAULT_LAM = 1e-4
@@ -33,10 +35,13 @@ T = TypeVar("T")
 class LinearModel(CallbackSupportMixin, BaseEstimator):
     """Parameters and steps that linear classifiers and regressors have in common."""
 
-    def _loss(self, registry: Mapping[str, Callable[..., Loss]]) -> Loss:
+    _losses: ClassVar[Mapping[str, Callable[..., Loss]]]
+
+    def loss_function(self) -> Loss:
+        """Return the loss that the parameters describe."""
         if isinstance(self.loss, Loss):
             return self.loss
-        factory = look_up("loss", self.loss, registry)
+        factory = look_up("loss", self.loss, self._losses)
         # A loss names its parameters as the estimator does.
         names = inspect.signature(factory).parameters
         return factory(**{name: getattr(self, name) for name in names})
@@ -58,7 +63,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return L2(_DEFAULT_LAM if self.lam is None else self.lam)
 
     def _solve(
-        self, X: Any, y: Any, sample_weight: Any, *, loss: Loss, weights: Vector, targets: Matrix
+        self, X: Any, y: Any, sample_weight: Any, *, weights: Vector, targets: Matrix
     ) -> None:
         """Fit one problem for each row of ``targets``, and set the fitted attributes.
 
@@ -66,8 +71,9 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         """
         begin = time.perf_counter()
         n_problems = len(targets)
-        method, regularizer = self._method(), self._regularizer(float(weights.sum()))
-        rows = as_rows(X, n_threads=self.n_jobs)
+        loss, method = self.loss_function(), self._method()
+        regularizer = self._regularizer(float(weights.sum()))
+        rows = as_rows(X, n_threads=self._n_threads())
         coef, intercept = np.zeros((n_problems, X.shape[1])), np.zeros(n_problems)
         starts = self._previous_coef(coef.shape)
         fit = FitTask.of_fit(
@@ -77,11 +83,13 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             y=y,
             sample_weight=sample_weight,
         )
-        callbacks = [*self.callbacks, *self._progress()]
         results: list[Result] = []
+        progress = self._progress()
         for k, target in enumerate(targets):
             risk = LinearRisk(rows, target, loss, weights=weights, intercept=self.fit_intercept)
-            task = fit if n_problems == 1 else fit.subtask("one_vs_rest", max_subtasks=self.max_iter)
+            task = fit
+            if n_problems > 1:
+                task = fit.subtask("one_vs_rest", max_subtasks=self.max_iter)
 
             def best_so_far(state: State, k: int = k) -> Attributes:
                 coef[k], intercept[k] = state.best.w, state.best.intercept  # type: ignore[attr-defined]
@@ -97,12 +105,14 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
                 max_iter=1 if interrupted else self.max_iter,
                 time_limit=self._time_left(begin, n_problems - k),
                 start=starts[k],
-                callbacks=[*callbacks, task.iterations(best_so_far)],
+                callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
             )
             results.append(_interrupted(result) if interrupted else result)
             model = best_so_far(result.state)
             if task is not fit:
                 task.end(model)
+        for display in progress:
+            display.finish()
 
         self.lam_ = regularizer.lam
         self.evaluations_ = sum(result.evaluations for result in results)
@@ -128,12 +138,16 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
                 return coef
         return [None] * shape[0]
 
-    def _progress(self) -> list[Callable[[State], object]]:
-        if not self.verbose:
-            return []
-        from cutplane.report.progress import Progress
+    def _progress(self) -> list[Progress]:
+        return [Progress(sys.stdout)] if self.verbose else []
 
-        return [Progress.for_estimators()]
+    def _n_threads(self) -> int | None:
+        # As in joblib: -1 means all cores, which is what None means here as well.
+        if self.n_jobs is None or self.n_jobs == -1:
+            return None
+        if self.n_jobs < 1:
+            raise ValueError(f"n_jobs must be None, -1 or at least 1, got {self.n_jobs}")
+        return int(self.n_jobs)
 
     def _time_left(self, begin: float, n_problems: int) -> float | None:
         """Return an equal share of the time that is left for each of the problems to come."""
@@ -142,12 +156,10 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         if not self.time_limit > 0.0:
             raise ValueError(f"time_limit must be positive, got {self.time_limit}")
         left = self.time_limit - (time.perf_counter() - begin)
-        return max(left / n_problems, np.finfo(np.float64).tiny)
+        return max(float(left) / n_problems, 1e-9)
 
     def _scores(self, X: Any) -> Any:
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         return X @ np.atleast_2d(self.coef_).T + self.intercept_
 
     def __sklearn_tags__(self) -> Any:

@@ -81,6 +81,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     0.9
     """
 
+    _losses = REGRESSION
+
     def __init__(
         self,
         loss: Any = "squared",
@@ -143,7 +145,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
             X,
             y,
             sample_weight,
-            loss=self._loss(REGRESSION),
             weights=weights,
             targets=np.asarray(y, dtype=np.float64)[None, :],
         )
@@ -152,7 +153,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""
         check_is_fitted(self)
-        return self._loss(REGRESSION).predict(self._scores(X)[:, 0])
+        return self.loss_function().predict(self._scores(X)[:, 0])
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef[0], "intercept_": float(intercept[0])}

@@ -19,6 +19,8 @@ except ImportError:  # scikit-learn before 1.9
         return method
 
 
+__all__ = ["Attributes", "CallbackSupportMixin", "FitTask", "with_callbacks"]
+
 Attributes = dict[str, Any]
 
 

@@ -232,7 +232,7 @@ def _checked_parameters(kind: str, parameters: object) -> dict[str, Any]:
     if parameters.get("loss") not in _LOSSES[kind]:
         raise _Malformed(f"unknown loss {parameters.get('loss')!r}")
     try:
-        _KINDS[kind](**parameters)._loss(_LOSSES[kind])  # predictions depend on it
+        _KINDS[kind](**parameters).loss_function()  # predictions depend on it
     except (TypeError, ValueError) as error:
         raise _Malformed(f"a parameter of the loss is wrong: {error}") from None
     return parameters

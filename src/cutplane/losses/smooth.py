@@ -115,7 +115,7 @@ class Exponential(SmoothLoss):
 
 
 class Poisson(SmoothLoss):
-    """Half the Poisson deviance, ``exp(z) - y*z + y*log(y) - y``, for counts with mean ``exp(z)``."""
+    """Half the Poisson deviance ``exp(z) - y*z + y*log(y) - y``: counts with mean ``exp(z)``."""
 
     task = "regression"
 

@@ -1,7 +1,7 @@
 """The squared Euclidean norm, with an optional centre and weights.
 
-    r(w)  = lam/2 * sum_j (theta_j * (w_j - c_j))^2                  (paper 004, section 3.3.1)
-    r*(u) = u.c + sum_j (u_j / theta_j)^2 / (2*lam),    attained at  w = c + u / (lam * theta^2)
+r(w)  = lam/2 * sum_j (theta_j * (w_j - c_j))^2                  (paper 004, section 3.3.1)
+r*(u) = u.c + sum_j (u_j / theta_j)^2 / (2*lam),    attained at  w = c + u / (lam * theta^2)
 """
 
 from __future__ import annotations

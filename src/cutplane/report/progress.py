@@ -8,7 +8,6 @@ redrawn in place.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -56,11 +55,6 @@ class Progress:
         self._latest: Record | None = None
         self._pending = False  # whether the latest record is still to be written
 
-    @classmethod
-    def for_estimators(cls) -> Progress:
-        """Return plain lines on standard output, which is what ``verbose=1`` promises."""
-        return cls(sys.stdout)
-
     def __call__(self, state: State) -> None:
         """Show the latest record of a running solver."""
         self.show(state.history[-1])
@@ -68,7 +62,7 @@ class Progress:
     def show(self, record: Record) -> None:
         """Write the record if it is a milestone; remember it otherwise."""
         if self._latest is None or record.iteration <= self._latest.iteration:
-            self._finish_run()
+            self.finish()
             self._write("  ".join(column.title.rjust(column.width) for column in _COLUMNS))
         self._latest, self._pending = record, True
         if is_milestone(record.iteration):
@@ -83,9 +77,10 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._finish_run()
+        self.finish()
 
-    def _finish_run(self) -> None:
+    def finish(self) -> None:
+        """Write the last iteration, if it is still to be written."""
         if self._pending:
             self._write_latest()
 

@@ -1,0 +1,299 @@
+"""Compiled kernels for losses made of two ramps; see `cutplane.losses.ramps` for the formula.
+
+A loss is a matrix `shape` with the rows left and right, and for each the columns
+
+    start    where the ramp begins
+    bend     curvature of its rounded part, 0 if it has none
+    jump     slope that it gains at once, at a kink
+    rise     slope beyond the rounded part, 0 if it never ends
+    width    length of the rounded part
+
+so that value and slope of a ramp need no branch, and the loops over examples are vectorised.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cutplane.core.protocols import Matrix, Vector
+
+_START, _BEND, _JUMP, _RISE, _WIDTH = range(5)
+_BLOCK = 4096  # partial sums: the rounding error grows with the block, not with the sample
+_REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
+_CLOSING_STEPS = 7  # trial steps that narrow a bracket before it is searched exactly
+_FAR = 1e300
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def evaluate(
+    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, slopes: Vector
+) -> float:
+    """Return the weighted sum of losses; fill in the slopes."""
+    start_left, bend_left, jump_left, rise_left, width_left = shape[0]
+    start_right, bend_right, jump_right, rise_right, width_right = shape[1]
+    total = 0.0
+    for first in range(0, len(y), _BLOCK):
+        partial = 0.0
+        for i in range(first, min(first + _BLOCK, len(y))):
+            v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+            left = max(-v - start_left, 0.0)
+            round_left = min(left, width_left)
+            right = max(v - start_right, 0.0)
+            round_right = min(right, width_right)
+            slope = (
+                bend_right * round_right
+                + (jump_right if right > 0.0 else 0.0)
+                - bend_left * round_left
+                - (jump_left if left > 0.0 else 0.0)
+            )
+            value = (
+                0.5 * bend_left * round_left * round_left
+                + rise_left * (left - round_left)
+                + 0.5 * bend_right * round_right * round_right
+                + rise_right * (right - round_right)
+            )
+            slopes[i] = weights[i] * (y[i] * slope if of_margin else slope)
+            partial += weights[i] * value if weights[i] > 0.0 else 0.0
+        total += partial
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def derivative(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    step: float,
+) -> tuple[float, float]:
+    """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
+    start_left, bend_left, jump_left, _, width_left = shape[0]
+    start_right, bend_right, jump_right, _, width_right = shape[1]
+    total, size = 0.0, 0.0
+    for i in range(len(y)):
+        z = scores[i] + step * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        left = max(-v - start_left, 0.0)
+        right = max(v - start_right, 0.0)
+        slope_left = bend_left * min(left, width_left) + (jump_left if left > 0.0 else 0.0)
+        slope_right = bend_right * min(right, width_right) + (jump_right if right > 0.0 else 0.0)
+        total += weights[i] * (slope_right - slope_left) * speed
+        size += weights[i] * (slope_right + slope_left + jump_left + jump_right) * abs(speed)
+    return total, size
+
+
+@njit(cache=True, nogil=True)
+def conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weights: Vector) -> float:
+    """Return the conjugate of the weighted sum of losses."""
+    # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
+    slack = 1.0 + 4.0 * np.finfo(np.float64).eps
+    total = 0.0
+    for first in range(0, len(y), _BLOCK):
+        partial = 0.0
+        for i in range(first, min(first + _BLOCK, len(y))):
+            if weights[i] == 0.0:
+                continue
+            slope = slopes[i] / weights[i]
+            if of_margin:
+                slope *= y[i]
+                conjugate = slope
+            else:
+                conjugate = slope * y[i]
+            if slope != 0.0:
+                side = 1 if slope > 0.0 else 0
+                size = abs(slope)
+                if shape[side, _WIDTH] < np.inf and size > shape[side, _RISE] * slack:
+                    return np.inf
+                conjugate += size * shape[side, _START]
+                if shape[side, _BEND] > 0.0:
+                    conjugate += 0.5 * size * size / shape[side, _BEND]
+            partial += weights[i] * conjugate
+        total += partial
+    return total
+
+
+@njit(cache=True, nogil=True)
+def minimisers(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    extra_slope: float,
+    extra_curvature: float,
+) -> tuple[float, float]:
+    """Return the first and the last minimiser on a ray: where the derivative crosses zero.
+
+    The derivative is increasing and piecewise linear. A few trial steps give a bracket, which is
+    then searched exactly.
+    """
+    slope, size = derivative(of_margin, shape, y, scores, direction, weights, 0.0)
+    slope += extra_slope
+    # What counts as zero: a flat stretch of minimisers must not end by rounding alone.
+    zero = 1e-14 * (size + abs(extra_slope))
+    if slope > zero:
+        return 0.0, 0.0
+    lo, slope_lo = 0.0, slope
+    hi, slope_hi = np.inf, np.inf
+    trial = 1.0
+    closing = 0
+    while closing < _CLOSING_STEPS and trial < _FAR:
+        slope, _ = derivative(of_margin, shape, y, scores, direction, weights, trial)
+        slope += extra_slope + extra_curvature * trial
+        if slope > zero:
+            hi, slope_hi = trial, slope
+        elif slope < -zero:
+            lo, slope_lo = trial, slope
+        else:
+            break
+        if hi == np.inf:
+            trial *= 4.0
+        else:
+            closing += 1
+            # Secant, kept off the ends so that both of them move.
+            secant = lo - slope_lo * (hi - lo) / (slope_hi - slope_lo)
+            margin = 0.1 * (hi - lo)
+            trial = min(max(secant, lo + margin), hi - margin)
+    return _minimisers_between(
+        of_margin, shape, y, scores, direction, weights, extra_slope, extra_curvature, lo, hi, zero
+    )
+
+
+@njit(cache=True, nogil=True)
+def _minimisers_between(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    slope: float,
+    curvature: float,
+    lo: float,
+    hi: float,
+    zero: float,
+) -> tuple[float, float]:
+    """Return the first and the last minimiser, both known to lie between ``lo`` and ``hi``.
+
+    The derivative changes where an example enters or leaves a part of a ramp. Each such event is a
+    place, a jump, and a change of curvature. The crossing is found by selection, as a weighted
+    median is: the expected cost is linear, no sort is needed.
+    """
+    place, jump, bend = _events_between(of_margin, shape, y, scores, direction, weights, lo, hi)
+    slope += curvature * lo + jump[0]
+    curvature += bend[0]
+    if slope > zero:
+        return lo, lo  # the derivative jumps across zero at `lo` itself
+    here = lo
+    beyond = hi
+    first, last = 1, len(place)
+    while first < last:
+        pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
+        # Three parts: before the pivot, at it, beyond it.
+        before, at, end = first, first, last
+        while at < end:
+            if place[at] < pivot:
+                _swap(place, jump, bend, before, at)
+                before += 1
+                at += 1
+            elif place[at] > pivot:
+                end -= 1
+                _swap(place, jump, bend, at, end)
+            else:
+                at += 1
+        slope_there = slope + curvature * (pivot - here)
+        curvature_there = curvature
+        for j in range(first, end):
+            slope_there += jump[j] + bend[j] * (pivot - place[j])
+            curvature_there += bend[j]
+        if slope_there > zero:
+            # The crossing is at the pivot or before it.
+            beyond = pivot
+            last = before
+        else:
+            slope, curvature, here = slope_there, max(curvature_there, 0.0), pivot
+            first = end
+    if slope >= -zero and curvature <= 0.0:
+        return here, beyond if beyond < np.inf else here
+    if curvature > 0.0:
+        crossing = min(here - min(slope, 0.0) / curvature, beyond)
+    else:
+        crossing = beyond if beyond < np.inf else here
+    return crossing, crossing
+
+
+@njit(cache=True, nogil=True)
+def _events_between(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    lo: float,
+    hi: float,
+) -> tuple[Vector, Vector, Vector]:
+    """Return the events between two steps; entry 0 is the slope and curvature just after ``lo``."""
+    # Room for four events an example. What is not written to is never touched, and costs nothing.
+    place, jump, bend = np.empty(4 * len(y) + 1), np.empty(4 * len(y) + 1), np.empty(4 * len(y) + 1)
+    slope, curvature = 0.0, 0.0
+    n = 1
+    for i in range(len(y)):
+        if weights[i] == 0.0 or direction[i] == 0.0:
+            continue
+        z = scores[i] + lo * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        for side in range(2):
+            # By scalars: a row `shape[side]` would be a new array for each example.
+            bend_here, jump_here, width = (
+                shape[side, _BEND],
+                shape[side, _JUMP],
+                shape[side, _WIDTH],
+            )
+            if bend_here == 0.0 and jump_here == 0.0:
+                continue
+            sign = 2.0 * side - 1.0
+            u = sign * v - shape[side, _START]
+            du = sign * speed
+            change = weights[i] * bend_here * du * du
+            # Part 0 is flat, 1 rounded, 2 straight; on a border, the part that is being entered.
+            if u < 0.0 or (u == 0.0 and du < 0.0):
+                part = 0
+            elif u < width or (u == width and du < 0.0):
+                part = 1
+                slope += weights[i] * bend_here * u * du
+                curvature += change
+            else:
+                part = 2
+                slope += weights[i] * shape[side, _RISE] * du
+            if (du > 0.0 and part == 0) or (du < 0.0 and part != 0):
+                where = lo - u / du
+                if where < hi:
+                    place[n], jump[n] = where, weights[i] * jump_here * abs(du)
+                    bend[n] = change if du > 0.0 else -change
+                    n += 1
+            if bend_here > 0.0 and ((du > 0.0 and part != 2) or (du < 0.0 and part == 2)):
+                where = lo + (width - u) / du
+                if where < hi:
+                    place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
+                    n += 1
+    jump[0], bend[0] = slope, curvature
+    return place[:n], jump[:n], bend[:n]
+
+
+@njit(cache=True, nogil=True)
+def _middle(a: float, b: float, c: float) -> float:
+    return max(min(a, b), min(max(a, b), c))
+
+
+@njit(cache=True, nogil=True)
+def _swap(place: Vector, jump: Vector, bend: Vector, i: int, j: int) -> None:
+    place[i], place[j] = place[j], place[i]
+    jump[i], jump[j] = jump[j], jump[i]
+    bend[i], bend[j] = bend[j], bend[i]
