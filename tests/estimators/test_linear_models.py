@@ -153,9 +153,9 @@ def test_bad_targets(diabetes):
     X, y = diabetes
     with pytest.raises(ValueError, match="zero or positive"):
         LinearRegressor("poisson").fit(X, -y)
-    with pytest.raises(ValueError, match="at least two classes, got one class: 1"):
+    with pytest.raises(ValueError, match="two classes, got only: 1$"):
         LinearClassifier().fit(X, np.ones(len(y), dtype=int))
-    with pytest.raises(ValueError, match="only weights of zero"):
+    with pytest.raises(ValueError, match="at least one non-zero"):
         LinearClassifier().fit(X, y > y.mean(), sample_weight=np.zeros(len(y)))
 
 

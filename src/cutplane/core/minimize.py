@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 
@@ -79,13 +81,12 @@ def minimize(
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
     clock = _Clock(risk, resume)
-    state = resume or _first_state(risk, regularizer, start)
+    state = _continued(resume) if resume else _first_state(risk, regularizer, start)
     clock.read(state)
 
-    status = Status.RUNNING
     try:
         while (status := rule(state)) is Status.RUNNING or not _confirmed(
-            status, rule, risk, regularizer, state
+            status, rule, final := _recomputed(risk, regularizer, state)
         ):
             candidate = method.stabilizer.propose(regularizer, state)
             progress = state.raise_lower_bound(candidate)
@@ -103,11 +104,8 @@ def minimize(
             # A list, so that every callback is called, whatever the first one says.
             state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
     except KeyboardInterrupt:
-        _recompute(risk, regularizer, state)
-        status = Status.INTERRUPTED
-
-    clock.read(state)
-    return _result(status, promise, risk, state)
+        status, final = Status.INTERRUPTED, _recomputed(risk, regularizer, state)
+    return _result(status, promise, risk, final, state)
 
 
 class NonFiniteRisk(ArithmeticError):
@@ -175,37 +173,48 @@ def _squared_norm(slope: Vector) -> float:
         return float(slope @ slope)
 
 
-def _confirmed(
-    status: Status, rule: StoppingRule, risk: Risk, regularizer: QuadraticRegularizer, state: State
-) -> bool:
-    """Recompute the objective from the data; say whether the run may end with ``status``.
+def _continued(earlier: State) -> State:
+    """Return a state to go on with that shares nothing mutable with the earlier run's."""
+    return replace(
+        earlier, bundle=deepcopy(earlier.bundle), history=list(earlier.history), stopped=False
+    )
+
+
+def _recomputed(risk: Risk, regularizer: QuadraticRegularizer, state: State) -> State:
+    """Return the state as it looks when the objective is computed afresh from the data.
+
+    The loop's own state stays as it is, so that a run can be resumed as if it had never ended.
+    """
+    best = risk.at(state.best.w)
+    return replace(state, best=best, objective=regularizer.value(best.w) + best.value)
+
+
+def _confirmed(status: Status, rule: StoppingRule, recomputed: State) -> bool:
+    """Say whether the run may end with ``status``.
 
     Rounding can lift the recomputed objective just above the tolerance. Then the run goes on.
     """
-    _recompute(risk, regularizer, state)
-    return status is not Status.OPTIMAL or rule(state) is not Status.RUNNING
+    return status is not Status.OPTIMAL or rule(recomputed) is not Status.RUNNING
 
 
-def _recompute(risk: Risk, regularizer: QuadraticRegularizer, state: State) -> None:
-    state.best = risk.at(state.best.w)
-    state.objective = regularizer.value(state.best.w) + state.best.value
-
-
-def _result(status: Status, promise: StoppingRule, risk: Risk, state: State) -> Result:
-    consistent = not state.contradictory
+def _result(
+    status: Status, promise: StoppingRule, risk: Risk, final: State, state: State
+) -> Result:
+    consistent = not final.contradictory
     if not consistent:
         status = Status.INCONSISTENT
-    elif promise(state) is not Status.RUNNING:
+    elif promise(final) is Status.OPTIMAL:
         status = Status.OPTIMAL if risk.convex else Status.STATIONARY
+    objective, lower = final.objective, final.lower
     certificate = Certificate(
-        objective=state.objective,
-        lower_bound=min(state.lower, state.objective) if consistent else state.lower,
+        objective=objective,
+        lower_bound=min(lower, objective) if consistent else lower,
         status=status,
         valid=risk.convex and consistent,
     )
     return Result(
-        w=state.best.w,
-        point=state.best,
+        w=final.best.w,
+        point=final.best,
         certificate=certificate,
         history=state.history,
         state=state,

@@ -231,7 +231,7 @@ class Result:
 
     @property
     def evaluations(self) -> int:
-        """How many times the risk was evaluated."""
+        """How many times the risk was evaluated; the final check is not counted."""
         return self.state.evaluations
 
     @property

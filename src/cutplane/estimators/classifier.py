@@ -148,8 +148,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         classes = np.unique(y[weights > 0.0])
         if len(classes) < 2:
-            found = f"one class: {classes[0]}" if len(classes) else "only weights of zero"
-            raise ValueError(f"a classifier needs examples of at least two classes, got {found}")
+            found = ", ".join(map(str, classes))
+            raise ValueError(f"a classifier needs examples of two classes, got only: {found}")
         self.classes_ = classes
         positives = classes[1:] if len(classes) == 2 else classes
         self._solve(
