@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse
+from datasets import covtype_features
 from numba import njit
 
 from cutplane.data import as_rows, csr, dense
@@ -57,10 +58,8 @@ class Measurement:
 
 def load_matrix() -> tuple[str, np.ndarray]:
     folder = os.environ.get("CUTPLANE_DATA")
-    if folder and (path := Path(folder, "covtype", "covtype.npz")).exists():
-        with np.load(path) as file:
-            binary = np.unpackbits(file["bin"], axis=1)[:, :44]
-            return "covtype", np.hstack([file["num"], binary]).astype(np.float64, order="C")
+    if folder and (covtype := Path(folder, "covtype")).exists():
+        return "covtype", covtype_features(covtype)
     # Ten dense columns and two ones among the other 44, as in covtype.
     rng = np.random.default_rng(0)
     X = np.zeros(SHAPE)

@@ -1,0 +1,89 @@
+"""Real data for the benchmarks, from the folder that ``CUTPLANE_DATA`` names.
+
+Every data set is a binary task: features as dense C-ordered or CSR matrix, labels -1 and 1.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+Features = Any  # ndarray or scipy.sparse matrix
+Task = tuple[Features, np.ndarray]
+
+
+class DataError(Exception):
+    """The data cannot be had; the message is one line for the user."""
+
+
+def data_folder() -> Path:
+    folder = os.environ.get("CUTPLANE_DATA")
+    if not folder:
+        raise DataError("CUTPLANE_DATA is not set: it must name the folder that holds the data.")
+    return Path(folder)
+
+
+def load(name: str) -> Task:
+    """Return features and labels of a training set."""
+    if name not in LOADERS:
+        raise DataError(f"unknown data set {name!r}: known are {', '.join(LOADERS)}.")
+    try:
+        return LOADERS[name](data_folder() / name)
+    except FileNotFoundError as error:
+        raise DataError(f"{name} is not in CUTPLANE_DATA: no file {error.filename}.") from error
+
+
+def covtype_features(folder: Path) -> np.ndarray:
+    """Return the unscaled 581,012 x 54 features of covtype, float64 in C order."""
+    with np.load(folder / "covtype.npz") as file:
+        binary = np.unpackbits(file["bin"], axis=1)[:, :44]
+        return np.hstack([file["num"], binary]).astype(np.float64, order="C")
+
+
+def _svmlight_like(folder: Path) -> Task:
+    return scipy.sparse.load_npz(folder / "train_X.npz"), np.load(folder / "train_y.npy")
+
+
+def _covtype(folder: Path) -> Task:
+    """Class 2, the largest, against the rest; features scaled to [0, 1]."""
+    X = covtype_features(folder)
+    X -= X.min(axis=0)
+    X /= X.max(axis=0)
+    with np.load(folder / "covtype.npz") as file:
+        return X, np.where(file["y"] == 2, 1, -1)
+
+
+def _news20_ng(folder: Path) -> Task:
+    """The first ten groups against the other ten."""
+    with np.load(folder / "uni_labels.npz") as file:
+        y = np.where(file["train"] < 10, 1, -1)
+    return scipy.sparse.load_npz(folder / "uni_train_X.npz"), y
+
+
+def _mnist(folder: Path) -> Task:
+    """Even digits against odd ones; four of five pixels are blank, hence CSR."""
+    pixels = _idx_bytes(folder / "train-images-idx3-ubyte.gz", header=16)
+    digits = _idx_bytes(folder / "train-labels-idx1-ubyte.gz", header=8)
+    X = scipy.sparse.csr_array(pixels.reshape(len(digits), -1)).astype(np.float64) / 255.0
+    return X, np.where(digits % 2 == 0, 1, -1)
+
+
+def _idx_bytes(path: Path, *, header: int) -> np.ndarray:
+    with gzip.open(path) as file:
+        return np.frombuffer(file.read(), np.uint8, offset=header)
+
+
+LOADERS: dict[str, Callable[[Path], Task]] = {
+    "a9a": _svmlight_like,
+    "ijcnn1": _svmlight_like,
+    "covtype": _covtype,
+    "reuters_lasvm": _svmlight_like,
+    "news20_ng": _news20_ng,
+    "mnist": _mnist,
+}
