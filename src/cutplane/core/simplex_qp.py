@@ -264,9 +264,10 @@ def _settle(
         slope, curvature, boundary, first = 0.0, 0.0, np.inf, 0
         for p in range(size):
             inner = gram[support[p]]
-            bend[p] = 0.0
+            product = 0.0
             for q in range(size):
-                bend[p] += inner[support[q]] * direction[q]
+                product += inner[support[q]] * direction[q]
+            bend[p] = product
             slope += rise[p] * direction[p]
             curvature += bend[p] * direction[p]
             if direction[p] < 0.0 and alpha[support[p]] < -direction[p] * boundary:

@@ -34,26 +34,33 @@ def evaluate(
     start_right, bend_right, jump_right, rise_right, width_right = shape[1]
     total = 0.0
     for first in range(0, len(y), _BLOCK):
+        last = min(first + _BLOCK, len(y))
+        # Two loops: in one, the sum would depend in its last bit on where the arrays lie in memory,
+        # because near each other the compiled code takes them to overlap, and sums in order.
+        for i in range(first, last):
+            v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+            left = max(-v - start_left, 0.0)
+            right = max(v - start_right, 0.0)
+            slope = (
+                bend_right * min(right, width_right)
+                + (jump_right if right > 0.0 else 0.0)
+                - bend_left * min(left, width_left)
+                - (jump_left if left > 0.0 else 0.0)
+            )
+            slopes[i] = weights[i] * (y[i] * slope if of_margin else slope)
         partial = 0.0
-        for i in range(first, min(first + _BLOCK, len(y))):
+        for i in range(first, last):
             v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
             left = max(-v - start_left, 0.0)
             round_left = min(left, width_left)
             right = max(v - start_right, 0.0)
             round_right = min(right, width_right)
-            slope = (
-                bend_right * round_right
-                + (jump_right if right > 0.0 else 0.0)
-                - bend_left * round_left
-                - (jump_left if left > 0.0 else 0.0)
-            )
             value = (
                 0.5 * bend_left * round_left * round_left
                 + rise_left * (left - round_left)
                 + 0.5 * bend_right * round_right * round_right
                 + rise_right * (right - round_right)
             )
-            slopes[i] = weights[i] * (y[i] * slope if of_margin else slope)
             partial += weights[i] * value if weights[i] > 0.0 else 0.0
         total += partial
     return total
