@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,16 @@ def data_folder() -> Path:
     return Path(folder)
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Raise DataError unless there is a folder and a loader for each name."""
+    data_folder()
+    for name in names:
+        if name not in LOADERS:
+            raise DataError(f"unknown data set {name!r}: known are {', '.join(LOADERS)}.")
+
+
 def load(name: str) -> Task:
     """Return features and labels of a training set."""
-    if name not in LOADERS:
-        raise DataError(f"unknown data set {name!r}: known are {', '.join(LOADERS)}.")
     try:
         return LOADERS[name](data_folder() / name)
     except FileNotFoundError as error:
@@ -51,7 +57,7 @@ def _svmlight_like(folder: Path) -> Task:
 
 
 def _covtype(folder: Path) -> Task:
-    """Class 2, the largest, against the rest; features scaled to [0, 1]."""
+    """Tell class 2, the largest, from the rest; features scaled to [0, 1]."""
     X = covtype_features(folder)
     X -= X.min(axis=0)
     X /= X.max(axis=0)
@@ -60,14 +66,14 @@ def _covtype(folder: Path) -> Task:
 
 
 def _news20_ng(folder: Path) -> Task:
-    """The first ten groups against the other ten."""
+    """Tell the first ten groups from the other ten."""
     with np.load(folder / "uni_labels.npz") as file:
         y = np.where(file["train"] < 10, 1, -1)
     return scipy.sparse.load_npz(folder / "uni_train_X.npz"), y
 
 
 def _mnist(folder: Path) -> Task:
-    """Even digits against odd ones; four of five pixels are blank, hence CSR."""
+    """Tell even digits from odd ones; four of five pixels are blank, hence CSR."""
     pixels = _idx_bytes(folder / "train-images-idx3-ubyte.gz", header=16)
     digits = _idx_bytes(folder / "train-labels-idx1-ubyte.gz", header=8)
     X = scipy.sparse.csr_array(pixels.reshape(len(digits), -1)).astype(np.float64) / 255.0

@@ -1,9 +1,13 @@
-"""What the benchmarks share about time: repeated timings, and where they were taken."""
+"""What the benchmarks share about time: repeats, cold starts, and the machine."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -47,11 +51,11 @@ def describe_machine() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "threads": _describe_threads(),
         "versions": ", ".join([f"Python {platform.python_version()}", *versions]),
-        "load": load(),
+        "load": machine_load(),
     }
 
 
-def load() -> str:
+def machine_load() -> str:
     """Return how many processes wanted a core, in the mean of the last 1, 5 and 15 minutes."""
     return " ".join(f"{mean:.2f}" for mean in os.getloadavg())
 
@@ -72,3 +76,37 @@ def _cpu_model() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or "unknown processor"
+
+
+FIRST_FITS = """
+import json, time
+start = time.perf_counter()
+from cutplane import LinearClassifier
+imported = time.perf_counter()
+
+import numpy as np
+from scipy.sparse import csr_array
+rng = np.random.default_rng(0)
+X = csr_array(rng.random((20_000, 100)) < 0.1).astype(np.float64)
+y = np.sign(X @ rng.standard_normal(100) + rng.standard_normal(20_000))
+
+def fit():
+    begin = time.perf_counter()
+    LinearClassifier(lam=1e-4, fit_intercept=False).fit(X, y)
+    return time.perf_counter() - begin
+
+print(json.dumps({"import": imported - start, "first fit": fit(), "second fit": fit()}))
+"""
+
+
+def measure_cold_start() -> dict[str, dict[str, float]]:
+    """Time the first fits of fresh processes: with an empty Numba cache, then with a filled one."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+        return {name: _first_fits(environment) for name in ("empty cache", "filled cache")}
+
+
+def _first_fits(environment: dict[str, str]) -> dict[str, float]:
+    command = [sys.executable, "-c", FIRST_FITS]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)

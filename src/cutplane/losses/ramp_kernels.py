@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from cutplane.core.protocols import Matrix, Vector
+
+IndexVector = NDArray[np.int64]
 
 _START, _BEND, _JUMP, _RISE, _WIDTH = range(5)
 _BLOCK = 4096  # partial sums: the rounding error grows with the block, not with the sample
@@ -34,11 +37,13 @@ def evaluate(
     start_right, bend_right, jump_right, rise_right, width_right = shape[1]
     total = 0.0
     for first in range(0, len(y), _BLOCK):
-        last = min(first + _BLOCK, len(y))
+        # Slices, because an index that starts at zero is known not to be negative, and vectorises.
+        block = slice(first, min(first + _BLOCK, len(y)))
+        target, score, weight, out = y[block], scores[block], weights[block], slopes[block]
         # Two loops: in one, the sum would depend in its last bit on where the arrays lie in memory,
         # because near each other the compiled code takes them to overlap, and sums in order.
-        for i in range(first, last):
-            v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        for i in range(len(target)):
+            v = target[i] * score[i] - 1.0 if of_margin else score[i] - target[i]
             left = max(-v - start_left, 0.0)
             right = max(v - start_right, 0.0)
             slope = (
@@ -47,10 +52,10 @@ def evaluate(
                 - bend_left * min(left, width_left)
                 - (jump_left if left > 0.0 else 0.0)
             )
-            slopes[i] = weights[i] * (y[i] * slope if of_margin else slope)
+            out[i] = weight[i] * (target[i] * slope if of_margin else slope)
         partial = 0.0
-        for i in range(first, last):
-            v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        for i in range(len(target)):
+            v = target[i] * score[i] - 1.0 if of_margin else score[i] - target[i]
             left = max(-v - start_left, 0.0)
             round_left = min(left, width_left)
             right = max(v - start_right, 0.0)
@@ -61,7 +66,7 @@ def evaluate(
                 + 0.5 * bend_right * round_right * round_right
                 + rise_right * (right - round_right)
             )
-            partial += weights[i] * value if weights[i] > 0.0 else 0.0
+            partial += weight[i] * value if weight[i] > 0.0 else 0.0
         total += partial
     return total
 
@@ -93,34 +98,34 @@ def derivative(
     return total, size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weights: Vector) -> float:
     """Return the conjugate of the weighted sum of losses."""
     # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
     slack = 1.0 + 4.0 * np.finfo(np.float64).eps
-    total = 0.0
+    start_left, bend_left, _, rise_left, width_left = shape[0]
+    start_right, bend_right, _, rise_right, width_right = shape[1]
+    steepest_left = rise_left * slack if width_left < np.inf else np.inf
+    steepest_right = rise_right * slack if width_right < np.inf else np.inf
+    half_left = 0.5 / bend_left if bend_left > 0.0 else 0.0
+    half_right = 0.5 / bend_right if bend_right > 0.0 else 0.0
+    total, outside = 0.0, 0
     for first in range(0, len(y), _BLOCK):
+        block = slice(first, min(first + _BLOCK, len(y)))
+        target, given, weight = y[block], slopes[block], weights[block]
         partial = 0.0
-        for i in range(first, min(first + _BLOCK, len(y))):
-            if weights[i] == 0.0:
-                continue
-            slope = slopes[i] / weights[i]
-            if of_margin:
-                slope *= y[i]
-                conjugate = slope
-            else:
-                conjugate = slope * y[i]
-            if slope != 0.0:
-                side = 1 if slope > 0.0 else 0
-                size = abs(slope)
-                if shape[side, _WIDTH] < np.inf and size > shape[side, _RISE] * slack:
-                    return np.inf
-                conjugate += size * shape[side, _START]
-                if shape[side, _BEND] > 0.0:
-                    conjugate += 0.5 * size * size / shape[side, _BEND]
-            partial += weights[i] * conjugate
+        for i in range(len(target)):
+            slope = given[i] / weight[i] if weight[i] > 0.0 else 0.0
+            slope = target[i] * slope if of_margin else slope
+            left, right = max(-slope, 0.0), max(slope, 0.0)
+            outside += (left > steepest_left) | (right > steepest_right)
+            partial += weight[i] * (
+                (slope if of_margin else slope * target[i])
+                + left * (start_left + half_left * left)
+                + right * (start_right + half_right * right)
+            )
         total += partial
-    return total
+    return np.inf if outside else total
 
 
 @njit(cache=True, nogil=True)
@@ -191,14 +196,16 @@ def _minimisers_between(
     place, a jump, and a change of curvature. The crossing is found by selection, as a weighted
     median is: the expected cost is linear, no sort is needed.
     """
-    place, jump, bend = _events_between(of_margin, shape, y, scores, direction, weights, lo, hi)
-    slope += curvature * lo + jump[0]
-    curvature += bend[0]
-    if slope > zero:
-        return lo, lo  # the derivative jumps across zero at `lo` itself
+    loss_slope, _ = derivative(of_margin, shape, y, scores, direction, weights, lo)
+    slope += loss_slope + curvature * lo
+    curvature += _curvature(of_margin, shape, y, scores, direction, weights, lo)
+    changing = _changing_between(of_margin, shape, y, scores, direction, lo, hi)
+    place, jump, bend = _events_between(
+        of_margin, shape, y, scores, direction, weights, lo, hi, changing
+    )
     here = lo
     beyond = hi
-    first, last = 1, len(place)
+    first, last = 0, len(place)
     while first < last:
         pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
         # Three parts: before the pivot, at it, beyond it.
@@ -234,6 +241,67 @@ def _minimisers_between(
     return crossing, crossing
 
 
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _curvature(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    step: float,
+) -> float:
+    """Return the second derivative along a ray, of the examples inside the rounded parts."""
+    start_left, bend_left, _, _, width_left = shape[0]
+    start_right, bend_right, _, _, width_right = shape[1]
+    total = 0.0
+    if bend_left > 0.0 or bend_right > 0.0:
+        for i in range(len(y)):
+            z = scores[i] + step * direction[i]
+            v = y[i] * z - 1.0 if of_margin else z - y[i]
+            left, right = -v - start_left, v - start_right
+            bend = bend_left if 0.0 < left < width_left else 0.0
+            bend += bend_right if 0.0 < right < width_right else 0.0
+            total += weights[i] * bend * direction[i] * direction[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _changing_between(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    lo: float,
+    hi: float,
+) -> IndexVector:
+    """Return the examples that may pass, between two steps, from one part of a ramp to another.
+
+    Mostly few do, so this test is all that most examples cost.
+    """
+    start_left, _, _, _, width_left = shape[0]
+    start_right, _, _, _, width_right = shape[1]
+    hi = min(hi, _FAR)
+    found = np.empty(len(y) + 1, np.int64)
+    n = 0
+    for i in range(len(y)):
+        z_lo, z_hi = scores[i] + lo * direction[i], scores[i] + hi * direction[i]
+        v_lo = y[i] * z_lo - 1.0 if of_margin else z_lo - y[i]
+        v_hi = y[i] * z_hi - 1.0 if of_margin else z_hi - y[i]
+        a_lo, a_hi = -v_lo - start_left, -v_hi - start_left
+        b_lo, b_hi = v_lo - start_right, v_hi - start_right
+        changes = (
+            ((a_lo > 0.0) != (a_hi > 0.0))
+            | ((a_lo < width_left) != (a_hi < width_left))
+            | ((b_lo > 0.0) != (b_hi > 0.0))
+            | ((b_lo < width_right) != (b_hi < width_right))
+        )
+        found[n] = i  # overwritten by the next one if this does not change: cheaper than a branch
+        n += changes
+    return found[:n]
+
+
 @njit(cache=True, nogil=True)
 def _events_between(
     of_margin: bool,
@@ -244,15 +312,13 @@ def _events_between(
     weights: Vector,
     lo: float,
     hi: float,
+    changing: IndexVector,
 ) -> tuple[Vector, Vector, Vector]:
-    """Return the events between two steps; entry 0 is the slope and curvature just after ``lo``."""
-    # Room for four events an example. What is not written to is never touched, and costs nothing.
-    place, jump, bend = np.empty(4 * len(y) + 1), np.empty(4 * len(y) + 1), np.empty(4 * len(y) + 1)
-    slope, curvature = 0.0, 0.0
-    n = 1
-    for i in range(len(y)):
-        if weights[i] == 0.0 or direction[i] == 0.0:
-            continue
+    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``."""
+    most = 4 * len(changing)
+    place, jump, bend = np.empty(most), np.empty(most), np.empty(most)
+    n = 0
+    for i in changing:
         z = scores[i] + lo * direction[i]
         v = y[i] * z - 1.0 if of_margin else z - y[i]
         speed = y[i] * direction[i] if of_margin else direction[i]
@@ -266,31 +332,21 @@ def _events_between(
             if bend_here == 0.0 and jump_here == 0.0:
                 continue
             sign = 2.0 * side - 1.0
-            u = sign * v - shape[side, _START]
-            du = sign * speed
+            u, du = sign * v - shape[side, _START], sign * speed
             change = weights[i] * bend_here * du * du
-            # Part 0 is flat, 1 rounded, 2 straight; on a border, the part that is being entered.
-            if u < 0.0 or (u == 0.0 and du < 0.0):
-                part = 0
-            elif u < width or (u == width and du < 0.0):
-                part = 1
-                slope += weights[i] * bend_here * u * du
-                curvature += change
-            else:
-                part = 2
-                slope += weights[i] * shape[side, _RISE] * du
-            if (du > 0.0 and part == 0) or (du < 0.0 and part != 0):
+            # The start of the ramp, then the end of its rounded part; what is met at `lo` itself
+            # counts if the slope there does not include it yet.
+            if (du > 0.0 and u <= 0.0) or (du < 0.0 and u > 0.0):
                 where = lo - u / du
                 if where < hi:
                     place[n], jump[n] = where, weights[i] * jump_here * abs(du)
                     bend[n] = change if du > 0.0 else -change
                     n += 1
-            if bend_here > 0.0 and ((du > 0.0 and part != 2) or (du < 0.0 and part == 2)):
+            if bend_here > 0.0 and ((du > 0.0 and u < width) or (du < 0.0 and u >= width)):
                 where = lo + (width - u) / du
                 if where < hi:
                     place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
                     n += 1
-    jump[0], bend[0] = slope, curvature
     return place[:n], jump[:n], bend[:n]
 
 

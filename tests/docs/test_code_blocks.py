@@ -1,0 +1,158 @@
+"""Run the code blocks of the Markdown pages, and compare what they print with what the pages show.
+
+The blocks of a page run in order, in one namespace and one temporary folder:
+
+- ``python`` blocks are executed.
+- ``sh`` blocks may hold commands that start with ``cutplane`` and files written by ``cat > NAME
+  <<'END'``. The commands run in this process and must end with exit code 0.
+- ``text`` directly below is what the block prints on standard output. Numbers may differ by 1 %,
+  because other machines round otherwise; durations ("0.2 s") are not compared.
+- A second word in the first line of a block takes it out: ``sh not-run`` (make, pip, git),
+  ``python not-run``, ``text example`` (output that depends on the machine, or of another kind).
+
+``python tests/docs/test_code_blocks.py`` writes the true outputs into the pages.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cutplane.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+KINDS = {"python", "python not-run", "sh", "sh not-run", "text", "text example"}
+
+_FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END\n", re.MULTILINE | re.DOTALL)
+_DURATION = re.compile(r"[\d.e+-]+ s\b")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
+
+
+@dataclass
+class Block:
+    """A fenced block: its first line, its content, and where it stands."""
+
+    kind: str
+    code: str
+    start: int
+    end: int
+    line: int
+
+
+def blocks_of(text):
+    return [
+        Block(
+            match["kind"].strip(),
+            match["code"],
+            match.start("code"),
+            match.end("code"),
+            text[: match.start("code")].count("\n"),
+        )
+        for match in _FENCE.finditer(text)
+    ]
+
+
+def run_python(block, page, namespace):
+    """Execute the block, so that a traceback names the page and the line."""
+    code = compile("\n" * block.line + block.code, str(page), "exec")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(code, namespace)
+    return printed.getvalue()
+
+
+def run_commands(block, page, namespace):
+    """Write the files and run the commands of a block of shell lines."""
+    for name, content in _HEREDOC.findall(block.code):
+        Path(name).write_text(content)
+    printed = ""
+    for line in _HEREDOC.sub("", block.code).replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line, comments=True) or [None]
+        if program is None:
+            continue
+        assert program == "cutplane", f"{page.name}: only cutplane commands can be run, not {line}"
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, f"{page.name}: {line}\n{result.output}\n{result.exception!r}"
+        printed += result.stdout
+    return printed
+
+
+RUNNERS = {"python": run_python, "sh": run_commands}
+
+
+def outputs_of(page):
+    """Run a page; yield each block that shows an output, with what was really printed."""
+    namespace = {"__name__": "__main__"}
+    printed = None
+    for block in blocks_of(page.read_text()):
+        if block.kind in RUNNERS:
+            printed = RUNNERS[block.kind](block, page, namespace)
+        elif block.kind == "text":
+            assert printed is not None, f"{page.name}:{block.line}: output without a block above"
+            yield block, printed
+            printed = None
+        elif block.kind == "text example":
+            printed = None
+
+
+def assert_same_output(shown, printed, where):
+    shown, printed = (_DURATION.sub("? s", text).split() for text in (shown, printed))
+    same_words = [_NUMBER.sub("0", word) for word in shown] == [
+        _NUMBER.sub("0", word) for word in printed
+    ]
+    assert same_words, f"{where}: the page shows\n{' '.join(shown)}\nbut it is\n{' '.join(printed)}"
+    for ours, theirs in zip(_numbers(shown), _numbers(printed), strict=True):
+        assert ours == pytest.approx(theirs, rel=0.01, abs=1e-12), where
+
+
+def _numbers(words):
+    return [float(number.replace(",", "")) for word in words for number in _NUMBER.findall(word)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block, printed in outputs_of(page):
+        assert_same_output(block.code, printed, f"{page.name}:{block.line}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_says_what_it_is(page):
+    text = page.read_text()
+    assert text.count("\n```") == 2 * len(blocks_of(text)), "a block is not closed"
+    for block in blocks_of(text):
+        assert block.kind in KINDS, f"{page.name}:{block.line}: {block.kind!r}"
+
+
+def test_outputs_are_compared():
+    assert_same_output("gap 1.00e-04 in 0.1 s", "gap  1.005e-04 in 7 s", "here")
+    for wrong in ("gap 2.00e-04 in 0.1 s", "gap 1.00e-04", "gap of 1.00e-04 in 0.1 s"):
+        with pytest.raises(AssertionError):
+            assert_same_output("gap 1.00e-04 in 0.1 s", wrong, "here")
+
+
+def write_outputs(page):
+    """Put what the blocks of a page print into the page."""
+    text = page.read_text()
+    for block, printed in reversed(list(outputs_of(page))):
+        lines = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+        text = text[: block.start] + lines + text[block.end :]
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    chosen = [page for page in PAGES if not sys.argv[1:] or page.name in sys.argv[1:]]
+    for page in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            write_outputs(page)
+            os.chdir(ROOT)

@@ -1,0 +1,140 @@
+"""The pages agree with the program on options, losses, statuses and methods; links resolve."""
+
+import inspect
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer.main
+
+import cutplane as cp
+from cutplane.cli.app import app
+from cutplane.cli.exit_codes import ExitCode
+from cutplane.core.methods import METHODS
+from cutplane.losses import CLASSIFICATION, REGRESSION
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+LOSSES = CLASSIFICATION | REGRESSION
+COMMANDS = typer.main.get_command(app).commands
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def section(page, title):
+    """Return the text from a heading to the next one of its level or above."""
+    heading = re.search(rf"^(#+) {re.escape(title)}$", page, re.MULTILINE)
+    assert heading, f"no heading {title!r}"
+    rest = page[heading.end() :]
+    end = re.search(rf"^#{{1,{len(heading[1])}}} ", rest, re.MULTILINE)
+    return rest[: end.start()] if end else rest
+
+
+def table(text):
+    """Return the rows of the first table of a text, without the title row, as lists of cells."""
+    lines = re.search(r"(?:^\|.*\|\n)+", text, re.MULTILINE)[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def anchors(page):
+    """Return the names that headings of a page can be linked by."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in _LINK.findall(page.read_text()):
+        if link.startswith(("https://", "http://", "mailto:")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_in_the_index():
+    linked = set(_LINK.findall((DOCS / "index.md").read_text()))
+    assert {page.name for page in DOCS.glob("*.md")} - {"index.md"} <= linked
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options(command):
+    text = section((DOCS / "command-line.md").read_text(), f"cutplane {command}")
+    described = {option for row in table(text) for option in _CODE.findall(row[0])}
+    existing = {
+        option
+        for parameter in COMMANDS[command].params
+        if parameter.param_type_name == "option"
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    assert described == existing - {"-h", "--help"}
+
+
+def test_commands():
+    titles = re.findall(
+        r"^## cutplane (\w+)$", (DOCS / "command-line.md").read_text(), re.MULTILINE
+    )
+    assert set(titles) == set(COMMANDS)
+
+
+def test_exit_codes():
+    rows = table(section((DOCS / "command-line.md").read_text(), "Exit codes"))
+    assert [int(row[0]) for row in rows] == [code.value for code in ExitCode]
+
+
+def test_statuses():
+    rows = table(section((DOCS / "certificate.md").read_text(), "Statuses"))
+    described = [row[0].strip("`") for row in rows]
+    assert described == [status for status in cp.Status if status is not cp.Status.RUNNING]
+
+
+def test_methods():
+    text = (DOCS / "choose-a-method.md").read_text()
+    assert [row[0].strip("`") for row in table(text)] == list(METHODS)
+
+
+LOSS_ROWS = table(section((DOCS / "regression.md").read_text(), "All losses"))
+
+
+def test_losses():
+    assert [row[0].strip("`") for row in LOSS_ROWS] == list(LOSSES)
+
+
+@pytest.mark.parametrize("row", LOSS_ROWS, ids=lambda row: row[0])
+def test_loss_is_as_described(row):
+    name, formula, parameters, kinks, probability = (cell.replace("`", "") for cell in row)
+    loss = LOSSES[name]()
+    expected = ", ".join(
+        f"{parameter.name}={parameter.default:g}"
+        for parameter in inspect.signature(LOSSES[name]).parameters.values()
+    )
+    assert parameters == (expected or "none")
+    values = {key: getattr(loss, key) for key in re.findall(r"(\w+)=", parameters)}
+    places = np.linspace(-3.0, 3.0, 25)
+    if loss.task == "classification":
+        pairs = [(y, z) for y in (-1.0, 1.0) for z in places]
+    else:
+        pairs = [(y, z) for y in (0.5, 2.0) for z in places]
+    one = np.ones(1)
+    for y, z in pairs:
+        scope = {"exp": math.exp, "log": math.log, "max": max, "abs": abs, **values}
+        described = eval(formula, {"__builtins__": {}}, {**scope, "y": y, "z": z, "u": z - y})
+        assert loss(np.array([y]), np.array([z]), one)[0] == pytest.approx(described, abs=1e-12)
+    assert (probability != "none") == (loss.probability(np.zeros(1)) is not None)
+    if probability != "none":
+        for z in places:
+            described = eval(probability, {"__builtins__": {}}, {"exp": math.exp, "z": z})
+            assert loss.probability(np.array([z]))[0] == pytest.approx(described)
+    assert (kinks != "smooth") == _has_kink(loss)
+
+
+def _has_kink(loss):
+    """Whether the slope jumps anywhere on a fine grid of scores."""
+    y = np.ones(1)
+    slopes = [loss(y, np.array([z]), y)[1][0] for z in np.arange(-3.0, 3.0, 1e-3)]
+    return bool(np.max(np.abs(np.diff(slopes))) > 0.2)
