@@ -12,7 +12,8 @@ import scipy.sparse
 
 import cutplane as cp
 from cutplane.core.protocols import Plane
-from tests.risks.exact import Objective, clarabel
+
+from ..risks.exact import Objective, clarabel
 
 
 class MaxOfPlanes:

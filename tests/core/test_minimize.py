@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import cutplane as cp
 from cutplane.core.methods import METHODS
 from cutplane.core.protocols import Plane
 from cutplane.core.query import AtCandidate, OnSegment
-from tests.core.problems import PROBLEMS, MaxOfPlanes, linear_problem
+
+from .problems import PROBLEMS, MaxOfPlanes, linear_problem
 
 EPS = np.finfo(np.float64).eps
 
@@ -142,7 +144,7 @@ def test_evaluations_are_counted(name, how):
     # One at the start, one an iteration, and one for each confirmation that failed.
     assert result.iterations + 1 <= result.evaluations <= result.iterations + 4
     counts = [record.evaluations for record in result.history]
-    assert all(later > earlier for earlier, later in zip(counts, counts[1:], strict=False))
+    assert all(later > earlier for earlier, later in pairwise(counts))
 
 
 @every_problem
@@ -181,19 +183,28 @@ def test_result_is_the_best_point_seen(name, how):
 
 def test_result_is_not_the_last_point():
     problem = PROBLEMS["planes"]
-    risk = problem.make_risk()
-    last = []
-    result = cp.minimize(
-        risk,
-        problem.regularizer,
-        method=cp.bmrm(line_search=False),
-        stop=cp.Gap(absolute=1e-12),
-        max_iter=3,
-        callbacks=[lambda state: last.append(risk.seen[-1].w)],
-    )
-    objectives = [problem.objective(w) for w in last]
-    assert min(objectives) < objectives[-1]  # the plain method's last point is a worse one here
-    assert result.objective <= min(objectives) + rounding(result.objective)
+
+    def plain(max_iter):
+        risk, objectives = problem.make_risk(), [problem.objective(np.zeros(5))]
+        result = cp.minimize(
+            risk,
+            problem.regularizer,
+            method=cp.bmrm(line_search=False),
+            stop=cp.Gap(absolute=1e-12),
+            max_iter=max_iter,
+            callbacks=[lambda state: objectives.append(problem.objective(risk.seen[-1].w))],
+        )
+        return result, objectives
+
+    _, objectives = plain(1000)
+    # The plain method jumps about: some points are worse than one before. Stop at such a point.
+    worse = [i for i in range(1, len(objectives)) if objectives[i] > min(objectives[:i])]
+    assert worse
+    for i in worse:
+        result, until_then = plain(i)
+        assert until_then == objectives[: i + 1]
+        assert result.objective == pytest.approx(min(until_then), rel=8 * EPS)
+        assert result.objective < until_then[-1]
 
 
 # Where to start and when to stop
@@ -480,7 +491,7 @@ def test_interrupt_in_the_last_moment_of_a_finished_run_is_optimal():
 def test_resumed_run_equals_the_uninterrupted_one(how, share):
     method = cp.bmrm(planes=6) if how == "both" else ALL[how][0]
     problem = large_problem()
-    options = {"method": method, "tol": 1e-3}
+    options = {"method": method, "stop": cp.Gap(relative=1e-3)}
     whole = cp.minimize(problem.make_risk(), problem.regularizer, **options)
     assert whole.status is cp.Status.OPTIMAL
     first = max(1, int(share * whole.iterations))
@@ -540,9 +551,7 @@ def test_resume_after_a_callback_stopped_the_run():
 
 def test_resume_after_an_interrupt():
     problem = large_problem()
-    part = cp.minimize(
-        problem.make_risk(), problem.regularizer, tol=1e-6, callbacks=[Once(5)]
-    )
+    part = cp.minimize(problem.make_risk(), problem.regularizer, tol=1e-6, callbacks=[Once(5)])
     assert part.status is cp.Status.INTERRUPTED
     rest = cp.minimize(problem.make_risk(), problem.regularizer, tol=1e-6, resume=part.state)
     assert rest.status is cp.Status.OPTIMAL
@@ -608,8 +617,8 @@ def test_wrong_subgradient_is_inconsistent(method):
     assert "not a proof" in str(result.certificate)
 
 
-class TwoValleys:
-    """``R(w) = min((w - 3)^2, (w + 3)^2)`` in one dimension: not convex."""
+class Waves:
+    """``R(w) = |w| + 2*sin(3*w)`` in one dimension: not convex."""
 
     n_parameters = 1
     lower_bound = -np.inf
@@ -620,24 +629,22 @@ class TwoValleys:
 
     def at(self, w):
         self.evaluations += 1
-        return ValleyPoint(self, w)
+        return WavesPoint(w)
 
 
-class ValleyPoint:
-    def __init__(self, risk, w):
-        self.risk, self.w = risk, w
-        self.value = float((abs(w[0]) - 3.0) ** 2)
+class WavesPoint:
+    def __init__(self, w):
+        self.w = w
+        self.value = float(np.abs(w[0]) + 2.0 * np.sin(3.0 * w[0]))
 
     def plane(self):
-        slope = 2.0 * (self.w - 3.0 * np.where(self.w >= 0.0, 1.0, -1.0))
+        slope = np.sign(self.w) + 6.0 * np.cos(3.0 * self.w)
         return Plane(slope, self.value - float(slope @ self.w))
 
 
 def test_non_convex_risk_declared_convex_is_inconsistent():
-    # Planes from both valleys: together they claim that the risk is at least 9 near zero.
-    valleys = TwoValleys(convex=True)
     result = cp.minimize(
-        valleys, cp.L2(0.1), method=cp.bmrm(line_search=False), start=np.array([-1.0])
+        Waves(convex=True), cp.L2(1.0), method=cp.bmrm(line_search=False), start=np.array([1.0])
     )
     assert result.status is cp.Status.INCONSISTENT
     assert not result.certificate.valid
@@ -647,16 +654,19 @@ def test_non_convex_risk_declared_convex_is_inconsistent():
 
 
 def test_non_convex_risk_is_at_best_stationary():
-    # Started at the bottom of a valley, the planes near it close the gap.
-    valleys = TwoValleys(convex=False)
+    # Started near the bottom of a wave, with a regularizer that keeps it there.
+    bottom = -0.5
     result = cp.minimize(
-        valleys, cp.L2(0.1), method=cp.bmrm(line_search=False), start=np.array([2.857]), tol=1e-2
+        Waves(convex=False),
+        cp.L2(100.0, centre=[bottom]),
+        method=cp.bmrm(line_search=False),
+        start=np.array([bottom]),
     )
     assert result.status is cp.Status.STATIONARY
     assert result.status.success
     assert not result.certificate.valid
     assert "not a proof" in str(result.certificate)
-    assert abs(result.w[0] - 3.0 / 1.05) < 0.1
+    assert abs(result.w[0] - bottom) < 0.1
 
 
 class Broken(MaxOfPlanes):

@@ -1,6 +1,7 @@
 """The pages agree with the program on options, losses, statuses and methods; links resolve."""
 
 import inspect
+import json
 import math
 import re
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer.main
+from sklearn.datasets import dump_svmlight_file
+from typer.testing import CliRunner
 
 import cutplane as cp
 from cutplane.cli.app import app
@@ -85,6 +88,36 @@ def test_commands():
 def test_exit_codes():
     rows = table(section((DOCS / "command-line.md").read_text(), "Exit codes"))
     assert [int(row[0]) for row in rows] == [code.value for code in ExitCode]
+
+
+@pytest.fixture
+def print_json(tmp_path):
+    """Return a function that runs a command with --json on labels, and gives what it prints."""
+
+    def run(labels, loss):
+        X = np.random.default_rng(0).normal(size=(len(labels), 2))
+        data, model = str(tmp_path / "data.svm"), str(tmp_path / "model")
+        dump_svmlight_file(X, labels, data, zero_based=False)
+        fit = ["fit", data, "--lam", "1", "--loss", loss, "--out", model, "--json"]
+        evaluate = ["evaluate", model, data, "--json"]
+        return [json.loads(CliRunner().invoke(app, command).stdout) for command in (fit, evaluate)]
+
+    return run
+
+
+def test_json_fields(print_json):
+    page = (DOCS / "command-line.md").read_text()
+    fit_fields, evaluate_fields = (
+        {name for row in table(section(page, title)) for name in _CODE.findall(row[0])}
+        for title in ("Fields of fit --json", "Fields of evaluate --json")
+    )
+    runs = [
+        print_json([0, 1] * 5, "hinge"),
+        print_json([0, 1, 2] * 4, "hinge"),
+        print_json([0.5, 1.5, 7.0], "absolute"),
+    ]
+    assert fit_fields == {name for fit, _ in runs for name in fit}
+    assert evaluate_fields == {name for _, evaluate in runs for name in evaluate}
 
 
 def test_statuses():

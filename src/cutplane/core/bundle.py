@@ -70,31 +70,40 @@ class Bundle:
         self._slopes[n] = plane.slope
         self._gram[n, :n] = self._gram[:n, n] = inner
         self._gram[n, n] = plane.slope @ image
-        self.offsets = np.append(self.offsets, plane.offset)
-        self.centred_offsets = np.append(
-            self.centred_offsets, plane.offset + self._regularizer.centred(plane.slope)
+        centred = plane.offset + self._regularizer.centred(plane.slope)
+        planes = (
+            np.append(self.offsets, plane.offset),
+            np.append(self.centred_offsets, centred),
+            np.append(self.alpha, 0.0),
+            np.append(self.idle, 0),
         )
-        self.alpha = np.append(self.alpha, 0.0)
-        self.idle = np.append(self.idle, 0)
+        # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
+        self.offsets, self.centred_offsets, self.alpha, self.idle = planes
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep the planes with these (increasing) row numbers, drop the others."""
         n = len(rows)
-        self._slopes[:n] = self._slopes[rows]
-        self._gram[:n, :n] = self._gram[np.ix_(rows, rows)]
-        self.offsets = self.offsets[rows]
-        self.centred_offsets = self.centred_offsets[rows]
-        self.alpha = self.alpha[rows]
-        self.idle = self.idle[rows]
+        slopes, gram = np.empty_like(self._slopes), np.empty_like(self._gram)
+        slopes[:n] = self._slopes[rows]
+        gram[:n, :n] = self._gram[np.ix_(rows, rows)]
         self._qp.forget()
+        kept = (
+            slopes,
+            gram,
+            self.offsets[rows],
+            self.centred_offsets[rows],
+            self.alpha[rows],
+            self.idle[rows],
+        )
+        (self._slopes, self._gram, self.offsets, self.centred_offsets, self.alpha, self.idle) = kept
 
     def weigh(self, lam: float, *, accuracy: float) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
         solution = self._qp.solve(
             self.gram, self.centred_offsets, lam, start=self.alpha, accuracy=accuracy
         )
-        self.alpha = solution.alpha
-        self.idle = np.where(self.alpha > 0.0, 0, self.idle + 1)
+        idle = np.where(solution.alpha > 0.0, 0, self.idle + 1)
+        self.alpha, self.idle = solution.alpha, idle
 
     def aggregate(self) -> Plane:
         """Return the planes' mean weighted by ``alpha``: again a plane below the risk."""

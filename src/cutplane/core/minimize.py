@@ -25,6 +25,10 @@ Callback = Callable[[State], object]
 # cheap, and what the user gets is safely inside.
 _AIM = 0.25
 
+# A recomputed objective that differs by more than this share cannot be rounding: the risk is not
+# the same function each time, or its segments do not fit its points.
+_DISAGREEMENT = 1e-6
+
 
 def minimize(
     risk: Risk,
@@ -200,7 +204,11 @@ def _confirmed(status: Status, rule: StoppingRule, recomputed: State) -> bool:
 def _result(
     status: Status, promise: StoppingRule, risk: Risk, final: State, state: State
 ) -> Result:
-    consistent = not final.contradictory
+    consistent = not (
+        status is Status.INCONSISTENT
+        or final.contradictory
+        or abs(final.objective - state.objective) > _DISAGREEMENT * abs(final.objective)
+    )
     if not consistent:
         status = Status.INCONSISTENT
     elif promise(final) is Status.OPTIMAL:

@@ -39,6 +39,11 @@ class AtCandidate:
         return Found([point], [point])
 
 
+# How far beyond the candidate a search may go. When candidate and best point are the same up to
+# rounding, the direction between them is noise, and a long step along it would amplify the noise.
+_FARTHEST = 8.0
+
+
 @dataclass(frozen=True, slots=True)
 class OnSegment:
     """Search the ray from the best point through the candidate (paper 004, section 3.3.2).
@@ -65,7 +70,7 @@ class OnSegment:
         """Evaluate at the candidate, then at the best point of the ray."""
         there = risk.at(candidate.w)
         segment = best.toward(there)
-        step = segment.minimize(regularizer.along(best.w, there.w))
+        step = min(segment.minimize(regularizer.along(best.w, there.w)), _FARTHEST)
         lowest = segment.at(step)
         cut = segment.at(step + self.beyond * (1.0 - step))
         model = candidate.lower - regularizer.value(candidate.w)
