@@ -1,0 +1,212 @@
+"""The architecture, as far as a machine sees it: who imports whom, what is public, how long it is."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cutplane
+
+PACKAGE = Path(cutplane.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES = 420
+
+# What each part of the package may import from the others. Every arrow points down.
+ALLOWED = {
+    "core": set(),
+    "regularizers": {"core"},
+    "data": {"core"},
+    "losses": {"core"},
+    "report": {"core"},
+    "risks": {"losses", "data", "regularizers", "core"},
+    "estimators": {"risks", "losses", "data", "regularizers", "core", "report"},
+    "io": {"estimators", "risks", "losses", "data", "regularizers", "core"},
+    "cli": {"io", "estimators", "risks", "losses", "data", "regularizers", "core", "report"},
+}
+# `import cutplane` itself: the flat API, which the command line may use as a user would.
+MAY_USE_THE_FLAT_API = {"cli", "io"}
+
+PUBLIC = {
+    "Absolute",
+    "Certificate",
+    "EpsilonInsensitive",
+    "Exponential",
+    "Gap",
+    "Hinge",
+    "Huber",
+    "Iterations",
+    "L2",
+    "LinearClassifier",
+    "LinearRegressor",
+    "LinearRisk",
+    "Logistic",
+    "Loss",
+    "Method",
+    "NonFiniteRisk",
+    "Poisson",
+    "Quantile",
+    "Record",
+    "Result",
+    "Seconds",
+    "SmoothHinge",
+    "Squared",
+    "SquaredEpsilonInsensitive",
+    "SquaredHinge",
+    "State",
+    "Status",
+    "as_rows",
+    "bmrm",
+    "minimize",
+}
+
+every_module = pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix()
+)
+
+
+def part_of(path):
+    """Return the sub-package of a module, or the empty string for the top level."""
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else ""
+
+
+def imports_of(path):
+    """Yield the dotted names of cutplane's modules that a module imports, wherever in the file."""
+    package = ("cutplane", *path.relative_to(PACKAGE).parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("cutplane"))
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if node.level:
+                origin = ".".join([*package[: len(package) - node.level + 1], origin]).rstrip(".")
+            if origin == "cutplane":
+                yield from (f"cutplane.{alias.name}" for alias in node.names)
+            elif origin.startswith("cutplane."):
+                yield origin
+
+
+def test_every_part_has_a_place():
+    parts = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()}
+    assert parts == set(ALLOWED)
+
+
+def test_allowed_imports_have_no_cycle():
+    remaining = dict(ALLOWED)
+    while remaining:
+        lowest = {part for part, below in remaining.items() if not below & remaining.keys()}
+        assert lowest
+        remaining = {part: below for part, below in remaining.items() if part not in lowest}
+
+
+@every_module
+def test_imports_point_one_way(path):
+    part = part_of(path)
+    if part == "":
+        pytest.skip("the top level may import everything")
+    for name in imports_of(path):
+        other = name.split(".")[1] if "." in name else ""
+        if other in ALLOWED:
+            assert other == part or other in ALLOWED[part], f"{part} imports {name}"
+        else:
+            assert part in MAY_USE_THE_FLAT_API, f"{part} imports {name} from the top level"
+
+
+def test_imports_are_seen(tmp_path):
+    # The test above would pass on anything if no import were found.
+    seen = {name for path in MODULES for name in imports_of(path)}
+    assert {"cutplane.core.protocols", "cutplane.core.minimize", "cutplane.losses"} <= seen
+
+
+@every_module
+def test_modules_fit_in_the_head(path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MOST_LINES
+
+
+@every_module
+def test_only_command_line_and_reports_print(path):
+    if part_of(path) in ("cli", "report"):
+        pytest.skip("printing is its job")
+    calls = [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    assert not [call.lineno for call in calls if call.func.id == "print"]
+
+
+@every_module
+def test_modules_say_what_they_do(path):
+    if not path.read_text(encoding="utf-8").strip():
+        assert path.name == "__init__.py"
+        return
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_public_names_are_pinned():
+    assert set(cutplane.__all__) == PUBLIC
+    assert len(cutplane.__all__) == len(PUBLIC)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_public_names_resolve_and_are_documented(name):
+    thing = getattr(cutplane, name)
+    assert inspect.isclass(thing) or callable(thing)
+    doc = inspect.getdoc(thing)
+    assert doc
+    assert vars(thing).get("__doc__") if inspect.isclass(thing) else True, (
+        "the docstring is its own"
+    )
+    # A dataclass without a docstring is given its signature for one.
+    assert not doc.startswith(f"{name}(")
+
+
+def test_version_is_text():
+    assert cutplane.__version__.count(".") >= 1
+
+
+HEAVY = {"matplotlib", "typer", "rich", "dask", "torch", "cvxpy", "pandas"}
+
+
+def test_import_is_light():
+    # What scikit-learn itself loads (its callbacks bring rich along) is not ours to count.
+    code = """
+import sys
+import numpy, scipy.sparse, scipy.special, sklearn.base, numba, safetensors
+try:
+    import sklearn.callback
+except ImportError:
+    pass
+before = set(sys.modules)
+import cutplane
+print(*{name.partition(".")[0] for name in set(sys.modules) - before})
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(run.stdout.split())
+    assert "cutplane" in loaded
+    assert not loaded & HEAVY
+
+
+@every_module
+def test_heavy_imports_are_made_where_they_are_used(path):
+    # The command line may load its toolkit at once, and the progress display its own; plotting
+    # and everything optional only inside the functions that need it.
+    allowed = {"cli": {"typer", "rich"}, "report": {"rich"}}.get(part_of(path), set())
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {
+        name.partition(".")[0]
+        for node in at_once
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+        )
+    }
+    assert not names & HEAVY - allowed
