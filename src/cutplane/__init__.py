@@ -1,11 +1,15 @@
 """Fit models by cutting planes, with a proof of how close to optimal each fit is."""
 
+__version__ = "0.1.0"
+
 from cutplane.core.methods import Method, bmrm
-from cutplane.core.minimize import NonFiniteRisk, minimize
+from cutplane.core.minimize import minimize
+from cutplane.core.protocols import NonFiniteRisk, Plane
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.stopping import Gap, Iterations, Seconds
 from cutplane.data import as_rows
 from cutplane.estimators import LinearClassifier, LinearRegressor
+from cutplane.io import load_model, save_model
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -24,8 +28,6 @@ from cutplane.losses import (
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 
-__version__ = "0.1.0"
-
 __all__ = [
     "L2",
     "Absolute",
@@ -43,6 +45,7 @@ __all__ = [
     "Loss",
     "Method",
     "NonFiniteRisk",
+    "Plane",
     "Poisson",
     "Quantile",
     "Record",
@@ -56,5 +59,7 @@ __all__ = [
     "Status",
     "as_rows",
     "bmrm",
+    "load_model",
     "minimize",
+    "save_model",
 ]

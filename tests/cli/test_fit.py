@@ -296,10 +296,11 @@ def test_bad_options(complaint, arguments, said):
 
 
 @pytest.mark.parametrize("arguments", [["--lamm", 1], ["--lam", "x"], ["--task", "y"], []])
-def test_unknown_options_are_left_to_typer(run, arguments):
+def test_wrong_usage_is_one_line(run, arguments):
     result = run("fit", *(["gone", *arguments] if arguments else []))
     assert result.exit_code == 2
-    assert "Error" in result.stderr
+    assert result.stderr.startswith("cutplane: ")
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,10 @@ def test_c_is_lam_in_other_words(cancer):
         ({"C": 0.0}, "C must be positive"),
         ({"lam": 1.0, "C": 1.0}, "lam or C, not both"),
         ({"tol": 0.0}, "tolerance must be positive"),
-        ({"max_iter": 0}, "at least 1"),
+        ({"max_iter": 0}, "whole number above 0"),
+        ({"max_iter": 2.5}, "whole number above 0"),
+        ({"tol": "small"}, "tolerance must be positive"),
+        ({"loss": cp.Absolute()}, "loss for regression"),
         ({"time_limit": -1.0}, "time_limit must be positive"),
         ({"n_jobs": 0}, "n_jobs must be"),
         ({"class_weight": {0: -1.0, 1: 1.0}}, "class weights must be positive"),
@@ -153,7 +156,7 @@ def test_bad_targets(diabetes):
     X, y = diabetes
     with pytest.raises(ValueError, match="zero or positive"):
         LinearRegressor("poisson").fit(X, -y)
-    with pytest.raises(ValueError, match="two classes, got only: 1$"):
+    with pytest.raises(ValueError, match="two classes, got one class only: 1"):
         LinearClassifier().fit(X, np.ones(len(y), dtype=int))
     with pytest.raises(ValueError, match="at least one non-zero"):
         LinearClassifier().fit(X, y > y.mean(), sample_weight=np.zeros(len(y)))

@@ -22,9 +22,19 @@ from cutplane.io import InputError, OutputError
 from cutplane.io.errors import reason
 from cutplane.report.convergence import PlottingUnavailable
 
+# Typer does not export the class of errors in how the program was called, only a child of it.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
 
 class _OneLineErrors(TyperGroup):
     """Commands whose expected errors are told in one line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            _complain_of_usage(error)
+            raise typer.Exit(ExitCode.BAD_INPUT) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -32,6 +42,9 @@ class _OneLineErrors(TyperGroup):
                 return super().invoke(ctx)
             finally:
                 sys.stdout.flush()  # a full disk shows here, or not at all
+        except _UsageError as error:
+            _complain_of_usage(error)
+            raise typer.Exit(ExitCode.BAD_INPUT) from None
         except (InputError, OutputError, PlottingUnavailable) as error:
             _complain(str(error))
             raise typer.Exit(ExitCode.BAD_INPUT) from None
@@ -47,6 +60,12 @@ class _OneLineErrors(TyperGroup):
         except KeyboardInterrupt:
             _complain("interrupted")
             raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+def _complain_of_usage(error: Any) -> None:
+    command = error.ctx.command_path if error.ctx else "cutplane"
+    message = " ".join(error.format_message().split()).rstrip(".")
+    _complain(f"{message} (see {command} --help)")
 
 
 def _complain(message: str) -> None:

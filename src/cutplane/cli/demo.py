@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from cutplane import LinearClassifier, LinearRegressor
-from cutplane.cli.fit_report import Fit, certificate_in_words, percent
+from cutplane.cli.fit_report import Fit, certificate_in_words
+from cutplane.core.state import percent
 from cutplane.io import OutputError, check_writable, write_atomically
 from cutplane.io.errors import reason
 from cutplane.report.convergence import PlottingUnavailable, draw_png

@@ -23,7 +23,7 @@ from cutplane.cli.fit_options import (
     check_solver_options,
     task_and_loss,
 )
-from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json, percent
+from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.labels import class_labels, target_numbers
 from cutplane.cli.options import (
     require_at_least_one,
@@ -31,7 +31,7 @@ from cutplane.cli.options import (
     require_outputs,
 )
 from cutplane.core.methods import METHODS
-from cutplane.core.state import State, Status
+from cutplane.core.state import State, Status, percent
 from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
@@ -48,7 +48,9 @@ _output_option = partial(typer.Option, rich_help_panel="Output")
 def fit(
     train: Annotated[
         str,
-        typer.Argument(metavar="TRAIN", help="Data in svmlight format; - is stdin."),
+        typer.Argument(
+            metavar="TRAIN", help="Data in svmlight format, also compressed; - is stdin."
+        ),
     ],
     task: Annotated[
         Task | None,

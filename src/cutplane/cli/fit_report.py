@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.cli.labels import plain_label, show_label
-from cutplane.core.state import Certificate, Record, Status
+from cutplane.core.state import Certificate, Record, Status, percent
 from cutplane.io.models import Estimator
 from cutplane.io.traces import finite_or_none
 
@@ -155,16 +155,6 @@ def certificate_in_words(certificate: Certificate) -> str:
         f"bring the objective below {certificate.lower_bound:.6g};\nthis model has "
         f"{certificate.objective:.6g} and could be better by {share} at most."
     )
-
-
-def percent(share: float) -> str:
-    """Return a share rounded up to two digits: what is proven must not be overstated."""
-    if not math.isfinite(share):
-        return "an unknown share"
-    points = 100 * max(share, 1e-6)
-    unit = 10.0 ** (math.floor(math.log10(points)) - 1)
-    rounded = math.ceil(points / unit - 1e-9) * unit
-    return f"{rounded:.2g} %" if rounded < 99 else f"{rounded:.0f} %"
 
 
 def _bounds_to_json(certificate: Certificate) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.core.products import combination, dot, inner_products
 from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
 from cutplane.core.simplex_qp import SimplexQP
 
@@ -32,7 +33,7 @@ class Bundle:
     """
 
     def __init__(self, n_parameters: int, regularizer: QuadraticRegularizer) -> None:
-        self._regularizer = regularizer
+        self.regularizer = regularizer
         self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
         self._gram: Matrix = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
         self.offsets: Vector = np.empty(0)
@@ -66,11 +67,12 @@ class Bundle:
         n = self.n_planes
         if n == len(self._slopes):
             self._grow()
-        inner = self._slopes[:n] @ (image := self._regularizer.dual_metric(plane.slope))
+        image = self.regularizer.dual_metric(plane.slope)
+        inner = inner_products(self._slopes, n, image)
         self._slopes[n] = plane.slope
         self._gram[n, :n] = self._gram[:n, n] = inner
-        self._gram[n, n] = plane.slope @ image
-        centred = plane.offset + self._regularizer.centred(plane.slope)
+        self._gram[n, n] = dot(plane.slope, image)
+        centred = plane.offset + self.regularizer.centred(plane.slope)
         planes = (
             np.append(self.offsets, plane.offset),
             np.append(self.centred_offsets, centred),
@@ -109,12 +111,7 @@ class Bundle:
         """Return the planes' mean weighted by ``alpha``: again a plane below the risk."""
         # Normalised once more, because the certificate needs weights that sum to one exactly.
         alpha = self.alpha / self.alpha.sum()
-        support = np.flatnonzero(alpha)
-        if 2 * len(support) < self.n_planes:
-            slope = alpha[support] @ self.slopes[support]
-        else:
-            slope = alpha @ self.slopes
-        return Plane(slope, float(alpha @ self.offsets))
+        return Plane(combination(self._slopes, alpha), float(alpha @ self.offsets))
 
     def _grow(self) -> None:
         capacity = 2 * len(self._slopes)

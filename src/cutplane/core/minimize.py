@@ -12,8 +12,16 @@ import numpy as np
 
 from cutplane.core.bundle import Bundle
 from cutplane.core.methods import Method, bmrm
-from cutplane.core.protocols import Plane, Point, QuadraticRegularizer, Risk, Vector
-from cutplane.core.state import Certificate, Result, State, Status
+from cutplane.core.products import dot
+from cutplane.core.protocols import (
+    NonFiniteRisk,
+    Plane,
+    Point,
+    QuadraticRegularizer,
+    Risk,
+    Vector,
+)
+from cutplane.core.state import Certificate, Result, State, Status, candidate_below
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
 
 _log = logging.getLogger("cutplane")
@@ -81,11 +89,13 @@ def minimize(
         If the risk or its subgradient is not finite where it must be.
     """
     method = bmrm() if method is None else method
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
     clock = _Clock(risk, resume)
-    state = _continued(resume) if resume else _first_state(risk, regularizer, start)
+    state = _continued(resume, regularizer) if resume else _first_state(risk, regularizer, start)
     clock.read(state)
 
     try:
@@ -98,6 +108,7 @@ def minimize(
             method.memory.make_room(state.bundle, len(found.cut_at))
             for point in found.cut_at:
                 _require_finite(point, state)
+                state.test(point.plane(), found.points)
                 method.cuts.add(state, point)
             progress |= state.keep_best(found.points, regularizer)
             state.stalled_for = 0 if progress else state.stalled_for + 1
@@ -110,10 +121,6 @@ def minimize(
     except KeyboardInterrupt:
         status, final = Status.INTERRUPTED, _recomputed(risk, regularizer, state)
     return _result(status, promise, risk, final, state)
-
-
-class NonFiniteRisk(ArithmeticError):
-    """The risk or its subgradient was not finite at a point where a plane was to be taken."""
 
 
 class _Clock:
@@ -153,7 +160,9 @@ def _first_state(risk: Risk, regularizer: QuadraticRegularizer, start: Vector | 
     )
     _require_finite(best, state)
     if risk.lower_bound > -np.inf:
-        state.bundle.add(Plane(np.zeros(risk.n_parameters), risk.lower_bound))
+        flat = Plane(np.zeros(risk.n_parameters), risk.lower_bound)
+        state.bundle.add(flat)
+        state.raise_lower_bound(candidate_below(flat, regularizer))
     state.bundle.add(best.plane())
     return state
 
@@ -161,7 +170,7 @@ def _first_state(risk: Risk, regularizer: QuadraticRegularizer, start: Vector | 
 def _require_finite(point: Point, state: State) -> None:
     if not np.isfinite(point.value):
         part = f"the risk is {point.value}"
-    elif not np.isfinite(_squared_norm(point.plane().slope)):
+    elif not np.isfinite(dot(point.plane().slope, point.plane().slope)):
         part = "the subgradient is not finite, or too steep to be multiplied with itself"
     elif not np.isfinite(point.plane().offset):
         part = f"the offset of the plane is {point.plane().offset}"
@@ -172,13 +181,14 @@ def _require_finite(point: Point, state: State) -> None:
     )
 
 
-def _squared_norm(slope: Vector) -> float:
-    with np.errstate(over="ignore"):
-        return float(slope @ slope)
-
-
-def _continued(earlier: State) -> State:
+def _continued(earlier: State, regularizer: QuadraticRegularizer) -> State:
     """Return a state to go on with that shares nothing mutable with the earlier run's."""
+    before = earlier.bundle.regularizer
+    if before.lam != regularizer.lam:
+        raise ValueError(
+            f"cannot resume a run with lam = {before.lam:g} as one with {regularizer.lam:g}: "
+            "its bounds would not hold"
+        )
     return replace(
         earlier, bundle=deepcopy(earlier.bundle), history=list(earlier.history), stopped=False
     )

@@ -25,6 +25,10 @@ class Plane:
     offset: float
 
 
+class NonFiniteRisk(ArithmeticError):
+    """The risk or its subgradient was not finite at a point where a plane was to be taken."""
+
+
 class Quadratic(NamedTuple):
     """A function of a step ``k`` along a line, up to a constant: ``slope*k + curvature*k**2/2``."""
 

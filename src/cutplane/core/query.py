@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import Point, QuadraticRegularizer, Risk
 from cutplane.core.state import Candidate
 
@@ -69,13 +70,27 @@ class OnSegment:
     ) -> Found:
         """Evaluate at the candidate, then at the best point of the ray."""
         there = risk.at(candidate.w)
+        if not hasattr(best, "toward"):
+            raise TypeError(
+                f"{type(best).__name__} has no method toward(), which a line search needs; "
+                "use bmrm(line_search=False)"
+            )
         segment = best.toward(there)
         step = min(segment.minimize(regularizer.along(best.w, there.w)), _FARTHEST)
         lowest = segment.at(step)
         cut = segment.at(step + self.beyond * (1.0 - step))
+        if not _usable(cut):  # the loss overflows a little beyond the best point
+            cut = lowest
         model = candidate.lower - regularizer.value(candidate.w)
         plane = cut.plane()
-        closed = plane.slope @ candidate.w + plane.offset - model
-        if closed < self.enough * (there.value - model) and np.isfinite(there.value):
+        closed = dot(plane.slope, candidate.w) + plane.offset - model
+        if closed < self.enough * (there.value - model) and _usable(there):
             return Found([lowest, there], [cut, there])
         return Found([lowest], [cut])
+
+
+def _usable(point: Point) -> bool:
+    """Whether the plane at a point has numbers that can be computed with."""
+    return bool(
+        np.isfinite(point.value) and np.isfinite(dot(point.plane().slope, point.plane().slope))
+    )

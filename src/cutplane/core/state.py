@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
 from cutplane.core.bundle import Bundle
+from cutplane.core.products import dot
 from cutplane.core.protocols import Plane, Point, Regularizer, Vector
 
 # Bounds are sums of a few terms that each carry rounding errors of a few units in the last place.
 # The lower bound is lowered by this share of the terms' sizes, so that rounding cannot lift it
-# above the optimum.
-_ROUNDING = 16 * np.finfo(np.float64).eps
+# above the optimum. (16 was too little for the Poisson loss, whose conjugate is a small difference
+# of large terms.)
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 # A lower bound above the objective by more than this share cannot be rounding: the risk is not
 # convex, or its subgradient is wrong.
@@ -44,6 +47,16 @@ def relative(gap: float, objective: float) -> float:
     if gap <= 0.0:
         return 0.0
     return gap / max(abs(objective), float(np.finfo(np.float64).tiny))
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, rounded up to two digits: a proof must not be overstated."""
+    if not math.isfinite(share):
+        return "an unknown share"
+    points = 100 * max(share, 1e-6)
+    unit = 10.0 ** (math.floor(math.log10(points)) - 1)
+    rounded = math.ceil(points / unit - 1e-9) * unit
+    return f"{rounded:.2g} %" if rounded < 99 else f"{rounded:.0f} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ class Certificate:
 
     def __str__(self) -> str:
         proof = (
-            f"no model is better by more than {100 * self.relative_gap:.2g} %"
+            f"no model is better by more than {percent(self.relative_gap)}"
             if self.valid
             else "the gap is not a proof here"
         )
@@ -144,6 +157,7 @@ class State:
     seconds: float = 0.0
     stopped: bool = False
     stalled_for: int = 0
+    refuted: bool = False
     history: list[Record] = field(default_factory=list)
 
     @property
@@ -158,9 +172,17 @@ class State:
 
     @property
     def contradictory(self) -> bool:
-        """Whether the lower bound is clearly above the objective, which no convex risk allows."""
+        """Whether a bound or a plane is clearly above the risk: no convex one allows that."""
         scale = abs(self.objective) + abs(self.lower) + self.bundle.offset_scale
-        return self.gap < -_CONTRADICTION * scale
+        return self.refuted or self.gap < -_CONTRADICTION * scale
+
+    def test(self, plane: Plane, points: list[Point]) -> None:
+        """Compare a plane with the risk where it is known: above it, the plane is wrong."""
+        for point in (self.best, *points):
+            height = dot(plane.slope, point.w)
+            scale = abs(height) + abs(plane.offset) + abs(point.value)
+            if height + plane.offset - point.value > _CONTRADICTION * scale:
+                self.refuted = True
 
     def raise_lower_bound(self, candidate: Candidate) -> bool:
         """Keep the better bound; return whether it moved."""

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
 
 from cutplane.core.state import State, Status
 
 # Bounds that have not moved for this many iterations will not move any more: what is left is
 # rounding in the planes.
 _PATIENCE = 30
+
+
+def _require_positive(name: str, value: Any, kind: type = Real) -> None:
+    if not (isinstance(value, kind) and value > 0):  # type: ignore[operator]
+        what = "a whole number above 0" if kind is Integral else "positive"
+        raise ValueError(f"{name} must be {what}, got {value!r}")
 
 
 class StoppingRule:
@@ -53,8 +61,8 @@ class Gap(StoppingRule):
         if self.relative is None and self.absolute is None:
             raise ValueError("Gap needs a relative or an absolute tolerance")
         for name, value in (("relative", self.relative), ("absolute", self.absolute)):
-            if value is not None and not value > 0.0:
-                raise ValueError(f"the {name} tolerance must be positive, got {value}")
+            if value is not None:
+                _require_positive(f"the {name} tolerance", value)
 
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
@@ -71,8 +79,7 @@ class Iterations(StoppingRule):
     limit: int
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise ValueError(f"the iteration limit must be at least 1, got {self.limit}")
+        _require_positive("the iteration limit", self.limit, Integral)
 
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
@@ -86,8 +93,7 @@ class Seconds(StoppingRule):
     limit: float
 
     def __post_init__(self) -> None:
-        if not self.limit > 0.0:
-            raise ValueError(f"the time limit must be positive, got {self.limit}")
+        _require_positive("the time limit", self.limit)
 
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""

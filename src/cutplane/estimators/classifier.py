@@ -19,7 +19,9 @@ from cutplane.losses import CLASSIFICATION
 
 
 def _loss_has_probability(classifier: LinearClassifier) -> bool:
-    return classifier.loss_function().probability(np.zeros(1)) is not None
+    if classifier.loss_function().probability(np.zeros(1)) is None:
+        raise AttributeError(f"the loss {classifier.loss!r} implies no probabilities")
+    return True
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):
@@ -89,6 +91,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     True
     """
 
+    _task = "classification"
     _losses = CLASSIFICATION
 
     def __init__(
@@ -149,7 +152,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         classes = np.unique(y[weights > 0.0])
         if len(classes) < 2:
             found = ", ".join(map(str, classes))
-            raise ValueError(f"a classifier needs examples of two classes, got only: {found}")
+            raise ValueError(f"a classifier needs two classes, got one class only: {found}")
         self.classes_ = classes
         positives = classes[1:] if len(classes) == 2 else classes
         self._solve(

@@ -23,6 +23,7 @@ from cutplane.core.state import Result, State, Status
 from cutplane.data import as_rows
 from cutplane.estimators.sklearn_callbacks import Attributes, CallbackSupportMixin, FitTask
 from cutplane.losses import Loss
+from cutplane.losses.loss import Task
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 from cutplane.risks import LinearRisk
@@ -35,11 +36,14 @@ T = TypeVar("T")
 class LinearModel(CallbackSupportMixin, BaseEstimator):
     """Parameters and steps that linear classifiers and regressors have in common."""
 
+    _task: ClassVar[Task]
     _losses: ClassVar[Mapping[str, Callable[..., Loss]]]
 
     def loss_function(self) -> Loss:
         """Return the loss that the parameters describe."""
         if isinstance(self.loss, Loss):
+            if self.loss.task != self._task:
+                raise ValueError(f"{self.loss} is a loss for {self.loss.task}, not {self._task}")
             return self.loss
         factory = look_up("loss", self.loss, self._losses)
         # A loss names its parameters as the estimator does.
@@ -83,6 +87,8 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             y=y,
             sample_weight=sample_weight,
         )
+        if callable(self.callbacks) or self.callbacks is None:
+            raise TypeError(f"callbacks must be a sequence of callables, got {self.callbacks!r}")
         results: list[Result] = []
         progress = self._progress()
         for k, target in enumerate(targets):
@@ -172,7 +178,7 @@ def look_up(what: str, name: object, registry: Mapping[str, T]) -> T:
     """Return the registry's entry, or raise ValueError with the nearest name."""
     if isinstance(name, str) and name in registry:
         return registry[name]
-    near = get_close_matches(str(name), registry, n=1, cutoff=0.4)
+    near = get_close_matches(str(name), registry, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(f"unknown {what} {name!r}: {hint}known are {', '.join(registry)}")
 

@@ -81,6 +81,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     0.9
     """
 
+    _task = "regression"
     _losses = REGRESSION
 
     def __init__(

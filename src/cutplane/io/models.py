@@ -185,8 +185,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArr
             raise _Malformed("the file is damaged")
     except (KeyError, TypeError):
         raise _Malformed("it was not written by cutplane") from None
-    except (SafetensorError, ValueError, RecursionError) as error:
-        raise _Malformed(str(error)) from None
+    except (SafetensorError, ValueError, RecursionError):
+        raise _Malformed("it is no safetensors file, or is damaged") from None
     return model, tensors
 
 

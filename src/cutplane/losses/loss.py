@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from cutplane.core.protocols import Quadratic, Vector
+from cutplane.core.protocols import NonFiniteRisk, Quadratic, Vector
 from cutplane.losses.line_search import minimize_on_ray
 
 Task = Literal["classification", "regression"]
@@ -40,10 +40,13 @@ class Loss(ABC):
         Classification losses see ``y`` in {-1, 1}; regression losses see numbers.
     lower_bound : float
         A value that the loss never goes below, or ``-inf``.
+    of_residual : bool
+        Whether only ``z - y`` matters, so that targets may be shifted together with the intercept.
     """
 
     task: ClassVar[Task]
     lower_bound: ClassVar[float] = 0.0
+    of_residual: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
@@ -53,8 +56,12 @@ class Loss(ABC):
         """Return ``max_z slopes.z - loss(y, z)``: infinite outside its domain, None if unknown."""
         return None
 
-    def check_targets(self, y: Vector) -> None:  # noqa: B027 (most losses take any numbers)
+    def check_targets(self, y: Vector) -> None:
         """Raise ValueError if the loss is not defined for these targets."""
+        if not np.isfinite(y).all():
+            raise ValueError("a target is not finite")
+        if self.task == "classification" and not (np.abs(y) == 1.0).all():
+            raise ValueError("the targets of a classification loss are -1 and 1")
 
     def predict(self, scores: Vector) -> Vector:
         """Return what a regression model with this loss predicts: the score itself by default."""
@@ -107,8 +114,11 @@ class Loss(ABC):
     def _balanced(
         self, y: Vector, scores: Vector, offset: float, slopes: Vector, weights: Vector
     ) -> Vector:
+        total = float(slopes.sum())
+        if not np.isfinite(total):
+            raise NonFiniteRisk("the loss is not finite for any intercept")
         rounding = 4.0 * _EPS * float(np.abs(slopes).sum())
-        if abs(float(slopes.sum())) <= rounding:
+        if abs(total) <= rounding:
             return slopes
         # The minimum is at a kink or off by rounding: look a little to both sides of it.
         width = 4.0 * _EPS * (abs(offset) + float(np.abs(scores).max(initial=0.0)) + 1.0)
@@ -120,7 +130,7 @@ class Loss(ABC):
                 break
             width *= 4.0
             if not np.isfinite(width):
-                raise ArithmeticError("the loss has no minimum over the intercept")
+                raise NonFiniteRisk("the loss has no minimum over the intercept")
         share = lower / (lower - upper) if upper > lower else 0.0
         return (1.0 - share) * left + share * right
 

@@ -57,6 +57,7 @@ class RampLoss(Loss):
 
     def __init__(self, task: Task, *, left: Ramp = Ramp(), right: Ramp = Ramp()) -> None:  # noqa: B008 (frozen)
         self.task = task  # type: ignore[misc]  # ramps serve both tasks, so it differs by instance
+        self.of_residual = task == "regression"  # type: ignore[misc]
         self.left = left
         self.right = right
         self._of_margin = task == "classification"

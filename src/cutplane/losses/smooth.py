@@ -137,6 +137,7 @@ class Poisson(SmoothLoss):
 
     def check_targets(self, y: Vector) -> None:
         """Raise ValueError for negative counts, or none at all."""
+        super().check_targets(y)
         if (y < 0.0).any():
             raise ValueError("the Poisson loss needs targets that are zero or positive")
         if not (y > 0.0).any():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import Quadratic, Vector
 
 
@@ -43,18 +44,18 @@ class L2:
     def value(self, w: Vector) -> float:
         """Return ``r(w)``."""
         scaled = self._scaled(w)
-        return 0.5 * self.lam * float(scaled @ scaled)
+        return 0.5 * self.lam * dot(scaled, scaled)
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it."""
         image = self.dual_metric(u)
-        value = float(u @ image) / (2.0 * self.lam) + self.centred(u)
+        value = dot(u, image) / (2.0 * self.lam) + self.centred(u)
         w = image / self.lam
         return value, w if self.centre is None else w + self.centre
 
     def centred(self, slope: Vector) -> float:
         """Return ``slope.centre``, by which the offset of a plane shifts."""
-        return 0.0 if self.centre is None else float(slope @ self.centre)
+        return 0.0 if self.centre is None else dot(slope, self.centre)
 
     def dual_metric(self, slope: Vector) -> Vector:
         """Return ``slope / weights^2``."""
@@ -65,11 +66,15 @@ class L2:
         at_start = self._scaled(start)
         direction = self._scaled(end) - at_start
         return Quadratic(
-            slope=self.lam * float(at_start @ direction),
-            curvature=self.lam * float(direction @ direction),
+            slope=self.lam * dot(at_start, direction),
+            curvature=self.lam * dot(direction, direction),
         )
 
     def _scaled(self, w: Vector) -> Vector:
+        for name in ("centre", "weights"):
+            given = getattr(self, name)
+            if given is not None and given.shape != w.shape:
+                raise ValueError(f"L2: {name} has shape {given.shape}, w has {w.shape}")
         shifted = w if self.centre is None else w - self.centre
         return shifted if self.weights is None else self.weights * shifted
 

@@ -11,11 +11,12 @@ the data.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from cutplane.core.protocols import Plane, Quadratic, Vector
-from cutplane.data import Rows
+from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic, Vector
+from cutplane.data import Rows, as_rows
 from cutplane.losses import Loss
 
 
@@ -24,7 +25,7 @@ class LinearRisk:
 
     Parameters
     ----------
-    rows : Rows
+    rows : Rows or array-like
         The features; see `cutplane.data.as_rows`.
     y : ndarray of shape (n_samples,)
         Targets: -1 and 1 for a classification loss, numbers otherwise.
@@ -40,32 +41,44 @@ class LinearRisk:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Any,
         y: Vector,
         loss: Loss,
         *,
         weights: Vector | None = None,
         intercept: bool = True,
     ) -> None:
-        n_samples, self.n_parameters = rows.shape
+        if not isinstance(loss, Loss):
+            raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
+        self.rows: Rows = as_rows(rows)
+        n_samples, self.n_parameters = self.rows.shape
         y = np.ascontiguousarray(y, dtype=np.float64)
         if y.shape != (n_samples,):
             raise ValueError(f"y has shape {y.shape}, X has {n_samples} rows")
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
-        self.rows = rows
-        self.y = y
         self.loss = loss
         self.weights = _normalised(weights, n_samples)
         self.intercept = intercept
         self.lower_bound = loss.lower_bound
         self.evaluations = 0
         loss.check_targets(y[self.weights > 0.0])
+        # The intercept takes up a shift of the targets. Without it, targets around 1e10 would leave
+        # their rounding errors in the offset of every plane.
+        self.shift = float(self.weights @ y) if intercept and loss.of_residual else 0.0
+        self.y = y - self.shift if self.shift else y
 
     def at(self, w: Vector) -> LinearPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
-        return LinearPoint(self, w, self.rows.scores(w))
+        scores = self.rows.scores(w)
+        # The largest tells of all: it is infinite or NaN if any of them is.
+        if not np.isfinite(np.abs(scores).max()):
+            raise NonFiniteRisk(
+                f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
+                "scale the features, or raise lam"
+            )
+        return LinearPoint(self, w, scores)
 
 
 class LinearPoint:
@@ -77,8 +90,8 @@ class LinearPoint:
         Coefficients.
     scores : ndarray
         ``X w``, without the intercept.
-    intercept : float
-        The best intercept for these coefficients; zero if the model has none.
+    offset : float
+        What is added to the scores: the best intercept, for targets shifted as in the risk.
     value : float
         The risk.
     slopes : ndarray
@@ -90,12 +103,17 @@ class LinearPoint:
         self.w = w
         self.scores = scores
         if risk.intercept:
-            self.intercept, self.value, self.slopes = risk.loss.minimize_offset(
+            self.offset, self.value, self.slopes = risk.loss.minimize_offset(
                 risk.y, scores, risk.weights
             )
         else:
-            self.intercept = 0.0
+            self.offset = 0.0
             self.value, self.slopes = risk.loss(risk.y, scores, risk.weights)
+
+    @property
+    def intercept(self) -> float:
+        """The best intercept for these coefficients; zero if the model has none."""
+        return self.offset + self._risk.shift
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: one pass over the data, the first time."""
@@ -104,7 +122,7 @@ class LinearPoint:
     @cached_property
     def _plane(self) -> Plane:
         risk = self._risk
-        scores = self.scores + self.intercept if risk.intercept else self.scores
+        scores = self.scores + self.offset if risk.intercept else self.scores
         offset = risk.loss.tangent_offset(risk.y, scores, self.slopes, risk.weights)
         return Plane(risk.rows.pullback(self.slopes), offset)
 
@@ -132,8 +150,8 @@ class LinearSegment:
         risk, start = self._risk, self._start
         scores, direction = start.scores, self._direction
         if risk.intercept:
-            scores = scores + start.intercept
-            direction = direction + (self._end.intercept - start.intercept)
+            scores = scores + start.offset
+            direction = direction + (self._end.offset - start.offset)
         return risk.loss.minimize_along(risk.y, scores, direction, risk.weights, regularizer)
 
     def at(self, step: float) -> LinearPoint:
@@ -156,4 +174,6 @@ def _normalised(weights: Vector | None, n_samples: int) -> Vector:
         raise ValueError("at least one weight must be positive")
     # Scaled by the largest first, so that neither huge nor tiny weights overflow the sum.
     scaled = weights / largest
+    # Less than this has no effect, and is too close to the smallest numbers to divide by.
+    scaled[scaled < 1e-200] = 0.0
     return np.asarray(scaled / scaled.sum())
