@@ -1,0 +1,50 @@
+"""Fits of the real data sets, against the numbers that others obtain."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+from sklearn.svm import LinearSVC
+from typer.testing import CliRunner
+
+import cutplane as cp
+from cutplane.cli.app import app
+
+pytestmark = pytest.mark.slow
+
+
+def load(folder, name):
+    X = sp.load_npz(f"{folder}/{name}/train_X.npz").tocsr()
+    return X, np.load(f"{folder}/{name}/train_y.npy").astype(float)
+
+
+def test_a9a_from_a_file(data_folder, tmp_path):
+    file = tmp_path / "a9a.svmlight"
+    dump_svmlight_file(*load(data_folder, "a9a"), str(file), zero_based=False)
+    options = "--loss hinge --lam 1e-4 --no-intercept --tol 1e-5 --json --quiet".split()
+    ran = CliRunner().invoke(app, ["fit", str(file), *options])
+    fit = json.loads(ran.stdout)
+    assert ran.exit_code == 0
+    assert fit["status"] == "optimal"
+    assert round(fit["objective"], 6) == 0.351762
+    assert fit["lower_bound"] <= 0.3517620
+    assert fit["relative_gap"] <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "lam"), [("a9a", 1e-4), ("a9a", 1e-6), ("ijcnn1", 1e-6), ("reuters_lasvm", 1e-4)]
+)
+def test_liblinear_lies_between_the_bounds(data_folder, name, lam):
+    X, y = load(data_folder, name)
+    ours = cp.LinearClassifier(lam=lam, fit_intercept=False, tol=1e-4).fit(X, y)
+    C = 1 / (lam * len(y))
+    theirs = LinearSVC(
+        loss="hinge", C=C, fit_intercept=False, tol=1e-2, max_iter=20_000, random_state=0
+    )
+    w = theirs.fit(X, y).coef_[0]
+    objective = 0.5 * lam * w @ w + np.maximum(0.0, 1.0 - y * (X @ w)).mean()
+    assert ours.certificate_.status == "optimal"
+    assert ours.certificate_.lower_bound <= objective
+    assert ours.certificate_.objective <= objective * (1 + 1e-4)
