@@ -23,7 +23,7 @@ def load(folder, name):
 def test_a9a_from_a_file(data_folder, tmp_path):
     file = tmp_path / "a9a.svmlight"
     dump_svmlight_file(*load(data_folder, "a9a"), str(file), zero_based=False)
-    options = "--loss hinge --lam 1e-4 --no-intercept --tol 1e-5 --json --quiet".split()
+    options = ["--lam", "1e-4", "--no-intercept", "--tol", "1e-5", "--json", "--quiet"]
     ran = CliRunner().invoke(app, ["fit", str(file), *options])
     fit = json.loads(ran.stdout)
     assert ran.exit_code == 0
@@ -41,7 +41,7 @@ def test_liblinear_lies_between_the_bounds(data_folder, name, lam):
     ours = cp.LinearClassifier(lam=lam, fit_intercept=False, tol=1e-4).fit(X, y)
     C = 1 / (lam * len(y))
     theirs = LinearSVC(
-        loss="hinge", C=C, fit_intercept=False, tol=1e-2, max_iter=20_000, random_state=0
+        loss="hinge", C=C, fit_intercept=False, tol=0.1, max_iter=50_000, random_state=0
     )
     w = theirs.fit(X, y).coef_[0]
     objective = 0.5 * lam * w @ w + np.maximum(0.0, 1.0 - y * (X @ w)).mean()
