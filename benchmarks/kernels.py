@@ -27,7 +27,7 @@ from datasets import covtype_features
 from numba import njit
 
 from cutplane.data import as_rows, csr, dense
-from cutplane.data.threads import run_blocks
+from cutplane.core.threads import run_blocks
 
 SHAPE = (581_012, 54)
 STREAM_BLOCKS = 64

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_info
 
-from cutplane.data.threads import default_threads
+from cutplane.core.threads import default_threads
 
 T = TypeVar("T")
 

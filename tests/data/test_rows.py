@@ -15,8 +15,9 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutplane.data import Rows, as_rows, threads
-from cutplane.data.threads import count_blocks, default_threads, run_blocks
+from cutplane.core import threads
+from cutplane.core.threads import count_blocks, default_threads, run_blocks
+from cutplane.data import Rows, as_rows
 
 EPS = np.finfo(np.float64).eps
 

@@ -11,6 +11,8 @@ offsets shifted by its centre. Both are kept up to date here, plane by plane.
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,9 @@ from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
 from cutplane.core.simplex_qp import SimplexQP
 
 _FIRST_CAPACITY = 32
+
+# Planes without weight in more reduced problems than this are not carried over to another one.
+_LONGEST_IDLE = 50
 
 
 class Bundle:
@@ -46,6 +51,11 @@ class Bundle:
     def n_planes(self) -> int:
         """Number of planes."""
         return len(self.offsets)
+
+    @property
+    def n_parameters(self) -> int:
+        """Length of a slope."""
+        return self._slopes.shape[1]
 
     @property
     def slopes(self) -> Matrix:
@@ -99,6 +109,25 @@ class Bundle:
         )
         (self._slopes, self._gram, self.offsets, self.centred_offsets, self.alpha, self.idle) = kept
 
+    def carried_over(self, regularizer: QuadraticRegularizer) -> Bundle:
+        """Return the planes and their weights for another regularizer, without those long idle.
+
+        Planes lie below the risk whatever the regularizer. Flat ones stay, however long idle:
+        there are few, and they keep the reduced problem bounded where the risk vanishes.
+        """
+        flat = np.diagonal(self.gram) == 0.0
+        bundle = copy(self)
+        bundle._qp = SimplexQP()
+        bundle.keep(np.flatnonzero(flat | (self.idle <= _LONGEST_IDLE)))
+        if self._has_geometry_of(regularizer):
+            bundle.regularizer = regularizer
+            return bundle
+        measured_anew = Bundle(self.n_parameters, regularizer)
+        for slope, offset in zip(bundle.slopes, bundle.offsets, strict=True):
+            measured_anew.add(Plane(slope, float(offset)))
+        measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
+        return measured_anew
+
     def weigh(self, lam: float, *, accuracy: float) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
         solution = self._qp.solve(
@@ -112,6 +141,14 @@ class Bundle:
         # Normalised once more, because the certificate needs weights that sum to one exactly.
         alpha = self.alpha / self.alpha.sum()
         return Plane(combination(self._slopes, alpha), float(alpha @ self.offsets))
+
+    def _has_geometry_of(self, regularizer: QuadraticRegularizer) -> bool:
+        """Say whether Gram matrix and centred offsets would be the same with the other one."""
+        # Metric and centre are linear, and linear maps that agree on a random vector are equal.
+        probe = np.random.default_rng(0).normal(size=self.n_parameters)
+        return self.regularizer.centred(probe) == regularizer.centred(probe) and np.array_equal(
+            self.regularizer.dual_metric(probe), regularizer.dual_metric(probe)
+        )
 
     def _grow(self) -> None:
         capacity = 2 * len(self._slopes)

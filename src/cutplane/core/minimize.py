@@ -49,6 +49,7 @@ def minimize(
     stop: StoppingRule | None = None,
     start: Vector | None = None,
     resume: State | None = None,
+    planes_from: State | None = None,
     callbacks: Iterable[Callback] = (),
 ) -> Result:
     """Minimise ``J(w) = regularizer(w) + risk(w)``, and bound how far from optimal the result is.
@@ -72,6 +73,11 @@ def minimize(
         Where to evaluate first; zero by default.
     resume : State, optional
         ``result.state`` of an earlier run on the same problem, to go on with.
+    planes_from : State, optional
+        ``result.state`` of an earlier run on the same risk, with any regularizer. The new run
+        starts at its best point, with its planes: they lie below the risk, so they bound the new
+        problem too. Iterations, evaluations and history start anew. Planes that had no weight in
+        the last 50 reduced problems stay behind.
     callbacks : iterable of callables
         Each is called with the `State` after every iteration (its last record is
         ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
@@ -95,7 +101,14 @@ def minimize(
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
     clock = _Clock(risk, resume)
-    state = _continued(resume, regularizer) if resume else _first_state(risk, regularizer, start)
+    if sum(given is not None for given in (start, resume, planes_from)) > 1:
+        raise ValueError("give one of start, resume and planes_from: each says where to begin")
+    if resume:
+        state = _continued(resume, regularizer)
+    elif planes_from:
+        state = _with_planes_of(planes_from, risk, regularizer)
+    else:
+        state = _first_state(risk, regularizer, start)
     clock.read(state)
 
     try:
@@ -164,6 +177,24 @@ def _first_state(risk: Risk, regularizer: QuadraticRegularizer, start: Vector | 
         state.bundle.add(flat)
         state.raise_lower_bound(candidate_below(flat, regularizer))
     state.bundle.add(best.plane())
+    return state
+
+
+def _with_planes_of(earlier: State, risk: Risk, regularizer: QuadraticRegularizer) -> State:
+    """Return the first state of a run that knows the planes of an earlier one on the same risk."""
+    n_parameters = earlier.bundle.n_parameters
+    if n_parameters != risk.n_parameters:
+        raise ValueError(
+            f"planes_from has planes of {n_parameters} parameters, the risk has "
+            f"{risk.n_parameters}: they are of another risk"
+        )
+    # The risk is evaluated once more, at the cost of a pass, because planes of a risk with other
+    # data would make a false certificate. Those that lie above this one here are found out.
+    state = _first_state(risk, regularizer, earlier.best.w)
+    state.bundle = earlier.bundle.carried_over(regularizer)
+    for slope, offset in zip(state.bundle.slopes, state.bundle.offsets, strict=True):
+        state.test(Plane(slope, float(offset)), [])
+    state.bundle.add(state.best.plane())
     return state
 
 

@@ -49,8 +49,13 @@ class Segment(Protocol):
 class Point(Protocol):
     """A place where the risk was evaluated."""
 
-    w: Vector
-    value: float
+    @property
+    def w(self) -> Vector:
+        """The parameters."""
+
+    @property
+    def value(self) -> float:
+        """The risk there."""
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here; computed on first use, then kept."""

@@ -18,8 +18,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cutplane.core.protocols import Vector
+from cutplane.core.threads import count_blocks, run_blocks
 from cutplane.data.dense import add_blocks, as_vector, read_only
-from cutplane.data.threads import count_blocks, run_blocks
 
 
 class CompressedRows:

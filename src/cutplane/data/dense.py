@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from cutplane.core.protocols import Vector
-from cutplane.data.threads import count_blocks, run_blocks
+from cutplane.core.threads import count_blocks, run_blocks
 
 # Leave to reorder sums (that is what vectorises them), but no assumption that numbers are finite.
 _REORDER = {"reassoc", "contract", "nsz"}

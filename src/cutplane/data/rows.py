@@ -14,9 +14,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.core.protocols import Vector
+from cutplane.core.threads import default_threads
 from cutplane.data.csr import CompressedRows
 from cutplane.data.dense import ColumnMajor, RowMajor
-from cutplane.data.threads import default_threads
 
 
 @runtime_checkable
@@ -50,7 +50,7 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
         An object that has ``shape``, ``scores`` and ``pullback`` is returned as it is.
     n_threads
         Number of threads for each product; by default see
-        :func:`cutplane.data.threads.default_threads`. It has no influence on the results.
+        :func:`cutplane.core.threads.default_threads`. It has no influence on the results.
 
     Returns
     -------

@@ -52,6 +52,14 @@ class Loss(ABC):
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
 
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the weighted sum of losses alone; a loss may know a faster way."""
+        return self(y, scores, weights)[0]
+
+    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the derivative by each score alone; a loss may know a faster way."""
+        return self(y, scores, weights)[1]
+
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float | None:
         """Return ``max_z slopes.z - loss(y, z)``: infinite outside its domain, None if unknown."""
         return None
@@ -106,7 +114,7 @@ class Loss(ABC):
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
         direction = np.ones_like(scores)
-        if float(self(y, scores, weights)[1].sum()) > 0.0:
+        if float(self.slopes(y, scores, weights).sum()) > 0.0:
             direction = -direction
         step = self.minimize_along(y, scores, direction, weights, Quadratic(0.0, 0.0))
         return step * float(direction[0])
@@ -123,8 +131,8 @@ class Loss(ABC):
         # The minimum is at a kink or off by rounding: look a little to both sides of it.
         width = 4.0 * _EPS * (abs(offset) + float(np.abs(scores).max(initial=0.0)) + 1.0)
         while True:
-            _, left = self(y, scores + (offset - width), weights)
-            _, right = self(y, scores + (offset + width), weights)
+            left = self.slopes(y, scores + (offset - width), weights)
+            right = self.slopes(y, scores + (offset + width), weights)
             lower, upper = float(left.sum()), float(right.sum())
             if lower <= 0.0 <= upper:
                 break

@@ -22,53 +22,52 @@ from cutplane.core.protocols import Matrix, Vector
 IndexVector = NDArray[np.int64]
 
 _START, _BEND, _JUMP, _RISE, _WIDTH = range(5)
-_BLOCK = 4096  # partial sums: the rounding error grows with the block, not with the sample
+# Kernels see blocks of a sample (see `cutplane.core.threads.map_blocks`), so that sums are short.
 _REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
-_CLOSING_STEPS = 7  # trial steps that narrow a bracket before it is searched exactly
-_FAR = 1e300
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def evaluate(
-    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, slopes: Vector
-) -> float:
-    """Return the weighted sum of losses; fill in the slopes."""
-    start_left, bend_left, jump_left, rise_left, width_left = shape[0]
-    start_right, bend_right, jump_right, rise_right, width_right = shape[1]
+def value(of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector) -> float:
+    """Return the weighted sum of losses."""
+    start_left, bend_left, _, rise_left, width_left = shape[0]
+    start_right, bend_right, _, rise_right, width_right = shape[1]
     total = 0.0
-    for first in range(0, len(y), _BLOCK):
-        # Slices, because an index that starts at zero is known not to be negative, and vectorises.
-        block = slice(first, min(first + _BLOCK, len(y)))
-        target, score, weight, out = y[block], scores[block], weights[block], slopes[block]
-        # Two loops: in one, the sum would depend in its last bit on where the arrays lie in memory,
-        # because near each other the compiled code takes them to overlap, and sums in order.
-        for i in range(len(target)):
-            v = target[i] * score[i] - 1.0 if of_margin else score[i] - target[i]
-            left = max(-v - start_left, 0.0)
-            right = max(v - start_right, 0.0)
-            slope = (
-                bend_right * min(right, width_right)
-                + (jump_right if right > 0.0 else 0.0)
-                - bend_left * min(left, width_left)
-                - (jump_left if left > 0.0 else 0.0)
-            )
-            out[i] = weight[i] * (target[i] * slope if of_margin else slope)
-        partial = 0.0
-        for i in range(len(target)):
-            v = target[i] * score[i] - 1.0 if of_margin else score[i] - target[i]
-            left = max(-v - start_left, 0.0)
-            round_left = min(left, width_left)
-            right = max(v - start_right, 0.0)
-            round_right = min(right, width_right)
-            value = (
-                0.5 * bend_left * round_left * round_left
-                + rise_left * (left - round_left)
-                + 0.5 * bend_right * round_right * round_right
-                + rise_right * (right - round_right)
-            )
-            partial += weight[i] * value if weight[i] > 0.0 else 0.0
-        total += partial
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left = max(-v - start_left, 0.0)
+        round_left = min(left, width_left)
+        right = max(v - start_right, 0.0)
+        round_right = min(right, width_right)
+        loss = (
+            0.5 * bend_left * round_left * round_left
+            + rise_left * (left - round_left)
+            + 0.5 * bend_right * round_right * round_right
+            + rise_right * (right - round_right)
+        )
+        total += weights[i] * loss if weights[i] > 0.0 else 0.0
     return total
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def slopes(
+    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, out: Vector
+) -> None:
+    """Fill in the derivative of the weighted sum by each score; at a kink, the lesser one."""
+    # Not in one loop with the sum of `value`: that would then depend in its last bit on where the
+    # arrays lie in memory, because near each other the compiled code takes them to overlap.
+    start_left, bend_left, jump_left, _, width_left = shape[0]
+    start_right, bend_right, jump_right, _, width_right = shape[1]
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left = max(-v - start_left, 0.0)
+        right = max(v - start_right, 0.0)
+        slope = (
+            bend_right * min(right, width_right)
+            + (jump_right if right > 0.0 else 0.0)
+            - bend_left * min(left, width_left)
+            - (jump_left if left > 0.0 else 0.0)
+        )
+        out[i] = weights[i] * (y[i] * slope if of_margin else slope)
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
@@ -110,139 +109,21 @@ def conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weights
     half_left = 0.5 / bend_left if bend_left > 0.0 else 0.0
     half_right = 0.5 / bend_right if bend_right > 0.0 else 0.0
     total, outside = 0.0, 0
-    for first in range(0, len(y), _BLOCK):
-        block = slice(first, min(first + _BLOCK, len(y)))
-        target, given, weight = y[block], slopes[block], weights[block]
-        partial = 0.0
-        for i in range(len(target)):
-            slope = given[i] / weight[i] if weight[i] > 0.0 else 0.0
-            slope = target[i] * slope if of_margin else slope
-            left, right = max(-slope, 0.0), max(slope, 0.0)
-            outside += (left > steepest_left) | (right > steepest_right)
-            partial += weight[i] * (
-                (slope if of_margin else slope * target[i])
-                + left * (start_left + half_left * left)
-                + right * (start_right + half_right * right)
-            )
-        total += partial
+    for i in range(len(y)):
+        slope = slopes[i] / weights[i] if weights[i] > 0.0 else 0.0
+        slope = y[i] * slope if of_margin else slope
+        left, right = max(-slope, 0.0), max(slope, 0.0)
+        outside += (left > steepest_left) | (right > steepest_right)
+        total += weights[i] * (
+            (slope if of_margin else slope * y[i])
+            + left * (start_left + half_left * left)
+            + right * (start_right + half_right * right)
+        )
     return np.inf if outside else total
 
 
-@njit(cache=True, nogil=True)
-def minimisers(
-    of_margin: bool,
-    shape: Matrix,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    weights: Vector,
-    extra_slope: float,
-    extra_curvature: float,
-) -> tuple[float, float]:
-    """Return the first and the last minimiser on a ray: where the derivative crosses zero.
-
-    The derivative is increasing and piecewise linear. A few trial steps give a bracket, which is
-    then searched exactly.
-    """
-    slope, size = derivative(of_margin, shape, y, scores, direction, weights, 0.0)
-    slope += extra_slope
-    # What counts as zero: a flat stretch of minimisers must not end by rounding alone.
-    zero = 1e-14 * (size + abs(extra_slope))
-    if slope > zero:
-        return 0.0, 0.0
-    lo, slope_lo = 0.0, slope
-    hi, slope_hi = np.inf, np.inf
-    trial = 1.0
-    closing = 0
-    while closing < _CLOSING_STEPS and trial < _FAR:
-        slope, _ = derivative(of_margin, shape, y, scores, direction, weights, trial)
-        slope += extra_slope + extra_curvature * trial
-        if slope > zero:
-            hi, slope_hi = trial, slope
-        elif slope < -zero:
-            lo, slope_lo = trial, slope
-        else:
-            break
-        if hi == np.inf:
-            trial *= 4.0
-        else:
-            closing += 1
-            # Secant, kept off the ends so that both of them move.
-            secant = lo - slope_lo * (hi - lo) / (slope_hi - slope_lo)
-            margin = 0.1 * (hi - lo)
-            trial = min(max(secant, lo + margin), hi - margin)
-    return _minimisers_between(
-        of_margin, shape, y, scores, direction, weights, extra_slope, extra_curvature, lo, hi, zero
-    )
-
-
-@njit(cache=True, nogil=True)
-def _minimisers_between(
-    of_margin: bool,
-    shape: Matrix,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    weights: Vector,
-    slope: float,
-    curvature: float,
-    lo: float,
-    hi: float,
-    zero: float,
-) -> tuple[float, float]:
-    """Return the first and the last minimiser, both known to lie between ``lo`` and ``hi``.
-
-    The derivative changes where an example enters or leaves a part of a ramp. Each such event is a
-    place, a jump, and a change of curvature. The crossing is found by selection, as a weighted
-    median is: the expected cost is linear, no sort is needed.
-    """
-    loss_slope, _ = derivative(of_margin, shape, y, scores, direction, weights, lo)
-    slope += loss_slope + curvature * lo
-    curvature += _curvature(of_margin, shape, y, scores, direction, weights, lo)
-    changing = _changing_between(of_margin, shape, y, scores, direction, lo, hi)
-    place, jump, bend = _events_between(
-        of_margin, shape, y, scores, direction, weights, lo, hi, changing
-    )
-    here = lo
-    beyond = hi
-    first, last = 0, len(place)
-    while first < last:
-        pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
-        # Three parts: before the pivot, at it, beyond it.
-        before, at, end = first, first, last
-        while at < end:
-            if place[at] < pivot:
-                _swap(place, jump, bend, before, at)
-                before += 1
-                at += 1
-            elif place[at] > pivot:
-                end -= 1
-                _swap(place, jump, bend, at, end)
-            else:
-                at += 1
-        slope_there = slope + curvature * (pivot - here)
-        curvature_there = curvature
-        for j in range(first, end):
-            slope_there += jump[j] + bend[j] * (pivot - place[j])
-            curvature_there += bend[j]
-        if slope_there > zero:
-            # The crossing is at the pivot or before it.
-            beyond = pivot
-            last = before
-        else:
-            slope, curvature, here = slope_there, max(curvature_there, 0.0), pivot
-            first = end
-    if slope >= -zero and curvature <= 0.0:
-        return here, beyond if beyond < np.inf else here
-    if curvature > 0.0:
-        crossing = min(here - min(slope, 0.0) / curvature, beyond)
-    else:
-        crossing = beyond if beyond < np.inf else here
-    return crossing, crossing
-
-
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _curvature(
+def curvature(
     of_margin: bool,
     shape: Matrix,
     y: Vector,
@@ -282,7 +163,7 @@ def _changing_between(
     """
     start_left, _, _, _, width_left = shape[0]
     start_right, _, _, _, width_right = shape[1]
-    hi = min(hi, _FAR)
+    hi = min(hi, 1e300)  # an infinite step times a speed of zero would be NaN
     found = np.empty(len(y) + 1, np.int64)
     n = 0
     for i in range(len(y)):
@@ -303,7 +184,7 @@ def _changing_between(
 
 
 @njit(cache=True, nogil=True)
-def _events_between(
+def events_between(
     of_margin: bool,
     shape: Matrix,
     y: Vector,
@@ -312,9 +193,12 @@ def _events_between(
     weights: Vector,
     lo: float,
     hi: float,
-    changing: IndexVector,
 ) -> tuple[Vector, Vector, Vector]:
-    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``."""
+    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``.
+
+    The slope along a ray changes where an example enters or leaves a part of a ramp.
+    """
+    changing = _changing_between(of_margin, shape, y, scores, direction, lo, hi)
     most = 4 * len(changing)
     place, jump, bend = np.empty(most), np.empty(most), np.empty(most)
     n = 0
@@ -348,6 +232,61 @@ def _events_between(
                     place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
                     n += 1
     return place[:n], jump[:n], bend[:n]
+
+
+@njit(cache=True, nogil=True)
+def minimisers_between(
+    lo: float,
+    hi: float,
+    slope: float,
+    curvature: float,
+    zero: float,
+    place: Vector,
+    jump: Vector,
+    bend: Vector,
+) -> tuple[float, float]:
+    """Return the first and the last minimiser, both known to lie between ``lo`` and ``hi``.
+
+    ``slope`` and ``curvature`` are those at ``lo``. They change at the events. The crossing of the
+    slope is found by selection, as a weighted median is: the expected cost is linear in the number
+    of events, no sort is needed.
+    """
+    here = lo
+    beyond = hi
+    first, last = 0, len(place)
+    while first < last:
+        pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
+        # Three parts: before the pivot, at it, beyond it.
+        before, at, end = first, first, last
+        while at < end:
+            if place[at] < pivot:
+                _swap(place, jump, bend, before, at)
+                before += 1
+                at += 1
+            elif place[at] > pivot:
+                end -= 1
+                _swap(place, jump, bend, at, end)
+            else:
+                at += 1
+        slope_there = slope + curvature * (pivot - here)
+        curvature_there = curvature
+        for j in range(first, end):
+            slope_there += jump[j] + bend[j] * (pivot - place[j])
+            curvature_there += bend[j]
+        if slope_there > zero:
+            # The crossing is at the pivot or before it.
+            beyond = pivot
+            last = before
+        else:
+            slope, curvature, here = slope_there, max(curvature_there, 0.0), pivot
+            first = end
+    if slope >= -zero and curvature <= 0.0:
+        return here, beyond if beyond < np.inf else here
+    if curvature > 0.0:
+        crossing = min(here - min(slope, 0.0) / curvature, beyond)
+    else:
+        crossing = beyond if beyond < np.inf else here
+    return crossing, crossing
 
 
 @njit(cache=True, nogil=True)

@@ -17,11 +17,13 @@ along a ray of scores.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cutplane.core.protocols import Quadratic, Vector
+from cutplane.core.threads import map_blocks
 from cutplane.losses import ramp_kernels
 from cutplane.losses.loss import Loss, Task
 
@@ -60,19 +62,36 @@ class RampLoss(Loss):
         self.of_residual = task == "regression"  # type: ignore[misc]
         self.left = left
         self.right = right
-        self._of_margin = task == "classification"
-        self._shape = np.array([_shape(left), _shape(right)])
+        # What the kernels want to know: is it a loss of margins, and of which shape?
+        self._kind = (task == "classification", np.array([_shape(left), _shape(right)]))
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
-        slopes = np.empty_like(scores)
-        return ramp_kernels.evaluate(
-            self._of_margin, self._shape, y, scores, weights, slopes
-        ), slopes
+        return self.value(y, scores, weights), self.slopes(y, scores, weights)
+
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the weighted sum of losses."""
+        return sum(
+            map_blocks(
+                lambda i: ramp_kernels.value(*self._kind, y[i], scores[i], weights[i]), len(y)
+            )
+        )
+
+    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the derivative by each score."""
+        out = np.empty_like(scores)
+        map_blocks(
+            lambda i: ramp_kernels.slopes(*self._kind, y[i], scores[i], weights[i], out[i]), len(y)
+        )
+        return out
 
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
         """Return ``max_z slopes.z - loss(y, z)``."""
-        return ramp_kernels.conjugate(self._of_margin, self._shape, y, slopes, weights)
+        return sum(
+            map_blocks(
+                lambda i: ramp_kernels.conjugate(*self._kind, y[i], slopes[i], weights[i]), len(y)
+            )
+        )
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
@@ -97,10 +116,79 @@ class RampLoss(Loss):
     def _minimisers(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> tuple[float, float]:
-        """Return the first and the last minimiser ``k >= 0`` on a ray; mostly they are the same."""
-        return ramp_kernels.minimisers(
-            self._of_margin, self._shape, y, scores, direction, weights, *extra
+        """Return the first and the last minimiser ``k >= 0`` on a ray; mostly they are the same.
+
+        The derivative along the ray is increasing and piecewise linear. A few trial steps give a
+        bracket, and the places inside it where the derivative changes are searched exactly.
+        """
+        m = len(y)
+
+        def at(step: float) -> tuple[float, float]:
+            parts = map_blocks(
+                lambda i: ramp_kernels.derivative(
+                    *self._kind, y[i], scores[i], direction[i], weights[i], step
+                ),
+                m,
+            )
+            slope = sum(part[0] for part in parts)
+            return slope + extra.slope + extra.curvature * step, sum(part[1] for part in parts)
+
+        slope, size = at(0.0)
+        # What counts as zero: a flat stretch of minimisers must not end by rounding alone.
+        zero = 1e-14 * (size + abs(extra.slope))
+        if slope > zero:
+            return 0.0, 0.0
+        lo, hi, slope = _bracket(lambda step: at(step)[0], slope, zero)
+        curvature = extra.curvature + sum(
+            map_blocks(
+                lambda i: ramp_kernels.curvature(
+                    *self._kind, y[i], scores[i], direction[i], weights[i], lo
+                ),
+                m,
+            )
         )
+        events = map_blocks(
+            lambda i: ramp_kernels.events_between(
+                *self._kind, y[i], scores[i], direction[i], weights[i], lo, hi
+            ),
+            m,
+        )
+        place, jump, bend = (np.concatenate(parts) for parts in zip(*events, strict=True))
+        return ramp_kernels.minimisers_between(lo, hi, slope, curvature, zero, place, jump, bend)
+
+
+_CLOSING_STEPS = 6  # trial steps that narrow a bracket before it is searched exactly
+_FAR = 1e300
+
+
+def _bracket(
+    slope_at: Callable[[float], float], slope: float, zero: float
+) -> tuple[float, float, float]:
+    """Return two steps between which all zeros of an increasing function lie, and it at the first.
+
+    ``slope`` is its value at zero, where it is negative; ``zero`` is what counts as zero.
+    """
+    lo, slope_lo = 0.0, slope
+    hi, slope_hi = _INF, _INF
+    trial = 1.0
+    closing = 0
+    while closing < _CLOSING_STEPS and trial < _FAR:
+        slope = slope_at(trial)
+        if slope > zero:
+            hi, slope_hi = trial, slope
+        elif slope < -zero:
+            lo, slope_lo = trial, slope
+        else:
+            break
+        if hi == _INF:
+            trial *= 4.0
+        else:
+            closing += 1
+            # Secant, kept off the ends so that both of them move.
+            secant = lo - slope_lo * (hi - lo) / (slope_hi - slope_lo)
+            margin = 0.1 * (hi - lo)
+            trial = min(max(secant, lo + margin), hi - margin)
+    return lo, hi, slope_lo
 
 
 def _positive(name: str, value: float) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import expit, logsumexp, xlogy
 
 from cutplane.core.protocols import Quadratic, Vector
+from cutplane.core.threads import map_blocks
 from cutplane.losses.line_search import find_root
 from cutplane.losses.loss import Loss
 
@@ -28,17 +29,26 @@ class SmoothLoss(Loss):
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
-        # A score far off the scale makes the loss infinite, which the searches know how to handle.
-        with np.errstate(over="ignore", invalid="ignore"):
-            values, slopes, _ = self.derivatives(y, scores)
-            return _weighted_sum(weights, values), _product(weights, slopes)
+        out = np.empty_like(scores)
+
+        def block(i: slice) -> float:
+            # A score far off the scale makes the loss infinite; the searches can handle that.
+            with np.errstate(over="ignore", invalid="ignore"):
+                values, slopes, _ = self.derivatives(y[i], scores[i])
+                out[i] = _product(weights[i], slopes)
+                return _weighted_sum(weights[i], values)
+
+        return sum(map_blocks(block, len(y))), out
 
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
         """Return ``max_z slopes.z - loss(y, z)``."""
-        used = weights > 0.0
-        if not used.all():
-            y, slopes, weights = y[used], slopes[used], weights[used]
-        return float(weights @ self.conjugates(y, slopes / weights))
+
+        def block(i: slice) -> float:
+            used = weights[i] > 0.0
+            target, slope, weight = y[i][used], slopes[i][used], weights[i][used]
+            return float((weight * self.conjugates(target, slope / weight)).sum())
+
+        return sum(map_blocks(block, len(y)))
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
@@ -46,16 +56,19 @@ class SmoothLoss(Loss):
         """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``."""
 
         def derivatives(step: float) -> tuple[float, float]:
-            with np.errstate(over="ignore", invalid="ignore"):
-                _, slopes, curvatures = self.derivatives(y, scores + step * direction)
-                first = _weighted_sum(weights, _product(slopes, direction))
-                second = _weighted_sum(weights, _product(curvatures, direction * direction))
+            def block(i: slice) -> tuple[float, float]:
+                speed = direction[i]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    _, slopes, curvatures = self.derivatives(y[i], scores[i] + step * speed)
+                    first = _weighted_sum(weights[i], _product(slopes, speed))
+                    second = _weighted_sum(weights[i], _product(curvatures, speed * speed))
+                return first, second
+
+            parts = map_blocks(block, len(y))
+            first, second = sum(part[0] for part in parts), sum(part[1] for part in parts)
             # Infinite terms of both signs: far beyond the minimum.
             first = np.inf if np.isnan(first) else first
-            return (
-                first + extra.slope + extra.curvature * step,
-                second + extra.curvature,
-            )
+            return first + extra.slope + extra.curvature * step, second + extra.curvature
 
         return find_root(derivatives)
 
@@ -68,11 +81,14 @@ class Logistic(SmoothLoss):
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""
         margins = y * scores
-        probability_wrong = expit(-margins)
+        # One exponential, of a number that is not positive, serves all three and cannot overflow.
+        small = np.exp(-np.abs(margins))
+        likelier = 1.0 / (1.0 + small)
+        wrong = np.where(margins > 0.0, small * likelier, likelier)
         return (
-            np.logaddexp(0.0, -margins),
-            -y * probability_wrong,
-            probability_wrong * expit(margins),
+            np.maximum(-margins, 0.0) + np.log1p(small),
+            -y * wrong,
+            small * likelier * likelier,
         )
 
     def conjugates(self, y: Vector, slopes: Vector) -> Vector:

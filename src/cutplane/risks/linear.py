@@ -18,6 +18,7 @@ import numpy as np
 from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic, Vector
 from cutplane.data import Rows, as_rows
 from cutplane.losses import Loss
+from cutplane.losses.loss import AtBestOffset
 
 
 class LinearRisk:
@@ -66,7 +67,7 @@ class LinearRisk:
         # The intercept takes up a shift of the targets. Without it, targets around 1e10 would leave
         # their rounding errors in the offset of every plane.
         self.shift = float(self.weights @ y) if intercept and loss.of_residual else 0.0
-        self.y = y - self.shift if self.shift else y
+        self.y = _shifted(y, self.shift) if self.shift else y
 
     def at(self, w: Vector) -> LinearPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
@@ -90,25 +91,38 @@ class LinearPoint:
         Coefficients.
     scores : ndarray
         ``X w``, without the intercept.
-    offset : float
-        What is added to the scores: the best intercept, for targets shifted as in the risk.
-    value : float
-        The risk.
-    slopes : ndarray
-        Its derivative by each score.
     """
 
     def __init__(self, risk: LinearRisk, w: Vector, scores: Vector) -> None:
         self._risk = risk
         self.w = w
         self.scores = scores
+        # With an intercept all comes at once; without, value and slopes are computed when wanted:
+        # of most points only one of them is.
+        self._best: AtBestOffset | None = None
         if risk.intercept:
-            self.offset, self.value, self.slopes = risk.loss.minimize_offset(
-                risk.y, scores, risk.weights
-            )
-        else:
-            self.offset = 0.0
-            self.value, self.slopes = risk.loss(risk.y, scores, risk.weights)
+            self._best = risk.loss.minimize_offset(risk.y, scores, risk.weights)
+
+    @property
+    def offset(self) -> float:
+        """What is added to the scores: the best intercept, for targets shifted as in the risk."""
+        return self._best.offset if self._best else 0.0
+
+    @cached_property
+    def value(self) -> float:
+        """The risk."""
+        risk = self._risk
+        if self._best:
+            return self._best.value
+        return risk.loss.value(risk.y, self.scores, risk.weights)
+
+    @cached_property
+    def slopes(self) -> Vector:
+        """The derivative of the risk by each score."""
+        risk = self._risk
+        if self._best:
+            return self._best.slopes
+        return risk.loss.slopes(risk.y, self.scores, risk.weights)
 
     @property
     def intercept(self) -> float:
@@ -159,6 +173,13 @@ class LinearSegment:
         start = self._start
         w = start.w + step * (self._end.w - start.w)
         return LinearPoint(self._risk, w, start.scores + step * self._direction)
+
+
+def _shifted(y: Vector, shift: float) -> Vector:
+    """Return ``y - shift``, and zero where only rounding would be left of it."""
+    difference = y - shift
+    difference[np.abs(difference) <= 4.0 * np.finfo(np.float64).eps * abs(shift)] = 0.0
+    return difference
 
 
 def _normalised(weights: Vector | None, n_samples: int) -> Vector:

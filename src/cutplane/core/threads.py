@@ -16,10 +16,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
+from typing import TypeVar
+
+T = TypeVar("T")
 
 Task = Callable[[int, int], object]
 
@@ -29,6 +34,10 @@ _LEAST_ENTRIES = 1 << 17
 _MOST_BLOCKS = 256
 # More than one range each, because the other thread may share its core with somebody else's work.
 _RANGES_PER_THREAD = 4
+# Elements of a vector that make a block: a few vectors of that length fit into a core's cache.
+_VECTOR_BLOCK = 1 << 15
+
+_limit: ContextVar[int | None] = ContextVar("thread limit", default=None)
 
 
 def default_threads() -> int:
@@ -56,6 +65,36 @@ def _positive(variable: str, value: str) -> int:
     if n_threads < 1:
         raise ValueError(f"{variable} must be a positive whole number, got {value!r}.")
     return n_threads
+
+
+@contextmanager
+def thread_limit(n_threads: int | None) -> Iterator[None]:
+    """Let `map_blocks` use at most so many threads meanwhile; None leaves it as it is."""
+    token = _limit.set(n_threads if n_threads is not None else _limit.get())
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def map_blocks(task: Callable[[slice], T], n_elements: int) -> list[T]:
+    """Return the results of ``task`` on consecutive slices of a vector, in their order.
+
+    How a vector is sliced depends on its length alone, so that sums over the results are the same
+    for any number of threads. A short vector is one slice, which the caller does by itself.
+    """
+    n_blocks = max(1, n_elements // _VECTOR_BLOCK)
+    if n_blocks == 1:
+        return [task(slice(0, n_elements))]
+    results: list[T | None] = [None] * n_blocks
+
+    def run(first: int, last: int) -> None:
+        for block in range(first, last):
+            begin, end = block * n_elements // n_blocks, (block + 1) * n_elements // n_blocks
+            results[block] = task(slice(begin, end))
+
+    run_blocks(run, n_blocks, n_threads=_limit.get() or default_threads())
+    return results  # type: ignore[return-value]  # every block has its result by now
 
 
 def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
