@@ -26,8 +26,8 @@ import scipy.sparse
 from datasets import covtype_features
 from numba import njit
 
-from cutplane.data import as_rows, csr, dense
 from cutplane.core.threads import run_blocks
+from cutplane.data import as_rows, csr, dense
 
 SHAPE = (581_012, 54)
 STREAM_BLOCKS = 64

@@ -8,7 +8,14 @@ from cutplane.core.protocols import NonFiniteRisk, Plane
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.stopping import Gap, Iterations, Seconds
 from cutplane.data import as_rows
-from cutplane.estimators import LinearClassifier, LinearRegressor
+from cutplane.estimators import (
+    LinearClassifier,
+    LinearClassifierCV,
+    LinearRegressor,
+    LinearRegressorCV,
+    Path,
+    path,
+)
 from cutplane.io import load_model, save_model
 from cutplane.losses import (
     Absolute,
@@ -25,6 +32,7 @@ from cutplane.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.online import dual_ascent
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 
@@ -39,12 +47,15 @@ __all__ = [
     "Huber",
     "Iterations",
     "LinearClassifier",
+    "LinearClassifierCV",
     "LinearRegressor",
+    "LinearRegressorCV",
     "LinearRisk",
     "Logistic",
     "Loss",
     "Method",
     "NonFiniteRisk",
+    "Path",
     "Plane",
     "Poisson",
     "Quantile",
@@ -59,7 +70,9 @@ __all__ = [
     "Status",
     "as_rows",
     "bmrm",
+    "dual_ascent",
     "load_model",
     "minimize",
+    "path",
     "save_model",
 ]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import cutplane as cp
 from cutplane.cli.app import app
 from cutplane.cli.exit_codes import ExitCode
-from cutplane.core.methods import METHODS
+from cutplane.estimators.methods import METHODS
 from cutplane.losses import CLASSIFICATION, REGRESSION
 
 ROOT = Path(__file__).parents[2]

@@ -9,36 +9,18 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.metrics import make_scorer, mean_pinball_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import cutplane as cp
 from cutplane import LinearClassifier, LinearRegressor
+from cutplane.estimators.methods import METHODS
 from cutplane.losses import CLASSIFICATION, REGRESSION
-
-
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return scale(X), y
-
-
-@pytest.fixture(scope="module")
-def diabetes():
-    X, y = load_diabetes(return_X_y=True)
-    return scale(X), y
-
-
-@pytest.fixture(scope="module")
-def iris():
-    X, y = load_iris(return_X_y=True)
-    return scale(X), y
 
 
 def objective(model, X, y, loss):
@@ -193,9 +175,10 @@ def test_own_loss_object(cancer):
     )
 
 
-@pytest.mark.parametrize("method", [None, "bmrm", "bmrm-line-search", "limited-memory", cp.bmrm()])
+@pytest.mark.parametrize("method", [None, *METHODS, cp.bmrm()])
 def test_methods_agree(cancer, method):
     X, y = cancer
+    X = sp.csr_array(X)
     model = LinearClassifier(lam=0.1, tol=1e-5, method=method).fit(X, y)
     reference = LinearClassifier(lam=0.1, tol=1e-9).fit(X, y).certificate_
     assert model.certificate_.objective <= reference.objective * (1 + 1e-5)

@@ -30,8 +30,8 @@ from cutplane.cli.options import (
     require_known,
     require_outputs,
 )
-from cutplane.core.methods import METHODS
 from cutplane.core.state import State, Status, percent
+from cutplane.estimators.methods import METHODS
 from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of

@@ -22,8 +22,11 @@ from cutplane.core.simplex_qp import SimplexQP
 
 _FIRST_CAPACITY = 32
 
-# Planes without weight in more reduced problems than this are not carried over to another one.
-_LONGEST_IDLE = 50
+# Planes that had no weight in more reduced problems than this are not carried over. Measured on
+# paths of 20 lams (breast cancer, diabetes, a9a; hinge, logistic, absolute and squared loss; tol
+# 1e-3 and 1e-4): at most 2 % more evaluations than with all planes, and at most 110 planes where
+# there were 411. With 0 it is up to 14 % more.
+_LONGEST_IDLE = 20
 
 
 class Bundle:
@@ -55,7 +58,7 @@ class Bundle:
     @property
     def n_parameters(self) -> int:
         """Length of a slope."""
-        return self._slopes.shape[1]
+        return int(self._slopes.shape[1])
 
     @property
     def slopes(self) -> Matrix:

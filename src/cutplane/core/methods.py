@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cutplane.core.cuts import ConvexCuts, Cuts
@@ -45,11 +44,3 @@ def bmrm(*, line_search: bool = True, planes: int | None = None) -> Method:
         query=OnSegment() if line_search else AtCandidate(),
         cuts=ConvexCuts(),
     )
-
-
-METHODS: dict[str, Callable[[], Method]] = {
-    "bmrm": lambda: bmrm(line_search=False),
-    "bmrm-line-search": bmrm,
-    "limited-memory": lambda: bmrm(planes=50),
-}
-"""The methods by the names that estimators and the command line know."""

@@ -77,7 +77,7 @@ def minimize(
         ``result.state`` of an earlier run on the same risk, with any regularizer. The new run
         starts at its best point, with its planes: they lie below the risk, so they bound the new
         problem too. Iterations, evaluations and history start anew. Planes that had no weight in
-        the last 50 reduced problems stay behind.
+        the last 20 reduced problems stay behind.
     callbacks : iterable of callables
         Each is called with the `State` after every iteration (its last record is
         ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
@@ -117,12 +117,16 @@ def minimize(
         ):
             candidate = method.stabilizer.propose(regularizer, state)
             progress = state.raise_lower_bound(candidate)
-            found = method.query(risk, regularizer, state.best, candidate)
-            method.memory.make_room(state.bundle, len(found.cut_at))
+            found = method.query(risk, regularizer, state, candidate)
+            method.memory.make_room(state.bundle, len(found.cut_at) + len(found.planes))
             for point in found.cut_at:
                 _require_finite(point, state)
                 state.test(point.plane(), found.points)
                 method.cuts.add(state, point)
+            for plane in found.planes:
+                state.test(plane, found.points)
+                progress |= state.raise_lower_bound(candidate_below(plane, regularizer))
+                state.bundle.add(plane)
             progress |= state.keep_best(found.points, regularizer)
             state.stalled_for = 0 if progress else state.stalled_for + 1
             state.iteration += 1
@@ -132,6 +136,8 @@ def minimize(
             # A list, so that every callback is called, whatever the first one says.
             state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
     except KeyboardInterrupt:
+        # Also for callers with more runs to come: the status is optimal if the gap is small enough.
+        state.stopped = True
         status, final = Status.INTERRUPTED, _recomputed(risk, regularizer, state)
     return _result(status, promise, risk, final, state)
 
@@ -221,7 +227,11 @@ def _continued(earlier: State, regularizer: QuadraticRegularizer) -> State:
             "its bounds would not hold"
         )
     return replace(
-        earlier, bundle=deepcopy(earlier.bundle), history=list(earlier.history), stopped=False
+        earlier,
+        bundle=deepcopy(earlier.bundle),
+        memo=deepcopy(earlier.memo),
+        history=list(earlier.history),
+        stopped=False,
     )
 
 

@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from cutplane.core.products import dot
-from cutplane.core.protocols import Point, QuadraticRegularizer, Risk
-from cutplane.core.state import Candidate
+from cutplane.core.protocols import (
+    Plane,
+    Point,
+    Quadratic,
+    QuadraticRegularizer,
+    Risk,
+    Segment,
+)
+from cutplane.core.state import Candidate, State
 
 
 class Found(NamedTuple):
-    """What a query brings back: points that may be the best, and points to take planes at."""
+    """What a query brings back.
+
+    Attributes
+    ----------
+    points : list of Point
+        Points that may be the best.
+    cut_at : list of Point
+        Points to take planes at.
+    planes : sequence of Plane
+        Planes that touch the risk nowhere in particular, such as those of dual solvers.
+    """
 
     points: list[Point]
     cut_at: list[Point]
+    planes: Sequence[Plane] = ()
 
 
 class Query(Protocol):
     """Chooses the points of an iteration."""
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, best: Point, candidate: Candidate
+        self, risk: Any, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate the risk at or on the way to the candidate."""
 
@@ -33,16 +52,21 @@ class AtCandidate:
     """Evaluate at the minimiser of the reduced problem, as the plain methods do."""
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, best: Point, candidate: Candidate
+        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate the risk at the candidate."""
         point = risk.at(candidate.w)
         return Found([point], [point])
 
 
-# How far beyond the candidate a search may go. When candidate and best point are the same up to
-# rounding, the direction between them is noise, and a long step along it would amplify the noise.
+# How far beyond its second point a search may go. When both points are the same up to rounding, the
+# direction between them is noise, and a long step along it would amplify the noise.
 _FARTHEST = 8.0
+
+
+def best_step(segment: Segment, regularizer: Quadratic) -> float:
+    """Return the step that minimises the objective on a ray, within reason."""
+    return min(segment.minimize(regularizer), _FARTHEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +90,17 @@ class OnSegment:
     enough: float = 0.01
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, best: Point, candidate: Candidate
+        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate at the candidate, then at the best point of the ray."""
-        there = risk.at(candidate.w)
+        best, there = state.best, risk.at(candidate.w)
         if not hasattr(best, "toward"):
             raise TypeError(
                 f"{type(best).__name__} has no method toward(), which a line search needs; "
                 "use bmrm(line_search=False)"
             )
         segment = best.toward(there)
-        step = min(segment.minimize(regularizer.along(best.w, there.w)), _FARTHEST)
+        step = best_step(segment, regularizer.along(best.w, there.w))
         lowest = segment.at(step)
         cut = segment.at(step + self.beyond * (1.0 - step))
         if not _usable(cut):  # the loss overflows a little beyond the best point

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +147,10 @@ def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
 
 @dataclass(slots=True)
 class State:
-    """Everything that changes while the loop runs: a run can go on from it as if never stopped."""
+    """Everything that changes while the loop runs: a run can go on from it as if never stopped.
+
+    ``memo`` is what a query keeps from one iteration to the next.
+    """
 
     bundle: Bundle
     best: Point
@@ -158,6 +162,7 @@ class State:
     stopped: bool = False
     stalled_for: int = 0
     refuted: bool = False
+    memo: Any = None
     history: list[Record] = field(default_factory=list)
 
     @property

@@ -55,6 +55,10 @@ class CompressedRows:
         affordable = n_entries // (4 * max(1, shape[1]))
         self._sum_bounds = balanced_bounds(starts, count_blocks(n_entries, most=affordable))
 
+    def squared_norms(self) -> Vector:
+        """Return the squared length of each row."""
+        return _squared_norms(self.values, self.starts)
+
     def scores(self, w: Vector) -> Vector:
         """Return ``X w``."""
         w = as_vector(w, self.shape[1], "w")
@@ -152,3 +156,14 @@ def _pullback(
                 if slope != 0.0:
                     for k in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
                         total[np.uint64(indices[k])] += slope * values[k]
+
+
+@njit(cache=True, nogil=True)
+def _squared_norms(values: NDArray[Any], starts: NDArray[Any]) -> Vector:
+    out = np.empty(len(starts) - 1)
+    for i in range(len(out)):
+        total = 0.0
+        for k in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+            total += np.float64(values[k]) * np.float64(values[k])
+        out[i] = total
+    return out

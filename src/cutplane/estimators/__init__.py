@@ -1,6 +1,15 @@
 """Estimators in scikit-learn's manner: validation and naming, nothing numerical."""
 
 from cutplane.estimators.classifier import LinearClassifier
+from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.path import Path, path
 from cutplane.estimators.regressor import LinearRegressor
 
-__all__ = ["LinearClassifier", "LinearRegressor"]
+__all__ = [
+    "LinearClassifier",
+    "LinearClassifierCV",
+    "LinearRegressor",
+    "LinearRegressorCV",
+    "Path",
+    "path",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from cutplane.core.protocols import Matrix, Vector
-from cutplane.estimators.linear import LinearModel
+from cutplane.estimators.linear import LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION
 
@@ -46,8 +46,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         Limit on iterations, for each class if there are more than two.
     time_limit : float, optional
         Limit on seconds for the whole fit.
-    method : str or Method, optional
-        How to minimise; by default `cutplane.bmrm` with its line search.
+    method : str or Method, default="auto"
+        How to minimise. "auto" takes dual ascent for sparse data where it is faster, else
+        `cutplane.bmrm` with its line search, and logs its choice; "bmrm", "bmrm-line-search",
+        "limited-memory" and "dual-ascent" choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.
     verbose : int, default=0
@@ -105,7 +107,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         tol: float = 1e-3,
         max_iter: int | None = 1000,
         time_limit: float | None = None,
-        method: Any = None,
+        method: Any = "auto",
         warm_start: bool = False,
         verbose: int = 0,
         n_jobs: int | None = None,
@@ -128,7 +130,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.callbacks = callbacks
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -146,23 +148,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         LinearClassifier
             The fitted estimator.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
-        check_classification_targets(y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        classes = np.unique(y[weights > 0.0])
-        if len(classes) < 2:
-            found = ", ".join(map(str, classes))
-            raise ValueError(f"a classifier needs two classes, got one class only: {found}")
-        self.classes_ = classes
-        positives = classes[1:] if len(classes) == 2 else classes
-        self._solve(
-            X,
-            y,
-            sample_weight,
-            weights=weights * self._class_weights(y, weights),
-            targets=np.where(y == positives[:, None], 1.0, -1.0),
-        )
-        return self
+        return self._solve(X, y, sample_weight)
 
     def decision_function(self, X: Any) -> Any:
         """Return the scores: above zero means the second class.
@@ -202,6 +188,20 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """Return the logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+    def _problems(self, y: NDArray[Any], weights: Vector) -> Problems:
+        """Return one problem for two classes, else one for each class against the rest."""
+        check_classification_targets(y)
+        classes = np.unique(y[weights > 0.0])
+        if len(classes) < 2:
+            found = ", ".join(map(str, classes))
+            raise ValueError(f"a classifier needs two classes, got one class only: {found}")
+        self.classes_ = classes
+        positives = classes[1:] if len(classes) == 2 else classes
+        return Problems(
+            weights=weights * self._class_weights(y, weights),
+            targets=np.where(y == positives[:, None], 1.0, -1.0),
+        )
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef, "intercept_": intercept}

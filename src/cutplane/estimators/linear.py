@@ -6,21 +6,24 @@ import inspect
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from cutplane.core.methods import METHODS, Method, bmrm
+from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Matrix, Vector
-from cutplane.core.state import Result, State, Status
+from cutplane.core.state import Certificate, Record, Result, State, Status
+from cutplane.core.threads import thread_limit
 from cutplane.data import as_rows
+from cutplane.estimators.methods import METHODS
 from cutplane.estimators.sklearn_callbacks import Attributes, CallbackSupportMixin, FitTask
 from cutplane.losses import Loss
 from cutplane.losses.loss import Task
@@ -31,6 +34,46 @@ from cutplane.risks import LinearRisk
 _DEFAULT_LAM = 1e-4
 
 T = TypeVar("T")
+
+
+class Examples(NamedTuple):
+    """Validated data: features, targets as the user gave them, and weights."""
+
+    X: Any
+    y: Any
+    weights: Vector
+
+
+class Problems(NamedTuple):
+    """What is fitted: a row of ``targets`` for each problem, and the weights of the examples."""
+
+    weights: Vector
+    targets: Matrix
+
+
+class Preparation(NamedTuple):
+    """What is settled before the fit itself, and the work that it took."""
+
+    regularizer: L2
+    starts: Sequence[Vector | None]
+    evaluations: int = 0
+    certificates: tuple[Certificate, ...] = ()
+
+
+class Run(NamedTuple):
+    """What is kept of a run. Its planes are not: with many classes they would fill the memory."""
+
+    certificate: Certificate
+    history: list[Record]
+    evaluations: int
+
+    @classmethod
+    def of(cls, result: Result, *, interrupted: bool) -> Run:
+        """Return the part to keep, marked as interrupted if an earlier run was."""
+        certificate = result.certificate
+        if interrupted:
+            certificate = replace(certificate, status=Status.INTERRUPTED)
+        return cls(certificate, result.history, result.evaluations)
 
 
 class LinearModel(CallbackSupportMixin, BaseEstimator):
@@ -50,12 +93,11 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         names = inspect.signature(factory).parameters
         return factory(**{name: getattr(self, name) for name in names})
 
-    def _method(self) -> Method:
-        if self.method is None:
-            return bmrm()
+    def _method(self, risk: LinearRisk, regularizer: L2) -> Method:
         if isinstance(self.method, Method):
             return self.method
-        return look_up("method", self.method, METHODS)()
+        name = "auto" if self.method is None else self.method
+        return look_up("method", name, METHODS)(risk, regularizer)
 
     def _regularizer(self, total_weight: float) -> L2:
         if self.lam is not None and self.C is not None:
@@ -66,20 +108,48 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             return L2(1.0 / (self.C * total_weight))
         return L2(_DEFAULT_LAM if self.lam is None else self.lam)
 
-    def _solve(
-        self, X: Any, y: Any, sample_weight: Any, *, weights: Vector, targets: Matrix
-    ) -> None:
-        """Fit one problem for each row of ``targets``, and set the fitted attributes.
+    def _examples(self, X: Any, y: Any, sample_weight: Any) -> Examples:
+        """Validate the data of a fit."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            y_numeric=self._task == "regression",
+        )
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return Examples(X, y, weights)
 
-        ``y`` and ``sample_weight`` are what the user gave, for the callbacks.
-        """
+    def _problems(self, y: Any, weights: Vector) -> Problems:
+        """Return what to fit for these targets and weights of examples."""
+        raise NotImplementedError
+
+    def _risks(self, X: Any, problems: Problems) -> list[LinearRisk]:
+        """Return the risk of each problem."""
+        loss, rows = self.loss_function(), as_rows(X, n_threads=self._n_threads())
+        return [
+            LinearRisk(rows, target, loss, weights=problems.weights, intercept=self.fit_intercept)
+            for target in problems.targets
+        ]
+
+    def _prepare(
+        self, examples: Examples, problems: Problems, risks: list[LinearRisk], begin: float
+    ) -> Preparation:
+        """Return the regularizer, and where each problem starts."""
+        regularizer = self._regularizer(float(problems.weights.sum()))
+        return Preparation(regularizer, self._previous_coef((len(risks), examples.X.shape[1])))
+
+    def _solve(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Validate the data, fit each problem, and set the fitted attributes."""
+        examples = self._examples(X, y, sample_weight)
         begin = time.perf_counter()
-        n_problems = len(targets)
-        loss, method = self.loss_function(), self._method()
-        regularizer = self._regularizer(float(weights.sum()))
-        rows = as_rows(X, n_threads=self._n_threads())
+        X, y, weights = examples
+        problems = self._problems(y, weights)
+        risks = self._risks(X, problems)
+        prepared = self._prepare(examples, problems, risks, begin)
+        n_problems = len(risks)
         coef, intercept = np.zeros((n_problems, X.shape[1])), np.zeros(n_problems)
-        starts = self._previous_coef(coef.shape)
         fit = FitTask.of_fit(
             self,
             max_subtasks=self.max_iter if n_problems == 1 else n_problems,
@@ -89,10 +159,9 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         )
         if callable(self.callbacks) or self.callbacks is None:
             raise TypeError(f"callbacks must be a sequence of callables, got {self.callbacks!r}")
-        results: list[Result] = []
+        runs: list[Run] = []
         progress = self._progress()
-        for k, target in enumerate(targets):
-            risk = LinearRisk(rows, target, loss, weights=weights, intercept=self.fit_intercept)
+        for k, risk in enumerate(risks):
             task = fit
             if n_problems > 1:
                 task = fit.subtask("one_vs_rest", max_subtasks=self.max_iter)
@@ -101,36 +170,40 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
                 coef[k], intercept[k] = state.best.w, state.best.intercept  # type: ignore[attr-defined]
                 return self._model(coef.copy(), intercept.copy())
 
-            interrupted = bool(results) and results[-1].status is Status.INTERRUPTED
-            result = minimize(
-                risk,
-                regularizer,
-                method=method,
-                tol=self.tol,
-                # After Ctrl-C each problem that is left gets one iteration: a model and a bound.
-                max_iter=1 if interrupted else self.max_iter,
-                time_limit=self._time_left(begin, n_problems - k),
-                start=starts[k],
-                callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
-            )
-            results.append(_interrupted(result) if interrupted else result)
+            interrupted = bool(runs) and runs[-1].certificate.status is Status.INTERRUPTED
+            with thread_limit(self._n_threads()):
+                result = minimize(
+                    risk,
+                    prepared.regularizer,
+                    method=self._method(risk, prepared.regularizer),
+                    tol=self.tol,
+                    # After Ctrl-C each problem that is left gets one iteration: a model, a bound.
+                    max_iter=1 if interrupted else self.max_iter,
+                    time_limit=share_of_time(self.time_limit, begin, n_problems - k),
+                    start=prepared.starts[k],
+                    callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
+                )
+            runs.append(Run.of(result, interrupted=interrupted))
             model = best_so_far(result.state)
             if task is not fit:
                 task.end(model)
         for display in progress:
             display.finish()
 
-        self.lam_ = regularizer.lam
-        self.evaluations_ = sum(result.evaluations for result in results)
+        certificates = [run.certificate for run in runs]
+        self.lam_ = prepared.regularizer.lam
+        self.evaluations_ = prepared.evaluations + sum(run.evaluations for run in runs)
         self.fit_seconds_ = time.perf_counter() - begin
-        self.certificate_ = one_or_all([result.certificate for result in results])
-        self.history_ = one_or_all([result.history for result in results])
-        n_iter = [result.iterations for result in results]
+        self.certificate_ = one_or_all(certificates)
+        self.history_ = one_or_all([run.history for run in runs])
+        n_iter = [len(run.history) for run in runs]
         self.n_iter_ = n_iter[0] if n_problems == 1 else np.array(n_iter)
-        for name, value in model.items():
-            setattr(self, name, value)
+        self.__dict__.update(model)
         fit.end(model)
-        _warn_unless_successful(self, results)
+        warn_unless_successful(
+            type(self).__name__, self.tol, [*prepared.certificates, *certificates], stacklevel=5
+        )
+        return self
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         """Return the attributes that make the estimator ready to predict."""
@@ -155,14 +228,11 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"n_jobs must be None, -1 or at least 1, got {self.n_jobs}")
         return int(self.n_jobs)
 
-    def _time_left(self, begin: float, n_problems: int) -> float | None:
-        """Return an equal share of the time that is left for each of the problems to come."""
-        if self.time_limit is None:
-            return None
-        if not self.time_limit > 0.0:
-            raise ValueError(f"time_limit must be positive, got {self.time_limit}")
-        left = self.time_limit - (time.perf_counter() - begin)
-        return max(float(left) / n_problems, 1e-9)
+    def _fitted_with(self, coef: Matrix, intercept: Vector) -> Self:
+        """Return a copy that predicts with these coefficients."""
+        model = copy(self)
+        model.__dict__.update(self._model(coef, intercept))
+        return model
 
     def _scores(self, X: Any) -> Any:
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
@@ -188,17 +258,24 @@ def one_or_all(values: list[T]) -> T | list[T]:
     return values[0] if len(values) == 1 else values
 
 
-def _interrupted(result: Result) -> Result:
-    certificate = replace(result.certificate, status=Status.INTERRUPTED)
-    return replace(result, certificate=certificate)
+def share_of_time(limit: float | None, begin: float, n_runs: int) -> float | None:
+    """Return an equal share of the time that is left for each of the runs to come."""
+    if limit is None:
+        return None
+    if not limit > 0.0:
+        raise ValueError(f"time_limit must be positive, got {limit}")
+    left = limit - (time.perf_counter() - begin)
+    return max(float(left) / n_runs, 1e-9)
 
 
-def _warn_unless_successful(estimator: LinearModel, results: list[Result]) -> None:
+def warn_unless_successful(
+    name: str, tol: float, certificates: Sequence[Certificate], *, stacklevel: int
+) -> None:
     """Warn with the worst of the gaps if a run did not reach its tolerance."""
-    failed = [result for result in results if not result.status.success]
+    failed = [certificate for certificate in certificates if not certificate.status.success]
     if not failed:
         return
-    worst = max(failed, key=lambda result: result.certificate.relative_gap)
+    worst = max(failed, key=lambda certificate: certificate.relative_gap)
     advice = {
         Status.ITERATION_LIMIT: "raise max_iter, or tol",
         Status.TIME_LIMIT: "raise time_limit, or tol",
@@ -208,10 +285,10 @@ def _warn_unless_successful(estimator: LinearModel, results: list[Result]) -> No
         Status.INCONSISTENT: "the lower bound is above the objective: is the loss convex, and are "
         "its slopes right?",
     }[worst.status]
-    of_how_many = f" in {len(failed)} of {len(results)} binary problems" if len(results) > 1 else ""
+    of_how_many = f" in {len(failed)} of {len(certificates)} runs" if len(certificates) > 1 else ""
     warnings.warn(
-        f"{type(estimator).__name__} ended with status {worst.status}{of_how_many}: relative gap "
-        f"{worst.certificate.relative_gap:.2e}, tolerance {estimator.tol:.2e}; {advice}",
+        f"{name} ended with status {worst.status}{of_how_many}: relative gap "
+        f"{worst.relative_gap:.2e}, tolerance {tol:.2e}; {advice}",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=stacklevel,
     )

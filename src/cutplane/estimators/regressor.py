@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from cutplane.core.protocols import Matrix, Vector
-from cutplane.estimators.linear import LinearModel
+from cutplane.estimators.linear import LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import REGRESSION
 
@@ -35,8 +35,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         Limit on iterations.
     time_limit : float, optional
         Limit on seconds for the whole fit.
-    method : str or Method, optional
-        How to minimise; by default `cutplane.bmrm` with its line search.
+    method : str or Method, default="auto"
+        How to minimise. "auto" takes dual ascent for sparse data where it is faster, else
+        `cutplane.bmrm` with its line search, and logs its choice; "bmrm", "bmrm-line-search",
+        "limited-memory" and "dual-ascent" choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.
     verbose : int, default=0
@@ -94,7 +96,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         tol: float = 1e-3,
         max_iter: int | None = 1000,
         time_limit: float | None = None,
-        method: Any = None,
+        method: Any = "auto",
         warm_start: bool = False,
         verbose: int = 0,
         n_jobs: int | None = None,
@@ -120,7 +122,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.callbacks = callbacks
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -138,23 +140,16 @@ class LinearRegressor(RegressorMixin, LinearModel):
         LinearRegressor
             The fitted estimator.
         """
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), y_numeric=True
-        )
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        self._solve(
-            X,
-            y,
-            sample_weight,
-            weights=weights,
-            targets=np.asarray(y, dtype=np.float64)[None, :],
-        )
-        return self
+        return self._solve(X, y, sample_weight)
 
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""
         check_is_fitted(self)
         return self.loss_function().predict(self._scores(X)[:, 0])
+
+    def _problems(self, y: Any, weights: Vector) -> Problems:
+        """Return the one problem of a regression."""
+        return Problems(weights, np.asarray(y, dtype=np.float64)[None, :])
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef[0], "intercept_": float(intercept[0])}

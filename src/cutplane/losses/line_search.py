@@ -110,6 +110,8 @@ def find_root(derivatives: Callable[[float], tuple[float, float]]) -> float:
     reach = 1.0
     for _ in range(_MAX_DOUBLINGS):
         newton = k - first / second if second > 0.0 and np.isfinite(first) else np.nan
+        if abs(newton - k) <= _NARROW * k:
+            break  # Newton's steps come from one side, so the bracket alone would not tell
         if lo < newton < hi and (np.isfinite(hi) or newton <= lo + reach):
             k = newton
         elif np.isfinite(hi):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutplane.core.protocols import Quadratic, Vector
+from cutplane.core.protocols import Matrix, Quadratic, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.losses import ramp_kernels
 from cutplane.losses.loss import Loss, Task
@@ -63,7 +63,10 @@ class RampLoss(Loss):
         self.left = left
         self.right = right
         # What the kernels want to know: is it a loss of margins, and of which shape?
-        self._kind = (task == "classification", np.array([_shape(left), _shape(right)]))
+        self.kind: tuple[bool, Matrix] = (
+            task == "classification",
+            np.array([_shape(left), _shape(right)]),
+        )
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
@@ -73,7 +76,7 @@ class RampLoss(Loss):
         """Return the weighted sum of losses."""
         return sum(
             map_blocks(
-                lambda i: ramp_kernels.value(*self._kind, y[i], scores[i], weights[i]), len(y)
+                lambda i: ramp_kernels.value(*self.kind, y[i], scores[i], weights[i]), len(y)
             )
         )
 
@@ -81,7 +84,7 @@ class RampLoss(Loss):
         """Return the derivative by each score."""
         out = np.empty_like(scores)
         map_blocks(
-            lambda i: ramp_kernels.slopes(*self._kind, y[i], scores[i], weights[i], out[i]), len(y)
+            lambda i: ramp_kernels.slopes(*self.kind, y[i], scores[i], weights[i], out[i]), len(y)
         )
         return out
 
@@ -89,7 +92,7 @@ class RampLoss(Loss):
         """Return ``max_z slopes.z - loss(y, z)``."""
         return sum(
             map_blocks(
-                lambda i: ramp_kernels.conjugate(*self._kind, y[i], slopes[i], weights[i]), len(y)
+                lambda i: ramp_kernels.conjugate(*self.kind, y[i], slopes[i], weights[i]), len(y)
             )
         )
 
@@ -126,7 +129,7 @@ class RampLoss(Loss):
         def at(step: float) -> tuple[float, float]:
             parts = map_blocks(
                 lambda i: ramp_kernels.derivative(
-                    *self._kind, y[i], scores[i], direction[i], weights[i], step
+                    *self.kind, y[i], scores[i], direction[i], weights[i], step
                 ),
                 m,
             )
@@ -142,14 +145,14 @@ class RampLoss(Loss):
         curvature = extra.curvature + sum(
             map_blocks(
                 lambda i: ramp_kernels.curvature(
-                    *self._kind, y[i], scores[i], direction[i], weights[i], lo
+                    *self.kind, y[i], scores[i], direction[i], weights[i], lo
                 ),
                 m,
             )
         )
         events = map_blocks(
             lambda i: ramp_kernels.events_between(
-                *self._kind, y[i], scores[i], direction[i], weights[i], lo, hi
+                *self.kind, y[i], scores[i], direction[i], weights[i], lo, hi
             ),
             m,
         )

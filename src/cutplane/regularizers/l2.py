@@ -41,6 +41,11 @@ class L2:
         ):
             raise ValueError("weights must be positive and finite")
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is ``lam/2 |w|^2``, without centre and weights."""
+        return self.centre is None and self.weights is None
+
     def value(self, w: Vector) -> float:
         """Return ``r(w)``."""
         scaled = self._scaled(w)

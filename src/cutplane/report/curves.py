@@ -1,4 +1,4 @@
-"""What both pictures of a run draw: its bounds and gaps as curves, and the range worth showing."""
+"""What all pictures draw: bounds and gaps as curves, and the range worth showing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.state import Record
+from cutplane.core.state import Certificate, Record
 
 Curve = NDArray[np.float64]
 
@@ -23,19 +23,18 @@ _SHARE_BELOW = 4.0
 
 @dataclass(frozen=True)
 class Curves:
-    """A run as curves over its iterations, and the range of the bounds to show.
+    """Bounds and gaps as curves, and the range of the bounds to show.
 
     Attributes
     ----------
-    iterations, upper, lower, gaps : ndarray
-        The iteration numbers, objectives, lower bounds and relative gaps.
+    upper, lower, gaps : ndarray
+        The objectives, lower bounds and relative gaps.
     bottom, top : float
         The range of the bounds to show. Early lower bounds may lie below it.
     logarithmic : bool
         Whether to show the bounds on a logarithmic scale.
     """
 
-    iterations: Curve
     upper: Curve
     lower: Curve
     gaps: Curve
@@ -44,13 +43,12 @@ class Curves:
     logarithmic: bool
 
 
-def curves_of(records: Sequence[Record]) -> Curves:
-    """Return the curves of a run of at least one record."""
+def curves_of(records: Sequence[Record] | Sequence[Certificate]) -> Curves:
+    """Return the curves of at least one record or certificate."""
     upper = np.array([record.objective for record in records])
     lower = np.array([record.lower_bound for record in records])
     bottom, top, logarithmic = _shown_range(upper, lower)
     return Curves(
-        iterations=np.array([record.iteration for record in records], dtype=float),
         upper=upper,
         lower=lower,
         gaps=np.array([record.relative_gap for record in records]),

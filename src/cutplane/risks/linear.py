@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic, Vector
+from cutplane.core.threads import map_blocks
 from cutplane.data import Rows, as_rows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
@@ -73,8 +74,8 @@ class LinearRisk:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         scores = self.rows.scores(w)
-        # The largest tells of all: it is infinite or NaN if any of them is.
-        if not np.isfinite(np.abs(scores).max()):
+        # The extremes tell of all: one is infinite or NaN if any score is.
+        if not np.isfinite(scores.max() - scores.min()):
             raise NonFiniteRisk(
                 f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
                 "scale the features, or raise lam"
@@ -172,7 +173,17 @@ class LinearSegment:
         """Return the point at ``step``, without a pass over the data."""
         start = self._start
         w = start.w + step * (self._end.w - start.w)
-        return LinearPoint(self._risk, w, start.scores + step * self._direction)
+        return LinearPoint(self._risk, w, self._scores(step))
+
+    def _scores(self, step: float) -> Vector:
+        out = np.empty_like(self._direction)
+
+        def block(i: slice) -> None:
+            np.multiply(self._direction[i], step, out=out[i])
+            out[i] += self._start.scores[i]
+
+        map_blocks(block, len(out))
+        return out
 
 
 def _shifted(y: Vector, shift: float) -> Vector:

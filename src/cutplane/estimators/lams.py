@@ -1,0 +1,84 @@
+"""Fits for one lam after another, each with the planes of the one before, and which lams to try.
+
+A plane below the risk says nothing of the regularizer. So the planes found for one lam bound the
+objective of the next one, at once and tightly: only what is new near the new optimum is missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cutplane.core.methods import bmrm
+from cutplane.core.minimize import minimize
+from cutplane.core.products import dot
+from cutplane.core.protocols import Vector
+from cutplane.core.state import Result
+from cutplane.estimators.linear import LinearModel, share_of_time
+from cutplane.regularizers import L2
+from cutplane.risks import LinearRisk
+
+_DECADES = 4.0
+
+
+def fits_along(
+    model: LinearModel, risk: LinearRisk, lams: Vector, *, time_limit: float | None
+) -> Iterator[Result]:
+    """Minimise the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
+
+    Options are those of the model, but for the ``time_limit``, which is for all lams together. The
+    automatic choice of a method is a bundle method here, because that takes planes over.
+    """
+    begin = time.perf_counter()
+    known = None
+    for done, lam in enumerate(lams):
+        result = minimize(
+            risk,
+            L2(lam),
+            method=bmrm() if model.method in (None, "auto") else model._method(risk, L2(lam)),
+            tol=model.tol,
+            max_iter=model.max_iter,
+            time_limit=share_of_time(time_limit, begin, len(lams) - done),
+            planes_from=known,
+        )
+        yield result
+        if result.state.stopped:
+            return
+        known = result.state
+
+
+def decreasing(lams: Any) -> Vector:
+    """Return the different ones of the user's lams, the largest first."""
+    values = np.atleast_1d(np.asarray(lams, dtype=np.float64))
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"lams must be a list of numbers, got shape {values.shape}")
+    wrong = values[~(np.isfinite(values) & (values > 0.0))]
+    if wrong.size:
+        raise ValueError(f"every lam must be positive and finite, got {wrong[0]:g}")
+    return np.unique(values)[::-1]
+
+
+def lam_grid(risks: Iterable[LinearRisk], n_lams: int) -> Vector:
+    """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
+
+    With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
+    no model is better than ``w = 0`` by more than a half. There the grid begins. (A share of
+    ``tol`` in place of the half would make it begin far too high: on a9a at 80, and the best lam
+    is 1e-5 to 1e-4.)
+    """
+    if n_lams < 1:
+        raise ValueError(f"n_lams must be at least 1, got {n_lams}")
+    largest = max(_lam_of_half(risk) for risk in risks)
+    return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
+
+
+def _lam_of_half(risk: LinearRisk) -> float:
+    zero = risk.at(np.zeros(risk.n_parameters))
+    slope = zero.plane().slope
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        lam = float(np.divide(dot(slope, slope), abs(zero.value)))
+    # Without any signal in the features, or any loss, all lams give the same model.
+    return lam if np.isfinite(lam) and lam > 1e-290 else 1.0

@@ -1,0 +1,19 @@
+"""The methods by the names that estimators and the command line know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cutplane.core.methods import Method, bmrm
+from cutplane.online import automatic, dual_ascent
+from cutplane.regularizers import L2
+from cutplane.risks import LinearRisk
+
+METHODS: dict[str, Callable[[LinearRisk, L2], Method]] = {
+    "auto": automatic,
+    "bmrm": lambda risk, regularizer: bmrm(line_search=False),
+    "bmrm-line-search": lambda risk, regularizer: bmrm(),
+    "limited-memory": lambda risk, regularizer: bmrm(planes=50),
+    "dual-ascent": lambda risk, regularizer: dual_ascent(),
+}
+"""From a name to the method for a problem."""

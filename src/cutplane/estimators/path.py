@@ -1,0 +1,231 @@
+"""Regularization paths: certified fits for a decreasing sequence of lam."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.core.protocols import Matrix, Vector
+from cutplane.core.state import Certificate
+from cutplane.estimators.classifier import LinearClassifier
+from cutplane.estimators.lams import decreasing, fits_along, lam_grid
+from cutplane.estimators.linear import look_up, warn_unless_successful
+from cutplane.estimators.regressor import LinearRegressor
+from cutplane.losses import CLASSIFICATION, REGRESSION, Loss
+from cutplane.report.figures import png_of
+from cutplane.report.path_picture import draw_path
+
+
+def path(
+    X: Any,
+    y: Any,
+    loss: str | Loss = "hinge",
+    lams: Any = None,
+    *,
+    n_lams: int = 20,
+    intercept: bool = True,
+    sample_weight: Any = None,
+    tol: float = 1e-3,
+    max_iter: int | None = 1000,
+    time_limit: float | None = None,
+    method: Any = "auto",
+    n_jobs: int | None = None,
+) -> Path:
+    """Fit a linear model for each of many lams, the largest first.
+
+    Each fit starts with the planes and the best point of the one before, and has a certificate of
+    its own.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        The features.
+    y : array-like of shape (n_samples,)
+        Labels of two classes, or numbers, as the loss asks for.
+    loss : str or Loss
+        A loss by the name that the estimators know, with default parameters, or a loss such as
+        ``cp.Quantile(0.9)``.
+    lams : array-like, optional
+        Strengths of the regularizer, in any order. By default ``n_lams`` of them over four
+        decades, from a lam for which the coefficients are nearly zero.
+    n_lams : int
+        How many lams to choose if none are given.
+    intercept : bool
+        Whether to fit an intercept. It is not regularized.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the examples.
+    tol, max_iter : optional
+        As in `minimize`, for each lam.
+    time_limit : float, optional
+        Limit on seconds for the whole path.
+    method : str or Method, optional
+        As in the estimators.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+
+    Returns
+    -------
+    Path
+        After Ctrl-C, with the lams that were reached.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If a fit did not reach its tolerance.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import cutplane as cp
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> path = cp.path(X, y, "absolute", [1e-2, 1e-4, 1e-6])
+    >>> path.coefs.shape
+    (3, 10)
+    >>> all(certificate.relative_gap <= 1e-3 for certificate in path.certificates)
+    True
+    """
+    estimator = _estimator_of(loss)(
+        loss,
+        fit_intercept=intercept,
+        tol=tol,
+        max_iter=max_iter,
+        time_limit=time_limit,
+        method=method,
+        n_jobs=n_jobs,
+    )
+    examples = estimator._examples(X, y, sample_weight)
+    risks = estimator._risks(examples.X, estimator._problems(examples.y, examples.weights))
+    if len(risks) > 1:
+        raise ValueError(f"a path is for two classes, y has {len(risks)}: see LinearClassifierCV")
+    lams = lam_grid(risks, n_lams) if lams is None else decreasing(lams)
+    kept: list[tuple[Any, ...]] = []
+    try:
+        # Only what the path keeps: the state of a run holds all its planes.
+        kept.extend(
+            (
+                run.w,
+                run.point.intercept,  # type: ignore[attr-defined]
+                run.certificate,
+                run.evaluations,
+                run.seconds,
+                run.state.bundle.n_planes,
+            )
+            for run in fits_along(estimator, risks[0], lams, time_limit=time_limit)
+        )
+    except KeyboardInterrupt:  # between two runs
+        if not kept:
+            raise
+    coefs, intercepts, certificates, evaluations, seconds, planes = zip(*kept, strict=True)
+    warn_unless_successful("path", tol, certificates, stacklevel=3)
+    return Path(
+        lams=lams[: len(kept)],
+        coefs=np.array(coefs),
+        intercepts=np.array(intercepts),
+        certificates=certificates,
+        evaluations=np.array(evaluations),
+        seconds=np.array(seconds),
+        planes=np.array(planes),
+        estimator=estimator,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Path:
+    """Fits for a decreasing sequence of lam.
+
+    Attributes
+    ----------
+    lams : ndarray of shape (n_lams,)
+        Decreasing, without repetitions.
+    coefs : ndarray of shape (n_lams, n_features)
+    intercepts : ndarray of shape (n_lams,)
+    certificates : tuple of Certificate
+        What is proven about each fit.
+    evaluations, seconds : ndarray of shape (n_lams,)
+        The work of each fit.
+    planes : ndarray of shape (n_lams,)
+        The number of planes at the end of each fit.
+    estimator : LinearClassifier or LinearRegressor
+        Its parameters are those of the path; it has no coefficients.
+    """
+
+    lams: Vector
+    coefs: Matrix
+    intercepts: Vector
+    certificates: tuple[Certificate, ...]
+    evaluations: NDArray[np.int64]
+    seconds: Vector
+    planes: NDArray[np.int64]
+    estimator: LinearClassifier | LinearRegressor
+
+    def model(self, index: int) -> LinearClassifier | LinearRegressor:
+        """Return the fitted estimator for ``lams[index]``."""
+        model = self.estimator._fitted_with(self.coefs[[index]], self.intercepts[[index]])
+        model.lam = model.lam_ = float(self.lams[index])
+        model.certificate_ = self.certificates[index]
+        return model
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> Vector:
+        """Return the score of each fit on other data: accuracy, or R^2 of a regression."""
+        models = map(self.model, range(len(self.lams)))
+        return np.array([model.score(X, y, sample_weight) for model in models])
+
+    def table(self) -> str:
+        """Return a line for each lam: bounds, gap, status and work."""
+        lines = [
+            f"{'lam':>9}  {'objective':>12}  {'lower bound':>12}  {'gap':>8}  {'status':<15}  "
+            f"{'evaluations':>11}  {'planes':>6}  {'time':>8}"
+        ]
+        lines += [
+            f"{lam:9.3g}  {known.objective:12.6g}  {known.lower_bound:12.6g}  "
+            f"{known.relative_gap:8.2e}  {known.status:<15}  {evaluations:11}  {planes:6}  "
+            f"{seconds:6.2f} s"
+            for lam, known, evaluations, planes, seconds in zip(
+                self.lams,
+                self.certificates,
+                self.evaluations,
+                self.planes,
+                self.seconds,
+                strict=True,
+            )
+        ]
+        return "\n".join(lines)
+
+    def plot(self, scores: Vector | None = None) -> Any:
+        """Return a matplotlib figure of bounds and gaps, and of scores such as `score` gives.
+
+        Raises
+        ------
+        PlottingUnavailable
+            If matplotlib is not installed.
+        """
+        return draw_path(
+            self.lams,
+            self.certificates,
+            title=f"Regularization path: {self.estimator.loss} loss",
+            subtitle=f"{len(self.lams)} fits, {self.evaluations.sum()} evaluations",
+            tol=self.estimator.tol,
+            scores=None if scores is None else np.asarray(scores, dtype=np.float64),
+        )
+
+    def png(self, scores: Vector | None = None) -> bytes:
+        """Return the picture of `plot` as the content of a PNG file."""
+        return png_of(self.plot(scores))
+
+    def __repr__(self) -> str:
+        worst = max(certificate.relative_gap for certificate in self.certificates)
+        return (
+            f"Path({len(self.lams)} lams from {self.lams[0]:.3g} to {self.lams[-1]:.3g}, "
+            f"{self.evaluations.sum()} evaluations, largest relative gap {worst:.2e})"
+        )
+
+
+def _estimator_of(loss: str | Loss) -> type[LinearClassifier] | type[LinearRegressor]:
+    """Return the kind of estimator that has this loss."""
+    if isinstance(loss, Loss):
+        return LinearClassifier if loss.task == "classification" else LinearRegressor
+    look_up("loss", loss, CLASSIFICATION | REGRESSION)
+    return LinearClassifier if loss in CLASSIFICATION else LinearRegressor

@@ -1,0 +1,11 @@
+"""Solvers that look at one example at a time, and hand their work to the bundle."""
+
+from cutplane.online.automatic import automatic
+from cutplane.online.dual_ascent import (
+    DualAscent,
+    DualEpochs,
+    dual_ascent,
+    obstacle_to_dual_ascent,
+)
+
+__all__ = ["DualAscent", "DualEpochs", "automatic", "dual_ascent", "obstacle_to_dual_ascent"]

@@ -1,0 +1,204 @@
+"""Dual coordinate ascent: many cheap steps, each on one example, certified by a plane.
+
+For any duals ``beta`` in the domain of the loss's conjugate, ``(X'(p*beta), -sum p*l*(beta))`` is a
+plane below the risk. An epoch improves the duals one after the other, and so the bound that their
+plane gives; ``w = -X'(p*beta) / lam`` is the point that belongs to it. On sparse text a few epochs
+are all it takes, because examples share few features.
+
+Between epochs everything is checked with exact scores: duals that sit at an end of their range are
+left out for a while (shrinking), and the work on the others is worth a few passes before the next
+check.
+
+An intercept that is not regularized ties the duals together: their sum, weighted, must be zero.
+That is reached by the method of multipliers: while the epochs run, the intercept is a weight with a
+regularizer of its own, centred where the last check left it, and the centre moves by what the sum
+lacks. For the plane, the duals of the heavier sign are scaled down until the sum is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutplane.core.cuts import ConvexCuts
+from cutplane.core.memory import LimitedMemory
+from cutplane.core.methods import Method
+from cutplane.core.protocols import Plane, QuadraticRegularizer, Vector
+from cutplane.core.query import Found, best_step
+from cutplane.core.stabilizers import NoStabilizer
+from cutplane.core.state import Candidate, State
+from cutplane.data.csr import CompressedRows
+from cutplane.losses import RampLoss
+from cutplane.online import coordinate_kernels as kernels
+from cutplane.regularizers import L2
+from cutplane.risks import LinearRisk
+
+_SEED = 88172645463325252
+
+
+class DualAscent:
+    """The duals of a linear risk, and the epochs that improve them.
+
+    Parameters
+    ----------
+    risk : LinearRisk
+        On CSR rows, with a loss made of ramps.
+    lam : float
+        Strength of the regularizer ``lam/2 |w|^2``.
+    """
+
+    def __init__(self, risk: LinearRisk, lam: float) -> None:
+        assert isinstance(risk.rows, CompressedRows)
+        assert isinstance(risk.loss, RampLoss)
+        self._y, self._weights = risk.y, risk.weights
+        self._rows, self._loss, self._lam = risk.rows, risk.loss, lam
+        norms = risk.rows.squared_norms()
+        # As strong as the other features together, on average.
+        self._pull = float(risk.weights @ norms) / lam if risk.intercept else 0.0
+        self._stiffness = risk.weights * (norms / lam + self._pull)
+        self.offset = 0.0
+        self._seed = np.array([_SEED], dtype=np.uint64)
+        self._movable = np.flatnonzero(risk.weights)
+        self._reach = math.inf
+        self.beta: Vector = np.zeros(len(risk.y))
+        self.w: Vector = np.zeros(risk.n_parameters)
+
+    def __deepcopy__(self, memo: object) -> DualAscent:
+        """Copy what changes, and share the data."""
+        twin = copy(self)
+        twin.beta, twin.w = self.beta.copy(), self.w.copy()
+        twin._seed, twin._movable = self._seed.copy(), self._movable.copy()
+        return twin
+
+    def improve(self, *, passes: float, most: int) -> None:
+        """Run epochs on the movable duals, worth so many passes over all of the data."""
+        rows = self._rows
+        entries = np.diff(rows.starts)
+        share = entries[self._movable].sum() / max(int(rows.starts[-1]), 1)
+        for _ in range(min(math.ceil(passes / max(share, 1e-9)), most)):
+            kernels.shuffle(self._movable, self._seed)
+            self.offset, self._reach = kernels.epoch(
+                rows.values,
+                rows.indices,
+                rows.starts,
+                *self._loss.kind,
+                self._y,
+                self._weights,
+                self._stiffness,
+                self._lam,
+                self._pull,
+                self.w,
+                self.offset,
+                self.beta,
+                self._movable,
+            )
+
+    def plane(self) -> Plane:
+        """Return the plane of the duals, computed afresh.
+
+        Without an intercept ``w`` becomes exactly its minimiser, free of the epochs' rounding.
+        """
+        slopes = self._weights * self.beta
+        if self._pull:
+            self.offset -= self._pull * float(slopes.sum())
+            slopes = _balanced(slopes)
+        offset = -self._loss.conjugate(self._y, slopes, self._weights)
+        plane = Plane(self._rows.pullback(slopes), offset)
+        if not self._pull:
+            self.w = -plane.slope / self._lam
+        return plane
+
+    def shrink(self, scores: Vector) -> None:
+        """Leave the duals alone that would not move, given exact scores at ``w``."""
+        self._movable = kernels.movable(
+            *self._loss.kind,
+            self._y,
+            scores + self.offset,
+            self._weights,
+            self._stiffness,
+            self.beta,
+            self._reach,
+        )
+
+
+def _balanced(slopes: Vector) -> Vector:
+    """Return slopes that sum to zero, by scaling down those of the heavier sign."""
+    up, down = float(slopes[slopes > 0.0].sum()), -float(slopes[slopes < 0.0].sum())
+    if up == 0.0 or down == 0.0:
+        return np.zeros_like(slopes)
+    balanced = np.where(slopes > 0.0, slopes * min(down / up, 1.0), slopes * min(up / down, 1.0))
+    return np.asarray(balanced)
+
+
+@dataclass(frozen=True, slots=True)
+class DualEpochs:
+    """Query by epochs of dual coordinate ascent, and a line search toward where they lead.
+
+    Parameters
+    ----------
+    passes : float
+        How many passes over the data the epochs between two checks are worth.
+    most : int
+        The most epochs between two checks, however few duals still move.
+    """
+
+    passes: float = 3.0
+    most: int = 10
+
+    def __call__(
+        self,
+        risk: LinearRisk,
+        regularizer: QuadraticRegularizer,
+        state: State,
+        candidate: Candidate,
+    ) -> Found:
+        """Improve the duals; return their plane, and the best point on the way to theirs."""
+        if state.memo is None:
+            if (obstacle := obstacle_to_dual_ascent(risk, regularizer)) is not None:
+                raise ValueError(f"dual ascent does not work here: {obstacle}")
+            state.memo = DualAscent(risk, regularizer.lam)
+        duals: DualAscent = state.memo
+        duals.improve(passes=self.passes, most=self.most)
+        plane = duals.plane()
+        point = risk.at(duals.w.copy())
+        duals.shrink(point.scores)
+        segment = state.best.toward(point)
+        lowest = segment.at(best_step(segment, regularizer.along(state.best.w, point.w)))
+        return Found([lowest, point], [], [plane])
+
+
+def dual_ascent(*, passes: float = 3.0, planes: int = 4) -> Method:
+    """Dual coordinate ascent whose every check gives a plane to a small bundle.
+
+    The method for sparse data with many features, such as text. It needs CSR rows and a loss made
+    of ramps (all but logistic, exponential and Poisson).
+
+    Parameters
+    ----------
+    passes : float
+        How many passes over the data the epochs between two checks are worth.
+    planes : int
+        Size of the bundle, besides the aggregated plane.
+    """
+    return Method(
+        stabilizer=NoStabilizer(),
+        memory=LimitedMemory(planes),
+        query=DualEpochs(passes=passes),
+        cuts=ConvexCuts(),
+    )
+
+
+def obstacle_to_dual_ascent(risk: object, regularizer: object) -> str | None:
+    """Return why dual coordinate ascent cannot be used, or None if it can."""
+    if not isinstance(risk, LinearRisk):
+        return "it needs a linear risk"
+    if not isinstance(risk.rows, CompressedRows):
+        return "it needs sparse rows (CSR)"
+    if not isinstance(risk.loss, RampLoss):
+        return f"the loss {risk.loss!r} is not made of ramps"
+    if not isinstance(regularizer, L2) or not regularizer.plain:
+        return "it needs the regularizer lam/2 |w|^2, without centre and weights"
+    return None

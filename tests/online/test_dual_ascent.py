@@ -1,0 +1,159 @@
+"""Dual coordinate ascent: valid planes, certified optima, every loss made of ramps."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cutplane as cp
+from cutplane.core.query import OnSegment
+from cutplane.losses import CLASSIFICATION, REGRESSION, RampLoss
+from cutplane.online import (
+    DualAscent,
+    DualEpochs,
+    automatic,
+    dual_ascent,
+    obstacle_to_dual_ascent,
+)
+
+LOSSES = [
+    factory()
+    for factory in (*CLASSIFICATION.values(), *REGRESSION.values())
+    if issubclass(factory, RampLoss)
+]
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+
+def sample(loss, seed, m=40, d=15, dtype=np.float64, intercept=False):
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((m, d), density=0.3, rng=rng, dtype=np.float64).tocsr().astype(dtype)
+    X.data[:] = rng.normal(size=len(X.data))
+    X.data[: X.indptr[1]] = 0.0  # a row of stored zeros
+    y = rng.normal(size=m) if loss.task == "regression" else rng.choice([-1.0, 1.0], m)
+    weights = rng.uniform(0.5, 2.0, m)
+    weights[m // 2] = 0.0
+    return cp.LinearRisk(X, y, loss, weights=weights, intercept=intercept), rng
+
+
+@every_loss
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([1e-4, 1e-2, 1.0]), intercept=st.booleans())
+def test_planes_stay_below_the_risk_and_bounds_never_fall(loss, seed, lam, intercept):
+    risk, rng = sample(loss, seed, intercept=intercept)
+    regularizer = cp.L2(lam)
+    duals = DualAscent(risk, lam)
+    bound = -np.inf
+    for _ in range(5):
+        duals.improve(passes=1.0, most=3)
+        drifted = duals.w.copy()
+        plane = duals.plane()
+        np.testing.assert_allclose(duals.w, drifted, atol=1e-9 * (1.0 + np.abs(drifted).max()))
+        for _ in range(5):
+            w = rng.normal(size=risk.n_parameters) * rng.choice([0.1, 1.0, 10.0])
+            height = plane.slope @ w + plane.offset
+            value = risk.at(w).value
+            assert height <= value + 1e-11 * (abs(height) + abs(value) + abs(plane.offset))
+        now = plane.offset - regularizer.conjugate(-plane.slope)[0]
+        if not intercept:  # the balance between the signs may cost more than an epoch gains
+            assert now >= bound - 1e-12 * (abs(now) + 1.0)
+        bound = now
+        duals.shrink(risk.at(duals.w).scores)
+
+
+@every_loss
+@pytest.mark.parametrize("lam", [1e-2, 1e-1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_agrees_with_the_bundle_method(loss, lam, dtype, intercept):
+    risk, _ = sample(loss, 7, dtype=dtype, intercept=intercept)
+    ours = cp.minimize(risk, cp.L2(lam), method=dual_ascent(), tol=1e-6, max_iter=20_000)
+    exact = cp.minimize(risk, cp.L2(lam), tol=1e-9)
+    assert ours.status == "optimal"
+    assert exact.status == "optimal"
+    assert ours.certificate.lower_bound <= exact.objective
+    assert exact.certificate.lower_bound <= ours.objective <= exact.objective * (1 + 1e-6)
+    for record in ours.history:
+        assert record.lower_bound <= exact.objective
+        assert record.objective >= exact.certificate.lower_bound
+
+
+@every_loss
+def test_shrinking_leaves_only_settled_duals_out(loss):
+    risk, _ = sample(loss, 3)
+    duals = DualAscent(risk, 1e-2)
+    left_out = 0
+    for _ in range(10):
+        duals.improve(passes=1.0, most=3)
+        duals.plane()
+        duals.shrink(risk.at(duals.w).scores)
+        for i in set(np.flatnonzero(risk.weights)) - set(duals._movable):
+            alone = deepcopy(duals)
+            alone._movable = np.array([i])
+            alone.improve(passes=1e-9, most=1)
+            assert alone.beta[i] == duals.beta[i]
+            left_out += 1
+    if isinstance(loss, cp.Squared):  # its slopes have no ends to sit at
+        assert left_out == 0
+    elif not isinstance(loss, cp.SquaredEpsilonInsensitive):  # its flat part is too narrow here
+        assert left_out > 0
+
+
+def test_the_same_run_gives_the_same_bits_also_when_resumed():
+    risk, _ = sample(cp.Hinge(), 11, m=200, d=50)
+    regularizer, method = cp.L2(1e-3), dual_ascent()
+    whole = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
+    again = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
+    np.testing.assert_array_equal(whole.w, again.w)
+    half = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=3)
+    kept = half.state.memo.beta.copy()
+    resumed = cp.minimize(
+        risk, regularizer, method=method, tol=1e-12, max_iter=8, resume=half.state
+    )
+    np.testing.assert_array_equal(resumed.w, whole.w)
+    np.testing.assert_array_equal(half.state.memo.beta, kept)
+    bounds = [(r.objective, r.lower_bound) for r in whole.history]
+    assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
+
+
+def test_says_why_it_cannot_be_used():
+    X = sp.csr_array(np.eye(3))
+    y = np.array([1.0, -1.0, 1.0])
+    plain = cp.L2(0.1)
+    for risk, regularizer, why in [
+        (cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "sparse rows"),
+        (cp.LinearRisk(X, y, cp.Logistic(), intercept=False), plain, "not made of ramps"),
+        (cp.LinearRisk(X, y, cp.Hinge(), intercept=False), cp.L2(1, centre=y), "without centre"),
+        (object(), plain, "linear risk"),
+    ]:
+        assert why in obstacle_to_dual_ascent(risk, regularizer)
+    with pytest.raises(ValueError, match="dual ascent does not work here: it needs sparse rows"):
+        cp.minimize(
+            cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False),
+            plain,
+            method=dual_ascent(),
+        )
+    assert obstacle_to_dual_ascent(cp.LinearRisk(X, y, cp.Hinge(), intercept=False), plain) is None
+
+
+def test_the_automatic_choice_follows_the_data(caplog):
+    rng = np.random.default_rng(0)
+    few = sp.random_array((500, 20), density=0.3, rng=rng).tocsr()
+    many = sp.random_array((500, 3000), density=0.01, rng=rng).tocsr()
+    y = rng.choice([-1.0, 1.0], 500)
+    with caplog.at_level("INFO", logger="cutplane"):
+        for X, lam, intercept, loss, expected in [
+            (many, 1e-6, False, cp.Hinge(), DualEpochs),
+            (many, 1e-3, True, cp.Hinge(), DualEpochs),
+            (few, 1.0, False, cp.Hinge(), DualEpochs),
+            (few, 1.0, True, cp.Hinge(), OnSegment),
+            (few, 1e-6, False, cp.Hinge(), OnSegment),
+            (many, 1e-3, False, cp.Logistic(), OnSegment),
+            (few.toarray(), 1.0, False, cp.Hinge(), OnSegment),
+        ]:
+            caplog.clear()
+            risk = cp.LinearRisk(X, y, loss, intercept=intercept)
+            assert isinstance(automatic(risk, cp.L2(lam)).query, expected)
+            assert len(caplog.messages) == 1
+            assert caplog.messages[0].startswith("method: ")
