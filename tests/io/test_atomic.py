@@ -1,5 +1,6 @@
 """Files are written whole or not at all."""
 
+import contextlib
 import os
 import resource
 import stat
@@ -46,20 +47,25 @@ def test_the_longest_name_works(tmp_path):
     assert target.read_bytes() == b"x"
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def files_of_1000_bytes():
-    """Let no file grow beyond 1000 bytes, as on a disk that is almost full."""
+    """Let no file grow beyond 1000 bytes, as on a disk that is almost full.
+
+    Only around a call, because pytest's own output may be a file, and longer.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.usefixtures("files_of_1000_bytes")
 def test_no_room_leaves_the_old_file_alone(tmp_path):
     target = tmp_path / "file"
     write_atomically(target, b"old")
-    with pytest.raises(OutputError, match=r"file: cannot write: file too large$"):
+    too_large = pytest.raises(OutputError, match=r"file: cannot write: file too large$")
+    with too_large, files_of_1000_bytes():
         write_atomically(target, b"x" * 1001)
     assert target.read_bytes() == b"old"
     assert only(tmp_path) == ["file"]
