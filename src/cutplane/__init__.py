@@ -2,21 +2,14 @@
 
 __version__ = "0.1.0"
 
+from typing import TYPE_CHECKING, Any
+
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import NonFiniteRisk, Plane
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.stopping import Gap, Iterations, Seconds
 from cutplane.data import as_rows
-from cutplane.estimators import (
-    LinearClassifier,
-    LinearClassifierCV,
-    LinearRegressor,
-    LinearRegressorCV,
-    Path,
-    path,
-)
-from cutplane.io import load_model, save_model
 from cutplane.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -35,6 +28,40 @@ from cutplane.losses import (
 from cutplane.online import dual_ascent
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
+
+if TYPE_CHECKING:
+    from cutplane.estimators import (
+        LinearClassifier,
+        LinearClassifierCV,
+        LinearRegressor,
+        LinearRegressorCV,
+        Path,
+        path,
+    )
+    from cutplane.io import load_model, save_model
+
+# Imported when first used: scikit-learn takes longer to import than all the rest together.
+_ON_FIRST_USE = {
+    "LinearClassifier": "cutplane.estimators",
+    "LinearClassifierCV": "cutplane.estimators",
+    "LinearRegressor": "cutplane.estimators",
+    "LinearRegressorCV": "cutplane.estimators",
+    "Path": "cutplane.estimators",
+    "path": "cutplane.estimators",
+    "load_model": "cutplane.io",
+    "save_model": "cutplane.io",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module 'cutplane' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_ON_FIRST_USE[name]), name)
+    globals()[name] = value
+    return value
+
 
 __all__ = [
     "L2",
@@ -76,3 +103,7 @@ __all__ = [
     "path",
     "save_model",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

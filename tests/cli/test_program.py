@@ -129,13 +129,24 @@ def test_a_full_standard_output_is_no_traceback(model, two_classes):
     assert finished.stderr == b"cutplane: standard output: cannot write: no space left on device\n"
 
 
-def test_the_command_line_adds_little_to_the_import_of_cutplane():
+def test_importing_is_quick():
+    # The fastest of three, because other work on the machine only ever adds to it.
     code = (
-        "import time, cutplane; start = time.perf_counter(); import cutplane.cli.app;"
+        "import time; start = time.perf_counter(); import cutplane;"
         "print(time.perf_counter() - start)"
     )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-    assert float(output) < 0.5
+    command = [sys.executable, "-c", code]
+    runs = [subprocess.run(command, capture_output=True, check=True).stdout for _ in range(3)]
+    assert min(map(float, runs)) < 1.5
+
+
+def test_importing_cutplane_leaves_scikit_learn_for_later():
+    code = (
+        "import sys, cutplane; assert 'sklearn' not in sys.modules;"
+        "cutplane.LinearClassifier; assert 'sklearn' in sys.modules;"
+        "assert 'sklearn.model_selection' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
 SOURCES = Path(cutplane.__file__).parent

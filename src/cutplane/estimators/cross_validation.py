@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.state import Certificate
@@ -40,6 +38,10 @@ class ChoosesLam(LinearModel):
     ) -> Preparation:
         """Choose lam, and start each problem at the mean of what the folds found for it."""
         lams = lam_grid(risks, _N_LAMS) if self.lams is None else decreasing(self.lams)
+        # Imported here: few programs cross-validate, and these take a third of a second.
+        from sklearn.metrics import check_scoring
+        from sklearn.model_selection import check_cv
+
         scorer = check_scoring(self, scoring=self.scoring)
         cv = check_cv(self.cv, examples.y, classifier=self._task == "classification")
         splits = list(cv.split(examples.X, examples.y))
