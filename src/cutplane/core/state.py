@@ -60,8 +60,26 @@ def percent(share: float) -> str:
     return f"{rounded:.2g} %" if rounded < 99 else f"{rounded:.0f} %"
 
 
+class _Bounds:
+    """What follows from an objective and a lower bound."""
+
+    __slots__ = ()
+    objective: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much lower the objective could be at most."""
+        return max(self.objective - self.lower_bound, 0.0)
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return relative(self.gap, self.objective)
+
+
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(_Bounds):
     """What is proven about a fit: ``lower_bound <= min J <= objective``.
 
     Attributes
@@ -81,16 +99,6 @@ class Certificate:
     status: Status
     valid: bool
 
-    @property
-    def gap(self) -> float:
-        """How much lower the objective could be at most."""
-        return max(self.objective - self.lower_bound, 0.0)
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap as a share of the objective."""
-        return relative(self.gap, self.objective)
-
     def __str__(self) -> str:
         proof = (
             f"no model is better by more than {percent(self.relative_gap)}"
@@ -104,7 +112,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(_Bounds):
     """One line of a run's history: the bounds after an iteration, and what they cost."""
 
     iteration: int
@@ -113,16 +121,6 @@ class Record:
     evaluations: int
     planes: int
     seconds: float
-
-    @property
-    def gap(self) -> float:
-        """How much lower the objective could be at most."""
-        return max(self.objective - self.lower_bound, 0.0)
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap as a share of the objective."""
-        return relative(self.gap, self.objective)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -19,12 +20,14 @@ def _require_positive(name: str, value: Any, kind: type = Real) -> None:
         raise ValueError(f"{name} must be {what}, got {value!r}")
 
 
-class StoppingRule:
+class StoppingRule(ABC):
     """Says whether a run should end, and why."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
-        raise NotImplementedError
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
         """Stop when either rule says so; the first one names the reason."""
