@@ -157,3 +157,14 @@ def test_the_automatic_choice_follows_the_data(caplog):
             assert isinstance(automatic(risk, cp.L2(lam)).query, expected)
             assert len(caplog.messages) == 1
             assert caplog.messages[0].startswith("method: ")
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-200])
+def test_features_without_effect_leave_the_intercept(size):
+    # Their squared norms are zero, but the duals must still be balanced for the intercept.
+    y = np.where(np.arange(40) < 10, 1.0, -1.0)
+    risk = cp.LinearRisk(sp.csr_array(np.full((40, 3), size)), y, cp.Hinge())
+    result = cp.minimize(risk, cp.L2(1e-2), method=dual_ascent())
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(0.5)  # always -1: a loss of 2 for a quarter
+    assert result.certificate.lower_bound <= 0.5

@@ -17,6 +17,7 @@ from cutplane.core.minimize import minimize
 from cutplane.core.products import dot
 from cutplane.core.protocols import Vector
 from cutplane.core.state import Result
+from cutplane.core.threads import thread_limit
 from cutplane.estimators.linear import LinearModel, share_of_time
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
@@ -35,15 +36,16 @@ def fits_along(
     begin = time.perf_counter()
     known = None
     for done, lam in enumerate(lams):
-        result = minimize(
-            risk,
-            L2(lam),
-            method=bmrm() if model.method in (None, "auto") else model._method(risk, L2(lam)),
-            tol=model.tol,
-            max_iter=model.max_iter,
-            time_limit=share_of_time(time_limit, begin, len(lams) - done),
-            planes_from=known,
-        )
+        with thread_limit(model._n_threads()):
+            result = minimize(
+                risk,
+                L2(lam),
+                method=bmrm() if model.method in (None, "auto") else model._method(risk, L2(lam)),
+                tol=model.tol,
+                max_iter=model.max_iter,
+                time_limit=share_of_time(time_limit, begin, len(lams) - done),
+                planes_from=known,
+            )
         yield result
         if result.state.stopped:
             return

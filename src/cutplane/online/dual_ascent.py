@@ -56,8 +56,9 @@ class DualAscent:
         self._y, self._weights = risk.y, risk.weights
         self._rows, self._loss, self._lam = risk.rows, risk.loss, lam
         norms = risk.rows.squared_norms()
-        # As strong as the other features together, on average.
-        self._pull = float(risk.weights @ norms) / lam if risk.intercept else 0.0
+        # The intercept is as strong as the features together, on average. It must not vanish with
+        # them: it is also what tells that the duals have to be balanced.
+        self._pull = (float(risk.weights @ norms) or 1.0) / lam if risk.intercept else 0.0
         self._stiffness = risk.weights * (norms / lam + self._pull)
         self.offset = 0.0
         self._seed = np.array([_SEED], dtype=np.uint64)
