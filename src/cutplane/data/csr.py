@@ -17,9 +17,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Vector
+from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.threads import count_blocks, run_blocks
 from cutplane.data.dense import add_blocks, as_vector, read_only
+from cutplane.data.weighted_gram import add_sparse, sum_over_rows
 
 
 class CompressedRows:
@@ -86,6 +87,34 @@ class CompressedRows:
             n_threads=self._n_threads,
         )
         return add_blocks(sums)
+
+    def take(self, rows: NDArray[np.int64]) -> CompressedRows:
+        """Return a copy of some rows."""
+        lengths = (self.starts[1:] - self.starts[:-1])[rows]
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype(self.starts.dtype)
+        # Entry k of the copy is entry k + shift of the original, with one shift for each row.
+        entries = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], lengths)
+        return CompressedRows(
+            self.values[entries],
+            self.indices[entries],
+            starts,
+            (len(rows), self.shape[1]),
+            n_threads=self._n_threads,
+        )
+
+    def weighted_gram(self, curvatures: Vector) -> Matrix:
+        """Return ``X' diag(curvatures) X``."""
+        curvatures = as_vector(curvatures, self.shape[0], "curvatures")
+        mean_length = int(self.starts[-1]) // max(self.shape[0], 1)
+        return sum_over_rows(
+            lambda rows, out: add_sparse(
+                self.values, self.indices, self.starts, curvatures, rows, out
+            ),
+            curvatures,
+            n_columns=self.shape[1],
+            work_per_row=mean_length * mean_length // 2,
+            n_threads=self._n_threads,
+        )
 
 
 def balanced_bounds(starts: NDArray[Any], n_blocks: int) -> NDArray[np.int64]:

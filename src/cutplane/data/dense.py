@@ -18,8 +18,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from cutplane.core.protocols import Vector
+from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.threads import count_blocks, run_blocks
+from cutplane.data.weighted_gram import add_dense, sum_over_rows
 
 # Leave to reorder sums (that is what vectorises them), but no assumption that numbers are finite.
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -63,6 +64,22 @@ class RowMajor:
         )
         return add_blocks(sums)
 
+    def take(self, rows: NDArray[np.int64]) -> RowMajor:
+        """Return a copy of some rows."""
+        return RowMajor(self.X[rows], n_threads=self._n_threads)
+
+    def weighted_gram(self, curvatures: Vector) -> Matrix:
+        """Return ``X' diag(curvatures) X``."""
+        curvatures = as_vector(curvatures, self.shape[0], "curvatures")
+        d = self.shape[1]
+        return sum_over_rows(
+            lambda rows, out: add_dense(self.X, curvatures, rows, out),
+            curvatures,
+            n_columns=d,
+            work_per_row=d * d // 8,
+            n_threads=self._n_threads,
+        )
+
 
 class ColumnMajor:
     """A Fortran-contiguous matrix of float32 or float64; the kernels see its transpose."""
@@ -98,6 +115,22 @@ class ColumnMajor:
             n_threads=self._n_threads,
         )
         return add_blocks(sums)
+
+    def take(self, rows: NDArray[np.int64]) -> ColumnMajor:
+        """Return a copy of some rows."""
+        return ColumnMajor(self.columns[:, rows].T, n_threads=self._n_threads)
+
+    def weighted_gram(self, curvatures: Vector) -> Matrix:
+        """Return ``X' diag(curvatures) X``."""
+        curvatures = as_vector(curvatures, self.shape[0], "curvatures")
+        d = self.shape[1]
+        return sum_over_rows(
+            lambda rows, out: add_dense(self.columns.T, curvatures, rows, out),
+            curvatures,
+            n_columns=d,
+            work_per_row=d * d // 8,
+            n_threads=self._n_threads,
+        )
 
 
 def even_bounds(n_rows: int, n_blocks: int) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cutplane.core.methods import Method, bmrm
-from cutplane.online import automatic, dual_ascent
+from cutplane.online import automatic, dual_ascent, newton
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 
@@ -15,5 +15,6 @@ METHODS: dict[str, Callable[[LinearRisk, L2], Method]] = {
     "bmrm-line-search": lambda risk, regularizer: bmrm(),
     "limited-memory": lambda risk, regularizer: bmrm(planes=50),
     "dual-ascent": lambda risk, regularizer: dual_ascent(),
+    "newton": lambda risk, regularizer: newton(),
 }
 """From a name to the method for a problem."""

@@ -64,6 +64,17 @@ class Loss(ABC):
         """Return ``max_z slopes.z - loss(y, z)``: infinite outside its domain, None if unknown."""
         return None
 
+    def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector | None:
+        """Return the second derivative by each score, None if unknown."""
+        return None
+
+    def smoothed(self, width: float) -> Loss:
+        """Return the loss with its kinks rounded: ``min_u loss(u) + (z - u)^2 / (2*width)``.
+
+        Its slopes are slopes of the loss itself at ``u``. A loss without kinks returns itself.
+        """
+        return self
+
     def check_targets(self, y: Vector) -> None:
         """Raise ValueError if the loss is not defined for these targets."""
         if not np.isfinite(y).all():

@@ -71,6 +71,21 @@ def slopes(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
+def curvatures(
+    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, out: Vector
+) -> None:
+    """Fill in the second derivative of the weighted sum by each score, inside the rounded parts."""
+    start_left, bend_left, _, _, width_left = shape[0]
+    start_right, bend_right, _, _, width_right = shape[1]
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left, right = -v - start_left, v - start_right
+        bend = bend_left if 0.0 < left < width_left else 0.0
+        bend += bend_right if 0.0 < right < width_right else 0.0
+        out[i] = weights[i] * bend
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def derivative(
     of_margin: bool,
     shape: Matrix,

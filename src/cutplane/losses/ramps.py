@@ -18,7 +18,7 @@ along a ray of scores.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,12 @@ class Ramp:
         if self.curvature == _INF:
             return 0.0
         return self.slope / self.curvature
+
+    def smoothed(self, width: float) -> Ramp:
+        """Return the ramp with a softer curvature; see `Loss.smoothed`."""
+        if self.slope == 0.0:
+            return self
+        return replace(self, curvature=1.0 / (1.0 / self.curvature + width))
 
 
 class RampLoss(Loss):
@@ -94,6 +100,28 @@ class RampLoss(Loss):
             map_blocks(
                 lambda i: ramp_kernels.conjugate(*self.kind, y[i], slopes[i], weights[i]), len(y)
             )
+        )
+
+    def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the second derivative by each score; zero at kinks and beyond rounded parts."""
+        out = np.empty_like(scores)
+        map_blocks(
+            lambda i: ramp_kernels.curvatures(*self.kind, y[i], scores[i], weights[i], out[i]),
+            len(y),
+        )
+        return out
+
+    @property
+    def has_kinks(self) -> bool:
+        """Whether a slope jumps somewhere."""
+        return any(ramp.slope > 0.0 and ramp.width == 0.0 for ramp in (self.left, self.right))
+
+    def smoothed(self, width: float) -> RampLoss:
+        """Return the loss with its kinks rounded."""
+        if not self.has_kinks:
+            return self
+        return RampLoss(
+            self.task, left=self.left.smoothed(width), right=self.right.smoothed(width)
         )
 
     def minimize_along(

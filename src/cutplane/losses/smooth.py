@@ -40,6 +40,17 @@ class SmoothLoss(Loss):
 
         return sum(map_blocks(block, len(y))), out
 
+    def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the second derivative by each score."""
+        out = np.empty_like(scores)
+
+        def block(i: slice) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[i] = _product(weights[i], self.derivatives(y[i], scores[i])[2])
+
+        map_blocks(block, len(y))
+        return out
+
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
         """Return ``max_z slopes.z - loss(y, z)``."""
 

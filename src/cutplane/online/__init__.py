@@ -7,5 +7,16 @@ from cutplane.online.dual_ascent import (
     dual_ascent,
     obstacle_to_dual_ascent,
 )
+from cutplane.online.newton import NewtonSteps, SmoothedNewton, newton, obstacle_to_newton
 
-__all__ = ["DualAscent", "DualEpochs", "automatic", "dual_ascent", "obstacle_to_dual_ascent"]
+__all__ = [
+    "DualAscent",
+    "DualEpochs",
+    "NewtonSteps",
+    "SmoothedNewton",
+    "automatic",
+    "dual_ascent",
+    "newton",
+    "obstacle_to_dual_ascent",
+    "obstacle_to_newton",
+]

@@ -75,6 +75,14 @@ class L2:
             curvature=self.lam * dot(direction, direction),
         )
 
+    def gradient(self, w: Vector) -> Vector:
+        """Return the derivative at ``w``."""
+        return self.curvature() * (w if self.centre is None else w - self.centre)
+
+    def curvature(self) -> Vector | float:
+        """Return the diagonal of the second derivative."""
+        return self.lam if self.weights is None else self.lam * self.weights**2
+
     def _scaled(self, w: Vector) -> Vector:
         for name in ("centre", "weights"):
             given = getattr(self, name)
