@@ -34,6 +34,7 @@ from cutplane.core.protocols import Plane, Quadratic, QuadraticRegularizer, Vect
 from cutplane.core.query import Found
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State, candidate_below
+from cutplane.online.positive_solve import solve_positive
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 from cutplane.risks.linear import LinearPoint
@@ -133,6 +134,7 @@ class SmoothedNewton:
     def _moved(self) -> tuple[Vector, Vector]:
         """Return coefficients and scores after a Newton step."""
         risk, w = self._risk, self.point.w
+        risk.evaluations += 1
         curvatures = self._loss.curvatures(risk.y, self._scores, risk.weights)
         assert curvatures is not None
         hessian = risk.rows.weighted_gram(curvatures)  # type: ignore[attr-defined]
@@ -142,7 +144,7 @@ class SmoothedNewton:
             # The intercept follows the coefficients: its slope is zero, and must stay so.
             mixed = risk.rows.pullback(curvatures)
             hessian -= np.outer(mixed, mixed / total)
-        direction = -_solve(hessian, self._gradient())
+        direction = -solve_positive(hessian, self._gradient())
         along_scores = risk.rows.scores(direction)
         speed = along_scores
         if total > 0.0:
@@ -159,14 +161,6 @@ class SmoothedNewton:
         if abs(after) <= _STRAIGHT * abs(before):
             return 1.0
         return self._loss.minimize_along(risk.y, self._scores, speed, risk.weights, regularizer)
-
-
-def _solve(hessian: Vector, gradient: Vector) -> Vector:
-    try:
-        return np.asarray(np.linalg.solve(hessian, gradient))
-    except np.linalg.LinAlgError:
-        # Singular up to rounding: lam is tiny beside the curvature of the loss.
-        return np.asarray(np.linalg.lstsq(hessian, gradient)[0])
 
 
 def _per_weight(slopes: Vector, weights: Vector) -> Vector:
