@@ -67,6 +67,7 @@ PUBLIC = {
     "dual_ascent",
     "load_model",
     "minimize",
+    "newton",
     "path",
     "save_model",
 }

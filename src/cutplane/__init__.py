@@ -25,7 +25,7 @@ from cutplane.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from cutplane.online import dual_ascent
+from cutplane.online import dual_ascent, newton
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 
@@ -100,6 +100,7 @@ __all__ = [
     "dual_ascent",
     "load_model",
     "minimize",
+    "newton",
     "path",
     "save_model",
 ]

@@ -489,3 +489,42 @@ def test_a_malformed_number_of_threads(value, monkeypatch):
     assert as_rows(np.ones((2, 2)), n_threads=1).shape == (2, 2)  # the argument overrides
     with pytest.raises(ValueError, match="n_threads must be at least 1"):
         as_rows(np.ones((2, 2)), n_threads=0)
+
+
+@in_every_format
+@in_both_precisions
+@given(seed=st.integers(0, 10**6), m=st.integers(0, 40), d=st.integers(0, 9))
+def test_weighted_gram_matrix(store, dtype, seed, m, d):
+    rng = np.random.default_rng(seed)
+    X = sparse_normal((m, d), dtype, rng)
+    curvatures = rng.random(m) * (rng.random(m) < 0.6)
+    got = as_rows(store(X)).weighted_gram(curvatures)
+    X = X.astype(np.float64)
+    np.testing.assert_allclose(got, X.T @ (curvatures[:, None] * X), atol=1e-12)
+    np.testing.assert_array_equal(got, got.T)
+
+
+def test_weighted_gram_matrix_adds_up_repeated_entries():
+    X = scipy.sparse.csr_array(
+        (np.array([1.0, 2.0, 4.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)
+    )
+    np.testing.assert_array_equal(as_rows(X).weighted_gram(np.ones(1)), [[4.0, 10.0], [10.0, 25.0]])
+
+
+@in_every_format
+def test_weighted_gram_matrix_does_not_depend_on_threads(store):
+    rng = np.random.default_rng(0)
+    X, curvatures = store(rng.normal(size=(20_000, 30))), rng.random(20_000)
+    alone, together = (as_rows(X, n_threads=n).weighted_gram(curvatures) for n in (1, 3))
+    np.testing.assert_array_equal(alone, together)
+
+
+@in_every_format
+@in_both_precisions
+def test_some_of_the_rows(store, dtype):
+    rng = np.random.default_rng(1)
+    X = sparse_normal((30, 5), dtype, rng)
+    chosen = np.array([3, 4, 17, 29])
+    rows = as_rows(store(X)).take(chosen)
+    assert type(rows) is type(as_rows(store(X)))
+    assert_products(rows, X[chosen], rng.normal(size=5), rng.normal(size=4))

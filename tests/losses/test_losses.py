@@ -254,3 +254,43 @@ def test_registry_is_complete():
     assert all(factory().task == "classification" for factory in CLASSIFICATION.values())
     assert all(factory().task == "regression" for factory in REGRESSION.values())
     assert {cls.__name__ for cls in named} <= set(losses_module.__all__)
+
+
+@every_loss
+@given(seed=st.integers(0, 10**6))
+def test_curvatures_are_the_slopes_of_the_slopes(loss, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1.0, 1.0], 9) if loss.task == "classification" else rng.poisson(2.0, 9) + 0.5
+    scores, weights = rng.normal(size=9), rng.random(9)
+    step = 1e-6
+    left, right = (loss.slopes(y, scores + move, weights) for move in (-step, step))
+    got = loss.curvatures(y, scores, weights)
+    # Where a part of a ramp begins or ends inside the step, the difference says nothing.
+    same = loss.curvatures(y, scores - step, weights) == pytest.approx(
+        loss.curvatures(y, scores + step, weights), rel=1e-4
+    )
+    if same:
+        smooth = np.abs(right - left) < 1e-3
+        np.testing.assert_allclose(
+            got[smooth], ((right - left) / (2 * step))[smooth], rtol=1e-4, atol=1e-8
+        )
+
+
+@every_loss
+@pytest.mark.parametrize("width", [0.1, 2.0])
+@pytest.mark.parametrize("score", [-2.3, -0.4, 0.2, 0.95, 1.7])
+def test_smoothing_is_the_least_of_loss_and_distance(loss, width, score):
+    y, weight = np.ones(1), np.ones(1)
+    smooth = loss.smoothed(width)
+    if smooth is loss:
+        assert np.all(loss.curvatures(y, np.array([score]), weight) >= 0.0)
+        return
+
+    def there(u):
+        return loss.value(y, np.array([u]), weight) + (score - u) ** 2 / (2.0 * width)
+
+    between = minimize_scalar(there, bounds=(score - 5, score + 5), options={"xatol": 1e-10})
+    kinks = [1.0, 0.7, 1.3]  # of all losses here, for a target of 1
+    least = min(between.fun, *map(there, kinks))
+    assert smooth.value(y, np.array([score]), weight) == pytest.approx(least, abs=1e-9)
+    assert np.all(np.isfinite(smooth.curvatures(y, np.array([score]), weight)))

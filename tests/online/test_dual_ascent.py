@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.query import OnSegment
 from cutplane.losses import CLASSIFICATION, REGRESSION, RampLoss
 from cutplane.online import (
     DualAscent,
-    DualEpochs,
-    automatic,
     dual_ascent,
     obstacle_to_dual_ascent,
 )
@@ -135,28 +132,6 @@ def test_says_why_it_cannot_be_used():
             method=dual_ascent(),
         )
     assert obstacle_to_dual_ascent(cp.LinearRisk(X, y, cp.Hinge(), intercept=False), plain) is None
-
-
-def test_the_automatic_choice_follows_the_data(caplog):
-    rng = np.random.default_rng(0)
-    few = sp.random_array((500, 20), density=0.3, rng=rng).tocsr()
-    many = sp.random_array((500, 3000), density=0.01, rng=rng).tocsr()
-    y = rng.choice([-1.0, 1.0], 500)
-    with caplog.at_level("INFO", logger="cutplane"):
-        for X, lam, intercept, loss, expected in [
-            (many, 1e-6, False, cp.Hinge(), DualEpochs),
-            (many, 1e-3, True, cp.Hinge(), DualEpochs),
-            (few, 1.0, False, cp.Hinge(), DualEpochs),
-            (few, 1.0, True, cp.Hinge(), OnSegment),
-            (few, 1e-6, False, cp.Hinge(), OnSegment),
-            (many, 1e-3, False, cp.Logistic(), OnSegment),
-            (few.toarray(), 1.0, False, cp.Hinge(), OnSegment),
-        ]:
-            caplog.clear()
-            risk = cp.LinearRisk(X, y, loss, intercept=intercept)
-            assert isinstance(automatic(risk, cp.L2(lam)).query, expected)
-            assert len(caplog.messages) == 1
-            assert caplog.messages[0].startswith("method: ")
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200])

@@ -1,7 +1,7 @@
-"""The matrix ``X' diag(c) X`` of second derivatives, from the rows whose curvature ``c`` is not zero.
+"""The matrix ``X' diag(c) X`` of second derivatives, from the rows whose ``c`` is not zero.
 
-Near the optimum of a loss with kinks these are few, so the work is far below ``m d^2``. The rows are
-shared out in equal numbers to at most `_MOST_BLOCKS` blocks, each with a sum of its own.
+Near the optimum of a loss with kinks these are few, so the work is far below ``m d^2``. The rows
+are shared out in equal numbers to at most `_MOST_BLOCKS` blocks, each with a sum of its own.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def add_dense(X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -
             u0, u1, u2, u3 = c[0] * x[0, a], c[1] * x[1, a], c[2] * x[2, a], c[3] * x[3, a]
             u4, u5, u6, u7 = c[4] * x[4, a], c[5] * x[5, a], c[6] * x[6, a], c[7] * x[7, a]
             for b in range(a):
-                out[a, b] += (
-                    (u0 * x[0, b] + u1 * x[1, b]) + (u2 * x[2, b] + u3 * x[3, b])
-                ) + ((u4 * x[4, b] + u5 * x[5, b]) + (u6 * x[6, b] + u7 * x[7, b]))
+                out[a, b] += ((u0 * x[0, b] + u1 * x[1, b]) + (u2 * x[2, b] + u3 * x[3, b])) + (
+                    (u4 * x[4, b] + u5 * x[5, b]) + (u6 * x[6, b] + u7 * x[7, b])
+                )
             out[a, a] += 0.5 * (
                 ((u0 * x[0, a] + u1 * x[1, a]) + (u2 * x[2, a] + u3 * x[3, a]))
                 + ((u4 * x[4, a] + u5 * x[5, a]) + (u6 * x[6, a] + u7 * x[7, a]))

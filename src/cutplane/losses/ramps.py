@@ -120,9 +120,7 @@ class RampLoss(Loss):
         """Return the loss with its kinks rounded."""
         if not self.has_kinks:
             return self
-        return RampLoss(
-            self.task, left=self.left.smoothed(width), right=self.right.smoothed(width)
-        )
+        return RampLoss(self.task, left=self.left.smoothed(width), right=self.right.smoothed(width))
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic

@@ -4,42 +4,57 @@ from __future__ import annotations
 
 import logging
 
-import numpy as np
-
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.data.csr import CompressedRows
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
+from cutplane.online.newton import newton, obstacle_to_newton
 from cutplane.risks import LinearRisk
 
 _log = logging.getLogger("cutplane")
 
 # Measured with the hinge loss, seconds to a relative gap of 1e-3 (docs/choose-a-method.md). With
 # thousands of features dual ascent wins whatever lam is: examples share few of them, and a plane of
-# that many numbers says little. With few features it wins while one example's dual moves its own
-# score by little, that is while the mean of |x|^2 / (m lam) is small: at 0.3 to 4 it is 1.4 to 3
-# times faster than the bundle method, at 30 and more 3 times slower or worse. An intercept doubles
-# or triples its time, so with few features the bundle method is ahead.
+# that many numbers says little.
 _MANY_FEATURES = 1000
-_SOFT_ENOUGH = 6.0
+
+# A Newton step takes the place of some ten iterations of the bundle method, so it may cost as much
+# as six. Seconds: of a multiplication in the matrix of second derivatives (dense rows, sparse rows)
+# and in its factors, of an entry read twice, and of an iteration that reads nothing.
+_WORTH = 6.0
+_DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
+# The share of examples inside the rounded parts of a kink, on average over a run.
+_NEAR_A_KINK = 0.25
 
 
 def automatic(risk: LinearRisk, regularizer: QuadraticRegularizer) -> Method:
     """Return the method that should be the fastest, and log why in one line."""
-    obstacle = obstacle_to_dual_ascent(risk, regularizer)
-    if obstacle is not None:
-        _log.info("method: bmrm with line search (no dual ascent: %s)", obstacle)
-        return bmrm()
-    assert isinstance(risk.rows, CompressedRows)
-    stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / regularizer.lam
-    d = risk.n_parameters
-    if d < _MANY_FEATURES and (risk.intercept or stiffness > _SOFT_ENOUGH):
-        _log.info(
-            "method: bmrm with line search (%d features, mean |x|^2 / (m lam) %.2g, intercept: %s)",
-            d,
-            stiffness,
-            risk.intercept,
-        )
-        return bmrm()
-    _log.info("method: dual ascent (sparse, %d features, mean |x|^2 / (m lam) %.2g)", d, stiffness)
-    return dual_ascent()
+    no_dual_ascent = obstacle_to_dual_ascent(risk, regularizer)
+    if no_dual_ascent is None and risk.n_parameters >= _MANY_FEATURES:
+        _log.info("method: dual ascent (sparse, %d features)", risk.n_parameters)
+        return dual_ascent()
+    no_newton = obstacle_to_newton(risk, regularizer) or _too_dear(risk)
+    if no_newton is None:
+        m, d = risk.rows.shape
+        _log.info("method: newton (%d examples, few features: %d)", m, d)
+        return newton()
+    _log.info(
+        "method: bmrm with line search (no newton: %s; no dual ascent: %s)",
+        no_newton,
+        no_dual_ascent or f"fewer than {_MANY_FEATURES} features",
+    )
+    return bmrm()
+
+
+def _too_dear(risk: LinearRisk) -> str | None:
+    """Return why Newton steps do not pay, or None if they do."""
+    m, d = risk.rows.shape
+    sparse = isinstance(risk.rows, CompressedRows)
+    length = risk.rows.starts[-1] / m if isinstance(risk.rows, CompressedRows) else d
+    share = 1.0 if risk.loss.smoothed(1.0) is risk.loss else _NEAR_A_KINK
+    products = 0.5 * share * m * length**2
+    step = (_SPARSE if sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
+    iteration = _ENTRY * m * length + _ITERATION
+    if step <= _WORTH * iteration:
+        return None
+    return f"a step would cost as much as {step / iteration:.0f} iterations"

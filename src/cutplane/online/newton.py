@@ -77,9 +77,7 @@ class SmoothedNewton:
         How widely kinks are rounded at first; zero for a loss that has none.
     """
 
-    def __init__(
-        self, risk: LinearRisk, regularizer: L2, point: LinearPoint, width: float
-    ) -> None:
+    def __init__(self, risk: LinearRisk, regularizer: L2, point: LinearPoint, width: float) -> None:
         self._risk = risk
         self._regularizer = regularizer
         self.point = point

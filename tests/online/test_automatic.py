@@ -1,0 +1,46 @@
+"""The automatic choice of a method."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cutplane as cp
+from cutplane.core.query import OnSegment
+from cutplane.online import DualEpochs, NewtonSteps, automatic
+
+rng = np.random.default_rng(0)
+FEW = sp.random_array((500, 20), density=0.3, rng=rng).tocsr()
+MANY = sp.random_array((500, 3000), density=0.01, rng=rng).tocsr()
+LONG = rng.normal(size=(500, 700))
+Y = rng.choice([-1.0, 1.0], 500)
+
+
+@pytest.mark.parametrize(
+    ("X", "loss", "expected"),
+    [
+        (MANY, cp.Hinge(), DualEpochs),
+        (MANY, cp.Exponential(), OnSegment),
+        (FEW, cp.Hinge(), NewtonSteps),
+        (FEW, cp.Logistic(), NewtonSteps),
+        (FEW.toarray(), cp.Hinge(), NewtonSteps),
+        (LONG, cp.Hinge(), OnSegment),
+    ],
+)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, caplog):
+    with caplog.at_level("INFO", logger="cutplane"):
+        risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
+        assert isinstance(automatic(risk, cp.L2(1e-3)).query, expected)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("method: ")
+
+
+def test_a_loss_that_is_only_values_gets_the_bundle_method():
+    class OnlyValues(cp.Loss):
+        task = "classification"
+
+        def __call__(self, y, scores, weights):
+            return cp.Hinge()(y, scores, weights)
+
+    risk = cp.LinearRisk(FEW, Y, OnlyValues())
+    assert isinstance(automatic(risk, cp.L2(1e-3)).query, OnSegment)
