@@ -68,14 +68,26 @@ def test_every_certificate_holds(seed, loss, intercept, weighted, sparse, lams):
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "absolute", "squared", "quantile"])
 def test_a_path_takes_less_work_than_its_fits(cancer, diabetes, loss, tol):
     X, y = cancer if loss in CLASSIFICATION else diabetes
-    path = cp.path(X, y, loss, tol=tol)
     estimator = cp.LinearClassifier if loss in CLASSIFICATION else cp.LinearRegressor
-    alone = sum(estimator(loss, lam=lam, tol=tol).fit(X, y).evaluations_ for lam in path.lams)
-    assert path.evaluations.sum() < 0.75 * alone
+    evaluations = {}
+    for method in ("bmrm-line-search", "newton"):
+        path = cp.path(X, y, loss, tol=tol, method=method)
+        fits = (estimator(loss, lam=lam, tol=tol, method=method).fit(X, y) for lam in path.lams)
+        evaluations[method] = path.evaluations.sum(), sum(fit.evaluations_ for fit in fits)
+    along, alone = evaluations["bmrm-line-search"]
+    assert along < 0.75 * alone
+    along_newton, alone_newton = evaluations["newton"]
+    # A Newton fit of the squared loss takes one step wherever it starts.
+    assert along_newton < 0.9 * alone_newton or along_newton == 2 * len(path.lams)
+    assert along_newton < along
+
+
+def test_the_automatic_choice_also_holds_for_a_path(cancer):
+    assert np.array_equal(cp.path(*cancer).coefs, cp.path(*cancer, method="newton").coefs)
 
 
 def test_idle_planes_are_left_behind(cancer):
-    path = cp.path(*cancer, tol=1e-4)
+    path = cp.path(*cancer, tol=1e-4, method="bmrm-line-search")
     assert path.planes.max() < 100 < path.evaluations.sum() / 2
 
 

@@ -77,7 +77,7 @@ def minimize(
         ``result.state`` of an earlier run on the same risk, with any regularizer. The new run
         starts at its best point, with its planes: they lie below the risk, so they bound the new
         problem too. Iterations, evaluations and history start anew. Planes that had no weight in
-        the last 20 reduced problems stay behind.
+        the last 20 reduced problems stay behind. The duals of Newton's method come along.
     callbacks : iterable of callables
         Each is called with the `State` after every iteration (its last record is
         ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
@@ -201,6 +201,8 @@ def _with_planes_of(earlier: State, risk: Risk, regularizer: QuadraticRegularize
     for slope, offset in zip(state.bundle.slopes, state.bundle.offsets, strict=True):
         state.test(Plane(slope, float(offset)), [])
     state.bundle.add(state.best.plane())
+    if hasattr(earlier.memo, "carried_over"):  # duals too serve any regularizer
+        state.memo = earlier.memo.carried_over(risk, regularizer, state.best)
     return state
 
 

@@ -147,7 +147,8 @@ def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
 class State:
     """Everything that changes while the loop runs: a run can go on from it as if never stopped.
 
-    ``memo`` is what a query keeps from one iteration to the next.
+    ``memo`` is what a query keeps from one iteration to the next. If it has a method
+    ``carried_over(risk, regularizer, point)``, a run with ``planes_from`` begins with the result.
     """
 
     bundle: Bundle

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.methods import bmrm
 from cutplane.core.minimize import minimize
 from cutplane.core.products import dot
 from cutplane.core.protocols import Vector
 from cutplane.core.state import Result
 from cutplane.core.threads import thread_limit
 from cutplane.estimators.linear import LinearModel, share_of_time
+from cutplane.online import automatic
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 
@@ -30,17 +30,18 @@ def fits_along(
 ) -> Iterator[Result]:
     """Minimise the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
 
-    Options are those of the model, but for the ``time_limit``, which is for all lams together. The
-    automatic choice of a method is a bundle method here, because that takes planes over.
+    Options are those of the model, but for the ``time_limit``, which is for all lams together.
     """
     begin = time.perf_counter()
-    known = None
+    known, method = None, None
+    if model.method in (None, "auto"):
+        method = automatic(risk, L2(lams[0]), on_a_path=True)
     for done, lam in enumerate(lams):
         with thread_limit(model._n_threads()):
             result = minimize(
                 risk,
                 L2(lam),
-                method=bmrm() if model.method in (None, "auto") else model._method(risk, L2(lam)),
+                method=method or model._method(risk, L2(lam)),
                 tol=model.tol,
                 max_iter=model.max_iter,
                 time_limit=share_of_time(time_limit, begin, len(lams) - done),

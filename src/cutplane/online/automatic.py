@@ -27,9 +27,16 @@ _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
 _NEAR_A_KINK = 0.25
 
 
-def automatic(risk: LinearRisk, regularizer: QuadraticRegularizer) -> Method:
-    """Return the method that should be the fastest, and log why in one line."""
+def automatic(
+    risk: LinearRisk, regularizer: QuadraticRegularizer, *, on_a_path: bool = False
+) -> Method:
+    """Return the method that should be the fastest, and log why in one line.
+
+    On a path each run takes over what the last one knew. Dual ascent cannot.
+    """
     no_dual_ascent = obstacle_to_dual_ascent(risk, regularizer)
+    if on_a_path:
+        no_dual_ascent = "it takes no planes over"
     if no_dual_ascent is None and risk.n_parameters >= _MANY_FEATURES:
         _log.info("method: dual ascent (sparse, %d features)", risk.n_parameters)
         return dual_ascent()

@@ -75,15 +75,29 @@ class SmoothedNewton:
         Where to start.
     width : float
         How widely kinks are rounded at first; zero for a loss that has none.
+    duals : ndarray, optional
+        A slope for each example to begin with; zero by default.
     """
 
-    def __init__(self, risk: LinearRisk, regularizer: L2, point: LinearPoint, width: float) -> None:
+    def __init__(
+        self,
+        risk: LinearRisk,
+        regularizer: L2,
+        point: LinearPoint,
+        width: float,
+        duals: Vector | None = None,
+    ) -> None:
         self._risk = risk
         self._regularizer = regularizer
         self.point = point
         self.width = width
-        self._duals: Vector = np.zeros(len(risk.y))
+        self._duals: Vector = np.zeros(len(risk.y)) if duals is None else duals
         self.plane = self._measure()
+
+    def carried_over(self, risk: LinearRisk, regularizer: L2, point: LinearPoint) -> SmoothedNewton:
+        """Return the same for another regularizer, whose duals are nearly these."""
+        duals = _per_weight(self._slopes, self._risk.weights)
+        return SmoothedNewton(risk, regularizer, point, self.width / _SHRINK, duals)
 
     def __deepcopy__(self, memo: object) -> SmoothedNewton:
         """Share everything: vectors are replaced, never changed."""
