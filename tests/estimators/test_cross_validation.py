@@ -185,7 +185,7 @@ def test_ctrl_c_before_lam_is_known(cancer, monkeypatch):
     at = cp.LinearRisk.at
     monkeypatch.setattr(cp.LinearRisk, "at", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        LinearClassifierCV(lams=LAMS).fit(*cancer)
+        LinearClassifierCV(lams=LAMS, method="bmrm").fit(*cancer)
 
 
 def test_callbacks_see_the_last_fit(cancer, capsys):

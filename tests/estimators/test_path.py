@@ -79,7 +79,7 @@ def test_a_path_takes_less_work_than_its_fits(cancer, diabetes, loss, tol):
     along_newton, alone_newton = evaluations["newton"]
     # A Newton fit of the squared loss takes one step wherever it starts.
     assert along_newton < 0.9 * alone_newton or along_newton == 2 * len(path.lams)
-    assert along_newton < along
+    assert along_newton <= along
 
 
 def test_the_automatic_choice_also_holds_for_a_path(cancer):
@@ -173,7 +173,7 @@ def path_interrupted_at(evaluation, data, monkeypatch):
     monkeypatch.setattr(cp.LinearRisk, "at", interrupt)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return cp.path(*data)
+        return cp.path(*data, method="bmrm")
 
 
 def test_ctrl_c_keeps_the_lams_so_far(cancer, monkeypatch):

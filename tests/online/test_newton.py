@@ -205,3 +205,39 @@ def test_positive_systems_are_solved_also_if_singular(seed, n, rank):
     matrix, right = A @ A.T, A @ rng.normal(size=rank)
     x = solve_positive(np.tril(matrix), right)
     np.testing.assert_allclose(matrix @ x, right, atol=1e-4 * np.abs(right).max())
+
+
+def test_ctrl_c_keeps_the_best_point_and_the_run_can_go_on(monkeypatch):
+    risk, _ = sample(cp.Hinge(), 1, m=300, d=8)
+    regularizer = cp.L2(1e-3)
+    whole = cp.minimize(risk, regularizer, method=newton(), tol=1e-8)
+    pullback = type(risk.rows).pullback
+    for stop_at in range(3, 30, 4):
+        calls = 0
+
+        def interrupt(rows, slopes, stop_at=stop_at):
+            nonlocal calls
+            calls += 1
+            if calls == stop_at:
+                raise KeyboardInterrupt
+            return pullback(rows, slopes)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(risk.rows), "pullback", interrupt)
+            cut_short = cp.minimize(risk, regularizer, method=newton(), tol=1e-8)
+        assert cut_short.status == "interrupted"
+        assert cut_short.certificate.lower_bound <= whole.objective <= cut_short.objective
+        resumed = cp.minimize(risk, regularizer, method=newton(), tol=1e-8, resume=cut_short.state)
+        assert resumed.status == "optimal"
+        assert resumed.objective == pytest.approx(whole.objective, rel=1e-8)
+
+
+def test_duals_of_another_problem_do_not_stop_it():
+    risk, rng = sample(cp.Hinge(), 1, m=300, d=8)
+    exact = cp.minimize(risk, cp.L2(1e-3), tol=1e-10)
+    wrong = rng.uniform(-1.0, 1.0, 300) * (risk.y < 0)
+    steps = SmoothedNewton(risk, cp.L2(1e-3), risk.at(np.zeros(8)), 1e-6, wrong)
+    for _ in range(200):
+        steps.step()
+    reached = steps.point.value + 5e-4 * steps.point.w @ steps.point.w
+    assert reached == pytest.approx(exact.objective, rel=1e-9)

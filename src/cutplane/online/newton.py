@@ -45,6 +45,10 @@ from cutplane.risks.linear import LinearPoint
 _SOLVED = 0.3
 _SHRINK = 0.5
 
+# An inner problem that takes more steps than this is too sharp for its duals: it is rounded anew.
+_MOST_STEPS = 15
+_WIDEN = 8.0
+
 # A step is taken as it is if it leaves at most this share of the slope along it; else its length
 # is searched.
 _STRAIGHT = 0.1
@@ -90,14 +94,16 @@ class SmoothedNewton:
         self._risk = risk
         self._regularizer = regularizer
         self.point = point
-        self.width = width
         self._duals: Vector = np.zeros(len(risk.y)) if duals is None else duals
-        self.plane = self._measure()
+        self._rounded_to(width)
 
     def carried_over(self, risk: LinearRisk, regularizer: L2, point: LinearPoint) -> SmoothedNewton:
-        """Return the same for another regularizer, whose duals are nearly these."""
-        duals = _per_weight(self._slopes, self._risk.weights)
-        return SmoothedNewton(risk, regularizer, point, self.width / _SHRINK, duals)
+        """Return the same for another regularizer, whose duals are not far from these."""
+        duals = _per_weight(self._slopes, risk.weights)
+        objective = regularizer.value(point.w) + point.value
+        gap = objective - candidate_below(self.plane, regularizer).lower
+        width = max(self.width / _SHRINK, _width_for(gap, duals, risk.weights))
+        return SmoothedNewton(risk, regularizer, point, width if self.width else 0.0, duals)
 
     def __deepcopy__(self, memo: object) -> SmoothedNewton:
         """Share everything: vectors are replaced, never changed."""
@@ -108,13 +114,20 @@ class SmoothedNewton:
         planes = []
         if self.width > 0.0 and self._inner_problem_is_solved():
             self._duals = _per_weight(self._slopes, self._risk.weights)
-            self.width *= _SHRINK
-            self.plane = self._measure()
-            planes.append(self.plane)
+            planes.append(self._rounded_to(_SHRINK * self.width))
+        elif self.width > 0.0 and self._steps >= _MOST_STEPS:
+            planes.append(self._rounded_to(_WIDEN * self.width))
+        self._steps += 1
         w, scores = self._moved()
         self.point = LinearPoint(self._risk, w, scores)
         self.plane = self._measure()
         return [*planes, self.plane]
+
+    def _rounded_to(self, width: float) -> Plane:
+        """Begin another inner problem; return its first plane."""
+        self.width, self._steps = width, 0
+        self.plane = self._measure()
+        return self.plane
 
     def _measure(self) -> Plane:
         """Compute the slopes of the smoothed loss at the point; return their plane."""
@@ -231,9 +244,13 @@ def _first_width(risk: LinearRisk, point: LinearPoint) -> float:
     """Return a width at which the mean example lies inside the rounded part of its kink."""
     if risk.loss.smoothed(1.0) is risk.loss:
         return 0.0
-    duals = _per_weight(point.slopes, risk.weights)
-    steepness = float(point.slopes @ duals)
-    return _ROOM * point.value / steepness if steepness > 0.0 else 1.0
+    return _width_for(point.value, _per_weight(point.slopes, risk.weights), risk.weights)
+
+
+def _width_for(gap: float, duals: Vector, weights: Vector) -> float:
+    """Return a width that makes room for a gap, if duals change as much as they are large."""
+    steepness = float(weights @ duals**2)
+    return _ROOM * gap / steepness if steepness > 0.0 else 1.0
 
 
 def _sample(risk: LinearRisk) -> LinearRisk | None:
