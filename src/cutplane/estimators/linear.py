@@ -118,7 +118,12 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
             y_numeric=self._task == "regression",
         )
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if sample_weight is None:
+            weights = np.broadcast_to(1.0, X.shape[0])  # takes no memory
+        else:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
         return Examples(X, y, weights)
 
     def _problems(self, y: Any, weights: Vector) -> Problems:
@@ -148,6 +153,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         problems = self._problems(y, weights)
         risks = self._risks(X, problems)
         prepared = self._prepare(examples, problems, risks, begin)
+        del problems  # targets may be a copy, which the risks have shifted to one of their own
         n_problems = len(risks)
         coef, intercept = np.zeros((n_problems, X.shape[1])), np.zeros(n_problems)
         fit = FitTask.of_fit(
