@@ -28,16 +28,20 @@ LAYOUTS = {
 MOST_VECTORS = 14
 
 
-def extra_bytes(model, X, y):
-    """Return what a fit allocates at most at a time; NumPy tells tracemalloc of its arrays."""
-    model.fit(X[:500], y[:500])  # compiled code and imports are not counted
+def peak_bytes(work):
+    """Return what is allocated at most at a time; NumPy tells tracemalloc of its arrays."""
     tracemalloc.start()
     try:
-        before, _ = tracemalloc.get_traced_memory()
-        model.fit(X, y)
-        return tracemalloc.get_traced_memory()[1] - before
+        work()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def extra_bytes(model, X, y):
+    """Return what a fit allocates beyond its data; compiled code and imports are not counted."""
+    model.fit(X[:500], y[:500])
+    return peak_bytes(lambda: model.fit(X, y))
 
 
 def sample(m, d, dtype, layout):
@@ -72,3 +76,14 @@ def test_wide_data_is_not_copied(dtype, layout):
     model = cp.LinearClassifier(lam=1.0)
     nbytes = X.data.nbytes + X.indices.nbytes if layout == "CSR" else X.nbytes
     assert extra_bytes(model, X, np.sign(y)) < 0.5 * nbytes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_prediction_does_not_copy_the_data(dtype, layout, monkeypatch):
+    monkeypatch.setattr("cutplane.estimators.linear._BLOCK", 1 << 15)
+    X, y = sample(4_000, 300, dtype, layout)
+    model = cp.LinearClassifier(lam=1.0).fit(X, np.sign(y))
+    expected = X.astype(np.float64) @ model.coef_[0] + model.intercept_[0]
+    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-12, atol=1e-12)
+    assert peak_bytes(lambda: model.decision_function(X)) < 0.25 * X.size * X.dtype.itemsize
