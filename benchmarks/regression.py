@@ -11,8 +11,8 @@ highs
 rehline
     `rehline` (optional: ``pip install rehline``) minimises ``|w|^2 / 2 + C * sum of losses``, with
     ``C = 1 / (lam m)`` our objective divided by lam. It has no intercept, so both get a column of
-    ones and none besides. Both (rehline with at most 10,000 iterations) are timed until the objective, evaluated here, is within 1e-3 and
-    1e-4 of a lower bound that is proven to 1e-6.
+    ones and none besides. Both are timed until the objective, evaluated here, is within 1e-3 and
+    1e-4 of a lower bound that is proven to 1e-6; rehline stops after 10,000 iterations.
 growth
     Generated data of 20 features in float32 at two sizes in fresh processes, with the memory they
     took beyond the data.

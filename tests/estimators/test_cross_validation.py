@@ -131,6 +131,22 @@ def test_weights_count_in_fits_and_scores(diabetes):
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-3)
 
 
+def test_weights_count_in_the_grid_and_in_the_choice(diabetes):
+    # Also with the default tolerance, at which coefficients agree as far as they are certified.
+    X, y = diabetes
+    copies = np.random.default_rng(0).integers(0, 4, len(y))
+    origin = np.repeat(np.arange(len(y)), copies)
+    splits = [(np.arange(0, 300), np.arange(300, len(y))), (np.arange(150, len(y)), np.arange(150))]
+    of_copies = [tuple(np.flatnonzero(np.isin(origin, part)) for part in split) for split in splits]
+    weighted = LinearRegressorCV(cv=splits).fit(X, y, sample_weight=copies)
+    repeated = LinearRegressorCV(cv=of_copies).fit(X[origin], y[origin])
+    np.testing.assert_allclose(weighted.lams_, repeated.lams_, rtol=1e-12)
+    assert weighted.lam_ == pytest.approx(repeated.lam_, rel=1e-12)
+    distance = np.linalg.norm(weighted.coef_ - repeated.coef_)
+    gaps = (weighted.certificate_.gap, repeated.certificate_.gap)
+    assert distance <= sum(np.sqrt(2.0 * gap / weighted.lam_) for gap in gaps)
+
+
 def test_metadata_routing(cancer):
     X, y = cancer
     weights = np.random.default_rng(0).uniform(size=len(y))
