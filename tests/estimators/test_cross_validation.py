@@ -115,6 +115,26 @@ def test_threads_do_not_change_a_bit(cancer):
     np.testing.assert_array_equal(one.scores_, two.scores_)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_large_data_are_not_copied_for_the_folds(iris, monkeypatch, convert):
+    X, y = convert(iris[0]), iris[1]
+    rng = np.random.default_rng(0)
+    repeated = rng.integers(len(y), size=100)
+    mask = rng.random(len(y)) < 0.6
+    lacking = np.flatnonzero(y != 2)
+    splits = [(train, np.arange(len(y))) for train in (repeated, mask, lacking)]
+    model = LinearClassifierCV("squared_hinge", lams=[1.0, 0.1], cv=splits, tol=1e-9)
+    expected = model.fit(X, y).scores_
+    monkeypatch.setattr("cutplane.estimators.cross_validation._COPIED", 0)
+    read = []
+    risks = LinearClassifierCV._risks
+    monkeypatch.setattr(
+        LinearClassifierCV, "_risks", lambda self, X, *rest: read.append(X) or risks(self, X, *rest)
+    )
+    np.testing.assert_array_equal(model.fit(X, y).scores_, expected)
+    assert len({id(data) for data in read}) == 1
+
+
 # -- weights ---------------------------------------------------------------------------------------
 
 
