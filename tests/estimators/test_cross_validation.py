@@ -115,6 +115,26 @@ def test_threads_do_not_change_a_bit(cancer):
     np.testing.assert_array_equal(one.scores_, two.scores_)
 
 
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_large_data_are_not_copied_for_the_folds(iris, monkeypatch, convert):
+    X, y = convert(iris[0]), iris[1]
+    rng = np.random.default_rng(0)
+    repeated = rng.integers(len(y), size=100)
+    mask = rng.random(len(y)) < 0.6
+    lacking = np.flatnonzero(y != 2)
+    splits = [(train, np.arange(len(y))) for train in (repeated, mask, lacking)]
+    model = LinearClassifierCV("squared_hinge", lams=[1.0, 0.1], cv=splits, tol=1e-9)
+    expected = model.fit(X, y).scores_
+    monkeypatch.setattr("cutplane.estimators.cross_validation._COPIED", 0)
+    read = []
+    risks = LinearClassifierCV._risks
+    monkeypatch.setattr(
+        LinearClassifierCV, "_risks", lambda self, X, *rest: read.append(X) or risks(self, X, *rest)
+    )
+    np.testing.assert_array_equal(model.fit(X, y).scores_, expected)
+    assert len({id(data) for data in read}) == 1
+
+
 # -- weights ---------------------------------------------------------------------------------------
 
 
@@ -129,6 +149,22 @@ def test_weights_count_in_fits_and_scores(diabetes):
     repeated = LinearRegressorCV(lams=LAMS, cv=of_copies, tol=1e-9).fit(X[origin], y[origin])
     np.testing.assert_allclose(weighted.scores_, repeated.scores_, rtol=1e-5)
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-3)
+
+
+def test_weights_count_in_the_grid_and_in_the_choice(diabetes):
+    # Also with the default tolerance, at which coefficients agree as far as they are certified.
+    X, y = diabetes
+    copies = np.random.default_rng(0).integers(0, 4, len(y))
+    origin = np.repeat(np.arange(len(y)), copies)
+    splits = [(np.arange(0, 300), np.arange(300, len(y))), (np.arange(150, len(y)), np.arange(150))]
+    of_copies = [tuple(np.flatnonzero(np.isin(origin, part)) for part in split) for split in splits]
+    weighted = LinearRegressorCV(cv=splits).fit(X, y, sample_weight=copies)
+    repeated = LinearRegressorCV(cv=of_copies).fit(X[origin], y[origin])
+    np.testing.assert_allclose(weighted.lams_, repeated.lams_, rtol=1e-12)
+    assert weighted.lam_ == pytest.approx(repeated.lam_, rel=1e-12)
+    distance = np.linalg.norm(weighted.coef_ - repeated.coef_)
+    gaps = (weighted.certificate_.gap, repeated.certificate_.gap)
+    assert distance <= sum(np.sqrt(2.0 * gap / weighted.lam_) for gap in gaps)
 
 
 def test_metadata_routing(cancer):

@@ -39,6 +39,29 @@ def binary():
 
 
 @pytest.mark.parametrize(
+    ("chooser", "plain", "labels"),
+    [
+        (cp.LinearClassifierCV("logistic", lams=[1.0, 0.01], cv=2), cp.LinearClassifier, [0, 1]),
+        (cp.LinearClassifierCV(lams=[1.0, 0.01], cv=2, tol=1e-2), cp.LinearClassifier, "abc"),
+        (
+            cp.LinearRegressorCV("quantile", quantile=0.3, lams=[0.1, 1e-3], cv=2),
+            cp.LinearRegressor,
+            [0, 1],
+        ),
+    ],
+)
+def test_cross_validated_models_are_saved_as_what_they_became(tmp_path, chooser, plain, labels):
+    X, y = make_data(list(labels))
+    fitted = chooser.fit(X, y)
+    loaded = load_model(saved(fitted, tmp_path))
+    assert type(loaded) is plain
+    assert loaded.lam == fitted.lam_
+    assert (loaded.loss, loaded.tol) == (fitted.loss, fitted.tol)
+    assert loaded.certificate_ == fitted.certificate_
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+
+
+@pytest.mark.parametrize(
     "labels",
     [
         [-1, 1],

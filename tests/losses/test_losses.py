@@ -160,11 +160,15 @@ def test_best_offset(loss, seed):
     assert best.value <= min(loss(y, scores + c, weights)[0] for c in grid) + rounding
     assert best.value == pytest.approx(loss(y, scores + best.offset, weights)[0], rel=1e-14)
     # The slopes sum to zero and belong to a tangent that stays below for all scores and offsets.
-    assert abs(best.slopes.sum()) <= 1e-14 * max(1.0, np.abs(best.slopes).sum())
-    tangent = loss.tangent_offset(y, scores + best.offset, best.slopes, weights)
-    assert tangent + best.slopes @ scores == pytest.approx(best.value, rel=1e-11, abs=1e-12)
+    slopes = loss.balanced_slopes(y, scores, best.offset, weights)
+    assert abs(slopes.sum()) <= 1e-14 * max(1.0, np.abs(slopes).sum())
+    tangent = loss.tangent_offset(y, scores + best.offset, slopes, weights)
+    assert tangent == pytest.approx(
+        loss.tangent_offset(y, scores, slopes, weights, value=best.value), rel=1e-11, abs=1e-12
+    )
+    assert tangent + slopes @ scores == pytest.approx(best.value, rel=1e-11, abs=1e-12)
     other = rng.normal(scale=2.0, size=len(y))
-    assert loss(y, other, weights)[0] >= tangent + best.slopes @ other - rounding
+    assert loss(y, other, weights)[0] >= tangent + slopes @ other - rounding
 
 
 @every_loss

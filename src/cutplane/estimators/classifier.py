@@ -199,7 +199,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.classes_ = classes
         positives = classes[1:] if len(classes) == 2 else classes
         return Problems(
-            weights=weights * self._class_weights(y, weights),
+            weights=weights
+            if self.class_weight is None
+            else weights * self._class_weights(y, weights),
             targets=np.where(y == positives[:, None], 1.0, -1.0),
         )
 

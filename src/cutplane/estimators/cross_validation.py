@@ -20,6 +20,10 @@ from cutplane.risks import LinearRisk
 
 _N_LAMS = 20
 
+# Bytes of data of which the training part of a fold is copied. Weights of zero for the other rows
+# need no copy, but each pass reads those too: with five folds a fit takes 10 to 20 % longer.
+_COPIED = 1 << 27
+
 
 class _Fold(NamedTuple):
     """What the path of a fold leaves: scores and coefficients for each lam, and what it took."""
@@ -77,7 +81,8 @@ class ChoosesLam(LinearModel):
         model = copy(self)
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_  # validated data has none
-        risks = model._risks(X[train], model._problems(y[train], weights[train]))
+        part = _training_part(examples, train)
+        risks = model._risks(part.X, model._problems(part.y, part.weights))
         coefs = np.zeros((len(lams), len(risks), X.shape[1]))
         intercepts = np.zeros((len(lams), len(risks)))
         evaluations, certificates = 0, []
@@ -97,6 +102,16 @@ class ChoosesLam(LinearModel):
             for coef, intercept in zip(coefs, intercepts, strict=True)
         ]
         return _Fold(np.array(scores, dtype=np.float64), coefs, evaluations, certificates)
+
+
+def _training_part(examples: Examples, train: NDArray[Any]) -> Examples:
+    """Return the examples of a fold: a copy, or all of them with no weight on the others."""
+    X, y, weights = examples
+    n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
+    if n_bytes <= _COPIED:
+        return Examples(X[train], y[train], weights[train])
+    rows = np.arange(len(y))[train]  # also if the split is given by a mask
+    return Examples(X, y, weights * np.bincount(rows, minlength=len(y)))
 
 
 def _mean_start(coefs: list[Matrix], shape: tuple[int, int]) -> Any:

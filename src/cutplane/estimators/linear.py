@@ -32,6 +32,7 @@ from cutplane.report.progress import Progress
 from cutplane.risks import LinearRisk
 
 _DEFAULT_LAM = 1e-4
+_BLOCK = 1 << 18  # numbers of X that are multiplied at a time by `predict`
 
 T = TypeVar("T")
 
@@ -118,7 +119,12 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
             y_numeric=self._task == "regression",
         )
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if sample_weight is None:
+            weights = np.broadcast_to(1.0, X.shape[0])  # takes no memory
+        else:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
         return Examples(X, y, weights)
 
     def _problems(self, y: Any, weights: Vector) -> Problems:
@@ -148,6 +154,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         problems = self._problems(y, weights)
         risks = self._risks(X, problems)
         prepared = self._prepare(examples, problems, risks, begin)
+        del problems  # targets may be a copy, which the risks have shifted to one of their own
         n_problems = len(risks)
         coef, intercept = np.zeros((n_problems, X.shape[1])), np.zeros(n_problems)
         fit = FitTask.of_fit(
@@ -236,7 +243,14 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> Any:
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        return X @ np.atleast_2d(self.coef_).T + self.intercept_
+        coef = np.atleast_2d(self.coef_).T
+        scores = np.empty((X.shape[0], coef.shape[1]))
+        # By blocks, because NumPy and SciPy make a float64 copy of what they multiply.
+        n_rows = max(1, _BLOCK // X.shape[1])
+        for begin in range(0, X.shape[0], n_rows):
+            scores[begin : begin + n_rows] = X[begin : begin + n_rows] @ coef
+        scores += self.intercept_
+        return scores
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

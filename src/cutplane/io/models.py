@@ -21,7 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.core.state import Certificate, Status
-from cutplane.estimators import LinearClassifier, LinearRegressor
+from cutplane.estimators import (
+    LinearClassifier,
+    LinearClassifierCV,
+    LinearRegressor,
+    LinearRegressorCV,
+)
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
@@ -35,6 +40,12 @@ _KINDS: dict[str, type[Estimator]] = {
     "LinearClassifier": LinearClassifier,
     "LinearRegressor": LinearRegressor,
 }
+# Cross-validation is over once a model is fitted: it is saved as one with the lam that was chosen.
+_SAVED_AS: dict[type[Any], str] = {
+    **{of: kind for kind, of in _KINDS.items()},
+    LinearClassifierCV: "LinearClassifier",
+    LinearRegressorCV: "LinearRegressor",
+}
 _LOSSES = {"LinearClassifier": CLASSIFICATION, "LinearRegressor": REGRESSION}
 _CLASS_TYPES: dict[str, tuple[type, ...]] = {
     **{f"{sign}int{bits}": (int,) for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -47,6 +58,9 @@ _CLASS_TYPES: dict[str, tuple[type, ...]] = {
 
 def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file, whole or not at all.
+
+    An estimator that chose its ``lam`` by cross-validation is saved as the `LinearClassifier` or
+    `LinearRegressor` with that ``lam`` that it has become.
 
     Constructor parameters that JSON cannot hold (callbacks, a method object, class weights by
     label) are left out; a loaded model has their defaults. They matter to fitting, not to
@@ -63,9 +77,10 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     from safetensors.numpy import save
     from sklearn.utils.validation import check_is_fitted
 
-    kind = type(estimator).__name__
-    if _KINDS.get(kind) is not type(estimator):
-        raise TypeError(f"cannot save a {kind}; only {' and '.join(_KINDS)}")
+    kind = _SAVED_AS.get(type(estimator))
+    if kind is None:
+        known = ", ".join(of.__name__ for of in _SAVED_AS)
+        raise TypeError(f"cannot save a {type(estimator).__name__}; only {known}")
     check_is_fitted(estimator)
     if not isinstance(estimator.loss, str):
         raise TypeError("cannot save a model with a loss of its own; give the loss by name")
@@ -109,7 +124,7 @@ def _describe(estimator: Estimator, kind: str) -> dict[str, Any]:
         "format": _FORMAT,
         "cutplane": __version__,
         "kind": kind,
-        "parameters": _plain_parameters(estimator),
+        "parameters": _plain_parameters(estimator, kind),
         "classes": _describe_classes(estimator),
         "feature_names": None if names is None else [str(name) for name in names],
         "certificates": [
@@ -119,9 +134,12 @@ def _describe(estimator: Estimator, kind: str) -> dict[str, Any]:
     }
 
 
-def _plain_parameters(estimator: Estimator) -> dict[str, Any]:
+def _plain_parameters(estimator: Estimator, kind: str) -> dict[str, Any]:
     parameters = {}
-    for name, value in estimator.get_params(deep=False).items():
+    for name in inspect.signature(_KINDS[kind]).parameters:
+        value = getattr(estimator, name)
+        if name == "lam" and type(estimator) is not _KINDS[kind]:
+            value = estimator.lam_  # chosen by cross-validation
         plain = value.item() if isinstance(value, np.generic) else value
         if _is_plain(plain):
             parameters[name] = plain

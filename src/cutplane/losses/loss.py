@@ -25,7 +25,6 @@ class AtBestOffset(NamedTuple):
 
     offset: float
     value: float
-    slopes: Vector
 
 
 class Loss(ABC):
@@ -90,16 +89,27 @@ class Loss(ABC):
         """Return the probability of the positive class, or None if the loss implies none."""
         return None
 
-    def tangent_offset(self, y: Vector, scores: Vector, slopes: Vector, weights: Vector) -> float:
+    def tangent_offset(
+        self,
+        y: Vector,
+        scores: Vector,
+        slopes: Vector,
+        weights: Vector,
+        *,
+        value: float | None = None,
+    ) -> float:
         """Return the offset of the tangent with these slopes at these scores.
 
         Through the conjugate it has no cancellation, and is right even where the slopes are not
-        exactly those at ``scores``.
+        exactly those at ``scores``. Else it needs the ``value`` of the loss there. If the slopes
+        sum to zero, that may be the value at scores shifted by a constant.
         """
         conjugate = self.conjugate(y, slopes, weights)
         if conjugate is not None:
             return -conjugate
-        return self(y, scores, weights)[0] - float(slopes @ scores)
+        if value is None:
+            value = self.value(y, scores, weights)
+        return value - float(slopes @ scores)
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
@@ -113,37 +123,30 @@ class Loss(ABC):
         return minimize_on_ray(on_ray, extra)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
-        """Minimise the loss over a constant added to all scores, with slopes that sum to zero.
+        """Minimise the loss over a constant added to all scores."""
+        offset = self._best_offset(y, scores, weights)
+        return AtBestOffset(offset, self._value_at(y, scores, offset, weights))
+
+    def balanced_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        """Return slopes at ``scores + offset`` that sum to zero; ``offset`` must be the best one.
 
         Slopes that sum to zero belong to a tangent that does not change with the constant, so it
         bounds the minimum from below for all other scores too. At a kink they are a mean of
         those on both sides.
         """
-        offset = self._best_offset(y, scores, weights)
-        value, slopes = self(y, scores + offset, weights)
-        return AtBestOffset(offset, value, self._balanced(y, scores, offset, slopes, weights))
-
-    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        direction = np.ones_like(scores)
-        if float(self.slopes(y, scores, weights).sum()) > 0.0:
-            direction = -direction
-        step = self.minimize_along(y, scores, direction, weights, Quadratic(0.0, 0.0))
-        return step * float(direction[0])
-
-    def _balanced(
-        self, y: Vector, scores: Vector, offset: float, slopes: Vector, weights: Vector
-    ) -> Vector:
+        slopes = self._slopes_at(y, scores, offset, weights)
         total = float(slopes.sum())
         if not np.isfinite(total):
             raise NonFiniteRisk("the loss is not finite for any intercept")
-        rounding = 4.0 * _EPS * float(np.abs(slopes).sum())
-        if abs(total) <= rounding:
+        if abs(total) <= 4.0 * _EPS * float(np.abs(slopes).sum()):
             return slopes
+        del slopes  # a vector as long as the sample
         # The minimum is at a kink or off by rounding: look a little to both sides of it.
-        width = 4.0 * _EPS * (abs(offset) + float(np.abs(scores).max(initial=0.0)) + 1.0)
+        largest = max(float(scores.max()), -float(scores.min()))
+        width = 4.0 * _EPS * (abs(offset) + largest + 1.0)
         while True:
-            left = self.slopes(y, scores + (offset - width), weights)
-            right = self.slopes(y, scores + (offset + width), weights)
+            left = self._slopes_at(y, scores, offset - width, weights)
+            right = self._slopes_at(y, scores, offset + width, weights)
             lower, upper = float(left.sum()), float(right.sum())
             if lower <= 0.0 <= upper:
                 break
@@ -151,7 +154,25 @@ class Loss(ABC):
             if not np.isfinite(width):
                 raise NonFiniteRisk("the loss has no minimum over the intercept")
         share = lower / (lower - upper) if upper > lower else 0.0
-        return (1.0 - share) * left + share * right
+        left *= 1.0 - share
+        right *= share
+        left += right
+        return left
+
+    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
+        """Return the loss of ``scores + offset``."""
+        return self.value(y, scores + offset, weights)
+
+    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        """Return the slopes at ``scores + offset``, in a vector of their own."""
+        return self.slopes(y, scores + offset, weights)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        direction = np.ones_like(scores)
+        if float(self.slopes(y, scores, weights).sum()) > 0.0:
+            direction = -direction
+        step = self.minimize_along(y, scores, direction, weights, Quadratic(0.0, 0.0))
+        return step * float(direction[0])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -214,7 +214,13 @@ def events_between(
     The slope along a ray changes where an example enters or leaves a part of a ramp.
     """
     changing = _changing_between(of_margin, shape, y, scores, direction, lo, hi)
-    most = 4 * len(changing)
+    # Of each side the start of the ramp, and the end of its rounded part if it has one.
+    most = 0
+    for side in range(2):
+        rounded = shape[side, _BEND] > 0.0
+        most += rounded or shape[side, _JUMP] > 0.0
+        most += rounded and shape[side, _WIDTH] < np.inf
+    most *= len(changing)
     place, jump, bend = np.empty(most), np.empty(most), np.empty(most)
     n = 0
     for i in changing:

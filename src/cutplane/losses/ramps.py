@@ -17,7 +17,6 @@ along a ray of scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +25,7 @@ from cutplane.core.protocols import Matrix, Quadratic, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.losses import ramp_kernels
 from cutplane.losses.loss import Loss, Task
+from cutplane.losses.ramp_search import Ray, best_constant, minimisers
 
 _INF = float("inf")
 
@@ -126,98 +126,28 @@ class RampLoss(Loss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``."""
-        first, last = self._minimisers(y, scores, direction, weights, extra)
+        first, last = minimisers(Ray(self.kind, y, scores, direction, weights, extra))
         return 0.5 * (first + last)
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        # Where all offsets of an interval are best, take its middle: it depends neither on where
-        # the search began nor on how often an example is repeated.
-        up = np.ones_like(scores)
-        nothing = Quadratic(0.0, 0.0)
-        first_up, last_up = self._minimisers(y, scores, up, weights, nothing)
-        if first_up > 0.0:
-            return 0.5 * (first_up + last_up)
-        first_down, last_down = self._minimisers(y, scores, -up, weights, nothing)
-        if first_down > 0.0:
-            return -0.5 * (first_down + last_down)
-        return 0.5 * (last_up - last_down)
+        return best_constant(self.kind, y, scores, weights)
 
-    def _minimisers(
-        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
-    ) -> tuple[float, float]:
-        """Return the first and the last minimiser ``k >= 0`` on a ray; mostly they are the same.
-
-        The derivative along the ray is increasing and piecewise linear. A few trial steps give a
-        bracket, and the places inside it where the derivative changes are searched exactly.
-        """
-        m = len(y)
-
-        def at(step: float) -> tuple[float, float]:
-            parts = map_blocks(
-                lambda i: ramp_kernels.derivative(
-                    *self.kind, y[i], scores[i], direction[i], weights[i], step
-                ),
-                m,
-            )
-            slope = sum(part[0] for part in parts)
-            return slope + extra.slope + extra.curvature * step, sum(part[1] for part in parts)
-
-        slope, size = at(0.0)
-        # What counts as zero: a flat stretch of minimisers must not end by rounding alone.
-        zero = 1e-14 * (size + abs(extra.slope))
-        if slope > zero:
-            return 0.0, 0.0
-        lo, hi, slope = _bracket(lambda step: at(step)[0], slope, zero)
-        curvature = extra.curvature + sum(
+    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
+        # By blocks, so that no vector of shifted scores is needed.
+        return sum(
             map_blocks(
-                lambda i: ramp_kernels.curvature(
-                    *self.kind, y[i], scores[i], direction[i], weights[i], lo
-                ),
-                m,
+                lambda i: ramp_kernels.value(*self.kind, y[i], scores[i] + offset, weights[i]),
+                len(y),
             )
         )
-        events = map_blocks(
-            lambda i: ramp_kernels.events_between(
-                *self.kind, y[i], scores[i], direction[i], weights[i], lo, hi
-            ),
-            m,
+
+    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        out = np.empty_like(scores)
+        map_blocks(
+            lambda i: ramp_kernels.slopes(*self.kind, y[i], scores[i] + offset, weights[i], out[i]),
+            len(y),
         )
-        place, jump, bend = (np.concatenate(parts) for parts in zip(*events, strict=True))
-        return ramp_kernels.minimisers_between(lo, hi, slope, curvature, zero, place, jump, bend)
-
-
-_CLOSING_STEPS = 6  # trial steps that narrow a bracket before it is searched exactly
-_FAR = 1e300
-
-
-def _bracket(
-    slope_at: Callable[[float], float], slope: float, zero: float
-) -> tuple[float, float, float]:
-    """Return two steps between which all zeros of an increasing function lie, and it at the first.
-
-    ``slope`` is its value at zero, where it is negative; ``zero`` is what counts as zero.
-    """
-    lo, slope_lo = 0.0, slope
-    hi, slope_hi = _INF, _INF
-    trial = 1.0
-    closing = 0
-    while closing < _CLOSING_STEPS and trial < _FAR:
-        slope = slope_at(trial)
-        if slope > zero:
-            hi, slope_hi = trial, slope
-        elif slope < -zero:
-            lo, slope_lo = trial, slope
-        else:
-            break
-        if hi == _INF:
-            trial *= 4.0
-        else:
-            closing += 1
-            # Secant, kept off the ends so that both of them move.
-            secant = lo - slope_lo * (hi - lo) / (slope_hi - slope_lo)
-            margin = 0.1 * (hi - lo)
-            trial = min(max(secant, lo + margin), hi - margin)
-    return lo, hi, slope_lo
+        return out
 
 
 def _positive(name: str, value: float) -> float:

@@ -98,8 +98,8 @@ class LinearPoint:
         self._risk = risk
         self.w = w
         self.scores = scores
-        # With an intercept all comes at once; without, value and slopes are computed when wanted:
-        # of most points only one of them is.
+        # Slopes, a vector as long as the sample, are not kept: the plane is all they are for, and
+        # of most points it is not wanted.
         self._best: AtBestOffset | None = None
         if risk.intercept:
             self._best = risk.loss.minimize_offset(risk.y, scores, risk.weights)
@@ -117,12 +117,12 @@ class LinearPoint:
             return self._best.value
         return risk.loss.value(risk.y, self.scores, risk.weights)
 
-    @cached_property
+    @property
     def slopes(self) -> Vector:
-        """The derivative of the risk by each score."""
+        """The derivative of the risk by each score; computed afresh each time."""
         risk = self._risk
         if self._best:
-            return self._best.slopes
+            return risk.loss.balanced_slopes(risk.y, self.scores, self.offset, risk.weights)
         return risk.loss.slopes(risk.y, self.scores, risk.weights)
 
     @property
@@ -137,9 +137,12 @@ class LinearPoint:
     @cached_property
     def _plane(self) -> Plane:
         risk = self._risk
-        scores = self.scores + self.offset if risk.intercept else self.scores
-        offset = risk.loss.tangent_offset(risk.y, scores, self.slopes, risk.weights)
-        return Plane(risk.rows.pullback(self.slopes), offset)
+        slopes = self.slopes
+        # Balanced slopes belong to the same tangent at all offsets.
+        offset = risk.loss.tangent_offset(
+            risk.y, self.scores, slopes, risk.weights, value=self.value
+        )
+        return Plane(risk.rows.pullback(slopes), offset)
 
     def toward(self, other: LinearPoint) -> LinearSegment:
         """Return the risk on the ray from here through ``other``."""
@@ -158,15 +161,14 @@ class LinearSegment:
         self._risk = risk
         self._start = start
         self._end = end
-        self._direction = end.scores - start.scores
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimises the risk plus the regularizer on the ray."""
-        risk, start = self._risk, self._start
-        scores, direction = start.scores, self._direction
+        risk, start, end = self._risk, self._start, self._end
+        scores, direction = start.scores, end.scores - start.scores
         if risk.intercept:
             scores = scores + start.offset
-            direction = direction + (self._end.offset - start.offset)
+            direction += end.offset - start.offset
         return risk.loss.minimize_along(risk.y, scores, direction, risk.weights, regularizer)
 
     def at(self, step: float) -> LinearPoint:
@@ -176,11 +178,13 @@ class LinearSegment:
         return LinearPoint(self._risk, w, self._scores(step))
 
     def _scores(self, step: float) -> Vector:
-        out = np.empty_like(self._direction)
+        start, end = self._start.scores, self._end.scores
+        out = np.empty_like(start)
 
         def block(i: slice) -> None:
-            np.multiply(self._direction[i], step, out=out[i])
-            out[i] += self._start.scores[i]
+            np.subtract(end[i], start[i], out=out[i])
+            out[i] *= step
+            out[i] += start[i]
 
         map_blocks(block, len(out))
         return out
@@ -205,7 +209,8 @@ def _normalised(weights: Vector | None, n_samples: int) -> Vector:
     if largest == 0.0:
         raise ValueError("at least one weight must be positive")
     # Scaled by the largest first, so that neither huge nor tiny weights overflow the sum.
-    scaled = weights / largest
+    scaled = np.asarray(weights / largest)
     # Less than this has no effect, and is too close to the smallest numbers to divide by.
     scaled[scaled < 1e-200] = 0.0
-    return np.asarray(scaled / scaled.sum())
+    scaled /= scaled.sum()
+    return scaled
