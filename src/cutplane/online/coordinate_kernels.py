@@ -7,7 +7,7 @@ best ``beta_i`` with all others fixed satisfies
 
 so it is the slope of the loss at the proximal point of ``r = z_i + Q_i * beta_i``. For a loss made
 of ramps that is closed-form: where ``r`` lies beyond the start of a ramp by ``e``, the slope is
-``e / (Q + 1/curvature)``, at most that of the ramp.
+``e / (Q + 1/curvature)``, at most that of the ramp. For the logistic loss a few steps find it.
 
 An offset is added to all scores. It follows the duals as if it were the weight of a feature that is
 the same for all examples: ``pull`` is that feature's square over ``lam``, zero for a fixed offset.
@@ -25,6 +25,14 @@ from cutplane.core.protocols import Matrix, Vector
 
 IndexVector = NDArray[np.int64]
 
+# What the losses are that the epochs know. Ramps are described by a matrix, as in `ramp_kernels`.
+RESIDUAL_RAMPS, MARGIN_RAMPS, LOGISTIC = range(3)
+
+# A step of the logistic proximal point that is shorter than this is the last one: what it leaves is
+# less than half of its cube.
+_LAST_STEP = 0.25
+_MAX_STEPS = 100
+
 
 @njit(cache=True, nogil=True)
 def shuffle(order: IndexVector, seed: NDArray[np.uint64]) -> None:
@@ -40,12 +48,48 @@ def shuffle(order: IndexVector, seed: NDArray[np.uint64]) -> None:
     seed[0] = state
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def logistic_dual(margin: float, q: float, p: float) -> float:
+    """Return the ``p'`` with ``p' = 1 / (1 + exp(margin + q*(p' - p)))``, to a few percent of a step.
+
+    Here ``p = -y*beta`` and ``margin = y*z``. Halley's steps, inside a bracket, look for the shift
+    ``x = q*(p' - p)`` of the margin. Near the optimum the first step is the last, and needs a
+    single exponential; ``p = 0`` is no special case, as the entropy in the dual is never computed.
+    """
+    x, low, high = 0.0, -q * p, q * (1.0 - p)
+    for _ in range(_MAX_STEPS):
+        small = np.exp(-abs(margin + x))
+        likelier = 1.0 / (1.0 + small)
+        rare = small * likelier
+        wrong = rare if margin + x > 0.0 else likelier
+        if q < 1e-100:  # an empty row
+            return wrong
+        off = x + q * (p - wrong)
+        if off < 0.0:
+            low = x
+        else:
+            high = x
+        bend = q * rare * likelier
+        rise = 1.0 + bend
+        step = -off * rise / (rise * rise + 0.5 * off * bend * (1.0 - 2.0 * wrong))
+        if low < x + step < high:
+            x += step
+            if abs(step) < _LAST_STEP:
+                break
+        elif high - low < _LAST_STEP:
+            x = 0.5 * (low + high)
+            break
+        else:
+            x = 0.5 * (low + high)
+    return min(max(p + x / q, 0.0), 1.0)
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def epoch(
     values: NDArray[Any],
     indices: NDArray[Any],
     starts: NDArray[Any],
-    of_margin: bool,
+    form: int,
     shape: Matrix,
     y: Vector,
     weights: Vector,
@@ -75,15 +119,18 @@ def epoch(
             z += values[k] * w[np.uint64(indices[k])]
         q = stiffness[i]
         r = z + offset + q * beta[i]
-        v = y[i] * r - 1.0 if of_margin else r - y[i]
-        right, left = v - start_right, -v - start_left
-        slope = 0.0
-        # At equality with q = 0 (an empty row) a kink gives 0/0: the flat side is as good.
-        if right > 0.0:
-            slope = min(right / (q + soft_right), steepest_right)
-        elif left > 0.0:
-            slope = -min(left / (q + soft_left), steepest_left)
-        new = y[i] * slope if of_margin else slope
+        if form == LOGISTIC:
+            new = -y[i] * logistic_dual(y[i] * (z + offset), q, -y[i] * beta[i])
+        else:
+            v = y[i] * r - 1.0 if form == MARGIN_RAMPS else r - y[i]
+            right, left = v - start_right, -v - start_left
+            slope = 0.0
+            # At equality with q = 0 (an empty row) a kink gives 0/0: the flat side is as good.
+            if right > 0.0:
+                slope = min(right / (q + soft_right), steepest_right)
+            elif left > 0.0:
+                slope = -min(left / (q + soft_left), steepest_left)
+            new = y[i] * slope if form == MARGIN_RAMPS else slope
         change = new - beta[i]
         if change != 0.0:
             beta[i] = new
@@ -97,7 +144,7 @@ def epoch(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def movable(
-    of_margin: bool,
+    form: int,
     shape: Matrix,
     y: Vector,
     scores: Vector,
@@ -121,11 +168,15 @@ def movable(
     for i in range(len(y)):
         if weights[i] == 0.0:
             continue
+        if form == LOGISTIC:
+            found[n] = i
+            n += 1
+            continue
         q = stiffness[i]
         r = scores[i] + q * beta[i]
-        v = y[i] * r - 1.0 if of_margin else r - y[i]
+        v = y[i] * r - 1.0 if form == MARGIN_RAMPS else r - y[i]
         right, left = v - start_right, -v - start_left
-        slope = y[i] * beta[i] if of_margin else beta[i]
+        slope = y[i] * beta[i] if form == MARGIN_RAMPS else beta[i]
         if slope > 0.0:
             settled = slope == rise_right and right > rise_right * (q + soft_right) + reach
         elif slope < 0.0:

@@ -26,12 +26,12 @@ import numpy as np
 from cutplane.core.cuts import ConvexCuts
 from cutplane.core.memory import LimitedMemory
 from cutplane.core.methods import Method
-from cutplane.core.protocols import Plane, QuadraticRegularizer, Vector
+from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
 from cutplane.core.query import Found, best_step
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State
 from cutplane.data.csr import CompressedRows
-from cutplane.losses import RampLoss
+from cutplane.losses import Logistic, Loss, RampLoss
 from cutplane.online import coordinate_kernels as kernels
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
@@ -52,7 +52,9 @@ class DualAscent:
 
     def __init__(self, risk: LinearRisk, lam: float) -> None:
         assert isinstance(risk.rows, CompressedRows)
-        assert isinstance(risk.loss, RampLoss)
+        form = _form(risk.loss)
+        assert form is not None
+        self._form = form
         self._y, self._weights = risk.y, risk.weights
         self._rows, self._loss, self._lam = risk.rows, risk.loss, lam
         norms = risk.rows.squared_norms()
@@ -85,7 +87,7 @@ class DualAscent:
                 rows.values,
                 rows.indices,
                 rows.starts,
-                *self._loss.kind,
+                *self._form,
                 self._y,
                 self._weights,
                 self._stiffness,
@@ -115,7 +117,7 @@ class DualAscent:
     def shrink(self, scores: Vector) -> None:
         """Leave the duals alone that would not move, given exact scores at ``w``."""
         self._movable = kernels.movable(
-            *self._loss.kind,
+            *self._form,
             self._y,
             scores + self.offset,
             self._weights,
@@ -123,6 +125,16 @@ class DualAscent:
             self.beta,
             self._reach,
         )
+
+
+def _form(loss: Loss) -> tuple[int, Matrix] | None:
+    """Return what the kernels want to know of a loss, or None if they do not know it."""
+    if isinstance(loss, RampLoss):
+        of_margin, shape = loss.kind
+        return kernels.MARGIN_RAMPS if of_margin else kernels.RESIDUAL_RAMPS, shape
+    if isinstance(loss, Logistic):
+        return kernels.LOGISTIC, np.zeros((2, 5))
+    return None
 
 
 def _balanced(slopes: Vector) -> Vector:
@@ -198,8 +210,8 @@ def obstacle_to_dual_ascent(risk: object, regularizer: object) -> str | None:
         return "it needs a linear risk"
     if not isinstance(risk.rows, CompressedRows):
         return "it needs sparse rows (CSR)"
-    if not isinstance(risk.loss, RampLoss):
-        return f"the loss {risk.loss!r} is not made of ramps"
+    if _form(risk.loss) is None:
+        return f"the loss {risk.loss!r} is neither made of ramps nor logistic"
     if not isinstance(regularizer, L2) or not regularizer.plain:
         return "it needs the regularizer lam/2 |w|^2, without centre and weights"
     return None
