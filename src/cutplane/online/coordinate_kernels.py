@@ -28,10 +28,10 @@ IndexVector = NDArray[np.int64]
 # What the losses are that the epochs know. Ramps are described by a matrix, as in `ramp_kernels`.
 RESIDUAL_RAMPS, MARGIN_RAMPS, LOGISTIC = range(3)
 
-# A step of the logistic proximal point that is shorter than this is the last one: what it leaves is
-# less than half of its cube.
+# The last step on the way to a logistic dual moves the margin by no more than this.
 _LAST_STEP = 0.25
 _MAX_STEPS = 100
+_CONTRACT = {"contract"}
 
 
 @njit(cache=True, nogil=True)
@@ -48,43 +48,53 @@ def shuffle(order: IndexVector, seed: NDArray[np.uint64]) -> None:
     seed[0] = state
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
 def logistic_dual(margin: float, q: float, p: float) -> float:
-    """Return the ``p'`` with ``p' = 1 / (1 + exp(margin + q*(p' - p)))``, to a few percent of a step.
+    """Return the ``p'`` with ``p' = 1 / (1 + exp(margin + q*(p' - p)))``, to 3 % of the change.
 
-    Here ``p = -y*beta`` and ``margin = y*z``. Halley's steps, inside a bracket, look for the shift
-    ``x = q*(p' - p)`` of the margin. Near the optimum the first step is the last, and needs a
-    single exponential; ``p = 0`` is no special case, as the entropy in the dual is never computed.
+    Here ``p = -y*beta`` and ``margin = y*z``. Halley's steps, inside a bracket, go on until one
+    moves the margin by little: what it leaves is less than half of the cube of that. Near the
+    optimum the first step is the last, and needs a single exponential. ``p = 0`` is no special
+    case, as the entropy in the dual is never computed.
     """
-    x, low, high = 0.0, -q * p, q * (1.0 - p)
+    new, low, high = p, -1.0, 2.0  # a step may go to the very ends of [0, 1], once
     for _ in range(_MAX_STEPS):
-        small = np.exp(-abs(margin + x))
+        there = margin + q * (new - p)
+        small = np.exp(-abs(there))
         likelier = 1.0 / (1.0 + small)
-        rare = small * likelier
-        wrong = rare if margin + x > 0.0 else likelier
-        if q < 1e-100:  # an empty row
-            return wrong
-        off = x + q * (p - wrong)
+        rarer = small * likelier
+        wrong = rarer if there > 0.0 else likelier
+        off = new - wrong
         if off < 0.0:
-            low = x
+            low = new
         else:
-            high = x
-        bend = q * rare * likelier
+            high = new
+        bend = q * rarer * likelier
         rise = 1.0 + bend
-        step = -off * rise / (rise * rise + 0.5 * off * bend * (1.0 - 2.0 * wrong))
-        if low < x + step < high:
-            x += step
-            if abs(step) < _LAST_STEP:
+        step = -off * rise / (rise * rise + 0.5 * off * q * bend * (1.0 - 2.0 * wrong))
+        if low < new + step < high or step == 0.0:
+            new += step
+            if abs(step) * q <= _LAST_STEP:
                 break
-        elif high - low < _LAST_STEP:
-            x = 0.5 * (low + high)
-            break
         else:
-            x = 0.5 * (low + high)
-    return min(max(p + x / q, 0.0), 1.0)
+            new = 0.5 * (low + high)
+    return min(max(new, 0.0), 1.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _score(
+    values: NDArray[Any], indices: NDArray[Any], w: Vector, first: np.uint64, last: np.uint64
+) -> float:
+    """Return the dot product of a row with ``w``."""
+    z = 0.0
+    for k in range(first, last):
+        z += values[k] * w[np.uint64(indices[k])]
+    return z
+
+
+# Only the dot product may be reordered: with leave to reorder the steps too, an epoch takes 20 %
+# longer (logistic loss).
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
 def epoch(
     values: NDArray[Any],
     indices: NDArray[Any],
@@ -114,14 +124,12 @@ def epoch(
     largest = 0.0
     for i in order:
         first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
-        z = 0.0
-        for k in range(first, last):
-            z += values[k] * w[np.uint64(indices[k])]
+        z = _score(values, indices, w, first, last)
         q = stiffness[i]
-        r = z + offset + q * beta[i]
         if form == LOGISTIC:
             new = -y[i] * logistic_dual(y[i] * (z + offset), q, -y[i] * beta[i])
         else:
+            r = z + offset + q * beta[i]
             v = y[i] * r - 1.0 if form == MARGIN_RAMPS else r - y[i]
             right, left = v - start_right, -v - start_left
             slope = 0.0
@@ -155,7 +163,7 @@ def movable(
 ) -> IndexVector:
     """Return the examples whose dual would change if its score did by ``reach``, or less.
 
-    The others sit at an end of their range (no slope, or the steepest one) and are left out of the
+    For losses made of ramps. The others sit at an end of their range (no slope, or the steepest one) and are left out of the
     next epochs: that is shrinking, decided with exact scores.
     """
     start_left, bend_left, _, rise_left, width_left = shape[0]
@@ -167,10 +175,6 @@ def movable(
     n = 0
     for i in range(len(y)):
         if weights[i] == 0.0:
-            continue
-        if form == LOGISTIC:
-            found[n] = i
-            n += 1
             continue
         q = stiffness[i]
         r = scores[i] + q * beta[i]
