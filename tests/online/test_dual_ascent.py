@@ -212,7 +212,10 @@ def test_the_automatic_choice_follows_the_data(caplog):
             (few, 1.0, False, cp.Hinge(), DualEpochs),
             (few, 1.0, True, cp.Hinge(), OnSegment),
             (few, 1e-6, False, cp.Hinge(), OnSegment),
-            (many, 1e-3, False, cp.Logistic(), OnSegment),
+            (many, 1e-3, False, cp.Logistic(), DualEpochs),
+            (many, 1e-3, True, cp.Logistic(), OnSegment),
+            (few, 1.0, False, cp.Logistic(), OnSegment),
+            (many, 1e-3, False, cp.Exponential(), OnSegment),
             (few.toarray(), 1.0, False, cp.Hinge(), OnSegment),
         ]:
             caplog.clear()

@@ -9,6 +9,7 @@ import numpy as np
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.data.csr import CompressedRows
+from cutplane.losses import SmoothLoss
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
 from cutplane.risks import LinearRisk
 
@@ -19,7 +20,9 @@ _log = logging.getLogger("cutplane")
 # that many numbers says little. With few features it wins while one example's dual moves its own
 # score by little, that is while the mean of |x|^2 / (m lam) is small: at 0.3 to 4 it is 1.4 to 3
 # times faster than the bundle method, at 30 and more 3 times slower or worse. An intercept doubles
-# or triples its time, so with few features the bundle method is ahead.
+# or triples its time, so with few features the bundle method is ahead. The logistic loss is smooth,
+# which helps the bundle method more: there dual ascent wins only with many features, and without an
+# intercept.
 _MANY_FEATURES = 1000
 _SOFT_ENOUGH = 6.0
 
@@ -33,9 +36,14 @@ def automatic(risk: LinearRisk, regularizer: QuadraticRegularizer) -> Method:
     assert isinstance(risk.rows, CompressedRows)
     stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / regularizer.lam
     d = risk.n_parameters
-    if d < _MANY_FEATURES and (risk.intercept or stiffness > _SOFT_ENOUGH):
+    many, smooth = d >= _MANY_FEATURES, isinstance(risk.loss, SmoothLoss)
+    if (risk.intercept and (smooth or not many)) or (
+        not many and (smooth or stiffness > _SOFT_ENOUGH)
+    ):
         _log.info(
-            "method: bmrm with line search (%d features, mean |x|^2 / (m lam) %.2g, intercept: %s)",
+            "method: bmrm with line search (%r, %d features, mean |x|^2 / (m lam) %.2g, "
+            "intercept: %s)",
+            risk.loss,
             d,
             stiffness,
             risk.intercept,
