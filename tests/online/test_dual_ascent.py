@@ -103,7 +103,7 @@ def test_a_logistic_dual_goes_to_its_proximal_point(margin, q, p):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e5])
 def test_logistic_bounds_hold_however_stiff_the_duals_are(scale, intercept):
-    risk, rng = sample(cp.Logistic(), 5, intercept=intercept)
+    risk, _ = sample(cp.Logistic(), 5, intercept=intercept)
     rows = risk.rows
     X = sp.csr_array((rows.values * scale, rows.indices, rows.starts), shape=rows.shape)
     risk = cp.LinearRisk(X, risk.y, cp.Logistic(), weights=risk.weights, intercept=intercept)

@@ -151,9 +151,7 @@ def along(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-def derivatives(
-    y: Vector, scores: Vector, values: Vector, firsts: Vector, seconds: Vector
-) -> None:
+def derivatives(y: Vector, scores: Vector, values: Vector, firsts: Vector, seconds: Vector) -> None:
     """Fill in value, first and second derivative for each example."""
     for i in range(len(y)):
         margin = y[i] * scores[i]

@@ -163,8 +163,8 @@ def movable(
 ) -> IndexVector:
     """Return the examples whose dual would change if its score did by ``reach``, or less.
 
-    For losses made of ramps. The others sit at an end of their range (no slope, or the steepest one) and are left out of the
-    next epochs: that is shrinking, decided with exact scores.
+    For losses made of ramps. The others sit at an end of their range (no slope, or the steepest
+    one) and are left out of the next epochs: that is shrinking, decided with exact scores.
     """
     start_left, bend_left, _, rise_left, width_left = shape[0]
     start_right, bend_right, _, rise_right, width_right = shape[1]

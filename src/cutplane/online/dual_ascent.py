@@ -174,8 +174,8 @@ class DualEpochs:
     Parameters
     ----------
     passes : float, optional
-        How many passes over the data the epochs between two checks are worth: by default 3, or 2
-        for the logistic loss, where a check costs little beside an epoch.
+        How many passes over the data the epochs between two checks are worth. By default 3, and
+        for the logistic loss 2 after the first check: it costs little beside an epoch.
     most : int
         The most epochs between two checks, however few duals still move.
     """
@@ -196,7 +196,7 @@ class DualEpochs:
                 raise ValueError(f"dual ascent does not work here: {obstacle}")
             state.memo = DualAscent(risk, regularizer.lam)
         duals: DualAscent = state.memo
-        usual = 3.0 if isinstance(risk.loss, RampLoss) else 2.0
+        usual = 3.0 if state.iteration == 0 or isinstance(risk.loss, RampLoss) else 2.0
         duals.improve(passes=usual if self.passes is None else self.passes, most=self.most)
         plane = duals.plane()
         point = risk.at(duals.w.copy())
@@ -215,8 +215,8 @@ def dual_ascent(*, passes: float | None = None, planes: int = 4) -> Method:
     Parameters
     ----------
     passes : float, optional
-        How many passes over the data the epochs between two checks are worth: by default 3, or 2
-        for the logistic loss.
+        How many passes over the data the epochs between two checks are worth. By default 3, and
+        for the logistic loss 2 after the first check.
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
