@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
@@ -36,24 +35,22 @@ _ONE_BITS = 0x3FF0000000000000
 _FRACTION_BITS = 0x000FFFFFFFFFFFFF
 
 
-@intrinsic
-def _bits_of(typing_context: Any, x: Any) -> Any:
-    """Return the bits of a double as an integer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+def _reinterpret(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Generate the code that takes the bits of a number as one of another type."""
+    return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
 
 
-@intrinsic
-def _double_of(typing_context: Any, bits: Any) -> Any:
-    """Return the double that has these bits."""
+def _to_bits(typing_context: Any, x: Any) -> Any:
+    return types.int64(types.float64), _reinterpret
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
 
-    return types.float64(types.int64), generate
+def _from_bits(typing_context: Any, bits: Any) -> Any:
+    return types.float64(types.int64), _reinterpret
+
+
+# Not as decorators: what kernels call has one argument, the functions above have two.
+_bits_of: Any = intrinsic(_to_bits)
+_double_of: Any = intrinsic(_from_bits)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_AS_WRITTEN)
@@ -78,7 +75,8 @@ def exp_minus(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    return p * _double_of((_bits_of(rounded) + 1023) << 52) if x < 708.0 else 0.0
+    scale: float = _double_of((_bits_of(rounded) + 1023) << 52)
+    return p * scale if x < 708.0 else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_AS_WRITTEN)
@@ -108,8 +106,8 @@ def log_one_plus(e: float) -> float:
 def log(x: float) -> float:
     """Return the logarithm of a positive normal number."""
     bits = _bits_of(x) + (_ONE_BITS - _SQRT_HALF_BITS)
-    fraction = _double_of((bits & _FRACTION_BITS) + _SQRT_HALF_BITS)
-    power = _double_of(((bits >> 52) - 1023) + _ROUNDER_BITS) - _ROUNDER
+    fraction: float = _double_of((bits & _FRACTION_BITS) + _SQRT_HALF_BITS)
+    power: float = _double_of(((bits >> 52) - 1023) + _ROUNDER_BITS) - _ROUNDER
     return _log_near_one(fraction - 1.0) + power * _LN_2
 
 

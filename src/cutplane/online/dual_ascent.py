@@ -33,7 +33,7 @@ from cutplane.core.query import Found, best_step
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State
 from cutplane.data.csr import CompressedRows
-from cutplane.losses import Logistic, Loss, RampLoss, SmoothLoss
+from cutplane.losses import Logistic, RampLoss
 from cutplane.online import coordinate_kernels as kernels
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
@@ -59,9 +59,8 @@ class DualAscent:
 
     def __init__(self, risk: LinearRisk, lam: float) -> None:
         assert isinstance(risk.rows, CompressedRows)
-        form = _form(risk.loss)
-        assert form is not None
-        self._form = form
+        assert isinstance(risk.loss, RampLoss | Logistic)
+        self._form = _form(risk.loss)
         self._y, self._weights = risk.y, risk.weights
         self._rows, self._loss, self._lam = risk.rows, risk.loss, lam
         norms = risk.rows.squared_norms()
@@ -87,7 +86,7 @@ class DualAscent:
 
     def improve(self, *, passes: float, most: int) -> None:
         """Run epochs on the movable duals, worth so many passes over all of the data."""
-        if not isinstance(self._loss, RampLoss):
+        if isinstance(self._loss, Logistic):
             self._epoch(self._all)
             passes -= 1.0
         entries = np.diff(self._rows.starts)
@@ -131,7 +130,7 @@ class DualAscent:
     def shrink(self, scores: Vector) -> None:
         """Leave the duals alone that would not move, given exact scores at ``w``."""
         scores = scores + self.offset
-        if isinstance(self._loss, SmoothLoss):
+        if isinstance(self._loss, Logistic):
             values, _, _ = self._loss.derivatives(self._y, scores)
             gains = values + self._loss.conjugates(self._y, self.beta) - self.beta * scores
             gains *= self._weights
@@ -148,14 +147,12 @@ class DualAscent:
         )
 
 
-def _form(loss: Loss) -> tuple[int, Matrix] | None:
-    """Return what the kernels want to know of a loss, or None if they do not know it."""
-    if isinstance(loss, RampLoss):
-        of_margin, shape = loss.kind
-        return kernels.MARGIN_RAMPS if of_margin else kernels.RESIDUAL_RAMPS, shape
+def _form(loss: RampLoss | Logistic) -> tuple[int, Matrix]:
+    """Return what the kernels want to know of a loss: its kind, and the shape of its ramps."""
     if isinstance(loss, Logistic):
         return kernels.LOGISTIC, np.zeros((2, 5))
-    return None
+    of_margin, shape = loss.kind
+    return kernels.MARGIN_RAMPS if of_margin else kernels.RESIDUAL_RAMPS, shape
 
 
 def _balanced(slopes: Vector) -> Vector:
@@ -234,7 +231,7 @@ def obstacle_to_dual_ascent(risk: object, regularizer: object) -> str | None:
         return "it needs a linear risk"
     if not isinstance(risk.rows, CompressedRows):
         return "it needs sparse rows (CSR)"
-    if _form(risk.loss) is None:
+    if not isinstance(risk.loss, RampLoss | Logistic):
         return f"the loss {risk.loss!r} is neither made of ramps nor logistic"
     if not isinstance(regularizer, L2) or not regularizer.plain:
         return "it needs the regularizer lam/2 |w|^2, without centre and weights"
