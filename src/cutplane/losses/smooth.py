@@ -58,15 +58,33 @@ class SmoothLoss(Loss):
         """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``."""
 
         def derivatives(step: float) -> tuple[float, float]:
-            parts = map_blocks(
-                lambda i: self._along(y[i], scores[i], direction[i], weights[i], step), len(y)
-            )
-            first, second = sum(part[0] for part in parts), sum(part[1] for part in parts)
-            # Infinite terms of both signs: far beyond the minimum.
-            first = np.inf if np.isnan(first) else first
+            first, second = self._along_all(y, scores, direction, weights, step)
             return first + extra.slope + extra.curvature * step, second + extra.curvature
 
         return find_root(derivatives)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        direction = np.ones_like(scores)
+        first, second = self._along_all(y, scores, direction, weights, 0.0)
+        if first > 0.0:
+            direction, first = -direction, -first
+
+        def derivatives(step: float) -> tuple[float, float]:
+            if step == 0.0:
+                return first, second
+            return self._along_all(y, scores, direction, weights, step)
+
+        return find_root(derivatives) * float(direction[0])
+
+    def _along_all(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        parts = map_blocks(
+            lambda i: self._along(y[i], scores[i], direction[i], weights[i], step), len(y)
+        )
+        first, second = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        # Infinite terms of both signs: far beyond the minimum.
+        return np.inf if np.isnan(first) else first, second
 
     def _along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
