@@ -79,3 +79,20 @@ def test_slopes_outside_their_range_have_no_conjugate():
 def test_a_weight_of_zero_silences_an_infinite_loss():
     y, scores = np.array([1.0, 1.0]), np.array([-np.inf, 0.0])
     assert cp.Logistic().value(y, scores, np.array([0.0, 1.0])) == pytest.approx(np.log(2.0))
+
+
+def test_an_example_gets_the_same_bits_wherever_it_stands():
+    rng = np.random.default_rng(1)
+    m = 100
+    y, scores, weights = rng.choice([-1.0, 1.0], m), 5 * rng.normal(size=m), rng.uniform(0, 1, m)
+    loss = cp.Logistic()
+    for part in (slice(1, None), slice(3, 60), slice(97, 98)):
+        here = y[part], scores[part]
+        slopes = loss.slopes(y, scores, weights)
+        np.testing.assert_array_equal(loss.slopes(*here, weights[part]), slopes[part])
+        derivatives = loss.derivatives(y, scores)
+        for found, whole in zip(loss.derivatives(*here), derivatives, strict=True):
+            np.testing.assert_array_equal(found, whole[part])
+        conjugates = loss.conjugates(y, derivatives[1])
+        found = loss.conjugates(y[part], derivatives[1][part])
+        np.testing.assert_array_equal(found, conjugates[part])

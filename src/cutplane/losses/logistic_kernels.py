@@ -122,7 +122,7 @@ def value(y: Vector, scores: Vector, weights: Vector) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_AS_WRITTEN)
 def slopes(y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the derivative of the weighted sum by each score."""
     for i in range(len(y)):
@@ -148,7 +148,7 @@ def along(
     return first, second
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_AS_WRITTEN)
 def derivatives(y: Vector, scores: Vector, values: Vector, firsts: Vector, seconds: Vector) -> None:
     """Fill in value, first and second derivative for each example."""
     for i in range(len(y)):
@@ -161,7 +161,7 @@ def derivatives(y: Vector, scores: Vector, values: Vector, firsts: Vector, secon
         seconds[i] = rarer * likelier
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_AS_WRITTEN)
 def conjugates(y: Vector, slopes: Vector, out: Vector) -> None:
     """Fill in ``p log(p) + (1-p) log(1-p)`` with ``p = -y*slope``; infinite outside of [0, 1]."""
     # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
