@@ -20,7 +20,7 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -282,11 +282,10 @@ def _number(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def print_optima(comparisons: list[Comparison]) -> None:
+def print_optima(optima: Mapping[tuple[str, float], Optimum]) -> None:
     print("\nJ* and the relative error that its certificate allows\n")
     print(OPTIMA.format("data", "lam", "J*", "error", "seconds", "iter"))
-    shown = {(c.data, c.lam): c.optimum for c in comparisons}
-    for (data, lam), optimum in shown.items():
+    for (data, lam), optimum in optima.items():
         error, seconds = f"{optimum.relative_gap:.1e}", f"{optimum.seconds:.2f}"
         objective = f"{optimum.objective:.9f}"
         print(OPTIMA.format(data, f"{lam:.0e}", objective, error, seconds, optimum.iterations))
@@ -343,7 +342,7 @@ def main() -> int:
         for comparison in benchmark(options.data, options.loss):
             comparisons.append(comparison)
             print_comparison(comparison)
-        print_optima(comparisons)
+        print_optima({(c.data, c.lam): c.optimum for c in comparisons})
         cold_start = measure_cold_start()
         print_cold_start(cold_start)
     except DataError as error:

@@ -35,6 +35,12 @@ def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, 
     assert caplog.messages[0].startswith("method: ")
 
 
+@pytest.mark.parametrize(("intercept", "expected"), [(False, DualEpochs), (True, OnSegment)])
+def test_logistic_duals_with_an_intercept_are_slow(intercept, expected):
+    risk = cp.LinearRisk(MANY, Y, cp.Logistic(), intercept=intercept)
+    assert isinstance(automatic(risk, cp.L2(1e-3)).query, expected)
+
+
 def test_a_loss_that_is_only_values_gets_the_bundle_method():
     class OnlyValues(cp.Loss):
         task = "classification"

@@ -1,4 +1,4 @@
-"""Dual coordinate ascent: valid planes, certified optima, every loss made of ramps."""
+"""Dual coordinate ascent: valid planes, certified optima, every loss that it knows."""
 
 from copy import deepcopy
 
@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION, REGRESSION, RampLoss
@@ -15,13 +16,15 @@ from cutplane.online import (
     dual_ascent,
     obstacle_to_dual_ascent,
 )
+from cutplane.online.coordinate_kernels import logistic_dual
 
-LOSSES = [
+RAMPS = [
     factory()
     for factory in (*CLASSIFICATION.values(), *REGRESSION.values())
     if issubclass(factory, RampLoss)
 ]
-every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+every_ramp_loss = pytest.mark.parametrize("loss", RAMPS, ids=repr)
+every_loss = pytest.mark.parametrize("loss", [*RAMPS, cp.Logistic()], ids=repr)
 
 
 def sample(loss, seed, m=40, d=15, dtype=np.float64, intercept=False):
@@ -76,7 +79,66 @@ def test_agrees_with_the_bundle_method(loss, lam, dtype, intercept):
         assert record.objective >= exact.certificate.lower_bound
 
 
-@every_loss
+@given(
+    margin=st.floats(-1e6, 1e6),
+    q=st.sampled_from([0.0, 1e-300]) | st.floats(-12, 12).map(lambda power: 10.0**power),
+    p=st.floats(0.0, 1.0) | st.floats(-30, 0).map(lambda power: 10.0**power),
+)
+def test_a_logistic_dual_goes_to_its_proximal_point(margin, q, p):
+    low, high = 0.0, 1.0
+    for _ in range(1100):  # down to the smallest numbers
+        middle = 0.5 * (low + high)
+        if middle < expit(-(margin + q * (middle - p))):
+            low = middle
+        else:
+            high = middle
+    found = logistic_dual(margin, q, p)
+    assert 0.0 <= found <= 1.0
+    assert abs(found - low) <= 0.03 * abs(low - p) + 4e-16
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e5])
+def test_logistic_bounds_hold_however_stiff_the_duals_are(scale, intercept):
+    risk, _ = sample(cp.Logistic(), 5, intercept=intercept)
+    rows = risk.rows
+    X = sp.csr_array((rows.values * scale, rows.indices, rows.starts), shape=rows.shape)
+    risk = cp.LinearRisk(X, risk.y, cp.Logistic(), weights=risk.weights, intercept=intercept)
+    regularizer = cp.L2(1e-3)
+    exact = cp.minimize(risk, regularizer, tol=1e-6, max_iter=5000)
+    assert exact.status == "optimal"
+    with np.errstate(all="raise", under="ignore"):
+        found = cp.minimize(risk, regularizer, method=dual_ascent(), max_iter=30)
+    assert found.certificate.valid
+    for record in found.history:
+        assert record.lower_bound <= exact.objective
+        assert record.objective >= exact.certificate.lower_bound
+
+
+def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
+    risk, _ = sample(cp.Logistic(), 3, m=400)
+    duals = DualAscent(risk, 1e-4)
+    for _ in range(3):
+        duals.improve(passes=2.0, most=10)
+        duals.plane()
+        point = risk.at(duals.w)
+        duals.shrink(point.scores)
+    values, _, _ = risk.loss.derivatives(risk.y, point.scores)
+    gains = values + risk.loss.conjugates(risk.y, duals.beta) - duals.beta * point.scores
+    gains *= risk.weights
+    moved = np.zeros(len(gains), dtype=bool)
+    moved[duals._movable] = True
+    assert 0 < moved.sum() < len(gains)
+    assert gains[~moved].max() < gains[moved].min()
+    assert gains[~moved].sum() <= 0.03 * gains.sum()
+    # Nobody rests for ever.
+    before = duals.beta.copy()
+    duals.improve(passes=1.0, most=0)
+    changed = duals.beta != before
+    assert changed[risk.weights > 0].mean() > 0.9
+
+
+@every_ramp_loss
 def test_shrinking_leaves_only_settled_duals_out(loss):
     risk, _ = sample(loss, 3)
     duals = DualAscent(risk, 1e-2)
@@ -97,8 +159,9 @@ def test_shrinking_leaves_only_settled_duals_out(loss):
         assert left_out > 0
 
 
-def test_the_same_run_gives_the_same_bits_also_when_resumed():
-    risk, _ = sample(cp.Hinge(), 11, m=200, d=50)
+@pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
+def test_the_same_run_gives_the_same_bits_also_when_resumed(loss):
+    risk, _ = sample(loss, 11, m=200, d=50)
     regularizer, method = cp.L2(1e-3), dual_ascent()
     whole = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
     again = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
@@ -120,7 +183,7 @@ def test_says_why_it_cannot_be_used():
     plain = cp.L2(0.1)
     for risk, regularizer, why in [
         (cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "sparse rows"),
-        (cp.LinearRisk(X, y, cp.Logistic(), intercept=False), plain, "not made of ramps"),
+        (cp.LinearRisk(X, y, cp.Exponential(), intercept=False), plain, "nor logistic"),
         (cp.LinearRisk(X, y, cp.Hinge(), intercept=False), cp.L2(1, centre=y), "without centre"),
         (object(), plain, "linear risk"),
     ]:

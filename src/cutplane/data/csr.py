@@ -11,6 +11,7 @@ than the multiplication.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,11 @@ class CompressedRows:
         self._sum_bounds = balanced_bounds(starts, count_blocks(n_entries, most=affordable))
 
     def squared_norms(self) -> Vector:
-        """Return the squared length of each row."""
+        """Return the squared length of each row; computed once."""
+        return self._norms
+
+    @cached_property
+    def _norms(self) -> Vector:
         return _squared_norms(self.values, self.starts)
 
     def scores(self, w: Vector) -> Vector:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
 from cutplane.losses.ramps import (
     Absolute,
@@ -16,7 +17,7 @@ from cutplane.losses.ramps import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from cutplane.losses.smooth import Exponential, Logistic, Poisson, SmoothLoss
+from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
     "hinge": Hinge,

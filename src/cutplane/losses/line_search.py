@@ -13,6 +13,8 @@ _MAX_DOUBLINGS = 1100  # from the smallest to the largest number
 
 # A bracket narrower than this share of its place cannot be told from a point.
 _NARROW = 1e-14
+# What a Newton step leaves is of the order of its square.
+_LAST_NEWTON = 1e-7
 
 
 def minimize_on_ray(
@@ -110,8 +112,9 @@ def find_root(derivatives: Callable[[float], tuple[float, float]]) -> float:
     reach = 1.0
     for _ in range(_MAX_DOUBLINGS):
         newton = k - first / second if second > 0.0 and np.isfinite(first) else np.nan
-        if abs(newton - k) <= _NARROW * k:
-            break  # Newton's steps come from one side, so the bracket alone would not tell
+        # Newton's steps come from one side, so the bracket alone would not tell that this is it.
+        if abs(newton - k) <= _LAST_NEWTON * k:
+            return newton
         if lo < newton < hi and (np.isfinite(hi) or newton <= lo + reach):
             k = newton
         elif np.isfinite(hi):

@@ -1,4 +1,4 @@
-"""Smooth losses: logistic, exponential, Poisson.
+"""Smooth losses: exponential, Poisson; the logistic loss is in `cutplane.losses.logistic`.
 
 Each is a function of one score with two derivatives, written once, element by element.
 """
@@ -55,8 +55,10 @@ class SmoothLoss(Loss):
         """Return ``max_z slopes.z - loss(y, z)``."""
 
         def block(i: slice) -> float:
-            used = weights[i] > 0.0
-            target, slope, weight = y[i][used], slopes[i][used], weights[i][used]
+            target, slope, weight = y[i], slopes[i], weights[i]
+            if not weight.all():
+                used = weight > 0.0
+                target, slope, weight = target[used], slope[used], weight[used]
             return float((weight * self.conjugates(target, slope / weight)).sum())
 
         return sum(map_blocks(block, len(y)))
@@ -67,51 +69,43 @@ class SmoothLoss(Loss):
         """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``."""
 
         def derivatives(step: float) -> tuple[float, float]:
-            def block(i: slice) -> tuple[float, float]:
-                speed = direction[i]
-                with np.errstate(over="ignore", invalid="ignore"):
-                    _, slopes, curvatures = self.derivatives(y[i], scores[i] + step * speed)
-                    first = _weighted_sum(weights[i], _product(slopes, speed))
-                    second = _weighted_sum(weights[i], _product(curvatures, speed * speed))
-                return first, second
-
-            parts = map_blocks(block, len(y))
-            first, second = sum(part[0] for part in parts), sum(part[1] for part in parts)
-            # Infinite terms of both signs: far beyond the minimum.
-            first = np.inf if np.isnan(first) else first
+            first, second = self._along_all(y, scores, direction, weights, step)
             return first + extra.slope + extra.curvature * step, second + extra.curvature
 
         return find_root(derivatives)
 
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        direction = np.ones_like(scores)
+        first, second = self._along_all(y, scores, direction, weights, 0.0)
+        if first > 0.0:
+            direction, first = -direction, -first
 
-class Logistic(SmoothLoss):
-    """``log(1 + exp(-y*z))``: a model of the probability of the positive class."""
+        def derivatives(step: float) -> tuple[float, float]:
+            if step == 0.0:
+                return first, second
+            return self._along_all(y, scores, direction, weights, step)
 
-    task = "classification"
+        return find_root(derivatives) * float(direction[0])
 
-    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return value, first and second derivative for each example."""
-        margins = y * scores
-        # One exponential, of a number that is not positive, serves all three and cannot overflow.
-        small = np.exp(-np.abs(margins))
-        likelier = 1.0 / (1.0 + small)
-        wrong = np.where(margins > 0.0, small * likelier, likelier)
-        return (
-            np.maximum(-margins, 0.0) + np.log1p(small),
-            -y * wrong,
-            small * likelier * likelier,
+    def _along_all(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        parts = map_blocks(
+            lambda i: self._along(y[i], scores[i], direction[i], weights[i], step), len(y)
         )
+        first, second = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        # Infinite terms of both signs: far beyond the minimum.
+        return np.inf if np.isnan(first) else first, second
 
-    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
-        """Return the conjugate of each example's loss."""
-        p = -y * slopes
-        inside = (p >= 0.0) & (p <= 1.0)
-        p = np.clip(p, 0.0, 1.0)
-        return np.where(inside, xlogy(p, p) + xlogy(1.0 - p, 1.0 - p), np.inf)
-
-    def probability(self, scores: Vector) -> Vector:
-        """Return the probability of the positive class."""
-        return np.asarray(expit(scores))
+    def _along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        """Return the two derivatives along a ray at ``step``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            _, slopes, curvatures = self.derivatives(y, scores + step * direction)
+            first = _weighted_sum(weights, _product(slopes, direction))
+            second = _weighted_sum(weights, _product(curvatures, direction * direction))
+        return first, second
 
 
 class Exponential(SmoothLoss):

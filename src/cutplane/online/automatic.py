@@ -7,6 +7,7 @@ import logging
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.data.csr import CompressedRows
+from cutplane.losses import SmoothLoss
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
 from cutplane.online.newton import newton, obstacle_to_newton
 from cutplane.risks import LinearRisk
@@ -37,6 +38,8 @@ def automatic(
     no_dual_ascent = obstacle_to_dual_ascent(risk, regularizer)
     if on_a_path:
         no_dual_ascent = "it takes no planes over"
+    elif no_dual_ascent is None and risk.intercept and isinstance(risk.loss, SmoothLoss):
+        no_dual_ascent = f"slow for {risk.loss!r} with an intercept"
     if no_dual_ascent is None and risk.n_parameters >= _MANY_FEATURES:
         _log.info("method: dual ascent (sparse, %d features)", risk.n_parameters)
         return dual_ascent()

@@ -7,7 +7,7 @@ best ``beta_i`` with all others fixed satisfies
 
 so it is the slope of the loss at the proximal point of ``r = z_i + Q_i * beta_i``. For a loss made
 of ramps that is closed-form: where ``r`` lies beyond the start of a ramp by ``e``, the slope is
-``e / (Q + 1/curvature)``, at most that of the ramp.
+``e / (Q + 1/curvature)``, at most that of the ramp. For the logistic loss a few steps find it.
 
 An offset is added to all scores. It follows the duals as if it were the weight of a feature that is
 the same for all examples: ``pull`` is that feature's square over ``lam``, zero for a fixed offset.
@@ -25,6 +25,14 @@ from cutplane.core.protocols import Matrix, Vector
 
 IndexVector = NDArray[np.int64]
 
+# What the losses are that the epochs know. Ramps are described by a matrix, as in `ramp_kernels`.
+RESIDUAL_RAMPS, MARGIN_RAMPS, LOGISTIC = range(3)
+
+# The last step on the way to a logistic dual moves the margin by no more than this.
+_LAST_STEP = 0.25
+_MAX_STEPS = 100
+_CONTRACT = {"contract"}
+
 
 @njit(cache=True, nogil=True)
 def shuffle(order: IndexVector, seed: NDArray[np.uint64]) -> None:
@@ -40,12 +48,58 @@ def shuffle(order: IndexVector, seed: NDArray[np.uint64]) -> None:
     seed[0] = state
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
+def logistic_dual(margin: float, q: float, p: float) -> float:
+    """Return the ``p'`` with ``p' = 1 / (1 + exp(margin + q*(p' - p)))``, to 3 % of the change.
+
+    Here ``p = -y*beta`` and ``margin = y*z``. Halley's steps, inside a bracket, go on until one
+    moves the margin by little: what it leaves is less than half of the cube of that. Near the
+    optimum the first step is the last, and needs a single exponential. ``p = 0`` is no special
+    case, as the entropy in the dual is never computed.
+    """
+    new, low, high = p, -1.0, 2.0  # a step may go to the very ends of [0, 1], once
+    for _ in range(_MAX_STEPS):
+        there = margin + q * (new - p)
+        small = np.exp(-abs(there))
+        likelier = 1.0 / (1.0 + small)
+        rarer = small * likelier
+        wrong = rarer if there > 0.0 else likelier
+        off = new - wrong
+        if off < 0.0:
+            low = new
+        else:
+            high = new
+        bend = q * rarer * likelier
+        rise = 1.0 + bend
+        step = -off * rise / (rise * rise + 0.5 * off * q * bend * (1.0 - 2.0 * wrong))
+        if low < new + step < high or step == 0.0:
+            new += step
+            if abs(step) * q <= _LAST_STEP:
+                break
+        else:
+            new = 0.5 * (low + high)
+    return min(max(new, 0.0), 1.0)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _score(
+    values: NDArray[Any], indices: NDArray[Any], w: Vector, first: np.uint64, last: np.uint64
+) -> float:
+    """Return the dot product of a row with ``w``."""
+    z = 0.0
+    for k in range(first, last):
+        z += values[k] * w[np.uint64(indices[k])]
+    return z
+
+
+# Only the dot product may be reordered: with leave to reorder the steps too, an epoch takes 20 %
+# longer (logistic loss).
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
 def epoch(
     values: NDArray[Any],
     indices: NDArray[Any],
     starts: NDArray[Any],
-    of_margin: bool,
+    form: int,
     shape: Matrix,
     y: Vector,
     weights: Vector,
@@ -70,20 +124,21 @@ def epoch(
     largest = 0.0
     for i in order:
         first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
-        z = 0.0
-        for k in range(first, last):
-            z += values[k] * w[np.uint64(indices[k])]
+        z = _score(values, indices, w, first, last)
         q = stiffness[i]
-        r = z + offset + q * beta[i]
-        v = y[i] * r - 1.0 if of_margin else r - y[i]
-        right, left = v - start_right, -v - start_left
-        slope = 0.0
-        # At equality with q = 0 (an empty row) a kink gives 0/0: the flat side is as good.
-        if right > 0.0:
-            slope = min(right / (q + soft_right), steepest_right)
-        elif left > 0.0:
-            slope = -min(left / (q + soft_left), steepest_left)
-        new = y[i] * slope if of_margin else slope
+        if form == LOGISTIC:
+            new = -y[i] * logistic_dual(y[i] * (z + offset), q, -y[i] * beta[i])
+        else:
+            r = z + offset + q * beta[i]
+            v = y[i] * r - 1.0 if form == MARGIN_RAMPS else r - y[i]
+            right, left = v - start_right, -v - start_left
+            slope = 0.0
+            # At equality with q = 0 (an empty row) a kink gives 0/0: the flat side is as good.
+            if right > 0.0:
+                slope = min(right / (q + soft_right), steepest_right)
+            elif left > 0.0:
+                slope = -min(left / (q + soft_left), steepest_left)
+            new = y[i] * slope if form == MARGIN_RAMPS else slope
         change = new - beta[i]
         if change != 0.0:
             beta[i] = new
@@ -97,7 +152,7 @@ def epoch(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def movable(
-    of_margin: bool,
+    form: int,
     shape: Matrix,
     y: Vector,
     scores: Vector,
@@ -108,8 +163,8 @@ def movable(
 ) -> IndexVector:
     """Return the examples whose dual would change if its score did by ``reach``, or less.
 
-    The others sit at an end of their range (no slope, or the steepest one) and are left out of the
-    next epochs: that is shrinking, decided with exact scores.
+    For losses made of ramps. The others sit at an end of their range (no slope, or the steepest
+    one) and are left out of the next epochs: that is shrinking, decided with exact scores.
     """
     start_left, bend_left, _, rise_left, width_left = shape[0]
     start_right, bend_right, _, rise_right, width_right = shape[1]
@@ -123,9 +178,9 @@ def movable(
             continue
         q = stiffness[i]
         r = scores[i] + q * beta[i]
-        v = y[i] * r - 1.0 if of_margin else r - y[i]
+        v = y[i] * r - 1.0 if form == MARGIN_RAMPS else r - y[i]
         right, left = v - start_right, -v - start_left
-        slope = y[i] * beta[i] if of_margin else beta[i]
+        slope = y[i] * beta[i] if form == MARGIN_RAMPS else beta[i]
         if slope > 0.0:
             settled = slope == rise_right and right > rise_right * (q + soft_right) + reach
         elif slope < 0.0:

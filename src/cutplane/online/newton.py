@@ -119,7 +119,7 @@ class SmoothedNewton:
             planes.append(self._rounded_to(_WIDEN * self.width))
         self._steps += 1
         w, scores = self._moved()
-        self.point = LinearPoint(self._risk, w, scores)
+        self.point = LinearPoint(self._risk, w, scores, guess=self.point.offset)
         self.plane = self._measure()
         return [*planes, self.plane]
 
@@ -137,11 +137,12 @@ class SmoothedNewton:
         if self.width > 0.0:
             scores = scores + self.width * self._duals
         if risk.intercept:
-            best = self._loss.minimize_offset(risk.y, scores, risk.weights)
-            self._scores, self._slopes = scores + best.offset, best.slopes
+            scores = scores + self.point.offset
+            scores += self._loss.minimize_offset(risk.y, scores, risk.weights).offset
+            self._slopes = self._loss.balanced_slopes(risk.y, scores, 0.0, risk.weights)
         else:
-            self._scores = scores
             self._slopes = self._loss.slopes(risk.y, scores, risk.weights)
+        self._scores = scores
         conjugate = risk.loss.conjugate(risk.y, self._slopes, risk.weights)
         assert conjugate is not None
         return Plane(risk.rows.pullback(self._slopes), -conjugate)

@@ -92,9 +92,11 @@ class LinearPoint:
         Coefficients.
     scores : ndarray
         ``X w``, without the intercept.
+    guess : float
+        Where to begin to look for the best intercept.
     """
 
-    def __init__(self, risk: LinearRisk, w: Vector, scores: Vector) -> None:
+    def __init__(self, risk: LinearRisk, w: Vector, scores: Vector, *, guess: float = 0.0) -> None:
         self._risk = risk
         self.w = w
         self.scores = scores
@@ -102,7 +104,8 @@ class LinearPoint:
         # of most points it is not wanted.
         self._best: AtBestOffset | None = None
         if risk.intercept:
-            self._best = risk.loss.minimize_offset(risk.y, scores, risk.weights)
+            best = risk.loss.minimize_offset(risk.y, scores + guess, risk.weights)
+            self._best = best._replace(offset=best.offset + guess)
 
     @property
     def offset(self) -> float:
@@ -175,7 +178,8 @@ class LinearSegment:
         """Return the point at ``step``, without a pass over the data."""
         start = self._start
         w = start.w + step * (self._end.w - start.w)
-        return LinearPoint(self._risk, w, self._scores(step))
+        guess = start.offset + step * (self._end.offset - start.offset)
+        return LinearPoint(self._risk, w, self._scores(step), guess=guess)
 
     def _scores(self, step: float) -> Vector:
         start, end = self._start.scores, self._end.scores
