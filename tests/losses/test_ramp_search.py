@@ -101,6 +101,21 @@ def test_few_passes_over_many_examples(loss, monkeypatch):
     assert sum(read) <= 5.5
 
 
+def test_a_step_that_hits_a_flat_stretch_leaves_few_examples_to_search():
+    # Residuals -499.5 .. 499.5: between the middle two, every constant is a median.
+    scores = np.arange(1000.0) - 499.5
+    y, weights = np.zeros(1000), np.full(1000, 1e-3)
+    ray = ramp_search.Ray(Absolute().kind, y, scores, 1.0, weights)
+    slope, size = ray.derivative(-10.0)
+    bracket = ramp_search._Bracket(ray, -10.0, slope, 1e-14)
+    assert abs(bracket.narrow(0.2)) <= 1e-14
+    ramp_search._close_around(bracket, 0.2, size)
+    assert bracket.lo < -0.5
+    assert bracket.hi > 0.5
+    assert len(ray.events_between(bracket.lo, bracket.hi)[0]) <= 40
+    assert Absolute().minimize_offset(y, scores, weights).offset == pytest.approx(0.0, abs=1e-12)
+
+
 def test_threads_leave_no_trace():
     m = 2 * ramp_search._LEAST
     y, scores, direction = np.random.default_rng(0).standard_normal((3, m))

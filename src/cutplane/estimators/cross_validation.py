@@ -21,7 +21,7 @@ from cutplane.risks import LinearRisk
 _N_LAMS = 20
 
 # Bytes of data of which the training part of a fold is copied. Weights of zero for the other rows
-# need no copy, but each pass reads those too: with five folds a fit takes 10 to 20 % longer.
+# need no copy, but each pass reads those too: with five folds a fit takes 20 % longer.
 _COPIED = 1 << 27
 
 

@@ -195,13 +195,16 @@ def _close(bracket: _Bracket, slope: float, size: float) -> None:
 
 
 def _close_around(bracket: _Bracket, zero_at: float, size: float) -> None:
-    """Narrow a bracket to the neighbourhood of a zero, as a rule of a squared loss."""
+    """Narrow a bracket to the neighbourhood of a zero that a trial step has hit.
+
+    As a rule that is the only one, of a squared loss. It can also be one of a flat stretch, between
+    two kinks. Then an end that is still far away would leave half of all examples in the bracket.
+    """
     curvature = bracket.ray.curvature(zero_at)
-    if curvature > 0.0:
-        width = 0.5 * _FEW * size / curvature
-        for step in (zero_at - width, zero_at + width):
-            if bracket.lo < step < bracket.hi:
-                bracket.narrow(step)
+    width = 0.5 * _FEW * size / curvature if curvature > 0.0 else 0.5 * (zero_at - bracket.lo)
+    for step in (zero_at - width, zero_at + width):
+        if bracket.lo < step < bracket.hi:
+            bracket.narrow(step)
 
 
 def _guess(part: Ray, start: float, step: float, slope: float, size: float) -> float | None:
