@@ -38,6 +38,31 @@ def inner_products(rows: Matrix, n: int, vector: Vector) -> Vector:
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
+def inner_product_table(rows: Matrix, n: int, vectors: Matrix) -> Matrix:
+    """Return the dot products of each vector with the first ``n`` rows, one line a vector."""
+    out = np.empty((len(vectors), n))
+    fours = len(vectors) // 4 * 4
+    for i in range(n):
+        row = rows[i]
+        # Four at a time: a row is read from memory a quarter as often.
+        for k in range(0, fours, 4):
+            v0, v1, v2, v3 = vectors[k], vectors[k + 1], vectors[k + 2], vectors[k + 3]
+            t0 = t1 = t2 = t3 = 0.0
+            for j in range(len(row)):
+                t0 += row[j] * v0[j]
+                t1 += row[j] * v1[j]
+                t2 += row[j] * v2[j]
+                t3 += row[j] * v3[j]
+            out[k, i], out[k + 1, i], out[k + 2, i], out[k + 3, i] = t0, t1, t2, t3
+        for k in range(fours, len(vectors)):
+            v0, t0 = vectors[k], 0.0
+            for j in range(len(row)):
+                t0 += row[j] * v0[j]
+            out[k, i] = t0
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def combination(rows: Matrix, weights: Vector) -> Vector:
     """Return the sum of the rows, weighted; rows without weight are not read."""
     out = np.zeros(rows.shape[1])

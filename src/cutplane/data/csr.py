@@ -75,8 +75,11 @@ class CompressedRows:
 
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``X' slopes``."""
+        return add_blocks(self.block_pullbacks(slopes, self._sum_bounds))
+
+    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
         slopes = as_vector(slopes, self.shape[0], "slopes")
-        bounds = self._sum_bounds
         sums = np.empty((len(bounds) - 1, self.shape[1]))
         run_blocks(
             lambda first, last: _pullback(
@@ -85,7 +88,7 @@ class CompressedRows:
             len(sums),
             n_threads=self._n_threads,
         )
-        return add_blocks(sums)
+        return sums
 
 
 def balanced_bounds(starts: NDArray[Any], n_blocks: int) -> NDArray[np.int64]:

@@ -54,14 +54,18 @@ class RowMajor:
 
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``X' slopes``."""
+        return add_blocks(self.block_pullbacks(slopes, self._bounds))
+
+    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
         slopes = as_vector(slopes, self.shape[0], "slopes")
-        sums = np.empty((len(self._bounds) - 1, self.shape[1]))
+        sums = np.empty((len(bounds) - 1, self.shape[1]))
         run_blocks(
-            lambda first, last: _row_pullback(self.X, slopes, sums, self._bounds, first, last),
+            lambda first, last: _row_pullback(self.X, slopes, sums, bounds, first, last),
             len(sums),
             n_threads=self._n_threads,
         )
-        return add_blocks(sums)
+        return sums
 
 
 class ColumnMajor:
@@ -88,16 +92,18 @@ class ColumnMajor:
 
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``X' slopes``."""
+        return add_blocks(self.block_pullbacks(slopes, self._bounds))
+
+    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
         slopes = as_vector(slopes, self.shape[0], "slopes")
-        sums = np.empty((len(self._bounds) - 1, self.shape[1]))
+        sums = np.empty((len(bounds) - 1, self.shape[1]))
         run_blocks(
-            lambda first, last: _column_pullback(
-                self.columns, slopes, sums, self._bounds, first, last
-            ),
+            lambda first, last: _column_pullback(self.columns, slopes, sums, bounds, first, last),
             len(sums),
             n_threads=self._n_threads,
         )
-        return add_blocks(sums)
+        return sums
 
 
 def even_bounds(n_rows: int, n_blocks: int) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from cutplane.core.threads import map_blocks
 from cutplane.data import Rows, as_rows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
+from cutplane.risks.groups import Groups
 
 
 class LinearRisk:
@@ -64,11 +65,32 @@ class LinearRisk:
         self.intercept = intercept
         self.lower_bound = loss.lower_bound
         self.evaluations = 0
+        self._groups: dict[int, Groups] = {}
         loss.check_targets(y[self.weights > 0.0])
         # The intercept takes up a shift of the targets. Without it, targets around 1e10 would leave
         # their rounding errors in the offset of every plane.
         self.shift = float(self.weights @ y) if intercept and loss.of_residual else 0.0
         self.y = _shifted(y, self.shift) if self.shift else y
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest."""
+        return 1
+
+    def groups(self, n_groups: int) -> Groups:
+        """Return the partition of the examples into so many groups."""
+        if self.intercept:
+            raise ValueError(
+                "a linear risk with an intercept is not a sum over groups of examples, because "
+                "they share the best intercept: use groups=1, or no intercept"
+            )
+        if n_groups not in self._groups:
+            self._groups[n_groups] = Groups(self.rows, self.y, self.weights, n_groups)
+        return self._groups[n_groups]
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        return self.groups(n_groups).lower_bounds(self.loss)
 
     def at(self, w: Vector) -> LinearPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
@@ -101,6 +123,7 @@ class LinearPoint:
         # With an intercept all comes at once; without, value and slopes are computed when wanted:
         # of most points only one of them is.
         self._best: AtBestOffset | None = None
+        self._group_planes: dict[int, list[Plane]] = {}
         if risk.intercept:
             self._best = risk.loss.minimize_offset(risk.y, scores, risk.weights)
 
@@ -133,6 +156,15 @@ class LinearPoint:
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: one pass over the data, the first time."""
         return self._plane
+
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group, all in one pass over the data, the first time."""
+        if n_groups not in self._group_planes:
+            groups = self._risk.groups(n_groups)
+            self._group_planes[n_groups] = groups.planes(
+                self._risk.loss, self.scores, self.slopes
+            )
+        return self._group_planes[n_groups]
 
     @cached_property
     def _plane(self) -> Plane:
