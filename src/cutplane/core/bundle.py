@@ -8,9 +8,9 @@ regularizer the reduced problem ``min_w r(w) + max_i a_i.w + b_i`` has the dual
 which needs only the inner products of the slopes in the regularizer's metric (``gram``) and the
 offsets shifted by its centre. Both are kept up to date here, plane by plane.
 
-A risk that is a sum over groups of examples, ``R = sum_k R_k``, may have planes for each of them. The
-model is then ``sum_k max_{i in group k} a_i.w + b_i``, and there is one simplex for each group.
-Everything here is written for any number of groups; the ordinary bundle has one.
+A risk that is a sum over groups of examples, ``R = sum_k R_k``, may have planes for each of them.
+The model is then ``sum_k max_{i in group k} a_i.w + b_i``, and there is one simplex for each group.
+The ordinary bundle has one group.
 """
 
 from __future__ import annotations
@@ -116,14 +116,14 @@ class Bundle:
         # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
         vars(self).update(kept)
 
-    def recently_used(self) -> NDArray[np.int64]:
-        """Return the rows of all planes but those long idle.
+    def used_within(self, longest: int) -> NDArray[np.int64]:
+        """Return the rows of all planes but those idle in more reduced problems than ``longest``.
 
         Flat planes stay, however long idle: there are few, and they keep the reduced problem
         bounded where the risk vanishes.
         """
         flat = np.diagonal(self.gram) == 0.0
-        return np.flatnonzero(flat | (self.idle <= _LONGEST_IDLE))
+        return np.flatnonzero(flat | (self.idle <= longest))
 
     def carried_over(self, regularizer: QuadraticRegularizer) -> Bundle:
         """Return the planes and their weights for another regularizer, without those long idle.
@@ -132,7 +132,7 @@ class Bundle:
         """
         bundle = copy(self)
         bundle._qp = SimplexQP()
-        bundle.keep(self.recently_used())
+        bundle.keep(self.used_within(_LONGEST_IDLE))
         if self._has_geometry_of(regularizer):
             bundle.regularizer = regularizer
             return bundle
@@ -171,8 +171,8 @@ class Bundle:
     def highest_at(self, w: Vector) -> list[Plane]:
         """Return the plane of each group that is the highest at ``w``: together, the model."""
         heights = inner_products(self._slopes, self.n_planes, w) + self.offsets
-        rows = [np.flatnonzero(self.groups == k) for k in range(self.n_groups)]
-        tops = [group[np.argmax(heights[group])] for group in rows]
+        order = np.lexsort((heights, self.groups))
+        tops = order[np.append(np.diff(self.groups[order]) > 0, True)]
         return [Plane(self._slopes[top], float(self.offsets[top])) for top in tops]
 
     def _exact_weights(self) -> Vector:

@@ -27,11 +27,20 @@ class KeepAll:
 
 @dataclass(frozen=True, slots=True)
 class ForgetIdle:
-    """Planes that had no weight for long are dropped: groups bring so many that most are idle."""
+    """Planes that had no weight for long are dropped: groups bring so many that most are idle.
+
+    Parameters
+    ----------
+    longest : int
+        In how many reduced problems a plane may have had no weight. (a9a and ijcnn1, 4 to 64
+        groups: 6, 10 and 20 take as many iterations as each other, 3 takes up to 5 more.)
+    """
+
+    longest: int = 8
 
     def make_room(self, bundle: Bundle, incoming: int) -> None:
         """Drop the planes long idle, once they are a quarter of all."""
-        used = bundle.recently_used()
+        used = bundle.used_within(self.longest)
         if len(used) <= 0.75 * bundle.n_planes:
             bundle.keep(used)
 

@@ -118,10 +118,12 @@ def _height_gained(state: State, cut: Point, w: Vector, model: float) -> float:
     planes = state.planes_at(cut)
     if len(planes) == 1:
         return dot(planes[0].slope, w) + planes[0].offset - model
-    gain = 0.0
-    for new, old in zip(planes, state.bundle.highest_at(w), strict=True):
-        gain += max(dot(new.slope - old.slope, w) + (new.offset - old.offset), 0.0)
-    return gain
+    highest = state.bundle.highest_at(w)
+    rises = [
+        dot(new.slope, w) + new.offset - (dot(old.slope, w) + old.offset)
+        for new, old in zip(planes, highest, strict=True)
+    ]
+    return sum(max(rise, 0.0) for rise in rises)
 
 
 def _usable(point: Point, state: State) -> bool:

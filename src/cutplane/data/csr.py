@@ -49,7 +49,7 @@ class CompressedRows:
         self.starts = read_only(starts)
         self.shape = shape
         self._n_threads = n_threads
-        n_entries = int(starts[-1])
+        self.n_entries = n_entries = int(starts[-1])
         self._score_bounds = balanced_bounds(starts, count_blocks(n_entries))
         # Each block of the pullback needs d sums, cleared and added up: four entries pay for one.
         affordable = n_entries // (4 * max(1, shape[1]))

@@ -37,6 +37,7 @@ class RowMajor:
     def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
         self.X = read_only(X)
         self.shape: tuple[int, int] = X.shape
+        self.n_entries = X.size
         self._n_threads = n_threads
         # 16 rows or more for each buffer of d sums, which cost as much as a row.
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=X.shape[0] // 16))
@@ -74,6 +75,7 @@ class ColumnMajor:
     def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
         self.columns = read_only(X.T)
         self.shape: tuple[int, int] = X.shape
+        self.n_entries = X.size
         self._n_threads = n_threads
         # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
         most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))

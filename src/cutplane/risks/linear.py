@@ -20,7 +20,7 @@ from cutplane.core.threads import map_blocks
 from cutplane.data import Rows, as_rows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
-from cutplane.risks.groups import Groups
+from cutplane.risks.groups import Groups, good_number_of_groups
 
 
 class LinearRisk:
@@ -74,8 +74,8 @@ class LinearRisk:
 
     @property
     def good_groups(self) -> int:
-        """How many groups should make a run the fastest."""
-        return 1
+        """How many groups should make a run the fastest; one, if there is an intercept."""
+        return 1 if self.intercept else good_number_of_groups(self.rows)
 
     def groups(self, n_groups: int) -> Groups:
         """Return the partition of the examples into so many groups."""
@@ -161,9 +161,7 @@ class LinearPoint:
         """Return the plane of each group, all in one pass over the data, the first time."""
         if n_groups not in self._group_planes:
             groups = self._risk.groups(n_groups)
-            self._group_planes[n_groups] = groups.planes(
-                self._risk.loss, self.scores, self.slopes
-            )
+            self._group_planes[n_groups] = groups.planes(self._risk.loss, self.scores, self.slopes)
         return self._group_planes[n_groups]
 
     @cached_property
