@@ -41,6 +41,11 @@ def _grouped_problems():
     yield linear_problem("logistic", X, labels, cp.Logistic(), 0.1, **plain)
     yield linear_problem("squared CSR", csr, numbers, cp.Squared(), 0.3, **plain)
     yield linear_problem("poisson", X, counts, cp.Poisson(), 0.3, **plain)
+    yield linear_problem("hinge intercept", X, labels, cp.Hinge(), 0.01)
+    yield linear_problem("hinge CSR intercept", csr, labels, cp.Hinge(), 1e-3, weights=weights)
+    yield linear_problem("absolute intercept", X, numbers + 1e3, cp.Absolute(), 0.1, centre=centre)
+    yield linear_problem("logistic intercept", X, labels, cp.Logistic(), 0.1)
+    yield linear_problem("squared intercept", X, numbers, cp.Squared(), 0.01)
 
 
 GROUPED = {problem.name: problem for problem in _grouped_problems()}
@@ -155,7 +160,6 @@ def test_rows_without_block_products_serve_as_well():
 def test_good_number_of_groups(rows, features, groups):
     risk = cp.LinearRisk(np.ones((rows, features)), np.ones(rows), cp.Hinge(), intercept=False)
     assert risk.good_groups == groups
-    assert cp.LinearRisk(risk.rows, np.ones(rows), cp.Hinge()).good_groups == 1
 
 
 def test_wide_sparse_data_stay_together():
@@ -328,8 +332,7 @@ def test_the_bound_is_the_minimum_of_the_model(seed, turns, n_groups):
     bundle, regularizer = grouped_bundle(seed, turns, n_groups)
     candidate = candidate_below(bundle.aggregate(), regularizer)
     scale = 1.0 + abs(candidate.lower) + float(np.abs(bundle.offsets).max())
-    highest = sum_of(bundle.highest_at(candidate.w))
-    model = float(highest.slope @ candidate.w) + highest.offset
+    model = bundle.height_at(candidate.w)
     by_hand = sum(
         float(np.max((bundle.slopes @ candidate.w + bundle.offsets)[bundle.groups == k]))
         for k in range(n_groups)
@@ -392,12 +395,6 @@ def test_a_whole_plane_does_not_join_planes_of_groups():
     bundle, _ = grouped_bundle(0, 1, 3)
     with pytest.raises(ValueError, match="planes of 3 groups come together, got 1"):
         bundle.add(Plane(np.zeros(3), 0.0))
-
-
-def test_an_intercept_is_refused():
-    risk = PROBLEMS["hinge CSR intercept"].make_risk()
-    with pytest.raises(ValueError, match=r"share the best intercept: use groups=1, or no"):
-        cp.minimize(risk, cp.L2(0.1), method=cp.bmrm(groups=4))
 
 
 def test_a_risk_that_cannot_be_split_is_refused():

@@ -393,8 +393,8 @@ def test_memory_layout_does_not_matter_and_compiles_nothing_new(layout):
 
 def test_leading_block_of_a_larger_array_is_not_copied():
     roomy = np.zeros((6, 6))
-    assert simplex_qp._row_major(roomy[:4, :4]) is roomy
-    assert not np.shares_memory(simplex_qp._row_major(roomy[1:5, 1:5]), roomy)
+    assert simplex_qp.row_major(roomy[:4, :4]) is roomy
+    assert not np.shares_memory(simplex_qp.row_major(roomy[1:5, 1:5]), roomy)
 
 
 def test_arguments_are_left_alone():

@@ -20,7 +20,8 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.products import combination, inner_product_table, inner_products
+from cutplane.core.balanced_qp import lowest_model, solve_balanced
+from cutplane.core.products import combination, dot, inner_product_table, inner_products
 from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
 from cutplane.core.simplex_qp import SimplexQP
 
@@ -56,6 +57,8 @@ class Bundle:
         self.groups: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.offsets: Vector = np.empty(0)
         self.centred_offsets: Vector = np.empty(0)
+        self.tilts: Vector = np.empty(0)
+        self.free = 0.0
         self.alpha: Vector = np.empty(0)
         self.idle: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._qp = SimplexQP()
@@ -94,6 +97,7 @@ class Bundle:
         self._append(
             np.array([plane.slope for plane in planes]),
             np.array([plane.offset for plane in planes]),
+            np.array([plane.tilt for plane in planes]),
             np.arange(self.n_groups),
         )
 
@@ -110,6 +114,7 @@ class Bundle:
             "groups": self.groups[rows],
             "offsets": self.offsets[rows],
             "centred_offsets": self.centred_offsets[rows],
+            "tilts": self.tilts[rows],
             "alpha": self.alpha[rows],
             "idle": self.idle[rows],
         }
@@ -137,50 +142,59 @@ class Bundle:
             bundle.regularizer = regularizer
             return bundle
         measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
-        measured_anew._append(bundle.slopes, bundle.offsets, bundle.groups)
+        measured_anew._append(bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups)
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
         return measured_anew
 
     def weigh(self, lam: float, *, accuracy: float) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
-        solution = self._qp.solve(
-            self.gram,
-            self.centred_offsets,
-            lam,
-            groups=self.groups,
-            start=self.alpha,
-            accuracy=accuracy,
-        )
-        idle = np.where(solution.alpha > 0.0, 0, self.idle + 1)
-        self.alpha, self.idle = solution.alpha, idle
+        problem = self.gram, self.centred_offsets
+        alpha, free = self.alpha, self.free
+        if self.tilts.any():
+            alpha, free = solve_balanced(
+                self._qp, *problem, self.tilts, lam,
+                groups=self.groups, start=alpha, free=free, accuracy=accuracy,
+            )  # fmt: skip
+        else:
+            alpha = self._qp.solve(
+                *problem, lam, groups=self.groups, start=alpha, accuracy=accuracy
+            ).alpha
+        idle = np.where(alpha > 0.0, 0, self.idle + 1)
+        self.alpha, self.idle, self.free = alpha, idle, free
 
     def aggregate(self) -> Plane:
         """Return the planes' mean weighted by ``alpha``, of all groups together.
 
         It is again a plane below the risk.
         """
-        alpha = self._exact_weights()
-        return Plane(combination(self._slopes, alpha), float(alpha @ self.offsets))
+        return self._mean(self._exact_weights())
 
     def aggregates(self) -> list[Plane]:
         """Return the weighted mean of each group's planes."""
         alpha = self._exact_weights()
         parts = [np.where(self.groups == k, alpha, 0.0) for k in range(self.n_groups)]
-        return [Plane(combination(self._slopes, a), float(a @ self.offsets)) for a in parts]
+        return [self._mean(part) for part in parts]
 
-    def highest_at(self, w: Vector) -> list[Plane]:
-        """Return the plane of each group that is the highest at ``w``: together, the model."""
+    def height_at(self, w: Vector, *more: Plane) -> float:
+        """Return the model at ``w``; with ``more``, a plane for each group, if it had them too."""
         heights = inner_products(self._slopes, self.n_planes, w) + self.offsets
-        order = np.lexsort((heights, self.groups))
-        tops = order[np.append(np.diff(self.groups[order]) > 0, True)]
-        return [Plane(self._slopes[top], float(self.offsets[top])) for top in tops]
+        heights = np.append(heights, [dot(plane.slope, w) + plane.offset for plane in more])
+        tilts = np.append(self.tilts, [plane.tilt for plane in more])
+        groups = np.append(self.groups, np.arange(len(more)))
+        return lowest_model(heights, tilts, groups, self.n_groups)[0]
+
+    def _mean(self, weights: Vector) -> Plane:
+        slope = combination(self._slopes, weights)
+        return Plane(slope, float(weights @ self.offsets), float(weights @ self.tilts))
 
     def _exact_weights(self) -> Vector:
         # Normalised once more, because the certificate needs weights that sum to one exactly.
         totals = np.bincount(self.groups, weights=self.alpha, minlength=self.n_groups)
         return np.asarray(self.alpha / totals[self.groups])
 
-    def _append(self, slopes: Matrix, offsets: Vector, groups: NDArray[np.int64]) -> None:
+    def _append(
+        self, slopes: Matrix, offsets: Vector, tilts: Vector, groups: NDArray[np.int64]
+    ) -> None:
         """Append planes with weight zero, and their inner products with all others."""
         n, total = self.n_planes, self.n_planes + len(slopes)
         while total > len(self._slopes):
@@ -198,6 +212,7 @@ class Bundle:
             "groups": np.append(self.groups, groups),
             "offsets": np.append(self.offsets, offsets),
             "centred_offsets": np.append(self.centred_offsets, centred),
+            "tilts": np.append(self.tilts, tilts),
             "alpha": np.append(self.alpha, np.zeros(len(slopes))),
             "idle": np.append(self.idle, np.zeros(len(slopes), dtype=np.int64)),
         }

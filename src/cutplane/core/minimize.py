@@ -215,7 +215,7 @@ def _with_planes_of(
     # data would make a false certificate. Those that lie above this one here are found out.
     state = _first_state(risk, regularizer, earlier.best.w, method)
     bundle = earlier.bundle
-    state.test(sum_of(bundle.highest_at(state.best.w)), [])
+    state.test_model(bundle)
     if bundle.n_groups == state.bundle.n_groups:
         state.bundle = bundle.carried_over(regularizer)
         method.cuts.add(state, state.best)

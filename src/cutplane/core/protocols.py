@@ -20,10 +20,16 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """An affine function ``slope.w + offset`` that a convex risk never goes below."""
+    """An affine function ``slope.w + offset`` that a convex risk never goes below.
+
+    The planes of a group may also have a ``tilt``: the slope along a free parameter that all groups
+    share, and that the risk minimises out, such as an intercept. Those of all groups at a point
+    balance: their tilts sum to zero.
+    """
 
     slope: Vector
     offset: float
+    tilt: float = 0.0
 
 
 def sum_of(planes: Sequence[Plane]) -> Plane:
@@ -31,7 +37,8 @@ def sum_of(planes: Sequence[Plane]) -> Plane:
     if len(planes) == 1:
         return planes[0]
     slopes = np.array([plane.slope for plane in planes])
-    return Plane(slopes.sum(axis=0), sum(plane.offset for plane in planes))
+    tilt = sum(plane.tilt for plane in planes)
+    return Plane(slopes.sum(axis=0), sum(plane.offset for plane in planes), tilt)
 
 
 class NonFiniteRisk(ArithmeticError):

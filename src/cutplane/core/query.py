@@ -118,12 +118,7 @@ def _height_gained(state: State, cut: Point, w: Vector, model: float) -> float:
     planes = state.planes_at(cut)
     if len(planes) == 1:
         return dot(planes[0].slope, w) + planes[0].offset - model
-    highest = state.bundle.highest_at(w)
-    rises = [
-        dot(new.slope, w) + new.offset - (dot(old.slope, w) + old.offset)
-        for new, old in zip(planes, highest, strict=True)
-    ]
-    return sum(max(rise, 0.0) for rise in rises)
+    return state.bundle.height_at(w, *planes) - state.bundle.height_at(w)
 
 
 def _usable(point: Point, state: State) -> bool:

@@ -113,7 +113,7 @@ class SimplexQP:
             alpha[order[np.append(np.diff(groups[order]) > 0, True)]] = 1.0
         self._adopt_support(alpha, groups)
         gap, steps, self._size, self._scale = maximise(
-            _row_major(gram), offsets, float(lam), groups, float(accuracy), alpha,
+            row_major(gram), offsets, float(lam), groups, float(accuracy), alpha,
             self._base, self._support, self._size, self._factor, self._scale,
         )  # fmt: skip
         return SimplexSolution(alpha, gap, steps)
@@ -142,7 +142,7 @@ class SimplexQP:
             self._support[: self._size] = others
 
 
-def _row_major(gram: Matrix) -> Matrix:
+def row_major(gram: Matrix) -> Matrix:
     """Return a C-ordered array whose leading block is gram: the layout the kernels know."""
     whole = gram if gram.flags.c_contiguous else gram.base
     if (

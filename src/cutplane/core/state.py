@@ -188,6 +188,13 @@ class State:
             if height + plane.offset - point.value > _CONTRADICTION * scale:
                 self.refuted = True
 
+    def test_model(self, bundle: Bundle) -> None:
+        """Compare the planes of an earlier run with the risk at the best point."""
+        height = bundle.height_at(self.best.w)
+        scale = abs(height) + float(np.abs(bundle.offsets).max()) + abs(self.best.value)
+        if height - self.best.value > _CONTRADICTION * scale:
+            self.refuted = True
+
     def planes_at(self, point: Point) -> Sequence[Plane]:
         """Return the plane of a point, or those of the bundle's groups."""
         if self.bundle.n_groups == 1:

@@ -28,6 +28,8 @@ _MOST_BLOCKS_EACH = 16
 _AFFORDABLE = 1 / 12
 _MOST_GROUPS = 32
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 def good_number_of_groups(rows: Rows) -> int:
     """Return how many groups should make a run the fastest: a power of two.
@@ -71,17 +73,19 @@ class Groups:
         ]
         self._y, self._weights = y[self._order], weights[self._order]
 
-    def planes(self, loss: Loss, scores: Vector, slopes: Vector) -> list[Plane]:
-        """Return the plane of each group, from scores and from the slopes by them."""
+    def planes(self, loss: Loss, scores: Vector, slopes: Vector, *, tilted: bool) -> list[Plane]:
+        """Return the plane of each group, from scores and from the slopes by them.
+
+        Tilted planes are for an intercept that the groups share: it adds to all scores.
+        """
         own_scores, own_slopes = scores[self._order], slopes[self._order]
         pulled_back = self._pullbacks(slopes)
-        return [
-            Plane(
-                pulled_back[k],
-                loss.tangent_offset(self._y[i], own_scores[i], own_slopes[i], self._weights[i]),
-            )
-            for k, i in enumerate(self._parts)
-        ]
+        planes = []
+        for slope, i in zip(pulled_back, self._parts, strict=True):
+            part = own_slopes[i]
+            offset = loss.tangent_offset(self._y[i], own_scores[i], part, self._weights[i])
+            planes.append(Plane(slope, offset, _sum(part) if tilted else 0.0))
+        return planes
 
     def lower_bounds(self, loss: Loss) -> Vector:
         """Return what each group's part of the risk never goes below."""
@@ -102,3 +106,9 @@ class Groups:
                 for k in range(self._n_groups)
             ]
         )
+
+
+def _sum(slopes: Vector) -> float:
+    """Return the sum of slopes, and zero where only rounding would be left of it."""
+    total = float(slopes.sum())
+    return 0.0 if abs(total) <= 4.0 * _EPS * float(np.abs(slopes).sum()) else total

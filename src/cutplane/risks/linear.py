@@ -74,16 +74,11 @@ class LinearRisk:
 
     @property
     def good_groups(self) -> int:
-        """How many groups should make a run the fastest; one, if there is an intercept."""
-        return 1 if self.intercept else good_number_of_groups(self.rows)
+        """How many groups should make a run the fastest."""
+        return good_number_of_groups(self.rows)
 
     def groups(self, n_groups: int) -> Groups:
         """Return the partition of the examples into so many groups."""
-        if self.intercept:
-            raise ValueError(
-                "a linear risk with an intercept is not a sum over groups of examples, because "
-                "they share the best intercept: use groups=1, or no intercept"
-            )
         if n_groups not in self._groups:
             self._groups[n_groups] = Groups(self.rows, self.y, self.weights, n_groups)
         return self._groups[n_groups]
@@ -160,16 +155,22 @@ class LinearPoint:
     def planes(self, n_groups: int) -> list[Plane]:
         """Return the plane of each group, all in one pass over the data, the first time."""
         if n_groups not in self._group_planes:
-            groups = self._risk.groups(n_groups)
-            self._group_planes[n_groups] = groups.planes(self._risk.loss, self.scores, self.slopes)
+            risk = self._risk
+            self._group_planes[n_groups] = risk.groups(n_groups).planes(
+                risk.loss, self._shifted_scores, self.slopes, tilted=risk.intercept
+            )
         return self._group_planes[n_groups]
 
     @cached_property
     def _plane(self) -> Plane:
         risk = self._risk
-        scores = self.scores + self.offset if risk.intercept else self.scores
+        scores = self._shifted_scores
         offset = risk.loss.tangent_offset(risk.y, scores, self.slopes, risk.weights)
         return Plane(risk.rows.pullback(self.slopes), offset)
+
+    @property
+    def _shifted_scores(self) -> Vector:
+        return self.scores + self.offset if self._risk.intercept else self.scores
 
     def toward(self, other: LinearPoint) -> LinearSegment:
         """Return the risk on the ray from here through ``other``."""
