@@ -28,15 +28,18 @@ from cutplane.core.simplex_qp import SimplexQP, row_major
 
 _MOST_SOLVES = 60
 _FARTHEST = 1e30  # in natural units of the free parameter
-# The search keeps off the ends of its bracket by this share, so that both of them move.
-_MARGIN = 0.02
 
 
 class BalancedSolution(NamedTuple):
-    """Weights whose tilts balance, and the free parameter that belongs to them."""
+    """Weights whose tilts balance, the free parameter that belongs to them, and where to go on.
+
+    ``warm`` is one of the two solutions that the weights are a mean of. The planes of both together
+    depend on each other, which makes the mean a bad place to start from.
+    """
 
     alpha: Vector
     free: float
+    warm: Vector
 
 
 class _End(NamedTuple):
@@ -49,16 +52,20 @@ class _End(NamedTuple):
 
 def solve_balanced(
     solver: SimplexQP, gram: Matrix, offsets: Vector, tilts: Vector, lam: float, *,
-    groups: Indices, start: Vector, free: float, accuracy: float,
+    groups: Indices, start: Vector, warm: Vector, free: float, accuracy: float,
 ) -> BalancedSolution:  # fmt: skip
     """Maximise D over the simplex of each group, such that the tilts balance.
 
     Parameters are those of `SimplexQP.solve`; ``start`` balances, or is zero at the very first
-    call, when the last plane of each group must. The search begins at ``free``.
+    call, when the last plane of each group must. The search begins at ``free`` and ``warm``, which
+    need not.
     """
+    if not tilts.any():
+        solution = solver.solve(gram, offsets, lam, groups=groups, start=start, accuracy=accuracy)
+        return BalancedSolution(solution.alpha, free, solution.alpha)
     n_groups = int(groups.max()) + 1
-    alpha, best = start, BalancedSolution(_feasible(start, groups), free)
-    least = np.inf
+    alpha, best = warm, BalancedSolution(_feasible(start, groups), free, warm)
+    least = width = np.inf
     step = 1e-2 * _natural_unit(offsets, tilts)
     low: _End | None = None
     high: _End | None = None
@@ -84,10 +91,15 @@ def solve_balanced(
         height, multiplier = lowest_model(gradient, tilts, groups, n_groups)
         gap = height - float(mean @ gradient)
         if gap < least:
-            least, best = gap, BalancedSolution(mean, multiplier)
+            least, best = gap, BalancedSolution(mean, multiplier, alpha)
         if gap <= accuracy or high.free - low.free <= 4 * EPS * (abs(low.free) + abs(high.free)):
             break
-        free = _between(low, high)
+        halved = high.free - low.free <= 0.5 * width
+        width = high.free - low.free
+        if halved and low.free < multiplier < high.free:
+            free = multiplier
+        else:
+            free = 0.5 * (low.free + high.free)
     return best
 
 
@@ -97,12 +109,6 @@ def _mean(low: _End, high: _End) -> Vector:
         return low.alpha
     share = high.tilt / (high.tilt - low.tilt)
     return np.asarray(share * low.alpha + (1.0 - share) * high.alpha)
-
-
-def _between(low: _End, high: _End) -> float:
-    """Return where the tilt would vanish if it grew steadily from one end to the other."""
-    share = min(max(-low.tilt / (high.tilt - low.tilt), _MARGIN), 1.0 - _MARGIN)
-    return low.free + share * (high.free - low.free)
 
 
 def _feasible(start: Vector, groups: Indices) -> Vector:

@@ -59,6 +59,7 @@ class Bundle:
         self.centred_offsets: Vector = np.empty(0)
         self.tilts: Vector = np.empty(0)
         self.free = 0.0
+        self._warm: Vector = np.empty(0)
         self.alpha: Vector = np.empty(0)
         self.idle: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._qp = SimplexQP()
@@ -116,6 +117,7 @@ class Bundle:
             "centred_offsets": self.centred_offsets[rows],
             "tilts": self.tilts[rows],
             "alpha": self.alpha[rows],
+            "_warm": self._warm[rows[rows < len(self._warm)]],
             "idle": self.idle[rows],
         }
         # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
@@ -148,19 +150,12 @@ class Bundle:
 
     def weigh(self, lam: float, *, accuracy: float) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
-        problem = self.gram, self.centred_offsets
-        alpha, free = self.alpha, self.free
-        if self.tilts.any():
-            alpha, free = solve_balanced(
-                self._qp, *problem, self.tilts, lam,
-                groups=self.groups, start=alpha, free=free, accuracy=accuracy,
-            )  # fmt: skip
-        else:
-            alpha = self._qp.solve(
-                *problem, lam, groups=self.groups, start=alpha, accuracy=accuracy
-            ).alpha
+        alpha, free, warm = solve_balanced(
+            self._qp, self.gram, self.centred_offsets, self.tilts, lam, groups=self.groups,
+            start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
+        )  # fmt: skip
         idle = np.where(alpha > 0.0, 0, self.idle + 1)
-        self.alpha, self.idle, self.free = alpha, idle, free
+        self.alpha, self.idle, self.free, self._warm = alpha, idle, free, warm
 
     def aggregate(self) -> Plane:
         """Return the planes' mean weighted by ``alpha``, of all groups together.
