@@ -117,6 +117,8 @@ def test_planes_of_groups_add_up_to_the_plane(problem, n_groups):
         whole, together = point.plane(), sum_of(planes)
         np.testing.assert_allclose(together.slope, whole.slope, rtol=1e-12, atol=1e-14)
         assert together.offset == pytest.approx(whole.offset, rel=1e-12, abs=1e-14)
+        assert abs(together.tilt) <= 1e-15
+        assert risk.intercept or not any(plane.tilt for plane in planes)
         assert point.planes(n_groups) is planes
     assert risk.evaluations == 2
 
@@ -246,7 +248,7 @@ def test_auto_takes_the_number_that_the_risk_advises():
 
 
 @pytest.mark.parametrize("planes", [1, 2, 5])
-@pytest.mark.parametrize("name", ["hinge", "absolute centred", "logistic"])
+@pytest.mark.parametrize("name", ["hinge", "absolute centred", "logistic", "hinge intercept"])
 def test_limited_memory_keeps_bounds_and_limits(name, planes):
     problem, groups, sizes = GROUPED[name], 4, []
     result = cp.minimize(
@@ -265,8 +267,9 @@ def test_limited_memory_keeps_bounds_and_limits(name, planes):
         assert result.status == "optimal"
 
 
-def test_resuming_equals_never_having_stopped():
-    problem = GROUPED["hinge"]
+@pytest.mark.parametrize("name", ["hinge", "hinge intercept"])
+def test_resuming_equals_never_having_stopped(name):
+    problem = GROUPED[name]
     method = cp.bmrm(groups=4)
     whole = cp.minimize(problem.make_risk(), problem.regularizer, method=method, tol=1e-6)
     first = cp.minimize(
@@ -280,10 +283,11 @@ def test_resuming_equals_never_having_stopped():
     assert rest.iterations == whole.iterations
 
 
+@pytest.mark.parametrize("name", ["hinge", "hinge intercept"])
 @pytest.mark.parametrize("before", [1, 3, 4])
 @pytest.mark.parametrize("after", [1, 4])
-def test_planes_of_an_earlier_run(before, after):
-    problem = GROUPED["hinge"]
+def test_planes_of_an_earlier_run(before, after, name):
+    problem = GROUPED[name]
     risk = problem.make_risk()
     stronger = cp.L2(10.0 * problem.regularizer.lam)
     earlier = cp.minimize(risk, stronger, method=cp.bmrm(groups=before), tol=1e-4)
@@ -386,6 +390,21 @@ def test_another_geometry_measures_anew():
     np.testing.assert_allclose(carried.gram, bundle.slopes @ images.T, atol=1e-12)
     np.testing.assert_array_equal(carried.groups, bundle.groups)
     assert carried.n_groups == 3
+
+
+def test_a_shared_intercept_leaves_room_for_tilts():
+    """With an intercept a plane of one group may rise above its part, but not all together."""
+    risk = GROUPED["hinge intercept"].make_risk()
+    bundle = Bundle(5, cp.L2(0.1), 4)
+    rng = np.random.default_rng(1)
+    points = [risk.at(rng.normal(size=5)) for _ in range(6)]
+    for point in points:
+        bundle.add(*point.planes(4))
+    for point in points:
+        assert bundle.height_at(point.w) == pytest.approx(point.value, rel=1e-12)
+    for _ in range(20):
+        elsewhere = risk.at(3.0 * rng.normal(size=5))
+        assert bundle.height_at(elsewhere.w) <= elsewhere.value * (1 + 1e-12)
 
 
 # What does not work says so
