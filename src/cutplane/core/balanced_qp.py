@@ -26,8 +26,8 @@ from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.simplex_kernels import EPS, Indices
 from cutplane.core.simplex_qp import SimplexQP, row_major
 
+# Enough to go 1e30 units away, or to halve a bracket to rounding; 2 to 4 are usual.
 _MOST_SOLVES = 60
-_FARTHEST = 1e30  # in natural units of the free parameter
 
 
 class BalancedSolution(NamedTuple):
@@ -83,8 +83,6 @@ def solve_balanced(
         if low is None or high is None:
             free += step if high is None else -step
             step *= 4.0
-            if abs(free) > _FARTHEST * step:
-                break
             continue
         mean = _mean(low, high)
         gradient = offsets - combination(row_major(gram), mean)[: len(offsets)] / lam

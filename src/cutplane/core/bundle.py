@@ -146,6 +146,7 @@ class Bundle:
         measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
         measured_anew._append(bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups)
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
+        measured_anew.free = bundle.free
         return measured_anew
 
     def weigh(self, lam: float, *, accuracy: float) -> None:
