@@ -52,7 +52,7 @@ class _End(NamedTuple):
 
 def solve_balanced(
     solver: SimplexQP, gram: Matrix, offsets: Vector, tilts: Vector, lam: float, *,
-    groups: Indices, start: Vector, warm: Vector, free: float, accuracy: float,
+    groups: Indices | None, start: Vector, warm: Vector, free: float, accuracy: float,
 ) -> BalancedSolution:  # fmt: skip
     """Maximise D over the simplex of each group, such that the tilts balance.
 
@@ -60,7 +60,7 @@ def solve_balanced(
     call, when the last plane of each group must. The search begins at ``free`` and ``warm``, which
     need not.
     """
-    if not tilts.any():
+    if groups is None or not tilts.any():
         solution = solver.solve(gram, offsets, lam, groups=groups, start=start, accuracy=accuracy)
         return BalancedSolution(solution.alpha, free, solution.alpha)
     n_groups = int(groups.max()) + 1

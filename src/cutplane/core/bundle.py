@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.core.balanced_qp import lowest_model, solve_balanced
-from cutplane.core.products import combination, dot, inner_product_table, inner_products
+from cutplane.core.products import combination, dot, extend_gram, inner_products
 from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
 from cutplane.core.simplex_qp import SimplexQP
 
@@ -152,7 +152,8 @@ class Bundle:
     def weigh(self, lam: float, *, accuracy: float) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
         alpha, free, warm = solve_balanced(
-            self._qp, self.gram, self.centred_offsets, self.tilts, lam, groups=self.groups,
+            self._qp, self.gram, self.centred_offsets, self.tilts, lam,
+            groups=self.groups if self.n_groups > 1 else None,
             start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
         )  # fmt: skip
         idle = np.where(alpha > 0.0, 0, self.idle + 1)
@@ -185,6 +186,8 @@ class Bundle:
 
     def _exact_weights(self) -> Vector:
         # Normalised once more, because the certificate needs weights that sum to one exactly.
+        if self.n_groups == 1:
+            return np.asarray(self.alpha / self.alpha.sum())
         totals = np.bincount(self.groups, weights=self.alpha, minlength=self.n_groups)
         return np.asarray(self.alpha / totals[self.groups])
 
@@ -197,20 +200,16 @@ class Bundle:
             self._grow()
         self._slopes[n:total] = slopes
         images = np.array([self.regularizer.dual_metric(slope) for slope in slopes])
-        inner = inner_product_table(self._slopes, total, images)
-        self._gram[n:total, :n] = inner[:, :n]
-        self._gram[:n, n:total] = inner[:, :n].T
-        # Rounding must not make the matrix unsymmetric where new planes meet.
-        among = np.tril(inner[:, n:])
-        self._gram[n:total, n:total] = among + np.tril(among, -1).T
+        extend_gram(self._gram, self._slopes, n, images)
+        nothing = np.zeros(len(slopes))
         centred = offsets + [self.regularizer.centred(slope) for slope in slopes]
         planes = {
-            "groups": np.append(self.groups, groups),
-            "offsets": np.append(self.offsets, offsets),
-            "centred_offsets": np.append(self.centred_offsets, centred),
-            "tilts": np.append(self.tilts, tilts),
-            "alpha": np.append(self.alpha, np.zeros(len(slopes))),
-            "idle": np.append(self.idle, np.zeros(len(slopes), dtype=np.int64)),
+            "groups": np.concatenate((self.groups, groups)),
+            "offsets": np.concatenate((self.offsets, offsets)),
+            "centred_offsets": np.concatenate((self.centred_offsets, centred)),
+            "tilts": np.concatenate((self.tilts, tilts)),
+            "alpha": np.concatenate((self.alpha, nothing)),
+            "idle": np.concatenate((self.idle, nothing.astype(np.int64))),
         }
         vars(self).update(planes)
 

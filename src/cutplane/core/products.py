@@ -38,11 +38,14 @@ def inner_products(rows: Matrix, n: int, vector: Vector) -> Vector:
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def inner_product_table(rows: Matrix, n: int, vectors: Matrix) -> Matrix:
-    """Return the dot products of each vector with the first ``n`` rows, one line a vector."""
-    out = np.empty((len(vectors), n))
+def extend_gram(gram: Matrix, rows: Matrix, n: int, vectors: Matrix) -> None:
+    """Write the dot products of vectors with the first rows into a symmetric matrix.
+
+    Vector ``k`` belongs to row ``n + k``: its products with all rows up to that one become row and
+    column ``n + k`` of the matrix.
+    """
     fours = len(vectors) // 4 * 4
-    for i in range(n):
+    for i in range(n + len(vectors)):
         row = rows[i]
         # Four at a time: a row is read from memory a quarter as often.
         for k in range(0, fours, 4):
@@ -53,13 +56,15 @@ def inner_product_table(rows: Matrix, n: int, vectors: Matrix) -> Matrix:
                 t1 += row[j] * v1[j]
                 t2 += row[j] * v2[j]
                 t3 += row[j] * v3[j]
-            out[k, i], out[k + 1, i], out[k + 2, i], out[k + 3, i] = t0, t1, t2, t3
+            for last, total in ((n + k, t0), (n + k + 1, t1), (n + k + 2, t2), (n + k + 3, t3)):
+                if i <= last:
+                    gram[i, last] = gram[last, i] = total
         for k in range(fours, len(vectors)):
             v0, t0 = vectors[k], 0.0
             for j in range(len(row)):
                 t0 += row[j] * v0[j]
-            out[k, i] = t0
-    return out
+            if i <= n + k:
+                gram[i, n + k] = gram[n + k, i] = t0
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)

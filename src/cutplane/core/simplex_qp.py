@@ -103,8 +103,8 @@ class SimplexQP:
             The iterate with the smallest gap, also if progress stopped short of `accuracy`.
         """
         offsets = np.array(offsets, dtype=np.float64)
+        alpha = _starting_point(start, len(offsets), groups)
         groups = np.zeros(len(offsets), dtype=np.int64) if groups is None else groups
-        alpha = _starting_point(start, groups)
         if alpha is None:
             alpha = np.zeros(len(offsets))
             with np.errstate(over="ignore"):  # -inf is never the best
@@ -156,13 +156,17 @@ def row_major(gram: Matrix) -> Matrix:
     return np.array(gram, dtype=np.float64, order="C")
 
 
-def _starting_point(start: Vector | None, groups: Indices) -> Vector | None:
+def _starting_point(start: Vector | None, n: int, groups: Indices | None) -> Vector | None:
     """Return start, padded and with sums of one, or None if it is nothing like that."""
-    if start is None or not 0 < len(start) <= len(groups):
+    if start is None or not 0 < len(start) <= n or not start.min() >= 0.0:
         return None
-    totals = np.bincount(groups[: len(start)], weights=start, minlength=int(groups.max()) + 1)
-    if not (start.min() >= 0.0 and (np.abs(totals - 1.0) <= 1e-9).all()):
+    if groups is None:
+        totals = start.sum()
+    else:
+        used = groups[: len(start)]
+        totals = np.bincount(used, weights=start, minlength=int(groups.max()) + 1)
+    if not np.all(np.abs(totals - 1.0) <= 1e-9):
         return None
-    alpha = np.zeros(len(groups))
-    alpha[: len(start)] = start / totals[groups[: len(start)]]
+    alpha = np.zeros(n)
+    alpha[: len(start)] = start / (totals if groups is None else totals[used])
     return alpha
