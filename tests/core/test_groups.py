@@ -382,6 +382,14 @@ def test_idle_planes_are_forgotten_and_each_group_keeps_one():
     assert candidate_below(bundle.aggregate(), regularizer).lower == pytest.approx(before.lower)
 
 
+@pytest.mark.parametrize("n_groups", [1, 3, 4, 7, 12])
+def test_inner_products_are_kept_up_to_date(n_groups):
+    bundle, _ = grouped_bundle(2, 9, n_groups, d=6)
+    np.testing.assert_allclose(bundle.gram, bundle.slopes @ bundle.slopes.T, atol=1e-13)
+    np.testing.assert_array_equal(bundle.gram, bundle.gram.T)
+    np.testing.assert_array_equal(bundle.groups, np.tile(np.arange(n_groups), 9))
+
+
 def test_another_geometry_measures_anew():
     bundle, _ = grouped_bundle(1, 4, 3)
     other = cp.L2(0.3, weights=[1.0, 2.0, 3.0])

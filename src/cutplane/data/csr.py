@@ -48,9 +48,10 @@ class CompressedRows:
         self.indices = read_only(indices)
         self.starts = read_only(starts)
         self.shape = shape
-        self._n_threads = n_threads
         self.n_entries = n_entries = int(starts[-1])
         self._score_bounds = balanced_bounds(starts, count_blocks(n_entries))
+        # What is small enough for one block is not worth a second thread, however it is cut.
+        self._n_threads = n_threads if len(self._score_bounds) > 2 else 1
         # Each block of the pullback needs d sums, cleared and added up: four entries pay for one.
         affordable = n_entries // (4 * max(1, shape[1]))
         self._sum_bounds = balanced_bounds(starts, count_blocks(n_entries, most=affordable))

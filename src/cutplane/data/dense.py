@@ -38,7 +38,8 @@ class RowMajor:
         self.X = read_only(X)
         self.shape: tuple[int, int] = X.shape
         self.n_entries = X.size
-        self._n_threads = n_threads
+        # What is small enough for one block is not worth a second thread, however it is cut.
+        self._n_threads = n_threads if count_blocks(X.size) > 1 else 1
         # 16 rows or more for each buffer of d sums, which cost as much as a row.
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=X.shape[0] // 16))
 
@@ -76,7 +77,8 @@ class ColumnMajor:
         self.columns = read_only(X.T)
         self.shape: tuple[int, int] = X.shape
         self.n_entries = X.size
-        self._n_threads = n_threads
+        # What is small enough for one block is not worth a second thread, however it is cut.
+        self._n_threads = n_threads if count_blocks(X.size) > 1 else 1
         # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
         most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=most))
