@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core import simplex_qp
+from cutplane.core import simplex_kernels, simplex_qp
 from cutplane.core.simplex_qp import SimplexQP
 
 EPS = np.finfo(np.float64).eps
@@ -388,13 +388,13 @@ def test_memory_layout_does_not_matter_and_compiles_nothing_new(layout):
     before = view.copy()
     np.testing.assert_array_equal(solve((view, offsets, lam)).alpha, reference.alpha)
     np.testing.assert_array_equal(view, before)
-    assert len(simplex_qp._maximise.signatures) == 1
+    assert len(simplex_kernels.maximise.signatures) == 1
 
 
 def test_leading_block_of_a_larger_array_is_not_copied():
     roomy = np.zeros((6, 6))
-    assert simplex_qp._row_major(roomy[:4, :4]) is roomy
-    assert not np.shares_memory(simplex_qp._row_major(roomy[1:5, 1:5]), roomy)
+    assert simplex_qp.row_major(roomy[:4, :4]) is roomy
+    assert not np.shares_memory(simplex_qp.row_major(roomy[1:5, 1:5]), roomy)
 
 
 def test_arguments_are_left_alone():
@@ -418,85 +418,111 @@ def test_finite_nonsense_ends_with_a_feasible_answer(magnitude):
                 assert solution.alpha.min() >= 0.0
                 assert abs(solution.alpha.sum() - 1.0) <= 1e-12
                 assert solution.gap >= 0.0
-                assert solution.steps <= simplex_qp.STEPS_PER_PLANE * n + n
+                assert solution.steps <= simplex_kernels.STEPS_PER_PLANE * n + n
 
 
 # The kernels against their plain NumPy twins
 
+GROUPS = np.array([0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 0, 1])
+BASE = np.array([3, 8, 9])  # of the groups 0, 1 and 2
+
 
 @pytest.fixture
 def factored():
-    """Twelve planes of which nine, in mixed order, are factored."""
+    """Twelve planes: three are bases, and of the other nine seven, in mixed order, are factored."""
     rng = np.random.default_rng(3)
     slopes = rng.standard_normal((12, 20))
-    gram, scale = slopes @ slopes.T, 7.0
-    support, size = rng.permutation(12), 9
-    factor = np.full((14, 14), np.nan)
-    simplex_qp._factorise(gram, support, scale, factor, 0, size)
-    return gram, scale, support, size, factor
+    support = rng.permutation(np.setdiff1d(np.arange(12), BASE))
+    gram, scale, size, factor = slopes @ slopes.T, 7.0, 7, np.full((14, 14), np.nan)
+    simplex_kernels.factorise(gram, GROUPS, BASE, support, scale, factor, 0, size)
+    return slopes, gram, scale, support, size, factor
 
 
-def cholesky(gram, scale, support):
-    return np.linalg.cholesky(gram[np.ix_(support, support)] / scale + 1.0)
+def cholesky(slopes, scale, support, base=BASE):
+    differences = slopes[support] - slopes[base[GROUPS[support]]]
+    return np.linalg.cholesky(differences @ differences.T / scale)
+
+
+def check_factor(factor, expected):
+    size = len(expected)
+    np.testing.assert_allclose(np.tril(factor[:size, :size]), expected, rtol=1e-11, atol=1e-13)
 
 
 def test_factor_is_the_cholesky_factor(factored):
-    gram, scale, support, size, factor = factored
-    np.testing.assert_allclose(
-        np.tril(factor[:size, :size]), cholesky(gram, scale, support[:size]), rtol=1e-12, atol=1e-14
-    )
+    slopes, _, scale, support, size, factor = factored
+    check_factor(factor, cholesky(slopes, scale, support[:size]))
 
 
 def test_factor_grows_by_rows(factored):
-    gram, scale, support, size, factor = factored
-    simplex_qp._factorise(gram, support, scale, factor, size, 12)
-    np.testing.assert_allclose(
-        np.tril(factor[:12, :12]), cholesky(gram, scale, support), rtol=1e-12, atol=1e-14
-    )
+    slopes, gram, scale, support, size, factor = factored
+    assert not simplex_kernels.factorise(gram, GROUPS, BASE, support, scale, factor, size, 9)
+    check_factor(factor, cholesky(slopes, scale, support))
 
 
-@pytest.mark.parametrize("gone", [[0], [4], [8], [0, 3, 8], [5, 6, 7]], ids=str)
+@pytest.mark.parametrize("gone", [[0], [4], [6], [0, 3, 6], [3, 4, 5]], ids=str)
 def test_factor_shrinks_by_rotations(factored, gone):
-    gram, scale, support, size, factor = factored
+    slopes, _, scale, support, size, factor = factored
     remaining = np.delete(support[:size], gone)
     alpha = np.zeros(12)
-    alpha[remaining] = 1.0 / len(remaining)
-    size = simplex_qp._drop_weightless(alpha, support, factor, size)
+    alpha[remaining] = alpha[BASE] = 0.25
+    size = simplex_kernels.drop_weightless(alpha, GROUPS, BASE.copy(), support, factor, size)
     np.testing.assert_array_equal(support[:size], remaining)
-    np.testing.assert_allclose(
-        np.tril(factor[:size, :size]), cholesky(gram, scale, remaining), rtol=1e-12, atol=1e-14
-    )
+    check_factor(factor, cholesky(slopes, scale, remaining))
+
+
+@pytest.mark.parametrize("groups", [[0], [1], [2], [0, 2], [0, 1, 2]], ids=str)
+def test_a_base_without_weight_is_replaced(factored, groups):
+    slopes, _, scale, support, size, factor = factored
+    alpha = np.zeros(12)
+    alpha[support[:size]] = alpha[BASE] = 0.25
+    alpha[BASE[groups]] = 0.0
+    base, planes = BASE.copy(), support[:size].copy()
+    size = simplex_kernels.drop_weightless(alpha, GROUPS, base, support, factor, size)
+    for group in range(3):
+        first = planes[GROUPS[planes] == group][0]
+        assert base[group] == (first if group in groups else BASE[group])
+    np.testing.assert_array_equal(support[:size], planes[~np.isin(planes, base)])
+    check_factor(factor, cholesky(slopes, scale, support[:size], base))
 
 
 def test_dependent_plane_gets_a_small_pivot():
-    gram = np.ones((2, 2))
-    factor = np.zeros((2, 2))
-    simplex_qp._factorise(gram, np.array([0, 1]), 1.0, factor, 0, 2)
-    assert factor[1, 1] ** 2 == pytest.approx(2 * simplex_qp.LEAST_PIVOT)
+    gram, factor = np.ones((2, 2)), np.zeros((2, 2))
+    group, base, support = np.zeros(2, dtype=np.int64), np.array([0]), np.array([1])
+    assert simplex_kernels.factorise(gram, group, base, support, 1.0, factor, 0, 1)
+    assert factor[0, 0] ** 2 == pytest.approx(simplex_kernels.LEAST_PIVOT)
 
 
-def test_direction_solves_the_equality_constrained_problem(factored):
-    gram, scale, support, size, factor = factored
+def test_direction_solves_the_equations(factored):
+    slopes, _, scale, support, size, factor = factored
     rise, direction = np.random.default_rng(0).standard_normal(size), np.empty(size)
-    simplex_qp._direction(factor, size, rise, direction)
-    matrix = np.ones((size + 1, size + 1))
-    matrix[:size, :size] += gram[np.ix_(support[:size], support[:size])] / scale
-    matrix[size, size] = 0.0
-    np.testing.assert_allclose(
-        direction, np.linalg.solve(matrix, np.append(rise, 0.0))[:size], rtol=1e-11, atol=1e-13
-    )
+    simplex_kernels.find_direction(factor, size, rise, direction)
+    root = cholesky(slopes, scale, support[:size])
+    np.testing.assert_allclose(root @ root.T @ direction, rise, rtol=1e-10, atol=1e-12)
 
 
 def test_assessment_matches_its_formulas(factored):
-    gram, _, support, size, _ = factored
+    _, gram, _, support, size, _ = factored
     rng = np.random.default_rng(1)
     offsets, alpha, gradient, lam = rng.standard_normal(12), np.zeros(12), np.empty(12), 0.3
-    alpha[support[:size]] = rng.dirichlet(np.ones(size))
-    top, value, gap, noise = simplex_qp._assess(gram, offsets, lam, alpha, support, size, gradient)
+    active = np.append(support[:size], BASE)
+    alpha[active] = rng.uniform(size=len(active))
+    alpha /= np.bincount(GROUPS, weights=alpha)[GROUPS]
+    top, lacks = np.empty(3, dtype=np.int64), np.empty(3)
+    value, gap, noise = simplex_kernels.assess(
+        gram, offsets, lam, GROUPS, alpha, BASE, support, size, gradient, top, lacks
+    )
     np.testing.assert_allclose(gradient, offsets - gram @ alpha / lam, rtol=1e-12)
-    assert top == gradient.argmax()
-    assert value == pytest.approx(float(dual_value(gram, offsets, lam, alpha)), rel=1e-12)
-    assert gap == pytest.approx(float(true_gap(gram, offsets, lam, alpha)), rel=1e-12)
     lengths = np.sqrt(np.diag(gram))
     errors = EPS * (np.abs(offsets) + lengths * (lengths @ alpha) / lam)
-    assert noise == pytest.approx(max(errors[top], errors[support[:size]].max()))
+    total = 0.0
+    for group in range(3):
+        members = np.flatnonzero(group == GROUPS)
+        best = members[gradient[members].argmax()]
+        assert top[group] == best
+        mean = alpha[members] @ gradient[members]
+        assert lacks[group] == pytest.approx(gradient[best] - mean, rel=1e-12)
+        compared = np.append(members[alpha[members] > 0.0], best)
+        total += errors[compared].max()
+    assert gap == pytest.approx(lacks.sum(), rel=1e-12)
+    assert value == pytest.approx(float(dual_value(gram, offsets, lam, alpha)), rel=1e-12)
+    assert noise == pytest.approx(total)

@@ -102,6 +102,21 @@ def test_wide(store):
 
 
 @in_every_format
+@pytest.mark.parametrize("m", [0, 7, 40_000])
+def test_pullbacks_of_blocks(store, m):
+    rng = np.random.default_rng(3)
+    X = sparse_normal((m, 21), np.float64, rng)
+    slopes = some_zero(rng.standard_normal(m), rng)
+    bounds = np.sort(np.concatenate(([0, m], rng.integers(0, m + 1, 9))))  # some may be empty
+    sums = as_rows(store(X), n_threads=2).block_pullbacks(slopes, bounds)
+    assert sums.shape == (10, 21)
+    for total, begin, end in zip(sums, bounds[:-1], bounds[1:], strict=True):
+        part, vector = X[begin:end].T, slopes[begin:end]
+        rounding = 2 * (len(vector) + 2) * EPS * (np.abs(part) @ np.abs(vector))
+        np.testing.assert_array_less(np.abs(total - part @ vector), rounding + 1e-300)
+
+
+@in_every_format
 @in_both_precisions
 def test_the_products_are_adjoint(store, dtype):
     rng = np.random.default_rng(2)

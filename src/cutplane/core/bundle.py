@@ -7,6 +7,10 @@ regularizer the reduced problem ``min_w r(w) + max_i a_i.w + b_i`` has the dual
 
 which needs only the inner products of the slopes in the regularizer's metric (``gram``) and the
 offsets shifted by its centre. Both are kept up to date here, plane by plane.
+
+A risk that is a sum over groups of examples, ``R = sum_k R_k``, may have planes for each of them.
+The model is then ``sum_k max_{i in group k} a_i.w + b_i``, and there is one simplex for each group.
+The ordinary bundle has one group.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.products import combination, dot, inner_products
+from cutplane.core.balanced_qp import lowest_model, solve_balanced
+from cutplane.core.products import combination, dot, extend_gram, inner_products
 from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
 from cutplane.core.simplex_qp import SimplexQP
 
@@ -38,14 +43,23 @@ class Bundle:
         Length of a slope.
     regularizer : QuadraticRegularizer
         Supplies the metric of the Gram matrix and the centre.
+    n_groups : int
+        Into how many groups the risk is split; one plane of each is added at a time.
     """
 
-    def __init__(self, n_parameters: int, regularizer: QuadraticRegularizer) -> None:
+    def __init__(
+        self, n_parameters: int, regularizer: QuadraticRegularizer, n_groups: int = 1
+    ) -> None:
         self.regularizer = regularizer
+        self.n_groups = n_groups
         self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
         self._gram: Matrix = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
+        self.groups: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.offsets: Vector = np.empty(0)
         self.centred_offsets: Vector = np.empty(0)
+        self.tilts: Vector = np.empty(0)
+        self.free = 0.0
+        self._warm: Vector = np.empty(0)
         self.alpha: Vector = np.empty(0)
         self.idle: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._qp = SimplexQP()
@@ -75,25 +89,18 @@ class Bundle:
         """Size of the terms that the aggregate's offset is made of."""
         return float(self.alpha @ np.abs(self.offsets))
 
-    def add(self, plane: Plane) -> None:
-        """Append a plane, with weight zero."""
-        n = self.n_planes
-        if n == len(self._slopes):
-            self._grow()
-        image = self.regularizer.dual_metric(plane.slope)
-        inner = inner_products(self._slopes, n, image)
-        self._slopes[n] = plane.slope
-        self._gram[n, :n] = self._gram[:n, n] = inner
-        self._gram[n, n] = dot(plane.slope, image)
-        centred = plane.offset + self.regularizer.centred(plane.slope)
-        planes = (
-            np.append(self.offsets, plane.offset),
-            np.append(self.centred_offsets, centred),
-            np.append(self.alpha, 0.0),
-            np.append(self.idle, 0),
+    def add(self, *planes: Plane) -> None:
+        """Append a plane of each group, with weight zero."""
+        if len(planes) != self.n_groups:
+            raise ValueError(
+                f"the planes of {self.n_groups} groups come together, got {len(planes)}"
+            )
+        self._append(
+            np.array([plane.slope for plane in planes]),
+            np.array([plane.offset for plane in planes]),
+            np.array([plane.tilt for plane in planes]),
+            np.arange(self.n_groups),
         )
-        # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
-        self.offsets, self.centred_offsets, self.alpha, self.idle = planes
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep the planes with these (increasing) row numbers, drop the others."""
@@ -101,49 +108,110 @@ class Bundle:
         slopes, gram = np.empty_like(self._slopes), np.empty_like(self._gram)
         slopes[:n] = self._slopes[rows]
         gram[:n, :n] = self._gram[np.ix_(rows, rows)]
-        self._qp.forget()
-        kept = (
-            slopes,
-            gram,
-            self.offsets[rows],
-            self.centred_offsets[rows],
-            self.alpha[rows],
-            self.idle[rows],
-        )
-        (self._slopes, self._gram, self.offsets, self.centred_offsets, self.alpha, self.idle) = kept
+        kept = {
+            "_qp": self._qp.after_dropping(rows),
+            "_slopes": slopes,
+            "_gram": gram,
+            "groups": self.groups[rows],
+            "offsets": self.offsets[rows],
+            "centred_offsets": self.centred_offsets[rows],
+            "tilts": self.tilts[rows],
+            "alpha": self.alpha[rows],
+            "_warm": self._warm[rows[rows < len(self._warm)]],
+            "idle": self.idle[rows],
+        }
+        # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
+        vars(self).update(kept)
+
+    def used_within(self, longest: int) -> NDArray[np.int64]:
+        """Return the rows of all planes but those idle in more reduced problems than ``longest``.
+
+        Flat planes stay, however long idle: there are few, and they keep the reduced problem
+        bounded where the risk vanishes.
+        """
+        flat = np.diagonal(self.gram) == 0.0
+        return np.flatnonzero(flat | (self.idle <= longest))
 
     def carried_over(self, regularizer: QuadraticRegularizer) -> Bundle:
         """Return the planes and their weights for another regularizer, without those long idle.
 
-        Planes lie below the risk whatever the regularizer. Flat ones stay, however long idle:
-        there are few, and they keep the reduced problem bounded where the risk vanishes.
+        Planes lie below the risk whatever the regularizer.
         """
-        flat = np.diagonal(self.gram) == 0.0
         bundle = copy(self)
         bundle._qp = SimplexQP()
-        bundle.keep(np.flatnonzero(flat | (self.idle <= _LONGEST_IDLE)))
+        bundle.keep(self.used_within(_LONGEST_IDLE))
         if self._has_geometry_of(regularizer):
             bundle.regularizer = regularizer
             return bundle
-        measured_anew = Bundle(self.n_parameters, regularizer)
-        for slope, offset in zip(bundle.slopes, bundle.offsets, strict=True):
-            measured_anew.add(Plane(slope, float(offset)))
+        measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
+        measured_anew._append(bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups)
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
+        measured_anew.free = bundle.free
         return measured_anew
 
     def weigh(self, lam: float, *, accuracy: float) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
-        solution = self._qp.solve(
-            self.gram, self.centred_offsets, lam, start=self.alpha, accuracy=accuracy
-        )
-        idle = np.where(solution.alpha > 0.0, 0, self.idle + 1)
-        self.alpha, self.idle = solution.alpha, idle
+        alpha, free, warm = solve_balanced(
+            self._qp, self.gram, self.centred_offsets, self.tilts, lam,
+            groups=self.groups if self.n_groups > 1 else None,
+            start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
+        )  # fmt: skip
+        idle = np.where(alpha > 0.0, 0, self.idle + 1)
+        self.alpha, self.idle, self.free, self._warm = alpha, idle, free, warm
 
     def aggregate(self) -> Plane:
-        """Return the planes' mean weighted by ``alpha``: again a plane below the risk."""
+        """Return the planes' mean weighted by ``alpha``, of all groups together.
+
+        It is again a plane below the risk.
+        """
+        return self._mean(self._exact_weights())
+
+    def aggregates(self) -> list[Plane]:
+        """Return the weighted mean of each group's planes."""
+        alpha = self._exact_weights()
+        parts = [np.where(self.groups == k, alpha, 0.0) for k in range(self.n_groups)]
+        return [self._mean(part) for part in parts]
+
+    def height_at(self, w: Vector, *more: Plane) -> float:
+        """Return the model at ``w``; with ``more``, a plane for each group, if it had them too."""
+        heights = inner_products(self._slopes, self.n_planes, w) + self.offsets
+        heights = np.append(heights, [dot(plane.slope, w) + plane.offset for plane in more])
+        tilts = np.append(self.tilts, [plane.tilt for plane in more])
+        groups = np.append(self.groups, np.arange(len(more)))
+        return lowest_model(heights, tilts, groups, self.n_groups)[0]
+
+    def _mean(self, weights: Vector) -> Plane:
+        slope = combination(self._slopes, weights)
+        return Plane(slope, float(weights @ self.offsets), float(weights @ self.tilts))
+
+    def _exact_weights(self) -> Vector:
         # Normalised once more, because the certificate needs weights that sum to one exactly.
-        alpha = self.alpha / self.alpha.sum()
-        return Plane(combination(self._slopes, alpha), float(alpha @ self.offsets))
+        if self.n_groups == 1:
+            return np.asarray(self.alpha / self.alpha.sum())
+        totals = np.bincount(self.groups, weights=self.alpha, minlength=self.n_groups)
+        return np.asarray(self.alpha / totals[self.groups])
+
+    def _append(
+        self, slopes: Matrix, offsets: Vector, tilts: Vector, groups: NDArray[np.int64]
+    ) -> None:
+        """Append planes with weight zero, and their inner products with all others."""
+        n, total = self.n_planes, self.n_planes + len(slopes)
+        while total > len(self._slopes):
+            self._grow()
+        self._slopes[n:total] = slopes
+        images = np.array([self.regularizer.dual_metric(slope) for slope in slopes])
+        extend_gram(self._gram, self._slopes, n, images)
+        nothing = np.zeros(len(slopes))
+        centred = offsets + [self.regularizer.centred(slope) for slope in slopes]
+        planes = {
+            "groups": np.concatenate((self.groups, groups)),
+            "offsets": np.concatenate((self.offsets, offsets)),
+            "centred_offsets": np.concatenate((self.centred_offsets, centred)),
+            "tilts": np.concatenate((self.tilts, tilts)),
+            "alpha": np.concatenate((self.alpha, nothing)),
+            "idle": np.concatenate((self.idle, nothing.astype(np.int64))),
+        }
+        vars(self).update(planes)
 
     def _has_geometry_of(self, regularizer: QuadraticRegularizer) -> bool:
         """Say whether Gram matrix and centred offsets would be the same with the other one."""

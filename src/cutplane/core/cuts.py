@@ -21,5 +21,5 @@ class ConvexCuts:
     """A convex risk lies above each of its tangent planes, so they are added as they are."""
 
     def add(self, state: State, point: Point) -> None:
-        """Add the plane of ``point`` to the bundle."""
-        state.bundle.add(point.plane())
+        """Add the plane of ``point`` to the bundle, or one for each group."""
+        state.bundle.add(*state.planes_at(point))

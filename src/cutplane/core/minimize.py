@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from cutplane.core.bundle import Bundle
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.products import dot
 from cutplane.core.protocols import (
+    GroupedRisk,
     NonFiniteRisk,
     Plane,
     Point,
     QuadraticRegularizer,
     Risk,
     Vector,
+    sum_of,
 )
 from cutplane.core.state import Certificate, Result, State, Status, candidate_below
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
@@ -106,9 +109,9 @@ def minimize(
     if resume:
         state = _continued(resume, regularizer)
     elif planes_from:
-        state = _with_planes_of(planes_from, risk, regularizer)
+        state = _with_planes_of(planes_from, risk, regularizer, method)
     else:
-        state = _first_state(risk, regularizer, start)
+        state = _first_state(risk, regularizer, start, method)
     clock.read(state)
 
     try:
@@ -118,10 +121,11 @@ def minimize(
             candidate = method.stabilizer.propose(regularizer, state)
             progress = state.raise_lower_bound(candidate)
             found = method.query(risk, regularizer, state, candidate)
-            method.memory.make_room(state.bundle, len(found.cut_at) + len(found.planes))
+            incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
+            method.memory.make_room(state.bundle, incoming)
             for point in found.cut_at:
                 _require_finite(point, state)
-                state.test(point.plane(), found.points)
+                state.test(sum_of(state.planes_at(point)), found.points)
                 method.cuts.add(state, point)
             for plane in found.planes:
                 state.test(plane, found.points)
@@ -167,26 +171,39 @@ def _stopping_rule(
     return rule
 
 
-def _first_state(risk: Risk, regularizer: QuadraticRegularizer, start: Vector | None) -> State:
+def _first_state(
+    risk: Risk, regularizer: QuadraticRegularizer, start: Vector | None, method: Method
+) -> State:
     w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (risk.n_parameters,):
         raise ValueError(f"start has shape {w.shape}, the risk has {risk.n_parameters} parameters")
     best = risk.at(w)
+    groups = getattr(risk, "good_groups", 1) if method.groups is None else method.groups
     state = State(
-        bundle=Bundle(risk.n_parameters, regularizer),
+        bundle=Bundle(risk.n_parameters, regularizer, groups),
         best=best,
         objective=regularizer.value(w) + best.value,
     )
     _require_finite(best, state)
-    if risk.lower_bound > -np.inf:
-        flat = Plane(np.zeros(risk.n_parameters), risk.lower_bound)
-        state.bundle.add(flat)
-        state.raise_lower_bound(candidate_below(flat, regularizer))
-    state.bundle.add(best.plane())
+    floors = _floors(risk, groups)
+    if min(floor.offset for floor in floors) > -np.inf:
+        state.bundle.add(*floors)
+        state.raise_lower_bound(candidate_below(sum_of(floors), regularizer))
+    method.cuts.add(state, best)
     return state
 
 
-def _with_planes_of(earlier: State, risk: Risk, regularizer: QuadraticRegularizer) -> State:
+def _floors(risk: Risk, groups: int) -> list[Plane]:
+    """Return the flat planes that the risk, or each of its groups, never goes below."""
+    if groups == 1:
+        return [Plane(np.zeros(risk.n_parameters), risk.lower_bound)]
+    bounds = cast(GroupedRisk, risk).group_bounds(groups)
+    return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
+
+
+def _with_planes_of(
+    earlier: State, risk: Risk, regularizer: QuadraticRegularizer, method: Method
+) -> State:
     """Return the first state of a run that knows the planes of an earlier one on the same risk."""
     n_parameters = earlier.bundle.n_parameters
     if n_parameters != risk.n_parameters:
@@ -196,28 +213,38 @@ def _with_planes_of(earlier: State, risk: Risk, regularizer: QuadraticRegularize
         )
     # The risk is evaluated once more, at the cost of a pass, because planes of a risk with other
     # data would make a false certificate. Those that lie above this one here are found out.
-    state = _first_state(risk, regularizer, earlier.best.w)
-    state.bundle = earlier.bundle.carried_over(regularizer)
-    for slope, offset in zip(state.bundle.slopes, state.bundle.offsets, strict=True):
-        state.test(Plane(slope, float(offset)), [])
-    state.bundle.add(state.best.plane())
+    state = _first_state(risk, regularizer, earlier.best.w, method)
+    bundle = earlier.bundle
     if hasattr(earlier.memo, "carried_over"):  # duals too serve any regularizer
         state.memo = earlier.memo.carried_over(risk, regularizer, state.best)
+    state.test_model(bundle)
+    if bundle.n_groups == state.bundle.n_groups:
+        state.bundle = bundle.carried_over(regularizer)
+        method.cuts.add(state, state.best)
+        return state
+    # Planes of other groups cannot be used one by one. All together they are a plane.
+    together = bundle.aggregate()
+    state.raise_lower_bound(candidate_below(together, regularizer))
+    if state.bundle.n_groups == 1:
+        state.bundle.add(together)
     return state
 
 
 def _require_finite(point: Point, state: State) -> None:
+    part = ""
     if not np.isfinite(point.value):
         part = f"the risk is {point.value}"
-    elif not np.isfinite(dot(point.plane().slope, point.plane().slope)):
-        part = "the subgradient is not finite, or too steep to be multiplied with itself"
-    elif not np.isfinite(point.plane().offset):
-        part = f"the offset of the plane is {point.plane().offset}"
     else:
-        return
-    raise NonFiniteRisk(
-        f"{part} in iteration {state.iteration} at a point of norm {np.linalg.norm(point.w):.3g}"
-    )
+        for plane in state.planes_at(point):
+            if not np.isfinite(dot(plane.slope, plane.slope)):
+                part = "the subgradient is not finite, or too steep to be multiplied with itself"
+            elif not np.isfinite(plane.offset):
+                part = f"the offset of the plane is {plane.offset}"
+    if part:
+        raise NonFiniteRisk(
+            f"{part} in iteration {state.iteration} at a point of norm "
+            f"{np.linalg.norm(point.w):.3g}"
+        )
 
 
 def _continued(earlier: State, regularizer: QuadraticRegularizer) -> State:

@@ -38,6 +38,36 @@ def inner_products(rows: Matrix, n: int, vector: Vector) -> Vector:
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
+def extend_gram(gram: Matrix, rows: Matrix, n: int, vectors: Matrix) -> None:
+    """Write the dot products of vectors with the first rows into a symmetric matrix.
+
+    Vector ``k`` belongs to row ``n + k``: its products with all rows up to that one become row and
+    column ``n + k`` of the matrix.
+    """
+    fours = len(vectors) // 4 * 4
+    for i in range(n + len(vectors)):
+        row = rows[i]
+        # Four at a time: a row is read from memory a quarter as often.
+        for k in range(0, fours, 4):
+            v0, v1, v2, v3 = vectors[k], vectors[k + 1], vectors[k + 2], vectors[k + 3]
+            t0 = t1 = t2 = t3 = 0.0
+            for j in range(len(row)):
+                t0 += row[j] * v0[j]
+                t1 += row[j] * v1[j]
+                t2 += row[j] * v2[j]
+                t3 += row[j] * v3[j]
+            for last, total in ((n + k, t0), (n + k + 1, t1), (n + k + 2, t2), (n + k + 3, t3)):
+                if i <= last:
+                    gram[i, last] = gram[last, i] = total
+        for k in range(fours, len(vectors)):
+            v0, t0 = vectors[k], 0.0
+            for j in range(len(row)):
+                t0 += row[j] * v0[j]
+            if i <= n + k:
+                gram[i, n + k] = gram[n + k, i] = t0
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def combination(rows: Matrix, weights: Vector) -> Vector:
     """Return the sum of the rows, weighted; rows without weight are not read."""
     out = np.zeros(rows.shape[1])

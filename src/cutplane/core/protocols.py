@@ -7,6 +7,7 @@ model on one machine, a structured model, a sum over a cluster, a user's own fun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -19,10 +20,25 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """An affine function ``slope.w + offset`` that a convex risk never goes below."""
+    """An affine function ``slope.w + offset`` that a convex risk never goes below.
+
+    The planes of a group may also have a ``tilt``: the slope along a free parameter that all groups
+    share, and that the risk minimises out, such as an intercept. Those of all groups at a point
+    balance: their tilts sum to zero.
+    """
 
     slope: Vector
     offset: float
+    tilt: float = 0.0
+
+
+def sum_of(planes: Sequence[Plane]) -> Plane:
+    """Return the plane that the planes of all groups make together."""
+    if len(planes) == 1:
+        return planes[0]
+    slopes = np.array([plane.slope for plane in planes])
+    tilt = sum(plane.tilt for plane in planes)
+    return Plane(slopes.sum(axis=0), sum(plane.offset for plane in planes), tilt)
 
 
 class NonFiniteRisk(ArithmeticError):
@@ -87,6 +103,31 @@ class Risk(Protocol):
 
     def at(self, w: Vector) -> Point:
         """Evaluate the risk at ``w``."""
+
+
+class GroupedPoint(Point, Protocol):
+    """A point of a grouped risk."""
+
+    def planes(self, n_groups: int) -> Sequence[Plane]:
+        """Return the plane of each group, touching its part of the risk here.
+
+        Computed on first use, then kept. For the same number the groups are always the same.
+        """
+
+
+class GroupedRisk(Risk, Protocol):
+    """A risk that is a sum over groups of examples: what ``groups`` of a method needs.
+
+    Attributes
+    ----------
+    good_groups : int
+        How many groups should make a run the fastest; 1 if the risk cannot be split.
+    """
+
+    good_groups: int
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return a value for each group that its part of the risk never goes below, or -inf."""
 
 
 class Regularizer(Protocol):

@@ -16,6 +16,7 @@ from cutplane.core.protocols import (
     QuadraticRegularizer,
     Risk,
     Segment,
+    Vector,
 )
 from cutplane.core.state import Candidate, State
 
@@ -103,18 +104,26 @@ class OnSegment:
         step = best_step(segment, regularizer.along(best.w, there.w))
         lowest = segment.at(step)
         cut = segment.at(step + self.beyond * (1.0 - step))
-        if not _usable(cut):  # the loss overflows a little beyond the best point
+        if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest
         model = candidate.lower - regularizer.value(candidate.w)
-        plane = cut.plane()
-        closed = dot(plane.slope, candidate.w) + plane.offset - model
-        if closed < self.enough * (there.value - model) and _usable(there):
+        closed = _height_gained(state, cut, candidate.w, model)
+        if closed < self.enough * (there.value - model) and _usable(there, state):
             return Found([lowest, there], [cut, there])
         return Found([lowest], [cut])
 
 
-def _usable(point: Point) -> bool:
-    """Whether the plane at a point has numbers that can be computed with."""
+def _height_gained(state: State, cut: Point, w: Vector, model: float) -> float:
+    """Return by how much the plane of ``cut`` lifts the model at ``w``, which is ``model`` high."""
+    planes = state.planes_at(cut)
+    if len(planes) == 1:
+        return dot(planes[0].slope, w) + planes[0].offset - model
+    return state.bundle.height_at(w, *planes) - state.bundle.height_at(w)
+
+
+def _usable(point: Point, state: State) -> bool:
+    """Whether the planes at a point have numbers that can be computed with."""
     return bool(
-        np.isfinite(point.value) and np.isfinite(dot(point.plane().slope, point.plane().slope))
+        np.isfinite(point.value)
+        and all(np.isfinite(dot(plane.slope, plane.slope)) for plane in state.planes_at(point))
     )

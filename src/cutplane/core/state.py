@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from cutplane.core.bundle import Bundle
 from cutplane.core.products import dot
-from cutplane.core.protocols import Plane, Point, Regularizer, Vector
+from cutplane.core.protocols import GroupedPoint, Plane, Point, Regularizer, Vector
 
 # Bounds are sums of a few terms that each carry rounding errors of a few units in the last place.
 # The lower bound is lowered by this share of the terms' sizes, so that rounding cannot lift it
@@ -187,6 +188,24 @@ class State:
             scale = abs(height) + abs(plane.offset) + abs(point.value)
             if height + plane.offset - point.value > _CONTRADICTION * scale:
                 self.refuted = True
+
+    def test_model(self, bundle: Bundle) -> None:
+        """Compare the planes of an earlier run with the risk at the best point."""
+        height = bundle.height_at(self.best.w)
+        scale = abs(height) + float(np.abs(bundle.offsets).max()) + abs(self.best.value)
+        if height - self.best.value > _CONTRADICTION * scale:
+            self.refuted = True
+
+    def planes_at(self, point: Point) -> Sequence[Plane]:
+        """Return the plane of a point, or those of the bundle's groups."""
+        if self.bundle.n_groups == 1:
+            return [point.plane()]
+        if not hasattr(point, "planes"):
+            raise TypeError(
+                f"{type(point).__name__} has no method planes(), which groups need; "
+                "use bmrm(groups=1)"
+            )
+        return cast(GroupedPoint, point).planes(self.bundle.n_groups)
 
     def raise_lower_bound(self, candidate: Candidate) -> bool:
         """Keep the better bound; return whether it moved."""

@@ -50,9 +50,10 @@ class CompressedRows:
         self.indices = read_only(indices)
         self.starts = read_only(starts)
         self.shape = shape
-        self._n_threads = n_threads
-        n_entries = int(starts[-1])
+        self.n_entries = n_entries = int(starts[-1])
         self._score_bounds = balanced_bounds(starts, count_blocks(n_entries))
+        # What is small enough for one block is not worth a second thread, however it is cut.
+        self._n_threads = n_threads if len(self._score_bounds) > 2 else 1
         # Each block of the pullback needs d sums, cleared and added up: four entries pay for one.
         affordable = n_entries // (4 * max(1, shape[1]))
         self._sum_bounds = balanced_bounds(starts, count_blocks(n_entries, most=affordable))
@@ -81,8 +82,11 @@ class CompressedRows:
 
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``X' slopes``."""
+        return add_blocks(self.block_pullbacks(slopes, self._sum_bounds))
+
+    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
         slopes = as_vector(slopes, self.shape[0], "slopes")
-        bounds = self._sum_bounds
         sums = np.empty((len(bounds) - 1, self.shape[1]))
         run_blocks(
             lambda first, last: _pullback(
@@ -91,7 +95,7 @@ class CompressedRows:
             len(sums),
             n_threads=self._n_threads,
         )
-        return add_blocks(sums)
+        return sums
 
     def take(self, rows: NDArray[np.int64]) -> CompressedRows:
         """Return a copy of some rows."""

@@ -38,7 +38,9 @@ class RowMajor:
     def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
         self.X = read_only(X)
         self.shape: tuple[int, int] = X.shape
-        self._n_threads = n_threads
+        self.n_entries = X.size
+        # What is small enough for one block is not worth a second thread, however it is cut.
+        self._n_threads = n_threads if count_blocks(X.size) > 1 else 1
         # 16 rows or more for each buffer of d sums, which cost as much as a row.
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=X.shape[0] // 16))
 
@@ -55,14 +57,18 @@ class RowMajor:
 
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``X' slopes``."""
+        return add_blocks(self.block_pullbacks(slopes, self._bounds))
+
+    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
         slopes = as_vector(slopes, self.shape[0], "slopes")
-        sums = np.empty((len(self._bounds) - 1, self.shape[1]))
+        sums = np.empty((len(bounds) - 1, self.shape[1]))
         run_blocks(
-            lambda first, last: _row_pullback(self.X, slopes, sums, self._bounds, first, last),
+            lambda first, last: _row_pullback(self.X, slopes, sums, bounds, first, last),
             len(sums),
             n_threads=self._n_threads,
         )
-        return add_blocks(sums)
+        return sums
 
     def take(self, rows: NDArray[np.int64]) -> RowMajor:
         """Return a copy of some rows."""
@@ -87,7 +93,9 @@ class ColumnMajor:
     def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
         self.columns = read_only(X.T)
         self.shape: tuple[int, int] = X.shape
-        self._n_threads = n_threads
+        self.n_entries = X.size
+        # What is small enough for one block is not worth a second thread, however it is cut.
+        self._n_threads = n_threads if count_blocks(X.size) > 1 else 1
         # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
         most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=most))
@@ -105,16 +113,18 @@ class ColumnMajor:
 
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``X' slopes``."""
+        return add_blocks(self.block_pullbacks(slopes, self._bounds))
+
+    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
         slopes = as_vector(slopes, self.shape[0], "slopes")
-        sums = np.empty((len(self._bounds) - 1, self.shape[1]))
+        sums = np.empty((len(bounds) - 1, self.shape[1]))
         run_blocks(
-            lambda first, last: _column_pullback(
-                self.columns, slopes, sums, self._bounds, first, last
-            ),
+            lambda first, last: _column_pullback(self.columns, slopes, sums, bounds, first, last),
             len(sums),
             n_threads=self._n_threads,
         )
-        return add_blocks(sums)
+        return sums
 
     def take(self, rows: NDArray[np.int64]) -> ColumnMajor:
         """Return a copy of some rows."""

@@ -14,6 +14,7 @@ METHODS: dict[str, Callable[[LinearRisk, L2], Method]] = {
     "bmrm": lambda risk, regularizer: bmrm(line_search=False),
     "bmrm-line-search": lambda risk, regularizer: bmrm(),
     "limited-memory": lambda risk, regularizer: bmrm(planes=50),
+    "grouped": lambda risk, regularizer: bmrm(groups="auto"),
     "dual-ascent": lambda risk, regularizer: dual_ascent(),
     "newton": lambda risk, regularizer: newton(),
 }

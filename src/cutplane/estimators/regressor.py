@@ -38,7 +38,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     method : str or Method, default="auto"
         How to minimise. "auto" takes dual ascent for sparse data where it is faster, else
         `cutplane.bmrm` with its line search, and logs its choice; "bmrm", "bmrm-line-search",
-        "limited-memory" and "dual-ascent" choose by name.
+        "limited-memory", "grouped" and "dual-ascent" choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.
     verbose : int, default=0

@@ -20,6 +20,7 @@ from cutplane.core.threads import map_blocks
 from cutplane.data import Rows, as_rows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
+from cutplane.risks.groups import Groups, good_number_of_groups
 
 
 class LinearRisk:
@@ -64,11 +65,27 @@ class LinearRisk:
         self.intercept = intercept
         self.lower_bound = loss.lower_bound
         self.evaluations = 0
+        self._groups: dict[int, Groups] = {}
         loss.check_targets(y[self.weights > 0.0])
         # The intercept takes up a shift of the targets. Without it, targets around 1e10 would leave
         # their rounding errors in the offset of every plane.
         self.shift = float(self.weights @ y) if intercept and loss.of_residual else 0.0
         self.y = _shifted(y, self.shift) if self.shift else y
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest."""
+        return good_number_of_groups(self.rows)
+
+    def groups(self, n_groups: int) -> Groups:
+        """Return the partition of the examples into so many groups."""
+        if n_groups not in self._groups:
+            self._groups[n_groups] = Groups(self.rows, self.y, self.weights, n_groups)
+        return self._groups[n_groups]
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        return self.groups(n_groups).lower_bounds(self.loss)
 
     def at(self, w: Vector) -> LinearPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
@@ -103,6 +120,7 @@ class LinearPoint:
         # Slopes, a vector as long as the sample, are not kept: the plane is all they are for, and
         # of most points it is not wanted.
         self._best: AtBestOffset | None = None
+        self._group_planes: dict[int, list[Plane]] = {}
         if risk.intercept:
             best = risk.loss.minimize_offset(risk.y, scores + guess, risk.weights)
             self._best = best._replace(offset=best.offset + guess)
@@ -137,6 +155,15 @@ class LinearPoint:
         """Return the plane that touches the risk here: one pass over the data, the first time."""
         return self._plane
 
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group, all in one pass over the data, the first time."""
+        if n_groups not in self._group_planes:
+            risk = self._risk
+            self._group_planes[n_groups] = risk.groups(n_groups).planes(
+                risk.loss, self._shifted_scores, self.slopes, tilted=risk.intercept
+            )
+        return self._group_planes[n_groups]
+
     @cached_property
     def _plane(self) -> Plane:
         risk = self._risk
@@ -146,6 +173,10 @@ class LinearPoint:
             risk.y, self.scores, slopes, risk.weights, value=self.value
         )
         return Plane(risk.rows.pullback(slopes), offset)
+
+    @property
+    def _shifted_scores(self) -> Vector:
+        return self.scores + self.offset if self._risk.intercept else self.scores
 
     def toward(self, other: LinearPoint) -> LinearSegment:
         """Return the risk on the ray from here through ``other``."""
