@@ -48,7 +48,7 @@ class CompressedRows:
         self.indices = read_only(indices)
         self.starts = read_only(starts)
         self.shape = shape
-        self._n_threads = n_threads
+        self.n_threads = n_threads
         n_entries = int(starts[-1])
         self._score_bounds = balanced_bounds(starts, count_blocks(n_entries))
         # Each block of the pullback needs d sums, cleared and added up: four entries pay for one.
@@ -69,7 +69,7 @@ class CompressedRows:
                 self.values, self.indices, self.starts, w, out, bounds, first, last
             ),
             len(bounds) - 1,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return out
 
@@ -83,7 +83,7 @@ class CompressedRows:
                 self.values, self.indices, self.starts, slopes, sums, bounds, first, last
             ),
             len(sums),
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return add_blocks(sums)
 

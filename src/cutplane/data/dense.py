@@ -37,7 +37,7 @@ class RowMajor:
     def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
         self.X = read_only(X)
         self.shape: tuple[int, int] = X.shape
-        self._n_threads = n_threads
+        self.n_threads = n_threads
         # 16 rows or more for each buffer of d sums, which cost as much as a row.
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=X.shape[0] // 16))
 
@@ -48,7 +48,7 @@ class RowMajor:
         run_blocks(
             lambda first, last: _row_scores(self.X, w, out, self._bounds, first, last),
             len(self._bounds) - 1,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return out
 
@@ -59,7 +59,7 @@ class RowMajor:
         run_blocks(
             lambda first, last: _row_pullback(self.X, slopes, sums, self._bounds, first, last),
             len(sums),
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return add_blocks(sums)
 
@@ -70,7 +70,7 @@ class ColumnMajor:
     def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
         self.columns = read_only(X.T)
         self.shape: tuple[int, int] = X.shape
-        self._n_threads = n_threads
+        self.n_threads = n_threads
         # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
         most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=most))
@@ -82,7 +82,7 @@ class ColumnMajor:
         run_blocks(
             lambda first, last: _column_scores(self.columns, w, out, self._bounds, first, last),
             len(self._bounds) - 1,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return out
 
@@ -95,7 +95,7 @@ class ColumnMajor:
                 self.columns, slopes, sums, self._bounds, first, last
             ),
             len(sums),
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return add_blocks(sums)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -13,10 +13,17 @@ from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.state import Certificate
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.lams import decreasing, fits_along, lam_grid
-from cutplane.estimators.linear import Examples, LinearModel, Preparation, Problems, share_of_time
+from cutplane.estimators.linear import (
+    Examples,
+    LinearModel,
+    ModelRisk,
+    Preparation,
+    Problems,
+    share_of_time,
+    zeros_like_models,
+)
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
 
 _N_LAMS = 20
 
@@ -34,7 +41,7 @@ class ChoosesLam(LinearModel):
     """A linear model that finds its lam by cross-validation before it is fitted."""
 
     def _prepare(
-        self, examples: Examples, problems: Problems, risks: list[LinearRisk], begin: float
+        self, examples: Examples, problems: Problems, risks: Sequence[ModelRisk], begin: float
     ) -> Preparation:
         """Choose lam, and start each problem at the mean of what the folds found for it."""
         lams = lam_grid(risks, _N_LAMS) if self.lams is None else decreasing(self.lams)
@@ -58,7 +65,7 @@ class ChoosesLam(LinearModel):
         best = int(self.scores_.mean(axis=0).argmax())
         return Preparation(
             L2(lams[best]),
-            _mean_start([fold.coefs[best] for fold in folds], (len(risks), examples.X.shape[1])),
+            _mean_start([fold.coefs[best] for fold in folds], (len(risks), risks[0].n_parameters)),
             sum(fold.evaluations for fold in folds),
             tuple(certificate for fold in folds for certificate in fold.certificates),
         )
@@ -78,8 +85,7 @@ class ChoosesLam(LinearModel):
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_  # validated data has none
         risks = model._risks(X[train], model._problems(y[train], weights[train]))
-        coefs = np.zeros((len(lams), len(risks), X.shape[1]))
-        intercepts = np.zeros((len(lams), len(risks)))
+        coefs, intercepts = (np.array([zeros] * len(lams)) for zeros in zeros_like_models(risks))
         evaluations, certificates = 0, []
         for k, risk in enumerate(risks):
             share = None if time_limit is None else time_limit / len(risks)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from cutplane.losses.loss import Loss
+from cutplane.losses.multiclass import CrammerSinger, MulticlassLoss, Softmax
 from cutplane.losses.ramps import (
     Absolute,
     EpsilonInsensitive,
@@ -42,18 +43,21 @@ __all__ = [
     "CLASSIFICATION",
     "REGRESSION",
     "Absolute",
+    "CrammerSinger",
     "EpsilonInsensitive",
     "Exponential",
     "Hinge",
     "Huber",
     "Logistic",
     "Loss",
+    "MulticlassLoss",
     "Poisson",
     "Quantile",
     "Ramp",
     "RampLoss",
     "SmoothHinge",
     "SmoothLoss",
+    "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
