@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.core.protocols import Matrix
 from cutplane.core.threads import count_blocks, run_blocks
 from cutplane.data.csr import CompressedRows, balanced_bounds
 from cutplane.data.dense import ColumnMajor, RowMajor, even_bounds

@@ -16,7 +16,6 @@ from cutplane.estimators.lams import decreasing, fits_along, lam_grid
 from cutplane.estimators.linear import (
     Examples,
     LinearModel,
-    ModelRisk,
     Preparation,
     Problems,
     share_of_time,
@@ -24,6 +23,7 @@ from cutplane.estimators.linear import (
 )
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.regularizers import L2
+from cutplane.risks import ModelRisk
 
 _N_LAMS = 20
 
@@ -122,6 +122,8 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
     ----------
     loss : str or Loss, default="hinge"
         As in `LinearClassifier`.
+    multi_class : {"ovr", "crammer_singer", "softmax"}, default="ovr"
+        As in `LinearClassifier`.
     lams : array-like, optional
         The lams to try, in any order. By default 20 over four decades, from one for which the
         coefficients are nearly zero.
@@ -166,6 +168,7 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
         self,
         loss: Any = "hinge",
         *,
+        multi_class: str = "ovr",
         lams: Any = None,
         cv: Any = None,
         scoring: Any = None,
@@ -185,6 +188,7 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
         self.scoring = scoring
         super().__init__(
             loss,
+            multi_class=multi_class,
             fit_intercept=fit_intercept,
             class_weight=class_weight,
             tol=tol,

@@ -18,8 +18,9 @@ from cutplane.core.products import dot
 from cutplane.core.protocols import Vector
 from cutplane.core.state import Result
 from cutplane.core.threads import thread_limit
-from cutplane.estimators.linear import LinearModel, ModelRisk, share_of_time
+from cutplane.estimators.linear import LinearModel, share_of_time
 from cutplane.regularizers import L2
+from cutplane.risks import ModelRisk
 
 _DECADES = 4.0
 

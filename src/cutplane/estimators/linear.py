@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,11 @@ from cutplane.losses import Loss
 from cutplane.losses.loss import Task
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
-from cutplane.risks import LinearRisk, MulticlassRisk
+from cutplane.risks import LinearRisk, ModelRisk
 
 _DEFAULT_LAM = 1e-4
 
 T = TypeVar("T")
-ModelRisk: TypeAlias = LinearRisk | MulticlassRisk
 
 
 class Examples(NamedTuple):

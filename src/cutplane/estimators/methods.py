@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cutplane.core.methods import Method, bmrm
 from cutplane.online import automatic, dual_ascent
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
+from cutplane.risks import ModelRisk
 
 METHODS: dict[str, Callable[[ModelRisk, L2], Method]] = {
     "auto": automatic,

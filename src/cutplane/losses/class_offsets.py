@@ -204,7 +204,7 @@ class _Cooling:
 
 def class_masses(y: Indices, weights: Vector, n_classes: int) -> Vector:
     """Return the weight of each class."""
-    return np.bincount(y, weights=weights, minlength=n_classes)
+    return np.asarray(np.bincount(y, weights=weights, minlength=n_classes), dtype=np.float64)
 
 
 def repaired(shares: Matrix, weights: Vector, masses: Vector) -> Matrix:

@@ -205,9 +205,7 @@ class CrammerSinger(MulticlassLoss):
         """Return the ``k >= 0`` that minimises the loss on the ray plus ``extra(k)``."""
         return minimize_on_ray(lambda step: self._on_ray(y, ray, weights, step), extra)
 
-    def _on_ray(
-        self, y: Indices, ray: Ray, weights: Vector, step: float
-    ) -> tuple[float, float]:
+    def _on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         parts = map_blocks(
             lambda i: hinge_on_ray(*ray.block(i), step, y[i], weights[i]),
             len(y),

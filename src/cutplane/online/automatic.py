@@ -10,7 +10,7 @@ from cutplane.core.methods import Method, bmrm
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.data.csr import CompressedRows
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
-from cutplane.risks import LinearRisk
+from cutplane.risks import ModelRisk
 
 _log = logging.getLogger("cutplane")
 
@@ -24,7 +24,7 @@ _MANY_FEATURES = 1000
 _SOFT_ENOUGH = 6.0
 
 
-def automatic(risk: LinearRisk, regularizer: QuadraticRegularizer) -> Method:
+def automatic(risk: ModelRisk, regularizer: QuadraticRegularizer) -> Method:
     """Return the method that should be the fastest, and log why in one line."""
     obstacle = obstacle_to_dual_ascent(risk, regularizer)
     if obstacle is not None:

@@ -1,6 +1,11 @@
 """Risks: what the objective says about data."""
 
+from typing import TypeAlias
+
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
 
-__all__ = ["LinearRisk", "MulticlassRisk"]
+ModelRisk: TypeAlias = LinearRisk | MulticlassRisk
+"""A risk of a linear model, with coefficients and intercepts."""
+
+__all__ = ["LinearRisk", "ModelRisk", "MulticlassRisk"]
