@@ -22,8 +22,9 @@ from cutplane.losses import CLASSIFICATION, MulticlassLoss
 from cutplane.risks import ModelRisk, MulticlassRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
-# however good they are.
-_INTERCEPT_SHARE = 0.05
+# however good they are. But the objective must come out the same when it is computed afresh.
+_INTERCEPT_ACCURACY = 1e-7
+_SHARE_OF_TOL = 0.05
 
 
 def _loss_has_probability(classifier: LinearClassifier) -> bool:
@@ -239,7 +240,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
                 weights=problems.weights,
                 intercept=self.fit_intercept,
                 n_classes=len(self.classes_),
-                accuracy=_INTERCEPT_SHARE * self.tol,
+                accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY),
             )
         ]
 

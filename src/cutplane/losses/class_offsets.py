@@ -20,12 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.core.products import dot
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.threads import map_blocks
-from cutplane.losses.multiclass_kernels import Indices, column_sums, decide, newton_sums
+from cutplane.losses.multiclass_kernels import Indices, class_sums, decide, newton_sums
 
-_ROUNDING = 2.0 * float(np.finfo(np.float64).eps)  # in sums of weights, which make one
+_ROUNDING = 2.0 * float(np.finfo(np.float64).eps)
 _COOLING = 8.0
 _COLDEST = 1e-14  # relative to the size of the scores, where rounding decides
 _MOST_STEPS = 30  # for one temperature
@@ -100,16 +99,15 @@ class _Cooling:
 
     def __init__(self, data: Scores, start: Vector) -> None:
         self._data = data
-        self._masses = class_masses(data.y, data.weights, data.scores.shape[1])
         self._base, self._shifts = start, np.zeros_like(start)
         self._warmer: tuple[float, Vector] | None = None
         self._steps = 0
-        squares = map_blocks(
-            lambda i: dot(data.scores[i].ravel(), data.scores[i].ravel()),
+        sizes = map_blocks(
+            lambda i: float(np.abs(data.scores[i]).mean(axis=0).mean()) * len(data.y[i]),
             len(data.y),
             width=data.scores.shape[1],
         )
-        self.temperature = 0.5 * (np.sqrt(sum(squares) / data.scores.size) + data.margin)
+        self.temperature = 0.5 * (sum(sizes) / len(data.y) + data.margin)
         self._forget_decisions()
 
     def result(self) -> BestOffsets:
@@ -119,7 +117,7 @@ class _Cooling:
     def begin_colder(self, *, coldest: float) -> None:
         """Lower the first temperature if the offsets to start with leave little out of balance."""
         self._decide(0.0)
-        imbalance = float(np.abs(self._decided_loads - self._masses).sum())
+        imbalance = float(np.abs(self._decided[2]).sum())
         self.temperature = max(min(1.0, _EAGER * imbalance) * self.temperature, coldest)
         self._forget_decisions()
         self._decide(2.0 * _REACH * self.temperature)
@@ -145,15 +143,14 @@ class _Cooling:
         line, the third derivative of f is at most the second times the spread of the direction.
         """
         for _ in range(_MOST_STEPS):
-            blur, loads, hessian = self._sums()
-            gradient = loads - self._masses
-            if np.abs(gradient).max() <= _ROUNDING:
+            blur, wrong, excess, hessian = self._sums()
+            if np.abs(excess).max() <= _ROUNDING * wrong:
                 break
             # A constant added to all offsets changes nothing; the ones keep it out of the step. The
             # ridge is for classes that share no example with others.
-            scale = max(float(np.trace(hessian)) / len(gradient), _ROUNDING)
-            matrix = hessian / scale + 1e-12 * np.eye(len(gradient)) + 1.0
-            step = -np.linalg.solve(matrix, gradient / scale)
+            scale = max(float(np.trace(hessian)) / len(excess), _ROUNDING * wrong)
+            matrix = hessian / scale + 1e-12 * np.eye(len(excess)) + 1.0
+            step = -np.linalg.solve(matrix, excess / scale)
             spread = float(np.ptp(step))
             damping = np.log1p(spread) / spread if spread > 0.0 else 1.0
             self._shifts = self._shifts + damping * step
@@ -168,7 +165,7 @@ class _Cooling:
 
     def _forget_decisions(self) -> None:
         self._undecided = self._data
-        self._decided_loads, self._decided_value = np.zeros_like(self._masses), 0.0
+        self._decided = (0.0, 0.0, np.zeros_like(self._base))
 
     def _decide(self, radius: float) -> None:
         """Take the examples out whose best class is ahead of all others by ``radius``."""
@@ -179,13 +176,13 @@ class _Cooling:
             len(y),
             width=scores.shape[1],
         )
-        self._decided_value += sum(part[0] for part in parts)
-        self._decided_loads += np.sum([part[1] for part in parts], axis=0)
+        value, wrong, excess = (sum(column) for column in zip(self._decided, *parts, strict=True))
+        self._decided = (value, wrong, excess)
         if not keep.all():
             self._undecided = Scores(scores[keep], y[keep], weights[keep], margin)
 
-    def _sums(self) -> tuple[float, Vector, Matrix]:
-        """Return blur, weights of the classes, and second derivatives by the shifts."""
+    def _sums(self) -> tuple[float, float, Vector, Matrix]:
+        """Return blur, share of wrong classes, excess of each, and second derivatives."""
         scores, y, weights, margin = self._undecided
         self._steps += 1
         parts = map_blocks(
@@ -195,38 +192,33 @@ class _Cooling:
             len(y),
             width=scores.shape[1],
         )
-        value, blur = sum(part[0] for part in parts), sum(part[1] for part in parts)
-        loads = np.sum([part[2] for part in parts], axis=0)
-        lower = np.sum([part[3] for part in parts], axis=0)
-        self.value = self._decided_value + value
-        return blur, self._decided_loads + loads, np.diag(loads) - lower - np.tril(lower, -1).T
+        value, blur, wrong, excess, products = (sum(column) for column in zip(*parts, strict=True))
+        self.value = self._decided[0] + value
+        products = products + products.T
+        hessian = np.diag(products.sum(axis=0)) - products
+        return blur, self._decided[1] + wrong, self._decided[2] + excess, hessian
 
 
-def class_masses(y: Indices, weights: Vector, n_classes: int) -> Vector:
-    """Return the weight of each class."""
-    return np.asarray(np.bincount(y, weights=weights, minlength=n_classes), dtype=np.float64)
-
-
-def repaired(shares: Matrix, weights: Vector, masses: Vector) -> Matrix:
-    """Change shares in place so that ``weights @ shares == masses``, and return them.
+def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
+    """Change shares in place so that each class has the weight of its examples, and return them.
 
     Columns with too much are scaled down; what a row loses goes to the columns with too little, in
     proportion to what they lack. Rows keep their sums, and no share becomes negative.
     """
     width = shares.shape[1]
-    parts = map_blocks(lambda i: column_sums(shares[i], weights[i]), len(shares), width=width)
-    loads = np.sum(parts, axis=0)
-    lacking = np.maximum(masses - loads, 0.0)
-    kept = np.divide(masses, loads, out=np.ones_like(masses), where=loads > masses)
-    if not lacking.any() or (kept == 1.0).all():
+    parts = map_blocks(lambda i: class_sums(shares[i], y[i], weights[i]), len(y), width=width)
+    loads, excess = np.sum(parts, axis=0)
+    dropped = np.divide(excess, loads, out=np.zeros_like(loads), where=excess > 0.0)
+    lacking = np.maximum(-excess, 0.0)
+    if not (dropped.any() and lacking.any()):
         return shares
     lacking /= lacking.sum()
 
     def block(i: slice) -> None:
         part = shares[i]
-        lost = (part * (1.0 - kept)).sum(axis=1)
-        part *= kept
+        lost = (part * dropped).sum(axis=1)
+        part *= 1.0 - dropped
         part += lost[:, None] * lacking
 
-    map_blocks(block, len(shares), width=width)
+    map_blocks(block, len(y), width=width)
     return shares

@@ -5,8 +5,8 @@ An example has a score ``z_j`` for each class ``j``, and belongs to class ``y``:
     softmax            log sum_j exp(z_j) - z_y                  conjugate  sum_j P_j log P_j
     Crammer-Singer     max_j (z_j + [j != y]) - z_y              conjugate  P_y - 1
 
-The conjugates are functions of shares: slopes are ``P - e_y`` with ``P`` on the simplex, and *any*
-such slopes give a plane. For the softmax loss the shares are the probabilities of the classes.
+Slopes are ``P - e_y`` with shares ``P`` on the simplex, and *any* such slopes give a plane. For the
+softmax loss the shares are the probabilities of the classes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from scipy.special import softmax, xlogy
+from scipy.special import softmax, xlog1py, xlogy
 
 from cutplane.core.products import dot
 from cutplane.core.protocols import Matrix, Quadratic, Vector
@@ -22,13 +22,18 @@ from cutplane.core.threads import map_blocks
 from cutplane.losses.class_offsets import (
     BestOffsets,
     Scores,
-    class_masses,
     repaired,
     sharp_offsets,
     smooth_offsets,
 )
 from cutplane.losses.line_search import find_root, minimize_on_ray
-from cutplane.losses.multiclass_kernels import Indices, fill_shares, hinge_on_ray, softmax_on_ray
+from cutplane.losses.multiclass_kernels import (
+    Indices,
+    fill_shares,
+    hinge_on_ray,
+    make_slopes,
+    softmax_on_ray,
+)
 
 
 class Ray:
@@ -75,8 +80,8 @@ class MulticlassLoss(ABC):
         """Minimise the loss over the offsets, up to ``accuracy`` as a share of its value."""
 
     @abstractmethod
-    def conjugate(self, y: Indices, shares: Matrix, weights: Vector) -> float:
-        """Return the conjugate at the slopes that belong to ``shares``."""
+    def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
+        """Return the weighted sum of the conjugates at the examples' slopes."""
 
     @abstractmethod
     def minimize_along(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
@@ -84,14 +89,20 @@ class MulticlassLoss(ABC):
 
     @abstractmethod
     def at_once(self, offsets: Vector) -> BestOffsets:
-        """Return given offsets in the form of best ones, so that `shares` can be taken there."""
+        """Return given offsets in the form of best ones, so that `slopes` can be taken there."""
 
-    def shares(self, y: Indices, scores: Matrix, best: BestOffsets) -> Matrix:
-        """Return the shares of the classes in each example; each row sums to one."""
+    def slopes(
+        self, y: Indices, scores: Matrix, weights: Vector, best: BestOffsets, *, balanced: bool
+    ) -> Matrix:
+        """Return the slopes of each example by its scores, not weighted.
+
+        Those that are balanced sum to zero over the examples, weighted, for each class. So their
+        plane does not change with the offsets, and bounds the minimum over all offsets from below.
+        """
         shares = np.empty_like(scores)
-
-        def block(i: slice) -> None:
-            fill_shares(
+        width = scores.shape[1]
+        map_blocks(
+            lambda i: fill_shares(
                 scores[i],
                 best.base,
                 best.shifts,
@@ -99,21 +110,14 @@ class MulticlassLoss(ABC):
                 self.margin,
                 best.temperature,
                 shares[i],
-            )
-
-        map_blocks(block, len(y), width=scores.shape[1])
+            ),
+            len(y),
+            width=width,
+        )
+        if balanced:
+            repaired(shares, y, weights)
+        map_blocks(lambda i: make_slopes(shares[i], y[i]), len(y), width=width)
         return shares
-
-    def balanced_shares(
-        self, y: Indices, scores: Matrix, weights: Vector, best: BestOffsets
-    ) -> Matrix:
-        """Return the shares, with classes that have exactly the weight of their examples.
-
-        Their slopes sum to zero over the examples, for each class. So the plane does not change
-        with the offsets, and bounds the minimum over all offsets from below.
-        """
-        masses = class_masses(y, weights, scores.shape[1])
-        return repaired(self.shares(y, scores, best), weights, masses)
 
     def probability(self, scores: Matrix) -> Matrix | None:
         """Return the probabilities of the classes, or None if the loss implies none."""
@@ -142,13 +146,18 @@ class Softmax(MulticlassLoss):
         """Return given offsets in the form of best ones."""
         return BestOffsets(offsets, np.zeros_like(offsets), 1.0, 0)
 
-    def conjugate(self, y: Indices, shares: Matrix, weights: Vector) -> float:
-        """Return the conjugate at the slopes that belong to ``shares``: minus the entropy."""
+    def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
+        """Return the weighted sum of the conjugates at the examples' slopes: minus the entropy."""
 
         def block(i: slice) -> float:
-            return dot(weights[i], xlogy(shares[i], shares[i]).sum(axis=1))
+            others = slopes[i].copy()
+            everyone = np.arange(len(others))
+            own = np.maximum(others[everyone, y[i]], -1.0)
+            others[everyone, y[i]] = 0.0
+            entropies = xlogy(others, others).sum(axis=1) + xlog1py(1.0 + own, own)
+            return dot(weights[i], entropies)
 
-        return sum(map_blocks(block, len(y), width=shares.shape[1]))
+        return sum(map_blocks(block, len(y), width=slopes.shape[1]))
 
     def minimize_along(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimises the loss on the ray plus ``extra(k)``."""
@@ -195,11 +204,9 @@ class CrammerSinger(MulticlassLoss):
         # So cold that only exact ties are shared.
         return BestOffsets(offsets, np.zeros_like(offsets), 1e-300, 0)
 
-    def conjugate(self, y: Indices, shares: Matrix, weights: Vector) -> float:
-        """Return the conjugate at the slopes that belong to ``shares``."""
-        own = shares[np.arange(len(y)), y]
-        # Summed without the ones, of which a small loss would be a small difference.
-        return -dot(weights, 1.0 - own)
+    def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
+        """Return the weighted sum of the conjugates at the examples' slopes."""
+        return dot(weights, slopes[np.arange(len(y)), y])
 
     def minimize_along(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimises the loss on the ray plus ``extra(k)``."""

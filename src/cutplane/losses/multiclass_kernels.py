@@ -70,13 +70,35 @@ def fill_shares(
 
 
 @njit(cache=True, nogil=True)
-def column_sums(shares: Matrix, weights: Vector) -> Vector:
-    """Return ``weights @ shares``."""
-    total = np.zeros(shares.shape[1])
-    for i in range(len(weights)):
-        for j in range(len(total)):
-            total[j] += weights[i] * shares[i, j]
-    return total
+def make_slopes(shares: Matrix, y: Indices) -> None:
+    """Turn shares into slopes: subtract one from the share of each example's own class.
+
+    As the sum of the other shares, with its sign changed, a small slope keeps all its digits.
+    """
+    for i in range(len(y)):
+        others = 0.0
+        for j in range(shares.shape[1]):
+            if j != y[i]:
+                others += shares[i, j]
+        shares[i, y[i]] = -others
+
+
+@njit(cache=True, nogil=True)
+def class_sums(shares: Matrix, y: Indices, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the share that each class has of all weight, and by how much that is too much.
+
+    The latter is a sum of slopes, not a difference of sums, which would round a small one.
+    """
+    loads, excess = np.zeros(shares.shape[1]), np.zeros(shares.shape[1])
+    for i in range(len(y)):
+        others = 0.0
+        for j in range(len(loads)):
+            loads[j] += weights[i] * shares[i, j]
+            if j != y[i]:
+                excess[j] += weights[i] * shares[i, j]
+                others += shares[i, j]
+        excess[y[i]] -= weights[i] * others
+    return loads, excess
 
 
 @njit(cache=True, nogil=True)
@@ -88,12 +110,13 @@ def decide(
     margin: float,
     radius: float,
     keep: NDArray[np.bool_],
-) -> tuple[float, Vector]:
+) -> tuple[float, float, Vector]:
     """Set ``keep`` where a class comes within ``radius`` of the best.
 
-    Return the mean of ``max_j v_ij - v_iy`` of the others, and how much of them each class has.
+    Return, of the others, the mean of ``max_j v_ij - v_iy``, the weight of those whose best class
+    is not their own, and by how much each class has too much of them.
     """
-    value, loads = 0.0, np.zeros(len(offsets))
+    value, wrong, excess = 0.0, 0.0, np.zeros(len(offsets))
     for i in range(len(y)):
         top, second, best = -np.inf, -np.inf, 0
         for j in range(len(offsets)):
@@ -105,8 +128,11 @@ def decide(
         keep[i] = top - second < radius and weights[i] > 0.0
         if not keep[i]:
             value += weights[i] * (top - scores[i, y[i]] - offsets[y[i]])
-            loads[best] += weights[i]
-    return value, loads
+            if best != y[i]:
+                wrong += weights[i]
+                excess[best] += weights[i]
+                excess[y[i]] -= weights[i]
+    return value, wrong, excess
 
 
 @njit(cache=True, nogil=True)
@@ -118,17 +144,18 @@ def newton_sums(
     weights: Vector,
     margin: float,
     temperature: float,
-) -> tuple[float, float, Vector, Matrix]:
+) -> tuple[float, float, float, Vector, Matrix]:
     """Return what a Newton step for the offsets needs, with shares as in `fill_shares`.
 
     These are the mean of ``max_j v_ij - v_iy``; how much lower it is if the mean weighted by the
-    shares takes the place of the maximum; the weight of each class; and the second moments of the
-    shares, of which only the lower half is set.
+    shares takes the place of the maximum; the mean share of classes that are not the own; by how
+    much each class has too much; and the mean products of the shares of two classes, of which only
+    those below the diagonal are set.
     """
     n_classes = len(offsets)
-    value, blur = 0.0, 0.0
-    loads = np.zeros(n_classes)
-    moments = np.zeros((n_classes, n_classes))
+    value, blur, wrong = 0.0, 0.0, 0.0
+    excess = np.zeros(n_classes)
+    products = np.zeros((n_classes, n_classes))
     logits = np.empty(n_classes)
     share = np.empty(n_classes)
     used = np.empty(n_classes, np.int64)
@@ -151,14 +178,19 @@ def newton_sums(
                 n += 1
         blur += weight * temperature * below / total
         scale = 1.0 / total
+        others = 0.0
         for a in range(n):
             share[a] *= scale
             part = weight * share[a]
-            loads[used[a]] += part
-            row = moments[used[a]]
-            for b in range(a + 1):
+            if used[a] != y[i]:
+                excess[used[a]] += part
+                others += part
+            row = products[used[a]]
+            for b in range(a):
                 row[used[b]] += part * share[b]
-    return value, blur, loads, moments
+        excess[y[i]] -= others
+        wrong += others
+    return value, blur, wrong, excess, products
 
 
 @njit(cache=True, nogil=True)

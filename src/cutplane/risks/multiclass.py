@@ -21,7 +21,7 @@ import numpy as np
 from cutplane.core.protocols import Matrix, NonFiniteRisk, Plane, Quadratic, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.data import Rows, as_rows, class_pullback, class_scores
-from cutplane.losses.class_offsets import BestOffsets, class_masses
+from cutplane.losses.class_offsets import BestOffsets
 from cutplane.losses.multiclass import MulticlassLoss, Ray
 from cutplane.risks.linear import normalised
 
@@ -83,7 +83,8 @@ class MulticlassRisk:
         self.n_parameters = self.n_classes * n_features
         self.lower_bound = loss.lower_bound
         self.evaluations = 0
-        if intercept and not class_masses(self.y, self.weights, self.n_classes).all():
+        masses = np.bincount(self.y, weights=self.weights, minlength=self.n_classes)
+        if intercept and not masses.all():
             raise ValueError("a class without any weight has no best intercept")
 
     def at(self, w: Vector) -> MulticlassPoint:
@@ -91,7 +92,7 @@ class MulticlassRisk:
         self.evaluations += 1
         scores = class_scores(self.rows, w.reshape(self.n_classes, -1))
         # The extremes tell of all: one is infinite or NaN if any score is.
-        if not np.isfinite(scores.max() - scores.min()):
+        if not (np.isfinite(scores.max()) and np.isfinite(scores.min())):
             raise NonFiniteRisk(
                 f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
                 "scale the features, or raise lam"
@@ -141,13 +142,8 @@ class MulticlassPoint:
     def _plane(self) -> Plane:
         risk = self._risk
         y, weights, loss = risk.y, risk.weights, risk.loss
-        if risk.intercept:
-            shares = loss.balanced_shares(y, self.scores, weights, self._best)
-        else:
-            shares = loss.shares(y, self.scores, self._best)
-        offset = -loss.conjugate(y, shares, weights)
-        slopes = shares
-        slopes[np.arange(len(y)), y] -= 1.0
+        slopes = loss.slopes(y, self.scores, weights, self._best, balanced=risk.intercept)
+        offset = -loss.conjugate(y, slopes, weights)
         slopes *= weights[:, None]
         return Plane(class_pullback(risk.rows, slopes).ravel(), offset)
 
