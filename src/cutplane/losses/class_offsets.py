@@ -33,6 +33,8 @@ _NEAR = 0.3  # a step that changes no logit by more than this leads near enough 
 # the time of a start at the size of the scores; the offsets of a neighbouring point are that good.
 _EAGER = 0.5
 _REACH = 40.0  # exp(-40) is nothing, beside one
+_ENOUGH = 2048  # examples to find offsets from which few steps with all examples are left
+_ROUGH = 1e-4
 _THERE = 1e-8  # after such a step the error is of the size of its square: rounding
 
 
@@ -62,32 +64,50 @@ class Scores(NamedTuple):
     margin: float
 
 
-def smooth_offsets(data: Scores, start: Vector) -> BestOffsets:
-    """Return the best offsets at temperature 1."""
+def smooth_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
+    """Return the best offsets at temperature 1; parameters as in `sharp_offsets`."""
+    if start is None and (few := _few(data)) is not None:
+        start = smooth_offsets(few, None, _ROUGH).offsets
     search = _Cooling(data, start)
+    if search.temperature > 1.0:
+        search.begin_colder(coldest=1.0)
     while search.temperature > 1.0:
         search.settle(_NEAR)
         search.cool(coldest=1.0)
     search.temperature = 1.0
-    search.settle(_THERE)
+    # The error after a step is of the size of its square.
+    search.settle(max(np.sqrt(accuracy), _THERE))
     return search.result()
 
 
-def sharp_offsets(data: Scores, start: Vector, accuracy: float) -> BestOffsets:
+def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
     """Return offsets for temperature 0.
 
     ``accuracy`` is how far from the best the offsets may be, and the shares below them, as a share
-    of the loss.
+    of the loss. ``start`` are offsets that should be near; None if nothing is known.
     """
+    if start is None and (few := _few(data)) is not None:
+        start = sharp_offsets(few, None, _ROUGH).offsets
     search = _Cooling(data, start)
     coldest = _COLDEST * search.temperature
     search.begin_colder(coldest=coldest)
     while True:
         blur = search.settle(_NEAR)
         if blur <= accuracy * search.value or search.temperature <= coldest:
-            search.settle(_THERE)
+            search.settle(max(np.sqrt(accuracy), _THERE))
             return search.result()
         search.cool(coldest=coldest)
+
+
+def _few(data: Scores) -> Scores | None:
+    """Return a few of many examples, to start with; None if they are few, or would lack a class."""
+    scores, y, weights, margin = data
+    stride = len(y) // _ENOUGH
+    if stride < 4:
+        return None
+    some = Scores(scores[::stride].copy(), y[::stride].copy(), weights[::stride].copy(), margin)
+    masses = np.bincount(some.y, weights=some.weights, minlength=scores.shape[1])
+    return some if masses.all() else None
 
 
 class _Cooling:
@@ -97,9 +117,10 @@ class _Cooling:
     of the others the class is known, as long as the offsets do not move far.
     """
 
-    def __init__(self, data: Scores, start: Vector) -> None:
+    def __init__(self, data: Scores, start: Vector | None) -> None:
         self._data = data
-        self._base, self._shifts = start, np.zeros_like(start)
+        self._shifts = np.zeros(data.scores.shape[1])
+        self._base = self._shifts if start is None else start
         self._warmer: tuple[float, Vector] | None = None
         self._steps = 0
         sizes = map_blocks(

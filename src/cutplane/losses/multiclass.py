@@ -75,7 +75,7 @@ class MulticlassLoss(ABC):
 
     @abstractmethod
     def best_offsets(
-        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector, accuracy: float
+        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector | None, accuracy: float
     ) -> BestOffsets:
         """Minimise the loss over the offsets, up to ``accuracy`` as a share of its value."""
 
@@ -137,10 +137,10 @@ class Softmax(MulticlassLoss):
         return self._on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
 
     def best_offsets(
-        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector, accuracy: float
+        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector | None, accuracy: float
     ) -> BestOffsets:
-        """Minimise the loss over the offsets: to rounding, whatever the accuracy."""
-        return smooth_offsets(Scores(scores, y, weights, self.margin), start)
+        """Minimise the loss over the offsets, up to ``accuracy`` as a share of its value."""
+        return smooth_offsets(Scores(scores, y, weights, self.margin), start, accuracy)
 
     def at_once(self, offsets: Vector) -> BestOffsets:
         """Return given offsets in the form of best ones."""
@@ -194,7 +194,7 @@ class CrammerSinger(MulticlassLoss):
         return self._on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
 
     def best_offsets(
-        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector, accuracy: float
+        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector | None, accuracy: float
     ) -> BestOffsets:
         """Minimise the loss over the offsets, up to ``accuracy`` as a share of its value."""
         return sharp_offsets(Scores(scores, y, weights, self.margin), start, accuracy)

@@ -44,8 +44,8 @@ class MulticlassRisk:
     n_classes : int, optional
         By default one more than the largest of ``y``.
     accuracy : float
-        How far from their best the intercepts of Crammer and Singer's loss may be, as a share of
-        the risk. Bounds are valid however far, but the gap cannot be closed beyond it.
+        How far from their best the intercepts may be, as a share of the risk. Bounds are valid
+        however far, but the gap cannot be closed beyond it.
     """
 
     convex = True
@@ -97,7 +97,7 @@ class MulticlassRisk:
                 f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
                 "scale the features, or raise lam"
             )
-        return MulticlassPoint(self, w, scores, np.zeros(self.n_classes))
+        return MulticlassPoint(self, w, scores, None)
 
 
 class MulticlassPoint:
@@ -111,7 +111,9 @@ class MulticlassPoint:
         Without the intercepts.
     """
 
-    def __init__(self, risk: MulticlassRisk, w: Vector, scores: Matrix, start: Vector) -> None:
+    def __init__(
+        self, risk: MulticlassRisk, w: Vector, scores: Matrix, start: Vector | None
+    ) -> None:
         self._risk = risk
         self.w = w
         self.scores = scores
