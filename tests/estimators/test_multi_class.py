@@ -165,3 +165,23 @@ def test_a_loss_may_be_an_object(iris):
     named = LinearClassifier(**JOINT["softmax"]).fit(X, y)
     given = LinearClassifier(cp.Logistic(), multi_class="softmax").fit(X, y)
     np.testing.assert_array_equal(named.coef_, given.coef_)
+
+
+@both
+def test_paths_of_all_classes_at_once(options, iris):
+    X, y = iris
+    path = cp.path(X, y, options["loss"], [1.0, 0.1], multi_class=options["multi_class"])
+    assert path.coefs.shape == (2, 3, 4)
+    assert path.intercepts.shape == (2, 3)
+    for index, lam in enumerate(path.lams):
+        model = path.model(index)
+        alone = LinearClassifier(**options, lam=lam).fit(X, y)
+        assert model.certificate_.lower_bound <= alone.certificate_.objective
+        assert alone.certificate_.lower_bound <= model.certificate_.objective
+        np.testing.assert_array_equal(model.coef_, path.coefs[index])
+        assert model.score(X, y) == path.score(X, y)[index]
+
+
+def test_a_regression_has_no_classes(diabetes):
+    with pytest.raises(ValueError, match="multi_class"):
+        cp.path(*diabetes, "squared", [1.0], multi_class="softmax")

@@ -119,6 +119,15 @@ def _as_matrix(values: Matrix, shape: tuple[int, int], name: str) -> Matrix:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
+# Plain loops, here and below: assignments to slices take a second each to compile.
+@njit(cache=True, nogil=True)
+def _any(values: NDArray[np.float64]) -> bool:
+    for value in values:  # noqa: SIM110
+        if value != 0.0:
+            return True
+    return False
+
+
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def _row_scores(
     X: NDArray[Any],
@@ -173,20 +182,25 @@ def _row_pullback(
     s = np.zeros((4, n_classes))
     for block in range(first_block, last_block):
         total = sums[block]
-        total[:] = 0.0
+        for k in range(n_classes):
+            for j in range(n_features):
+                total[k, j] = 0.0
         n = 0
         # Examples with slopes are collected until there are four.
         for i in range(bounds[block], bounds[block + 1] + 1):
             last = i == bounds[block + 1]
-            if not last and slopes[i].any():
-                s[n] = slopes[i]
+            if not last and _any(slopes[i]):
+                for k in range(n_classes):
+                    s[n, k] = slopes[i, k]
                 for j in range(n_features):
                     four[n, j] = X[i, j]
                 n += 1
             if n == 4 or (last and n > 0):
-                s[n:] = 0.0
                 for r in range(n, 4):
-                    four[r] = 0.0  # whatever it held, it must not spoil the sum
+                    for k in range(n_classes):
+                        s[r, k] = 0.0
+                    for j in range(n_features):
+                        four[r, j] = 0.0  # whatever it held, it must not spoil the sum
                 for k in range(n_classes):
                     s0, s1, s2, s3 = s[0, k], s[1, k], s[2, k], s[3, k]
                     if s0 != 0.0 or s1 != 0.0 or s2 != 0.0 or s3 != 0.0:
@@ -210,7 +224,9 @@ def _column_scores(
     end = bounds[last_block]
     for start in range(bounds[first_block], end, _TILE):
         n = min(_TILE, end - start)
-        by_class[:] = 0.0
+        for k in range(n_classes):
+            for i in range(n):
+                by_class[k, i] = 0.0
         for j in range(0, n_features, 2):
             # A last odd column is added once: its twin has no weight.
             l = min(j + 1, n_features - 1)
@@ -237,7 +253,9 @@ def _column_pullback(
     n_features, n_classes = len(columns), slopes.shape[1]
     by_class = np.empty((n_classes, _TILE))
     for block in range(first_block, last_block):
-        sums[block] = 0.0
+        for k in range(n_classes):
+            for j in range(n_features):
+                sums[block, k, j] = 0.0
         end = bounds[block + 1]
         for start in range(bounds[block], end, _TILE):
             n = min(_TILE, end - start)
@@ -291,10 +309,12 @@ def _csr_pullback(
     n_classes = slopes.shape[1]
     for block in range(first_block, last_block):
         total = sums[block]
-        total[:] = 0.0
+        for j in range(len(total)):
+            for k in range(n_classes):
+                total[j, k] = 0.0
         for i in range(bounds[block], bounds[block + 1]):
             s = slopes[i]
-            if s.any():
+            if _any(s):
                 for e in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
                     x = values[e]
                     t = total[np.uint64(indices[e])]

@@ -216,6 +216,7 @@ class _Cooling:
         value, blur, wrong, excess, products = (sum(column) for column in zip(*parts, strict=True))
         self.value = self._decided[0] + value
         products = products + products.T
+        # Rows sum to zero, which gives the diagonal without a difference of large numbers.
         hessian = np.diag(products.sum(axis=0)) - products
         return blur, self._decided[1] + wrong, self._decided[2] + excess, hessian
 

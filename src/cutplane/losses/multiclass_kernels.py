@@ -18,6 +18,8 @@ Indices = NDArray[np.int64]
 
 # exp(-40) is 4e-18: beside the largest term, which is 1, such terms are not seen.
 _NEGLIGIBLE = -40.0
+# Examples whose shares are multiplied at a time: long enough for sums to vectorise.
+_TILE = 128
 
 
 @njit(cache=True, nogil=True)
@@ -135,6 +137,18 @@ def decide(
     return value, wrong, excess
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _add_products(by_class: Matrix, weights: Vector, products: Matrix) -> None:
+    """Add the weighted products of two classes' shares, summed over a tile of examples."""
+    for a in range(len(products)):
+        for b in range(a):
+            x, z = by_class[a], by_class[b]
+            total = 0.0
+            for i in range(len(weights)):
+                total += weights[i] * x[i] * z[i]
+            products[a, b] += total
+
+
 @njit(cache=True, nogil=True)
 def newton_sums(
     scores: Matrix,
@@ -156,40 +170,32 @@ def newton_sums(
     value, blur, wrong = 0.0, 0.0, 0.0
     excess = np.zeros(n_classes)
     products = np.zeros((n_classes, n_classes))
-    logits = np.empty(n_classes)
     share = np.empty(n_classes)
-    used = np.empty(n_classes, np.int64)
+    by_class = np.empty((n_classes, _TILE))
+    n = 0
     for i in range(len(y)):
-        weight = weights[i]
-        if weight == 0.0:
-            continue
-        top = _set_logits(scores, offsets, shifts, i, y[i], margin, temperature, logits)
-        value += weight * temperature * (top - logits[y[i]])
+        top = _set_logits(scores, offsets, shifts, i, y[i], margin, temperature, share)
+        value += weights[i] * temperature * (top - share[y[i]])
         total, below = 0.0, 0.0
-        n = 0
         for j in range(n_classes):
-            below_top = logits[j] - top
-            if below_top > _NEGLIGIBLE:
-                part = math.exp(below_top)
-                share[n] = part
-                used[n] = j
-                total += part
-                below -= part * below_top
-                n += 1
-        blur += weight * temperature * below / total
-        scale = 1.0 / total
-        others = 0.0
-        for a in range(n):
-            share[a] *= scale
-            part = weight * share[a]
-            if used[a] != y[i]:
-                excess[used[a]] += part
-                others += part
-            row = products[used[a]]
-            for b in range(a):
-                row[used[b]] += part * share[b]
-        excess[y[i]] -= others
-        wrong += others
+            logit = share[j] - top
+            share[j] = math.exp(logit) if logit > _NEGLIGIBLE else 0.0
+            total += share[j]
+            below -= share[j] * logit
+        blur += weights[i] * temperature * below / total
+        scale, others = 1.0 / total, 0.0
+        for j in range(n_classes):
+            share[j] *= scale
+            by_class[j, n] = share[j]
+            if j != y[i]:
+                excess[j] += weights[i] * share[j]
+                others += share[j]
+        excess[y[i]] -= weights[i] * others
+        wrong += weights[i] * others
+        n += 1
+        if n == _TILE or i == len(y) - 1:
+            _add_products(by_class, weights[i + 1 - n : i + 1], products)
+            n = 0
     return value, blur, wrong, excess, products
 
 
