@@ -1,6 +1,7 @@
 """Real data for the benchmarks, from the folder that ``CUTPLANE_DATA`` names.
 
-Every data set is a binary task: features as dense C-ordered or CSR matrix, labels -1 and 1.
+Features are dense C-ordered or CSR matrices. `load` gives binary tasks, with labels -1 and 1;
+`load_classes` gives tasks of many classes, numbered from 0 on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.datasets import load_digits
 
 Features = Any  # ndarray or scipy.sparse matrix
 Task = tuple[Features, np.ndarray]
@@ -45,6 +47,16 @@ def load(name: str) -> Task:
         raise DataError(f"{name} is not in CUTPLANE_DATA: no file {error.filename}.") from error
 
 
+def load_classes(name: str) -> Task:
+    """Return features and class numbers of a training set of many classes."""
+    if name not in CLASS_LOADERS:
+        raise DataError(f"unknown data set {name!r}: known are {', '.join(CLASS_LOADERS)}.")
+    try:
+        return CLASS_LOADERS[name]()
+    except FileNotFoundError as error:
+        raise DataError(f"{name} is not in CUTPLANE_DATA: no file {error.filename}.") from error
+
+
 def covtype_features(folder: Path) -> np.ndarray:
     """Return the unscaled 581,012 x 54 features of covtype, float64 in C order."""
     with np.load(folder / "covtype.npz") as file:
@@ -73,11 +85,31 @@ def _news20_ng(folder: Path) -> Task:
 
 
 def _mnist(folder: Path) -> Task:
-    """Tell even digits from odd ones; four of five pixels are blank, hence CSR."""
+    """Tell even digits from odd ones."""
+    X, digits = _mnist_digits(folder)
+    return X, np.where(digits % 2 == 0, 1, -1)
+
+
+def _mnist_digits(folder: Path) -> Task:
+    """Return pixels and digits; four of five pixels are blank, hence CSR."""
     pixels = _idx_bytes(folder / "train-images-idx3-ubyte.gz", header=16)
     digits = _idx_bytes(folder / "train-labels-idx1-ubyte.gz", header=8)
     X = scipy.sparse.csr_array(pixels.reshape(len(digits), -1)).astype(np.float64) / 255.0
-    return X, np.where(digits % 2 == 0, 1, -1)
+    return X, digits.astype(np.int64)
+
+
+def _sklearn_digits() -> Task:
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, y
+
+
+def _satimage() -> Task:
+    """Six kinds of soil from pixels of a satellite; features scaled to [0, 1]."""
+    with np.load(data_folder() / "satimage" / "satimage.npz") as file:
+        X, y = file["X"].astype(np.float64, order="C"), file["y"]
+    X -= X.min(axis=0)
+    X /= X.max(axis=0)
+    return X, np.unique(y, return_inverse=True)[1]
 
 
 def _idx_bytes(path: Path, *, header: int) -> np.ndarray:
@@ -92,4 +124,10 @@ LOADERS: dict[str, Callable[[Path], Task]] = {
     "reuters_lasvm": _svmlight_like,
     "news20_ng": _news20_ng,
     "mnist": _mnist,
+}
+
+CLASS_LOADERS: dict[str, Callable[[], Task]] = {
+    "digits": _sklearn_digits,
+    "satimage": _satimage,
+    "mnist": lambda: _mnist_digits(data_folder() / "mnist"),
 }

@@ -33,6 +33,7 @@ MAY_USE_THE_FLAT_API = {"cli", "io"}
 PUBLIC = {
     "Absolute",
     "Certificate",
+    "CrammerSinger",
     "EpsilonInsensitive",
     "Exponential",
     "Gap",
@@ -48,6 +49,7 @@ PUBLIC = {
     "Logistic",
     "Loss",
     "Method",
+    "MulticlassRisk",
     "NonFiniteRisk",
     "Path",
     "Plane",
@@ -57,6 +59,7 @@ PUBLIC = {
     "Result",
     "Seconds",
     "SmoothHinge",
+    "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",

@@ -12,6 +12,7 @@ from cutplane.core.stopping import Gap, Iterations, Seconds
 from cutplane.data import as_rows
 from cutplane.losses import (
     Absolute,
+    CrammerSinger,
     EpsilonInsensitive,
     Exponential,
     Hinge,
@@ -21,13 +22,14 @@ from cutplane.losses import (
     Poisson,
     Quantile,
     SmoothHinge,
+    Softmax,
     Squared,
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
 from cutplane.online import dual_ascent, newton
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
+from cutplane.risks import LinearRisk, MulticlassRisk
 
 if TYPE_CHECKING:
     from cutplane.estimators import (
@@ -67,6 +69,7 @@ __all__ = [
     "L2",
     "Absolute",
     "Certificate",
+    "CrammerSinger",
     "EpsilonInsensitive",
     "Exponential",
     "Gap",
@@ -81,6 +84,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "Method",
+    "MulticlassRisk",
     "NonFiniteRisk",
     "Path",
     "Plane",
@@ -90,6 +94,7 @@ __all__ = [
     "Result",
     "Seconds",
     "SmoothHinge",
+    "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",

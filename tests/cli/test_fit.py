@@ -128,6 +128,24 @@ def test_classification_options_reach_the_estimator(run, two_classes, tmp_path):
     assert loaded.n_features_in_ == 9
 
 
+@pytest.mark.parametrize(
+    ("loss", "multi_class"), [("hinge", "crammer_singer"), ("logistic", "softmax")]
+)
+def test_all_classes_at_once_have_one_certificate(run, three_classes, tmp_path, loss, multi_class):
+    arguments = ["--loss", loss, "--multi-class", multi_class, "--lam", 0.01]
+    model = tmp_path / "model"
+    report = strict_json(
+        run("fit", three_classes, *arguments, "--out", model, "--json", "-q").stdout
+    )
+    assert report["status"] == "optimal"
+    assert report["multi_class"] == multi_class
+    assert "classes" not in report
+    assert load_model(model).multi_class == multi_class
+    words = run("fit", three_classes, *arguments).stdout
+    assert f"{loss} loss, {multi_class}" in words
+    assert "against the rest" not in words
+
+
 def test_standard_input(run, two_classes):
     arguments = ["--lam", 0.01, "--json", "-q"]
     from_file = strict_json(run("fit", two_classes, *arguments).stdout)
@@ -288,6 +306,11 @@ def test_bad_data_leaves_no_files(complaint, tmp_path):
         (["--loss", "huber", "--delta", 0], "--delta must be a positive number, not 0"),
         (["--loss", "squared", "--class-weight", "balanced"],
          "--class-weight is for classification"),
+        (["--loss", "squared", "--multi-class", "softmax"],
+         "--multi-class is for classification"),
+        (["--multi-class", "softmax"], "--multi-class softmax needs --loss logistic, not hinge"),
+        (["--multi-class", "crammer-singer"],
+         "--multi-class: unknown name 'crammer-singer'; did you mean 'crammer_singer'?"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )  # fmt: skip

@@ -17,6 +17,8 @@ QUICK = {"lams": [1.0, 0.1], "cv": 2, "tol": 1e-9}
     [
         LinearClassifier(),
         *(LinearClassifier(loss, **TIGHT) for loss in CLASSIFICATION if loss != "hinge"),
+        LinearClassifier(multi_class="crammer_singer", **TIGHT),
+        LinearClassifier("logistic", multi_class="softmax", **TIGHT),
         LinearClassifier(method="limited-memory"),
         LinearClassifier(method="bmrm"),
         LinearRegressor(),

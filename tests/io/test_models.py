@@ -87,6 +87,22 @@ def test_classifiers_come_back_with_their_labels(tmp_path, labels):
     assert loaded.get_params() == fitted.get_params()
 
 
+@pytest.mark.parametrize("labels", [[-1, 1], ["a", "b", "c"]], ids=["two", "three"])
+@pytest.mark.parametrize(
+    ("loss", "multi_class"), [("hinge", "crammer_singer"), ("logistic", "softmax")]
+)
+def test_classifiers_of_all_classes_at_once_come_back(tmp_path, labels, loss, multi_class):
+    X, y = make_data(labels)
+    fitted = cp.LinearClassifier(loss, multi_class=multi_class, lam=0.01).fit(X, y)
+    loaded = load_model(saved(fitted, tmp_path))
+    assert loaded.multi_class == multi_class
+    assert isinstance(loaded.certificate_, cp.Certificate)
+    assert loaded.certificate_ == fitted.certificate_
+    np.testing.assert_array_equal(loaded.decision_function(X), fitted.decision_function(X))
+    if loss == "logistic":
+        np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+
+
 @pytest.mark.parametrize("loss", ["squared", "quantile", "poisson"])
 def test_regressors_come_back(tmp_path, loss):
     X, codes = make_data([1.0, 2.5, 7.0])
@@ -205,6 +221,10 @@ CERTIFICATE = {"objective": 1.0, "lower_bound": 0.5, "status": "optimal", "valid
         (
             {"parameters": {"loss": "smooth_hinge", "smoothing": "x"}},
             "a parameter of the loss is wrong: ",
+        ),
+        (
+            {"parameters": {"loss": "hinge", "multi_class": "softmax"}},
+            "a parameter of the loss is wrong: multi_class='softmax' needs loss='logistic'",
         ),
         ({"parameters": []}, "parameters are not plain values"),
         ({"classes": None}, "no classes"),

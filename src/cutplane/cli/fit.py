@@ -19,6 +19,7 @@ from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit_options import (
     ClassWeight,
     Task,
+    check_class_options,
     check_loss_options,
     check_solver_options,
     task_and_loss,
@@ -32,6 +33,7 @@ from cutplane.cli.options import (
 )
 from cutplane.core.state import State, Status, percent
 from cutplane.estimators.methods import METHODS
+from cutplane.estimators.multi_class import MULTI_CLASS
 from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
@@ -62,6 +64,14 @@ def fit(
             metavar="NAME",
             help=f"For classes: {', '.join(CLASSIFICATION)}. For numbers: {', '.join(REGRESSION)}.",
             show_default="hinge or squared",
+        ),
+    ] = None,
+    multi_class: Annotated[
+        str | None,
+        _model_option(
+            metavar="NAME",
+            help=f"How to tell more than two classes apart: {', '.join(MULTI_CLASS)}.",
+            show_default="ovr",
         ),
     ] = None,
     lam: Annotated[
@@ -126,8 +136,7 @@ def fit(
     check_loss_options(loss, quantile=quantile, epsilon=epsilon, delta=delta, smoothing=smoothing)
     require_at_least_one("--threads", threads)
     require_at_least_one("--features", features)
-    if class_weight is not None and task is Task.REGRESSION:
-        raise InputError("--class-weight is for classification")
+    check_class_options(task, loss, class_weight=class_weight, multi_class=multi_class)
     if method is not None:
         require_known("--method", method, METHODS)
     if plot is not None:
@@ -144,6 +153,7 @@ def fit(
         y = target_numbers(data.y, name)
         estimator = LinearRegressor(loss)
     given = {
+        "multi_class": multi_class,
         "lam": lam,
         "C": c,
         "tol": tol,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from cutplane.cli.options import require_at_least_one, require_known, require_positive
+from cutplane.estimators.multi_class import MULTI_CLASS
 from cutplane.io import InputError
 from cutplane.losses import CLASSIFICATION, REGRESSION
 
@@ -45,6 +46,22 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
         choices = ", ".join(_LOSSES[task])
         raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
     return meant, loss
+
+
+def check_class_options(
+    task: Task, loss: str, *, class_weight: ClassWeight | None, multi_class: str | None
+) -> None:
+    """Refuse options for classes where there are none, or that do not go with the loss."""
+    for option, value in {"--class-weight": class_weight, "--multi-class": multi_class}.items():
+        if value is not None and task is Task.REGRESSION:
+            raise InputError(f"{option} is for classification")
+    if multi_class is not None:
+        require_known("--multi-class", multi_class, MULTI_CLASS)
+        joint = MULTI_CLASS[multi_class]
+        if joint is not None and loss != joint.extended_name:
+            raise InputError(
+                f"--multi-class {multi_class} needs --loss {joint.extended_name}, not {loss}"
+            )
 
 
 def check_solver_options(

@@ -92,6 +92,8 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         "planes": sum(_planes(history) for history in fit.histories),
         "seconds": estimator.fit_seconds_,
     }
+    if (joint := _joint(estimator)) is not None:
+        document["multi_class"] = joint
     if len(fit.certificates) > 1:
         document["bounds"] = "means over the classes, each against the rest"
         document["classes"] = [
@@ -116,12 +118,13 @@ def fit_in_words(fit: Fit) -> str:
         f"{_count(sum(map(len, fit.histories)), 'iteration')}, "
         f"{_count(estimator.evaluations_, 'evaluation')}, {estimator.fit_seconds_:.3g} s"
     )
+    joint = f", {name}" if (name := _joint(estimator)) else ""
     each = f", means over {problems} classes, each against the rest" if problems > 1 else ""
     return "\n".join(
         [
             f"data       {_count(fit.n_samples, 'sample')}, "
             f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}",
-            f"model      {estimator.loss} loss, lam = {estimator.lam_:.6g}",
+            f"model      {estimator.loss} loss{joint}, lam = {estimator.lam_:.6g}",
             f"work       {counts}",
             f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
             f"{each}",
@@ -178,6 +181,12 @@ def _classes(estimator: Estimator) -> str:
         return ""
     shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)
     return f", {len(classes)} classes ({', '.join(shown)})"
+
+
+def _joint(estimator: Estimator) -> str | None:
+    """Return how all classes are fitted at once, or None if they are not."""
+    name = getattr(estimator, "multi_class", "ovr")
+    return None if name == "ovr" else str(name)
 
 
 def _count(number: int, thing: str) -> str:

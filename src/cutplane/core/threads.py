@@ -77,13 +77,14 @@ def thread_limit(n_threads: int | None) -> Iterator[None]:
         _limit.reset(token)
 
 
-def map_blocks(task: Callable[[slice], T], n_elements: int) -> list[T]:
+def map_blocks(task: Callable[[slice], T], n_elements: int, *, width: int = 1) -> list[T]:
     """Return the results of ``task`` on consecutive slices of a vector, in their order.
 
-    How a vector is sliced depends on its length alone, so that sums over the results are the same
-    for any number of threads. A short vector is one slice, which the caller does by itself.
+    With ``width``, an element is a row of so many numbers. How a vector is sliced depends on its
+    length and width alone, so that sums over the results are the same for any number of threads. A
+    short vector is one slice, which the caller does by itself.
     """
-    n_blocks = max(1, n_elements // _VECTOR_BLOCK)
+    n_blocks = max(1, min(n_elements * width // _VECTOR_BLOCK, n_elements))
     if n_blocks == 1:
         return [task(slice(0, n_elements))]
     results: list[T | None] = [None] * n_blocks

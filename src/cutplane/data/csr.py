@@ -53,7 +53,7 @@ class CompressedRows:
         self.n_entries = n_entries = int(starts[-1])
         self._score_bounds = balanced_bounds(starts, count_blocks(n_entries))
         # What is small enough for one block is not worth a second thread, however it is cut.
-        self._n_threads = n_threads if len(self._score_bounds) > 2 else 1
+        self.n_threads = n_threads if len(self._score_bounds) > 2 else 1
         # Each block of the pullback needs d sums, cleared and added up: four entries pay for one.
         affordable = n_entries // (4 * max(1, shape[1]))
         self._sum_bounds = balanced_bounds(starts, count_blocks(n_entries, most=affordable))
@@ -76,7 +76,7 @@ class CompressedRows:
                 self.values, self.indices, self.starts, w, out, bounds, first, last
             ),
             len(bounds) - 1,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return out
 
@@ -93,7 +93,7 @@ class CompressedRows:
                 self.values, self.indices, self.starts, slopes, sums, bounds, first, last
             ),
             len(sums),
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return sums
 
@@ -108,7 +108,7 @@ class CompressedRows:
             self.indices[entries],
             starts,
             (len(rows), self.shape[1]),
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
 
     def weighted_gram(self, curvatures: Vector) -> Matrix:
@@ -122,7 +122,7 @@ class CompressedRows:
             curvatures,
             n_columns=self.shape[1],
             work_per_row=mean_length * mean_length // 2,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
 
 

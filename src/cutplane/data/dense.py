@@ -40,7 +40,7 @@ class RowMajor:
         self.shape: tuple[int, int] = X.shape
         self.n_entries = X.size
         # What is small enough for one block is not worth a second thread, however it is cut.
-        self._n_threads = n_threads if count_blocks(X.size) > 1 else 1
+        self.n_threads = n_threads if count_blocks(X.size) > 1 else 1
         # 16 rows or more for each buffer of d sums, which cost as much as a row.
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=X.shape[0] // 16))
 
@@ -51,7 +51,7 @@ class RowMajor:
         run_blocks(
             lambda first, last: _row_scores(self.X, w, out, self._bounds, first, last),
             len(self._bounds) - 1,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return out
 
@@ -66,13 +66,13 @@ class RowMajor:
         run_blocks(
             lambda first, last: _row_pullback(self.X, slopes, sums, bounds, first, last),
             len(sums),
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return sums
 
     def take(self, rows: NDArray[np.int64]) -> RowMajor:
         """Return a copy of some rows."""
-        return RowMajor(self.X[rows], n_threads=self._n_threads)
+        return RowMajor(self.X[rows], n_threads=self.n_threads)
 
     def weighted_gram(self, curvatures: Vector) -> Matrix:
         """Return ``X' diag(curvatures) X``."""
@@ -83,7 +83,7 @@ class RowMajor:
             curvatures,
             n_columns=d,
             work_per_row=d * d // 8,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
 
 
@@ -95,7 +95,7 @@ class ColumnMajor:
         self.shape: tuple[int, int] = X.shape
         self.n_entries = X.size
         # What is small enough for one block is not worth a second thread, however it is cut.
-        self._n_threads = n_threads if count_blocks(X.size) > 1 else 1
+        self.n_threads = n_threads if count_blocks(X.size) > 1 else 1
         # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
         most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=most))
@@ -107,7 +107,7 @@ class ColumnMajor:
         run_blocks(
             lambda first, last: _column_scores(self.columns, w, out, self._bounds, first, last),
             len(self._bounds) - 1,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return out
 
@@ -122,13 +122,13 @@ class ColumnMajor:
         run_blocks(
             lambda first, last: _column_pullback(self.columns, slopes, sums, bounds, first, last),
             len(sums),
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
         return sums
 
     def take(self, rows: NDArray[np.int64]) -> ColumnMajor:
         """Return a copy of some rows."""
-        return ColumnMajor(self.columns[:, rows].T, n_threads=self._n_threads)
+        return ColumnMajor(self.columns[:, rows].T, n_threads=self.n_threads)
 
     def weighted_gram(self, curvatures: Vector) -> Matrix:
         """Return ``X' diag(curvatures) X``."""
@@ -139,7 +139,7 @@ class ColumnMajor:
             curvatures,
             n_columns=d,
             work_per_row=d * d // 8,
-            n_threads=self._n_threads,
+            n_threads=self.n_threads,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +14,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.core.protocols import Matrix, Vector
+from cutplane.data import as_rows
 from cutplane.estimators.linear import LinearModel, Problems
+from cutplane.estimators.multi_class import joined, joint_loss, split_by_class
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
-from cutplane.losses import CLASSIFICATION
+from cutplane.losses import CLASSIFICATION, MulticlassLoss
+from cutplane.risks import ModelRisk, MulticlassRisk
+
+# The intercepts of all classes together need only be as good as the gap is to be: bounds hold
+# however good they are. But the objective must come out the same when it is computed afresh.
+_INTERCEPT_ACCURACY = 1e-7
+_SHARE_OF_TOL = 0.05
 
 
 def _loss_has_probability(classifier: LinearClassifier) -> bool:
@@ -31,6 +40,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     ----------
     loss : str or Loss, default="hinge"
         "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential".
+    multi_class : {"ovr", "crammer_singer", "softmax"}, default="ovr"
+        How more than two classes are told apart. "ovr" fits each against the rest, with any loss.
+        The others fit all classes at once, with one certificate: "crammer_singer" extends
+        ``loss="hinge"``, "softmax" (multinomial logistic regression) extends ``loss="logistic"``.
     lam : float, optional
         Strength of the regularizer; 1e-4 unless ``C`` is given.
     C : float, optional
@@ -43,7 +56,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     tol : float, default=1e-3
         The relative gap between objective and lower bound that is promised.
     max_iter : int or None, default=1000
-        Limit on iterations, for each class if there are more than two.
+        Limit on iterations; for each class if more than two are fitted one against the rest.
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
@@ -66,13 +79,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     ----------
     classes_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        More than two classes are told apart one against the rest.
+        One row for two classes.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    certificate_ : Certificate, or a list with one for each class
+    certificate_ : Certificate, or a list with one for each class against the rest
         Objective, lower bound, gap and status.
-    history_ : list of Record, or a list with one for each class
+    history_ : list of Record, or a list with one for each class against the rest
         The bounds after every iteration.
-    n_iter_ : int, or ndarray with one for each class
+    n_iter_ : int, or ndarray with one for each class against the rest
     evaluations_ : int
         Evaluations of the risk, all classes together.
     fit_seconds_ : float
@@ -100,6 +113,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self,
         loss: Any = "hinge",
         *,
+        multi_class: str = "ovr",
         lam: float | None = None,
         C: float | None = None,
         fit_intercept: bool = True,
@@ -115,6 +129,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         callbacks: Any = (),
     ) -> None:
         self.loss = loss
+        self.multi_class = multi_class
         self.lam = lam
         self.C = C
         self.fit_intercept = fit_intercept
@@ -172,11 +187,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class, for the losses that imply one.
 
-        With more than two classes the probabilities of one against the rest are scaled to sum to
-        one.
+        Those of more than two classes, each against the rest, are scaled to sum to one; with
+        ``multi_class="softmax"`` they do so by themselves.
         """
         check_is_fitted(self)
-        probability: Any = self.loss_function().probability(self._scores(X))
+        scores, joint = self._scores(X), self._joint_loss()
+        if joint is not None and scores.shape[1] > 1:
+            return joint.probability(scores)
+        probability: Any = self.loss_function().probability(scores)
         if probability.shape[1] == 1:
             return np.hstack([1.0 - probability, probability])
         total = probability.sum(axis=1, keepdims=True)
@@ -189,24 +207,53 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    def _joint_loss(self) -> MulticlassLoss | None:
+        """Return the loss of all classes together, or None for one against the rest."""
+        return joint_loss(self.multi_class, self.loss_function())
+
     def _problems(self, y: NDArray[Any], weights: Vector) -> Problems:
-        """Return one problem for two classes, else one for each class against the rest."""
+        """Return one problem for two classes or all at once, else one for each against the rest."""
         check_classification_targets(y)
         classes = np.unique(y[weights > 0.0])
         if len(classes) < 2:
             found = ", ".join(map(str, classes))
             raise ValueError(f"a classifier needs two classes, got one class only: {found}")
         self.classes_ = classes
-        positives = classes[1:] if len(classes) == 2 else classes
-        return Problems(
-            weights=weights
-            if self.class_weight is None
-            else weights * self._class_weights(y, weights),
-            targets=np.where(y == positives[:, None], 1.0, -1.0),
-        )
+        if self._joint_loss() is not None:
+            # Examples of other classes have no weight: any number will do for them.
+            numbers = np.searchsorted(classes, y) % len(classes)
+            targets = numbers[None, :].astype(np.float64)
+        else:
+            positives = classes[1:] if len(classes) == 2 else classes
+            targets = np.where(y == positives[:, None], 1.0, -1.0)
+        if self.class_weight is not None:
+            weights = weights * self._class_weights(y, weights)
+        return Problems(weights, targets)
 
-    def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
+    def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
+        joint = self._joint_loss()
+        if joint is None:
+            return super()._risks(X, problems)
+        return [
+            MulticlassRisk(
+                as_rows(X, n_threads=self._n_threads()),
+                problems.targets[0],
+                joint,
+                weights=problems.weights,
+                intercept=self.fit_intercept,
+                n_classes=len(self.classes_),
+                accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY),
+            )
+        ]
+
+    def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+        if intercept.ndim == 2:
+            coef, intercept = split_by_class(coef, intercept)
         return {"coef_": coef, "intercept_": intercept}
+
+    def _previous_coef(self) -> Matrix:
+        coef = super()._previous_coef()
+        return coef if self._joint_loss() is None else joined(coef)
 
     def _class_weights(self, y: NDArray[Any], weights: Vector) -> Vector:
         """Return the weight of each example's class."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -13,10 +13,17 @@ from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.state import Certificate
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.lams import decreasing, fits_along, lam_grid
-from cutplane.estimators.linear import Examples, LinearModel, Preparation, Problems, share_of_time
+from cutplane.estimators.linear import (
+    Examples,
+    LinearModel,
+    Preparation,
+    Problems,
+    share_of_time,
+    zeros_like_models,
+)
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
+from cutplane.risks import ModelRisk
 
 _N_LAMS = 20
 
@@ -38,7 +45,7 @@ class ChoosesLam(LinearModel):
     """A linear model that finds its lam by cross-validation before it is fitted."""
 
     def _prepare(
-        self, examples: Examples, problems: Problems, risks: list[LinearRisk], begin: float
+        self, examples: Examples, problems: Problems, risks: Sequence[ModelRisk], begin: float
     ) -> Preparation:
         """Choose lam, and start each problem at the mean of what the folds found for it."""
         lams = lam_grid(risks, _N_LAMS) if self.lams is None else decreasing(self.lams)
@@ -62,7 +69,7 @@ class ChoosesLam(LinearModel):
         best = int(self.scores_.mean(axis=0).argmax())
         return Preparation(
             L2(lams[best]),
-            _mean_start([fold.coefs[best] for fold in folds], (len(risks), examples.X.shape[1])),
+            _mean_start([fold.coefs[best] for fold in folds], (len(risks), risks[0].n_parameters)),
             sum(fold.evaluations for fold in folds),
             tuple(certificate for fold in folds for certificate in fold.certificates),
         )
@@ -83,8 +90,7 @@ class ChoosesLam(LinearModel):
             del model.feature_names_in_  # validated data has none
         part = _training_part(examples, train)
         risks = model._risks(part.X, model._problems(part.y, part.weights))
-        coefs = np.zeros((len(lams), len(risks), X.shape[1]))
-        intercepts = np.zeros((len(lams), len(risks)))
+        coefs, intercepts = (np.array([zeros] * len(lams)) for zeros in zeros_like_models(risks))
         evaluations, certificates = 0, []
         for k, risk in enumerate(risks):
             share = None if time_limit is None else time_limit / len(risks)
@@ -131,6 +137,8 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
     ----------
     loss : str or Loss, default="hinge"
         As in `LinearClassifier`.
+    multi_class : {"ovr", "crammer_singer", "softmax"}, default="ovr"
+        As in `LinearClassifier`.
     lams : array-like, optional
         The lams to try, in any order. By default 20 over four decades, from one for which the
         coefficients are nearly zero.
@@ -175,6 +183,7 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
         self,
         loss: Any = "hinge",
         *,
+        multi_class: str = "ovr",
         lams: Any = None,
         cv: Any = None,
         scoring: Any = None,
@@ -194,6 +203,7 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
         self.scoring = scoring
         super().__init__(
             loss,
+            multi_class=multi_class,
             fit_intercept=fit_intercept,
             class_weight=class_weight,
             tol=tol,

@@ -20,13 +20,13 @@ from cutplane.core.threads import thread_limit
 from cutplane.estimators.linear import LinearModel, share_of_time
 from cutplane.online import automatic
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
+from cutplane.risks import ModelRisk
 
 _DECADES = 4.0
 
 
 def fits_along(
-    model: LinearModel, risk: LinearRisk, lams: Vector, *, time_limit: float | None
+    model: LinearModel, risk: ModelRisk, lams: Vector, *, time_limit: float | None
 ) -> Iterator[Result]:
     """Minimise the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
 
@@ -64,7 +64,7 @@ def decreasing(lams: Any) -> Vector:
     return np.unique(values)[::-1]
 
 
-def lam_grid(risks: Iterable[LinearRisk], n_lams: int) -> Vector:
+def lam_grid(risks: Iterable[ModelRisk], n_lams: int) -> Vector:
     """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
 
     With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
@@ -78,7 +78,7 @@ def lam_grid(risks: Iterable[LinearRisk], n_lams: int) -> Vector:
     return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
 
 
-def _lam_of_half(risk: LinearRisk) -> float:
+def _lam_of_half(risk: ModelRisk) -> float:
     zero = risk.at(np.zeros(risk.n_parameters))
     slope = zero.plane().slope
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -29,7 +30,7 @@ from cutplane.losses import Loss
 from cutplane.losses.loss import Task
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
-from cutplane.risks import LinearRisk
+from cutplane.risks import LinearRisk, ModelRisk
 
 _DEFAULT_LAM = 1e-4
 _BLOCK = 1 << 18  # numbers of X that are multiplied at a time by `predict`
@@ -94,7 +95,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         names = inspect.signature(factory).parameters
         return factory(**{name: getattr(self, name) for name in names})
 
-    def _method(self, risk: LinearRisk, regularizer: L2) -> Method:
+    def _method(self, risk: ModelRisk, regularizer: L2) -> Method:
         if isinstance(self.method, Method):
             return self.method
         name = "auto" if self.method is None else self.method
@@ -131,7 +132,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         """Return what to fit for these targets and weights of examples."""
         raise NotImplementedError
 
-    def _risks(self, X: Any, problems: Problems) -> list[LinearRisk]:
+    def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
         """Return the risk of each problem."""
         loss, rows = self.loss_function(), as_rows(X, n_threads=self._n_threads())
         return [
@@ -140,11 +141,11 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         ]
 
     def _prepare(
-        self, examples: Examples, problems: Problems, risks: list[LinearRisk], begin: float
+        self, examples: Examples, problems: Problems, risks: Sequence[ModelRisk], begin: float
     ) -> Preparation:
         """Return the regularizer, and where each problem starts."""
         regularizer = self._regularizer(float(problems.weights.sum()))
-        return Preparation(regularizer, self._previous_coef((len(risks), examples.X.shape[1])))
+        return Preparation(regularizer, self._starts((len(risks), risks[0].n_parameters)))
 
     def _solve(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Validate the data, fit each problem, and set the fitted attributes."""
@@ -156,7 +157,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         prepared = self._prepare(examples, problems, risks, begin)
         del problems  # targets may be a copy, which the risks have shifted to one of their own
         n_problems = len(risks)
-        coef, intercept = np.zeros((n_problems, X.shape[1])), np.zeros(n_problems)
+        coef, intercept = zeros_like_models(risks)
         fit = FitTask.of_fit(
             self,
             max_subtasks=self.max_iter if n_problems == 1 else n_problems,
@@ -216,13 +217,17 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         """Return the attributes that make the estimator ready to predict."""
         raise NotImplementedError
 
-    def _previous_coef(self, shape: tuple[int, ...]) -> Any:
+    def _starts(self, shape: tuple[int, int]) -> Any:
         """Return where to start each problem: at the coefficients of the last fit, if wanted."""
         if self.warm_start and hasattr(self, "coef_"):
-            coef = np.atleast_2d(self.coef_)
+            coef = self._previous_coef()
             if coef.shape == shape:
                 return coef
         return [None] * shape[0]
+
+    def _previous_coef(self) -> Matrix:
+        """Return the coefficients of the last fit, one row a problem."""
+        return np.atleast_2d(self.coef_)
 
     def _progress(self) -> list[Progress]:
         return [Progress(sys.stdout)] if self.verbose else []
@@ -256,6 +261,15 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def zeros_like_models(risks: Sequence[ModelRisk]) -> tuple[Matrix, NDArray[np.float64]]:
+    """Return room for coefficients and intercepts, one row a problem."""
+    n_problems = len(risks)
+    return (
+        np.zeros((n_problems, risks[0].n_parameters)),
+        np.zeros((n_problems, *risks[0].intercept_shape)),
+    )
 
 
 def look_up(what: str, name: object, registry: Mapping[str, T]) -> T:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from cutplane.core.methods import Method, bmrm
 from cutplane.online import automatic, dual_ascent, newton
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
+from cutplane.risks import ModelRisk
 
-METHODS: dict[str, Callable[[LinearRisk, L2], Method]] = {
+METHODS: dict[str, Callable[[ModelRisk, L2], Method]] = {
     "auto": automatic,
     "bmrm": lambda risk, regularizer: bmrm(line_search=False),
     "bmrm-line-search": lambda risk, regularizer: bmrm(),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.core.protocols import Vector
 from cutplane.core.state import Certificate
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.lams import decreasing, fits_along, lam_grid
@@ -25,6 +25,7 @@ def path(
     loss: str | Loss = "hinge",
     lams: Any = None,
     *,
+    multi_class: str = "ovr",
     n_lams: int = 20,
     intercept: bool = True,
     sample_weight: Any = None,
@@ -44,13 +45,15 @@ def path(
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The features.
     y : array-like of shape (n_samples,)
-        Labels of two classes, or numbers, as the loss asks for.
+        Labels of two classes (more with ``multi_class``), or numbers, as the loss asks for.
     loss : str or Loss
         A loss by the name that the estimators know, with default parameters, or a loss such as
         ``cp.Quantile(0.9)``.
     lams : array-like, optional
         Strengths of the regularizer, in any order. By default ``n_lams`` of them over four
         decades, from a lam for which the coefficients are nearly zero.
+    multi_class : {"ovr", "crammer_singer", "softmax"}
+        The last two fit all classes at once, as in `LinearClassifier`.
     n_lams : int
         How many lams to choose if none are given.
     intercept : bool
@@ -96,10 +99,15 @@ def path(
         method=method,
         n_jobs=n_jobs,
     )
+    if multi_class != "ovr":
+        estimator.set_params(multi_class=multi_class)
     examples = estimator._examples(X, y, sample_weight)
     risks = estimator._risks(examples.X, estimator._problems(examples.y, examples.weights))
     if len(risks) > 1:
-        raise ValueError(f"a path is for two classes, y has {len(risks)}: see LinearClassifierCV")
+        raise ValueError(
+            f"a path is for two classes, y has {len(risks)}: give multi_class, or see "
+            "LinearClassifierCV"
+        )
     lams = lam_grid(risks, n_lams) if lams is None else decreasing(lams)
     kept: list[tuple[Any, ...]] = []
     try:
@@ -122,7 +130,7 @@ def path(
     warn_unless_successful("path", tol, certificates, stacklevel=3)
     return Path(
         lams=lams[: len(kept)],
-        coefs=np.array(coefs),
+        coefs=np.array(coefs).reshape(len(kept), *risks[0].intercept_shape, -1),
         intercepts=np.array(intercepts),
         certificates=certificates,
         evaluations=np.array(evaluations),
@@ -140,8 +148,8 @@ class Path:
     ----------
     lams : ndarray of shape (n_lams,)
         Decreasing, without repetitions.
-    coefs : ndarray of shape (n_lams, n_features)
-    intercepts : ndarray of shape (n_lams,)
+    coefs : ndarray of shape (n_lams, n_features) or (n_lams, n_classes, n_features)
+    intercepts : ndarray of shape (n_lams,) or (n_lams, n_classes)
     certificates : tuple of Certificate
         What is proven about each fit.
     evaluations, seconds : ndarray of shape (n_lams,)
@@ -153,8 +161,8 @@ class Path:
     """
 
     lams: Vector
-    coefs: Matrix
-    intercepts: Vector
+    coefs: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
     certificates: tuple[Certificate, ...]
     evaluations: NDArray[np.int64]
     seconds: Vector
@@ -163,7 +171,9 @@ class Path:
 
     def model(self, index: int) -> LinearClassifier | LinearRegressor:
         """Return the fitted estimator for ``lams[index]``."""
-        model = self.estimator._fitted_with(self.coefs[[index]], self.intercepts[[index]])
+        model = self.estimator._fitted_with(
+            self.coefs[index].reshape(1, -1), self.intercepts[[index]]
+        )
         model.lam = model.lam_ = float(self.lams[index])
         model.certificate_ = self.certificates[index]
         return model

@@ -27,6 +27,7 @@ from cutplane.estimators import (
     LinearRegressor,
     LinearRegressorCV,
 )
+from cutplane.estimators.multi_class import joint_loss
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
@@ -225,11 +226,12 @@ def _restore(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Estimat
     estimator = _KINDS[kind](**_checked_parameters(kind, parameters))
     if isinstance(estimator, LinearClassifier):
         estimator.classes_ = _checked_classes(classes)
-        problems = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+        rows = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+        problems = rows if estimator.multi_class == "ovr" else 1
         expected_ndim, found = 2, coef.shape[0]
     else:
-        problems, expected_ndim, found = 1, 1, 1
-    if coef.ndim != expected_ndim or found != problems or intercept.shape != (problems,):
+        rows, problems, expected_ndim, found = 1, 1, 1, 1
+    if coef.ndim != expected_ndim or found != rows or intercept.shape != (rows,):
         raise _Malformed(f"weights of shapes {coef.shape} and {intercept.shape}")
     estimator.coef_ = coef
     estimator.intercept_ = intercept if expected_ndim == 2 else float(intercept[0])
@@ -250,7 +252,10 @@ def _checked_parameters(kind: str, parameters: object) -> dict[str, Any]:
     if parameters.get("loss") not in _LOSSES[kind]:
         raise _Malformed(f"unknown loss {parameters.get('loss')!r}")
     try:
-        _KINDS[kind](**parameters).loss_function()  # predictions depend on it
+        estimator = _KINDS[kind](**parameters)
+        loss = estimator.loss_function()  # predictions depend on it
+        if isinstance(estimator, LinearClassifier):
+            joint_loss(estimator.multi_class, loss)
     except (TypeError, ValueError) as error:
         raise _Malformed(f"a parameter of the loss is wrong: {error}") from None
     return parameters

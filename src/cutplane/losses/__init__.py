@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
+from cutplane.losses.multiclass import CrammerSinger, MulticlassLoss, Softmax
 from cutplane.losses.ramps import (
     Absolute,
     EpsilonInsensitive,
@@ -43,18 +44,21 @@ __all__ = [
     "CLASSIFICATION",
     "REGRESSION",
     "Absolute",
+    "CrammerSinger",
     "EpsilonInsensitive",
     "Exponential",
     "Hinge",
     "Huber",
     "Logistic",
     "Loss",
+    "MulticlassLoss",
     "Poisson",
     "Quantile",
     "Ramp",
     "RampLoss",
     "SmoothHinge",
     "SmoothLoss",
+    "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",

@@ -10,7 +10,7 @@ from cutplane.data.csr import CompressedRows
 from cutplane.losses import SmoothLoss
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
 from cutplane.online.newton import newton, obstacle_to_newton
-from cutplane.risks import LinearRisk
+from cutplane.risks import LinearRisk, ModelRisk
 
 _log = logging.getLogger("cutplane")
 
@@ -29,7 +29,7 @@ _NEAR_A_KINK = 0.25
 
 
 def automatic(
-    risk: LinearRisk, regularizer: QuadraticRegularizer, *, on_a_path: bool = False
+    risk: ModelRisk, regularizer: QuadraticRegularizer, *, on_a_path: bool = False
 ) -> Method:
     """Return the method that should be the fastest, and log why in one line.
 
@@ -56,8 +56,9 @@ def automatic(
     return bmrm()
 
 
-def _too_dear(risk: LinearRisk) -> str | None:
+def _too_dear(risk: ModelRisk) -> str | None:
     """Return why Newton steps do not pay, or None if they do."""
+    assert isinstance(risk, LinearRisk)
     m, d = risk.rows.shape
     sparse = isinstance(risk.rows, CompressedRows)
     length = risk.rows.starts[-1] / m if isinstance(risk.rows, CompressedRows) else d

@@ -1,5 +1,11 @@
 """Risks: what the objective says about data."""
 
-from cutplane.risks.linear import LinearRisk
+from typing import TypeAlias
 
-__all__ = ["LinearRisk"]
+from cutplane.risks.linear import LinearRisk
+from cutplane.risks.multiclass import MulticlassRisk
+
+ModelRisk: TypeAlias = LinearRisk | MulticlassRisk
+"""A risk of a linear model, with coefficients and intercepts."""
+
+__all__ = ["LinearRisk", "ModelRisk", "MulticlassRisk"]

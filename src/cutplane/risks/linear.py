@@ -41,6 +41,7 @@ class LinearRisk:
     """
 
     convex = True
+    intercept_shape: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class LinearRisk:
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
         self.loss = loss
-        self.weights = _normalised(weights, n_samples)
+        self.weights = normalised(weights, n_samples)
         self.intercept = intercept
         self.lower_bound = loss.lower_bound
         self.evaluations = 0
@@ -232,7 +233,8 @@ def _shifted(y: Vector, shift: float) -> Vector:
     return difference
 
 
-def _normalised(weights: Vector | None, n_samples: int) -> Vector:
+def normalised(weights: Vector | None, n_samples: int) -> Vector:
+    """Return weights that sum to one; equal ones if none are given."""
     if weights is None:
         return np.full(n_samples, 1.0 / n_samples)
     weights = np.asarray(weights, dtype=np.float64)

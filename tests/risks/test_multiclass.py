@@ -1,0 +1,342 @@
+"""Laws of risks of many classes at once: planes, segments, intercepts, bounds, exact optima."""
+
+from dataclasses import replace
+
+import cvxpy
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cutplane as cp
+from cutplane.losses import MulticlassLoss
+from cutplane.losses.class_offsets import repaired
+
+from .exact import clarabel
+
+EPS = np.finfo(np.float64).eps
+
+LOSSES = [cp.CrammerSinger(), cp.Softmax()]
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+
+LAYOUTS = {
+    "C": np.ascontiguousarray,
+    "Fortran": np.asfortranarray,
+    "CSR": scipy.sparse.csr_array,
+}
+layouts = st.sampled_from([*LAYOUTS])
+dtypes = st.sampled_from([np.float32, np.float64])
+seeds = st.integers(0, 10**6)
+
+
+def losses_of(loss, y, scores):
+    """The loss of each example, by the formula."""
+    own = scores[np.arange(len(y)), y]
+    if isinstance(loss, cp.Softmax):
+        top = scores.max(axis=1)
+        return np.log(np.exp(scores - top[:, None]).sum(axis=1)) + (top - own)
+    return (scores + 1.0 - np.eye(scores.shape[1])[y]).max(axis=1) - own
+
+
+class Sample:
+    """Random data of a few classes: ties, zeros, some examples of weight zero."""
+
+    def __init__(self, loss, seed, *, layout="C", dtype=np.float64, weighted=True, size=None):
+        rng = self.rng = np.random.default_rng(seed)
+        m, d, k = size or (int(rng.integers(8, 40)), int(rng.integers(1, 6)), seed % 4 + 2)
+        X = rng.normal(size=(m, d)).round(1) * (rng.random((m, d)) < 0.8)
+        X[0] = 0.0  # an empty row
+        y = (X @ rng.normal(size=(d, k)) + rng.gumbel(size=(m, k))).argmax(axis=1)
+        y[1 : k + 1] = np.arange(k)
+        self.weights = None
+        if weighted:
+            self.weights = rng.uniform(0.1, 3.0, m)
+            self.weights[k + 1 :][rng.random(m - k - 1) < 0.3] = 0.0
+        self.dense = X.astype(dtype).astype(np.float64)
+        self.X = LAYOUTS[layout](X.astype(dtype))
+        self.y, self.loss, self.k, self.d = y, loss, k, d
+        p = np.ones(m) if self.weights is None else self.weights
+        self.p = p / p.sum()
+
+    def risk(self, *, intercept):
+        return cp.MulticlassRisk(
+            cp.as_rows(self.X), self.y, self.loss, weights=self.weights, intercept=intercept
+        )
+
+    def mean_loss(self, w, c):
+        """The risk for given intercepts, by the formula."""
+        return float(
+            self.p @ losses_of(self.loss, self.y, self.dense @ w.reshape(self.k, -1).T + c)
+        )
+
+    def somewhere(self, scale=1.0):
+        return scale * self.rng.normal(size=self.k * self.d)
+
+    def optimum(self, lam, *, intercept):
+        """J at the parameters of an exact solver: not below the minimum, above it by little."""
+        W = cvxpy.Variable((self.k, self.d))
+        c = cvxpy.Variable(self.k) if intercept else np.zeros(self.k)
+        scores = self.dense @ W.T + np.ones((len(self.y), 1)) @ cvxpy.reshape(
+            c, (1, self.k), order="C"
+        )
+        if isinstance(self.loss, cp.Softmax):
+            tops = cvxpy.log_sum_exp(scores, axis=1)
+        else:
+            tops = cvxpy.max(scores + (1.0 - np.eye(self.k)[self.y]), axis=1)
+        own = cvxpy.sum(cvxpy.multiply(np.eye(self.k)[self.y], scores), axis=1)
+        goal = 0.5 * lam * cvxpy.sum_squares(W) + self.p @ (tops - own)
+        clarabel(cvxpy.Minimize(goal), 1e-9)
+        w = W.value.ravel()
+        return 0.5 * lam * w @ w + self.mean_loss(w, c.value if intercept else c)
+
+
+@every_loss
+@given(
+    seed=seeds,
+    layout=layouts,
+    dtype=dtypes,
+    intercept=st.booleans(),
+    scale=st.sampled_from([0.01, 1.0, 5.0, 1e3]),
+)
+def test_planes_never_exceed_the_risk(loss, seed, layout, dtype, intercept, scale):
+    sample = Sample(loss, seed, layout=layout, dtype=dtype, weighted=seed % 2 == 0)
+    risk = sample.risk(intercept=intercept)
+    start, end = risk.at(sample.somewhere(scale)), risk.at(sample.somewhere(scale))
+    segment = start.toward(end)
+    for point in [start, end, segment.at(0.5), segment.at(1.7), risk.at(np.zeros(start.w.size))]:
+        plane = point.plane()
+        size = 1.0 + float(np.abs(point.scores).max()) + float(np.abs(point.intercept).max())
+        here = float(plane.slope @ point.w) + plane.offset
+        assert point.value == pytest.approx(
+            sample.mean_loss(point.w, point.intercept), rel=1e-12, abs=1e-13 * size
+        )
+        # It touches the risk, as closely as the intercepts are the best.
+        assert here == pytest.approx(point.value, rel=2e-11, abs=1e-13 * size)
+        for far in (0.1, 1.0, 10.0):
+            v = sample.somewhere(far)
+            there = risk.at(v)
+            reach = np.abs(there.scores).max() + np.abs(there.intercept).max()
+            height = float(plane.slope @ v) + plane.offset
+            assert height <= there.value + 1e-13 * (size + reach)
+            if intercept:
+                c = sample.rng.normal(size=sample.k)
+                assert height <= sample.mean_loss(v, c) + 1e-13 * (size + reach)
+
+
+@every_loss
+@given(seed=seeds, scale=st.sampled_from([0.01, 1.0, 30.0, 1e4]))
+def test_intercepts_are_the_best(loss, seed, scale):
+    sample = Sample(loss, seed)
+    point = sample.risk(intercept=True).at(sample.somewhere(scale))
+    for size in (1e-6, 1e-3, 0.1, 3.0):
+        for _ in range(5):
+            other = point.intercept + size * sample.rng.normal(size=sample.k)
+            assert sample.mean_loss(point.w, other) >= point.value * (1.0 - 2e-11) - 1e-13 * scale
+
+
+@every_loss
+def test_without_intercepts_there_are_none(loss):
+    sample = Sample(loss, 0)
+    np.testing.assert_array_equal(
+        sample.risk(intercept=False).at(sample.somewhere()).intercept, np.zeros(sample.k)
+    )
+
+
+@given(seed=seeds)
+def test_repaired_shares_have_the_masses_of_the_classes(seed):
+    rng = np.random.default_rng(seed)
+    m, k = int(rng.integers(2, 50)), int(rng.integers(2, 6))
+    weights = rng.random(m)
+    weights /= weights.sum()
+    y = np.arange(m) % k
+    masses = np.bincount(y, weights=weights, minlength=k)
+    shares = rng.random((m, k)) ** 5 * (rng.random((m, k)) < 0.7)
+    shares[:, 0] += 1e-3
+    shares /= shares.sum(axis=1, keepdims=True)
+    result = repaired(shares.copy(), y, weights)
+    np.testing.assert_allclose(weights @ result, masses, rtol=0.0, atol=4 * EPS)
+    np.testing.assert_allclose(result.sum(axis=1), 1.0, rtol=0.0, atol=8 * EPS)
+    assert (result >= 0.0).all()
+    # Shares that are balanced already stay as they are, up to rounding.
+    np.testing.assert_allclose(repaired(result.copy(), y, weights), result, atol=16 * EPS)
+
+
+@every_loss
+@given(seed=seeds, intercept=st.booleans())
+def test_segment_values_are_fresh_evaluations(loss, seed, intercept):
+    sample = Sample(loss, seed)
+    risk = sample.risk(intercept=intercept)
+    start, end = risk.at(sample.somewhere()), risk.at(sample.somewhere())
+    segment = start.toward(end)
+    before = risk.evaluations
+    for step in (0.0, 0.3, 1.0, 2.5):
+        on_the_way = segment.at(step)
+        fresh = risk.at(on_the_way.w)
+        assert on_the_way.value == pytest.approx(fresh.value, rel=2e-11, abs=1e-14)
+        np.testing.assert_allclose(on_the_way.scores, fresh.scores, rtol=1e-12, atol=1e-13)
+    assert risk.evaluations == before + 4  # points of a segment cost no pass
+
+
+@every_loss
+@given(seed=seeds, intercept=st.booleans(), lam=st.sampled_from([1e-6, 1e-2, 1.0, 100.0]))
+def test_search_minimises_on_the_ray(loss, seed, intercept, lam):
+    sample = Sample(loss, seed)
+    risk, regularizer = sample.risk(intercept=intercept), cp.L2(lam)
+    start, end = risk.at(sample.somewhere()), risk.at(sample.somewhere())
+    step = start.toward(end).minimize(regularizer.along(start.w, end.w))
+    assert step >= 0.0
+
+    def total(k):
+        w = start.w + k * (end.w - start.w)
+        c = start.intercept + k * (end.intercept - start.intercept)
+        return regularizer.value(w) + sample.mean_loss(w, c)
+
+    scan = np.concatenate([np.linspace(0.0, 2.0, 81), step * np.linspace(0.9, 1.1, 41)])
+    assert total(step) <= min(map(total, scan)) + 1e-12 * max(1.0, total(0.0))
+
+
+@every_loss
+@given(
+    seed=seeds,
+    layout=layouts,
+    dtype=dtypes,
+    intercept=st.booleans(),
+    exponent=st.integers(-6, 2),
+)
+def test_bounds_hold_at_every_iteration(loss, seed, layout, dtype, intercept, exponent):
+    sample = Sample(loss, seed, layout=layout, dtype=dtype, weighted=seed % 2 == 0)
+    regularizer = cp.L2(10.0**exponent)
+    runs = [
+        cp.minimize(
+            sample.risk(intercept=intercept), regularizer, method=method, tol=1e-9, max_iter=limit
+        )
+        for method, limit in ((cp.bmrm(), 100), (cp.bmrm(line_search=False), 25))
+    ]
+    reached = []
+    for run in runs:
+        assert run.certificate.valid
+        assert run.status in (cp.Status.OPTIMAL, cp.Status.ITERATION_LIMIT, cp.Status.STALLED)
+        by_formula = regularizer.value(run.w) + sample.mean_loss(run.w, run.point.intercept)
+        assert by_formula == pytest.approx(run.objective, rel=1e-12, abs=1e-13)
+        reached.append(by_formula)
+    for run in runs:
+        for record in run.history:
+            assert record.lower_bound <= min(reached) * (1.0 + 64 * EPS) + 1e-14
+            assert record.objective >= max(r.certificate.lower_bound for r in runs) - 1e-14
+
+
+@every_loss
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("lam", [1e-2, 1.0])
+def test_agrees_with_an_exact_solver(loss, intercept, seed, lam):
+    sample = Sample(loss, seed, weighted=seed > 0, size=(25, 4, 3))
+    optimum = sample.optimum(lam, intercept=intercept)
+    result = cp.minimize(sample.risk(intercept=intercept), cp.L2(lam), tol=1e-9, max_iter=2000)
+    assert result.status is cp.Status.OPTIMAL
+    assert result.objective == pytest.approx(optimum, rel=1e-6)
+    for record in result.history:
+        assert record.lower_bound <= optimum * (1.0 + 64 * EPS)
+    # A vector added to the coefficients of all classes changes no loss, so the best add up to zero.
+    np.testing.assert_allclose(result.w.reshape(3, 4).sum(axis=0), 0.0, atol=1e-13)
+
+
+@every_loss
+@pytest.mark.parametrize("intercept", [False, True])
+def test_layouts_and_precisions_agree(loss, intercept):
+    results = [
+        cp.minimize(
+            Sample(loss, 3, layout=layout, dtype=dtype, size=(60, 4, 4)).risk(intercept=intercept),
+            cp.L2(0.1),
+            tol=1e-9,
+        )
+        for layout in LAYOUTS
+        for dtype in (np.float32, np.float64)
+    ]
+    for result in results[2:]:
+        # Of the same numbers; float32 rounds the features, by 6e-8 of their size.
+        assert result.objective == pytest.approx(results[0].objective, rel=1e-6)
+    for dtype in (0, 1):
+        objectives = [result.objective for result in results[dtype::2]]
+        np.testing.assert_allclose(objectives, objectives[0], rtol=1e-9)
+
+
+@every_loss
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_threads_leave_no_trace(loss, layout):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 20))
+    y = X[:, :4].argmax(axis=1)
+    histories = []
+    for n_threads in (1, 2, 3):
+        rows = cp.as_rows(LAYOUTS[layout](X), n_threads=n_threads)
+        history = cp.minimize(cp.MulticlassRisk(rows, y, loss), cp.L2(1e-2), max_iter=4).history
+        histories.append([replace(record, seconds=0.0) for record in history])
+    assert histories[0] == histories[1] == histories[2]
+
+
+@every_loss
+@pytest.mark.parametrize("intercept", [False, True])
+def test_weight_k_is_k_copies_and_weight_zero_is_removal(loss, intercept):
+    sample = Sample(loss, 1, weighted=False, size=(30, 3, 3))
+    copies = sample.rng.integers(0, 4, 30)
+    copies[1:4] = 2  # all classes stay
+    X, y = sample.X, sample.y
+    weighted = cp.MulticlassRisk(X, y, loss, weights=copies, intercept=intercept)
+    copied = cp.MulticlassRisk(
+        np.repeat(X, copies, axis=0), np.repeat(y, copies), loss, intercept=intercept
+    )
+    one = cp.minimize(weighted, cp.L2(0.1), tol=1e-10)
+    other = cp.minimize(copied, cp.L2(0.1), tol=1e-10)
+    assert one.objective == pytest.approx(other.objective, rel=1e-9)
+    np.testing.assert_allclose(one.w, other.w, atol=1e-4)
+
+
+@every_loss
+def test_two_classes_are_the_loss_of_two_classes(loss):
+    # With rows -w/2 and w/2 the regularizer is lam/4 |w|^2: half of that of one row.
+    sample = Sample(loss, 4, size=(40, 3, 2))
+    one = cp.Logistic() if isinstance(loss, cp.Softmax) else cp.Hinge()
+    signs = np.where(sample.y == 1, 1.0, -1.0)
+    binary = cp.minimize(
+        cp.LinearRisk(sample.X, signs, one, weights=sample.weights), cp.L2(0.05), tol=1e-10
+    )
+    both = cp.minimize(sample.risk(intercept=True), cp.L2(0.1), tol=1e-10)
+    assert both.objective == pytest.approx(binary.objective, rel=1e-9)
+
+
+@every_loss
+@pytest.mark.parametrize("scale", [1e-150, 1e9])
+def test_awkward_scales(loss, scale):
+    sample = Sample(loss, 2, size=(20, 3, 3))
+    risk = cp.MulticlassRisk(scale * sample.dense, sample.y, loss)
+    result = cp.minimize(risk, cp.L2(scale**2), tol=1e-6)
+    plain = cp.minimize(cp.MulticlassRisk(sample.dense, sample.y, loss), cp.L2(1.0), tol=1e-6)
+    assert result.status is cp.Status.OPTIMAL
+    assert result.objective == pytest.approx(plain.objective, rel=1e-5)
+
+
+def test_what_is_refused():
+    X, y = np.ones((3, 2)), np.array([0, 1, 2])
+    for loss, labels, options, said in [
+        (cp.Softmax(), [0, 1], {}, "y has shape"),
+        (cp.Softmax(), [0, 1, -1], {}, "numbered 0, 1, 2"),
+        (cp.Softmax(), [0, 1, 1.5], {}, "numbered 0, 1, 2"),
+        (cp.Softmax(), y, {"n_classes": 2}, "there are 2 classes"),
+        (cp.Softmax(), y, {"n_classes": 4}, "without any weight"),
+        (cp.Softmax(), y, {"weights": np.array([1.0, 1.0, 0.0])}, "without any weight"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            cp.MulticlassRisk(X, labels, loss, **options)
+    with pytest.raises(TypeError, match="MulticlassLoss"):
+        cp.MulticlassRisk(X, y, cp.Hinge())
+    with pytest.raises(cp.NonFiniteRisk, match="scores overflow"):
+        cp.MulticlassRisk(1e300 * X, y, cp.Softmax()).at(np.full(6, 1e10))
+
+
+def test_losses_say_who_they_are():
+    assert [repr(loss) for loss in LOSSES] == ["CrammerSinger()", "Softmax()"]
+    assert all(isinstance(loss, MulticlassLoss) for loss in LOSSES)
+    assert cp.CrammerSinger().probability(np.zeros((1, 3))) is None
+    np.testing.assert_allclose(cp.Softmax().probability(np.zeros((1, 4))), 0.25)
