@@ -33,7 +33,7 @@ class ForgetIdle:
     ----------
     longest : int
         In how many reduced problems a plane may have had no weight. (a9a and ijcnn1, 4 to 64
-        groups: 6, 10 and 20 take as many iterations as each other, 3 takes up to 5 more.)
+        groups: 6, 10 and 20 differ by at most 2 iterations, 3 takes up to 6 more.)
     """
 
     longest: int = 8

@@ -3,7 +3,7 @@
 The rows are cut into consecutive blocks, and the blocks are dealt out to the groups in turn. So
 each group is a sample from all of the data, also if the data are sorted. That matters: with
 consecutive rows for each group, a9a sorted by label (16 groups, lam = 1e-6, relative gap 1e-3)
-takes 64 iterations instead of 43.
+takes 65 iterations instead of 44.
 """
 
 from __future__ import annotations
