@@ -25,10 +25,10 @@ from cutplane.core.threads import map_blocks
 from cutplane.losses.multiclass_kernels import Indices, class_sums, decide, newton_sums
 
 _ROUNDING = 2.0 * float(np.finfo(np.float64).eps)
-_COOLING = 8.0
+_COOLING = 4.0
 _COLDEST = 1e-14  # relative to the size of the scores, where rounding decides
 _MOST_STEPS = 30  # for one temperature
-_NEAR = 0.3  # a step that changes no logit by more than this leads near enough to cool down
+_NEAR = 1.0  # a step that changes no logit by more than this leads near enough to cool down
 # The first temperature is this times the weight that is out of balance. On digits 0.5 takes half
 # the time of a start at the size of the scores; the offsets of a neighbouring point are that good.
 _EAGER = 0.5
