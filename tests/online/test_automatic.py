@@ -30,9 +30,18 @@ Y = rng.choice([-1.0, 1.0], 500)
 def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, caplog):
     with caplog.at_level("INFO", logger="cutplane"):
         risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
-        assert isinstance(automatic(risk, cp.L2(1e-3)).query, expected)
+        assert isinstance(automatic(risk, cp.L2(1e-5)).query, expected)
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("method: ")
+
+
+@pytest.mark.parametrize(
+    ("lam", "intercept", "expected"),
+    [(1.0, False, DualEpochs), (1.0, True, NewtonSteps), (1e-6, False, NewtonSteps)],
+)
+def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expected):
+    risk = cp.LinearRisk(FEW, Y, cp.Hinge(), intercept=intercept)
+    assert isinstance(automatic(risk, cp.L2(lam)).query, expected)
 
 
 @pytest.mark.parametrize(("intercept", "expected"), [(False, DualEpochs), (True, OnSegment)])

@@ -34,7 +34,9 @@ def sum_over_rows(
     The kernel adds half of what belongs on the diagonal.
     """
     used = np.flatnonzero(curvatures)
-    n_blocks = count_blocks(len(used) * work_per_row, most=_MOST_BLOCKS)
+    # The sums must not take more memory than a part of the rows, nor more time to add up.
+    affordable = len(used) // (8 * max(n_columns, 1))
+    n_blocks = count_blocks(len(used) * work_per_row, most=min(affordable, _MOST_BLOCKS))
     sums = np.zeros((n_blocks, n_columns, n_columns))
 
     def task(first: int, last: int) -> None:
@@ -43,7 +45,7 @@ def sum_over_rows(
             kernel(used[begin:end], sums[block])
 
     run_blocks(task, n_blocks, n_threads=n_threads)
-    half = sums.sum(axis=0)
+    half = sums[0] if n_blocks == 1 else sums.sum(axis=0)
     return np.asarray(half + half.T)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
+
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.data.csr import CompressedRows
@@ -16,8 +18,10 @@ _log = logging.getLogger("cutplane")
 
 # Measured with the hinge loss, seconds to a relative gap of 1e-3 (docs/choose-a-method.md). With
 # thousands of features dual ascent wins whatever lam is: examples share few of them, and a plane of
-# that many numbers says little.
+# that many numbers says little. With few it wins while one example's dual moves its own score by
+# little, that is while the mean of |x|^2 / (m lam) is small, and there is no intercept.
 _MANY_FEATURES = 1000
+_SOFT_ENOUGH = 1.5
 
 # A Newton step takes the place of some ten iterations of the bundle method, so it may cost as much
 # as six. Seconds: of a multiplication in the matrix of second derivatives (dense rows, sparse rows)
@@ -35,12 +39,12 @@ def automatic(
 
     On a path each run takes over what the last one knew. Dual ascent cannot.
     """
-    no_dual_ascent = obstacle_to_dual_ascent(risk, regularizer)
-    if on_a_path:
-        no_dual_ascent = "it takes no planes over"
-    elif no_dual_ascent is None and risk.intercept and isinstance(risk.loss, SmoothLoss):
-        no_dual_ascent = f"slow for {risk.loss!r} with an intercept"
-    if no_dual_ascent is None and risk.n_parameters >= _MANY_FEATURES:
+    no_dual_ascent = (
+        "it takes no planes over"
+        if on_a_path
+        else obstacle_to_dual_ascent(risk, regularizer) or _too_stiff(risk, regularizer)
+    )
+    if no_dual_ascent is None:
         _log.info("method: dual ascent (sparse, %d features)", risk.n_parameters)
         return dual_ascent()
     no_newton = obstacle_to_newton(risk, regularizer) or _too_dear(risk)
@@ -51,9 +55,25 @@ def automatic(
     _log.info(
         "method: bmrm with line search (no newton: %s; no dual ascent: %s)",
         no_newton,
-        no_dual_ascent or f"fewer than {_MANY_FEATURES} features",
+        no_dual_ascent,
     )
-    return bmrm()
+    return bmrm(groups="auto")
+
+
+def _too_stiff(risk: ModelRisk, regularizer: QuadraticRegularizer) -> str | None:
+    """Return why dual ascent would be slow, or None if it would not."""
+    assert isinstance(risk, LinearRisk)
+    assert isinstance(risk.rows, CompressedRows)
+    if risk.intercept and isinstance(risk.loss, SmoothLoss):
+        return f"it is slow for {risk.loss!r} with an intercept"
+    if risk.n_parameters >= _MANY_FEATURES:
+        return None
+    if risk.intercept:
+        return "it is slow with few features and an intercept"
+    stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / regularizer.lam
+    if stiffness <= _SOFT_ENOUGH:
+        return None
+    return f"few features, and mean |x|^2 / (m lam) is {stiffness:.2g}"
 
 
 def _too_dear(risk: ModelRisk) -> str | None:

@@ -118,8 +118,7 @@ class SmoothedNewton:
         elif self.width > 0.0 and self._steps >= _MOST_STEPS:
             planes.append(self._rounded_to(_WIDEN * self.width))
         self._steps += 1
-        w, scores = self._moved()
-        self.point = LinearPoint(self._risk, w, scores, guess=self.point.offset)
+        self.point = self._moved()
         self.plane = self._measure()
         return [*planes, self.plane]
 
@@ -133,11 +132,10 @@ class SmoothedNewton:
         """Compute the slopes of the smoothed loss at the point; return their plane."""
         risk = self._risk
         self._loss = risk.loss.smoothed(self.width)
-        scores = self.point.scores
-        if self.width > 0.0:
-            scores = scores + self.width * self._duals
+        scores = self.width * self._duals
+        scores += self.point.scores
         if risk.intercept:
-            scores = scores + self.point.offset
+            scores += self.point.offset
             scores += self._loss.minimize_offset(risk.y, scores, risk.weights).offset
             self._slopes = self._loss.balanced_slopes(risk.y, scores, 0.0, risk.weights)
         else:
@@ -157,26 +155,36 @@ class SmoothedNewton:
     def _gradient(self) -> Vector:
         return self._regularizer.gradient(self.point.w) + self.plane.slope
 
-    def _moved(self) -> tuple[Vector, Vector]:
-        """Return coefficients and scores after a Newton step."""
-        risk, w = self._risk, self.point.w
+    def _moved(self) -> LinearPoint:
+        """Return the point after a Newton step."""
+        risk, point = self._risk, self.point
         risk.evaluations += 1
+        direction, of_intercept = self._direction()
+        speed = risk.rows.scores(direction)
+        speed += of_intercept
+        along = self._regularizer.along(point.w, point.w + direction)
+        length = self._length(speed, along)
+        speed -= of_intercept
+        speed *= length
+        speed += point.scores
+        guess = point.offset + length * of_intercept
+        return risk.with_scores(point.w + length * direction, speed, guess=guess)
+
+    def _direction(self) -> tuple[Vector, float]:
+        """Return Newton's direction for the coefficients, and for the intercept."""
+        risk = self._risk
         curvatures = self._loss.curvatures(risk.y, self._scores, risk.weights)
         assert curvatures is not None
         hessian = risk.rows.weighted_gram(curvatures)  # type: ignore[attr-defined]
         hessian[np.diag_indices_from(hessian)] += self._regularizer.curvature()
         total = float(curvatures.sum()) if risk.intercept else 0.0
-        if total > 0.0:
-            # The intercept follows the coefficients: its slope is zero, and must stay so.
-            mixed = risk.rows.pullback(curvatures)
-            hessian -= np.outer(mixed, mixed / total)
+        if total == 0.0:
+            return -solve_positive(hessian, self._gradient()), 0.0
+        # The intercept follows the coefficients: its slope is zero, and must stay so.
+        mixed = risk.rows.pullback(curvatures)
+        hessian -= np.outer(mixed, mixed / total)
         direction = -solve_positive(hessian, self._gradient())
-        along_scores = risk.rows.scores(direction)
-        speed = along_scores
-        if total > 0.0:
-            speed = along_scores - float(mixed @ direction) / total
-        length = self._length(speed, self._regularizer.along(w, w + direction))
-        return w + length * direction, self.point.scores + length * along_scores
+        return direction, -float(mixed @ direction) / total
 
     def _length(self, speed: Vector, regularizer: Quadratic) -> float:
         """Return how far to go along a direction of scores."""

@@ -91,14 +91,17 @@ class LinearRisk:
     def at(self, w: Vector) -> LinearPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
-        scores = self.rows.scores(w)
+        return self.with_scores(w, self.rows.scores(w))
+
+    def with_scores(self, w: Vector, scores: Vector, *, guess: float = 0.0) -> LinearPoint:
+        """Return the point at ``w``, whose scores are known; ``guess`` is as for the point."""
         # The extremes tell of all: one is infinite or NaN if any score is.
         if not np.isfinite(scores.max() - scores.min()):
             raise NonFiniteRisk(
                 f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
                 "scale the features, or raise lam"
             )
-        return LinearPoint(self, w, scores)
+        return LinearPoint(self, w, scores, guess=guess)
 
 
 class LinearPoint:
