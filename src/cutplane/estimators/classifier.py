@@ -60,9 +60,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes dual ascent for sparse data where it is faster, else
-        `cutplane.bmrm` with its line search, and logs its choice; "bmrm", "bmrm-line-search",
-        "limited-memory", "grouped" and "dual-ascent" choose by name.
+        How to minimise. "auto" takes Newton's method for few features, dual ascent for many sparse
+        ones, else a bundle method, and logs its choice; "newton", "dual-ascent", "grouped",
+        "bmrm", "bmrm-line-search" and "limited-memory" choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.
     verbose : int, default=0

@@ -1,4 +1,4 @@
-"""Solvers that look at one example at a time, and hand their work to the bundle."""
+"""Methods that keep a dual for each example, and hand their work to the bundle as planes."""
 
 from cutplane.online.automatic import automatic
 from cutplane.online.dual_ascent import (
