@@ -91,9 +91,7 @@ class LinearRisk:
     def at(self, w: Vector) -> LinearPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
-        # Most runs start at zero, where no pass is needed.
-        scores = self.rows.scores(w) if np.any(w) else np.zeros(self.rows.shape[0])
-        return self.with_scores(w, scores)
+        return self.with_scores(w, self.rows.scores(w))
 
     def with_scores(self, w: Vector, scores: Vector, *, guess: float = 0.0) -> LinearPoint:
         """Return the point at ``w``, whose scores are known; ``guess`` is as for the point."""
