@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cutplane.core.balanced_proximal import BalancedProximal
 from cutplane.core.cuts import ConvexCuts, Cuts
-from cutplane.core.memory import ForgetIdle, KeepAll, LimitedMemory, Memory
+from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory, Memory
+from cutplane.core.over_ball import OverBall
+from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.proximal import Proximal
 from cutplane.core.query import AtCandidate, OnSegment, Query
+from cutplane.core.regions import Level, TrustRegion
 from cutplane.core.stabilizers import NoStabilizer, Stabilizer
+
+Groups = int | Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +32,29 @@ class Method:
     cuts: Cuts
     groups: int | None = 1
 
+    def __post_init__(self) -> None:
+        if isinstance(self.stabilizer, OverBall):
+            if not isinstance(self.query, AtCandidate):
+                raise ValueError("a line search would leave the ball; kelley() needs AtCandidate")
+            if not isinstance(self.memory, KeepAll):
+                raise ValueError(
+                    "without a regularizer nothing but its planes keeps the method from going back "
+                    "and forth; kelley() needs KeepAll"
+                )
 
-def bmrm(
-    *, line_search: bool = True, planes: int | None = None, groups: int | Literal["auto"] = 1
-) -> Method:
+    def require_suitable(self, regularizer: QuadraticRegularizer) -> None:
+        """Raise ValueError if the method cannot minimise with this regularizer."""
+        over_ball = isinstance(self.stabilizer, OverBall)
+        if over_ball and not hasattr(regularizer, "radius"):
+            raise ValueError(f"kelley() minimises over a cp.Ball, got {regularizer!r}")
+        if not over_ball and regularizer.lam <= 0.0:
+            raise ValueError(
+                f"{regularizer!r} is not strongly convex: it needs cp.kelley(), all other methods "
+                "need a regularizer such as cp.L2"
+            )
+
+
+def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups = 1) -> Method:
     """Bundle method for regularized risk minimisation.
 
     Algorithm 1 of paper 000; with ``planes``, Algorithm 3 of paper 004.
@@ -51,11 +77,78 @@ def bmrm(
     -------
     Method
     """
+    return _combined(NoStabilizer(), line_search, planes, groups)
+
+
+def bmrm_without_qp() -> Method:
+    """BMRM whose reduced problem has two planes only (paper 000, section 5).
+
+    They are the newest one and the mean of all others, weighted as before, so that the solution is
+    the closed form (15) of the paper. Memory is that of two planes. The guarantee is that of
+    `bmrm`, gap ``eps`` after about ``8 G^2 / (lam eps)`` iterations (paper 000, Theorem 5, whose
+    proof uses no more than these two planes), and the method needs nearly as many: choose it to
+    compare with the paper.
+    """
+    return Method(NoStabilizer(), AggregateOnly(), AtCandidate(), ConvexCuts())
+
+
+def proximal(
+    *,
+    weight: float | None = 10.0,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Proximal bundle method (paper 001)."""
+    return _combined(
+        Proximal(weight), line_search, planes, groups
+    )
+
+
+def trust_region(
+    *,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Trust region (paper 001)."""
+    return _combined(TrustRegion(), line_search, planes, groups)
+
+
+def level(
+    *,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Level."""
+    return _combined(Level(), line_search, planes, groups)
+
+
+def balanced_proximal(
+    *,
+    radius: float | None = None,
+    line_search: bool = False,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Balanced."""
+    return _combined(BalancedProximal(radius), line_search, planes, groups)
+
+
+def kelley() -> Method:
+    """Kelley's cutting planes over a ball."""
+    return Method(OverBall(), KeepAll(), AtCandidate(), ConvexCuts())
+
+
+def _combined(
+    stabilizer: Stabilizer, line_search: bool, planes: int | None, groups: Groups
+) -> Method:
     if groups != "auto" and groups < 1:
         raise ValueError(f"the number of groups must be at least 1, got {groups}")
     memory: Memory = KeepAll() if groups == 1 else ForgetIdle()
     return Method(
-        stabilizer=NoStabilizer(),
+        stabilizer=stabilizer,
         memory=memory if planes is None else LimitedMemory(planes),
         query=OnSegment() if line_search else AtCandidate(),
         cuts=ConvexCuts(),
