@@ -41,7 +41,7 @@ METHODS = {
     "level, line search": Line(cp.level()),
     "level, grouped": Line(cp.level(groups=3)),
     "balanced": Line(cp.balanced_proximal()),
-    "balanced, known radius": Line(cp.balanced_proximal(radius=10.0)),
+    "balanced, known radius": Line(cp.balanced_proximal(radius=50.0)),
     "kelley": Line(cp.kelley()),
     "without a QP": Line(cp.bmrm_without_qp(), 1e-2),
 }
@@ -52,7 +52,7 @@ def wide_problem(y):
     rng = np.random.default_rng(8)
     X = scipy.sparse.random_array((len(y), 100_000), density=1e-3, rng=rng, format="csr")
     short = np.linalg.cholesky((X @ X.T).toarray())
-    problem = linear_problem("100,000 features", short, y, cp.Hinge(), 1.0, intercept=False)
+    problem = linear_problem("100,000 features", short, y, cp.Hinge(), 2.8, intercept=False)
     rows = cp.as_rows(X)
     return replace(problem, make_risk=lambda: cp.LinearRisk(rows, y, cp.Hinge(), intercept=False))
 
@@ -84,7 +84,7 @@ def _problems():
     weights = rng.uniform(0.0, 2.0, 60) * (rng.random(60) > 0.1)
     yield linear_problem("counts, weighted", X, counts, cp.Poisson(), 0.1, weights=weights)
 
-    yield wide_problem(labels[:30])
+    yield wide_problem(labels[:12])
 
 
 PROBLEMS = {problem.name: problem for problem in _problems()}

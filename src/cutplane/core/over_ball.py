@@ -96,17 +96,18 @@ class _Bracket:
     high: float = np.inf
     low_excess: float = 0.0
     high_excess: float = 0.0
+    moved_low: bool = False
 
     def next_multiplier(self, mu: float, size: float) -> float:
         """Take in the size of the slope at ``mu``, and return the next one to try."""
         excess = size - self.radius * mu
+        # The Illinois rule: an end that stays twice in a row counts half, so that it moves too.
         if excess >= 0.0:
-            # The Illinois rule: an end that stays for long counts half, so that it moves too.
-            self.high_excess *= 0.5
-            self.low, self.low_excess = mu, excess
+            self.high_excess *= 0.5 if self.moved_low else 1.0
+            self.low, self.low_excess, self.moved_low = mu, excess, True
         else:
-            self.low_excess *= 0.5
-            self.high, self.high_excess = mu, excess
+            self.low_excess *= 1.0 if self.moved_low else 0.5
+            self.high, self.high_excess, self.moved_low = mu, excess, False
         if self.high == np.inf:
             return max(size / self.radius, 4.0 * self.low)
         if self.low == 0.0:
@@ -117,4 +118,4 @@ class _Bracket:
     @property
     def closed(self) -> bool:
         """Whether there is nothing left to search."""
-        return self.high - self.low <= 4 * _EPS * self.high or self.high == 0.0
+        return self.high < np.inf and self.high - self.low <= 4 * _EPS * self.high
