@@ -40,9 +40,12 @@ METHODS = {
     "level": Line(cp.level(line_search=False)),
     "level, line search": Line(cp.level()),
     "level, grouped": Line(cp.level(groups=3)),
-    "balanced": Line(cp.balanced_proximal()),
-    "balanced, known radius": Line(cp.balanced_proximal(radius=50.0)),
+    # Its centre is a mean of all iterates, the first ones included, and its rate is that of 1/t:
+    # the last digits take thousands of iterations.
+    "balanced": Line(cp.balanced_proximal(), 1e-4),
+    "balanced, known radius": Line(cp.balanced_proximal(radius=50.0), 1e-4),
     "kelley": Line(cp.kelley()),
+    # Two planes close the gap like 1/t, and no faster.
     "without a QP": Line(cp.bmrm_without_qp(), 1e-2),
 }
 
@@ -147,9 +150,7 @@ def test_resumed_from_any_state_it_is_the_same_run(name, how):
     options = {"method": METHODS[how].method, "stop": cp.Gap(relative=1e-2)}
     whole = cp.minimize(PROBLEMS[name].make_risk(), known.regularizer, **options)
     for n in range(1, whole.iterations):
-        part = cp.minimize(
-            PROBLEMS[name].make_risk(), known.regularizer, **options, max_iter=n
-        )
+        part = cp.minimize(PROBLEMS[name].make_risk(), known.regularizer, **options, max_iter=n)
         rest = cp.minimize(
             PROBLEMS[name].make_risk(), known.regularizer, **options, resume=part.state
         )

@@ -1,4 +1,4 @@
-"""Each stabilizer solves the problem it stands for; Clarabel and literal algorithms are the judges."""
+"""Each stabilizer solves the problem it stands for; Clarabel and closed forms are the judges."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -197,7 +197,6 @@ def test_balanced_proximal_takes_the_steps_of_algorithm_4():
 @given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.01, 0.1, 1.0]))
 @settings(max_examples=20)
 def test_proposition_3(seed, lam):
-    """The best of T iterates is as good as the paper proves, with its tau and a radius that holds."""
     rng = np.random.default_rng(seed)
     slopes, offsets = rng.normal(size=(40, 5)), rng.uniform(0.0, 1.0, 40)
     slopes, offsets = np.vstack([slopes, np.zeros(5)]), np.append(offsets, 0.0)
@@ -265,9 +264,7 @@ def test_optimistic_radius_grows_when_reached_and_then_stays():
 def test_without_a_qp_is_the_closed_form(name):
     problem = PROBLEMS[name]
     risk, lam = problem.make_risk(), problem.regularizer.lam
-    run = cp.minimize(
-        risk, problem.regularizer, method=cp.bmrm_without_qp(), tol=1e-9, max_iter=40
-    )
+    run = cp.minimize(risk, problem.regularizer, method=cp.bmrm_without_qp(), tol=1e-9, max_iter=40)
     # Equation (15). The first problem has the first plane, and the floor if there is one.
     risk = problem.make_risk()
     point = risk.at(np.zeros(risk.n_parameters))
@@ -361,7 +358,7 @@ def test_ball_is_for_kelley(method):
 
 def test_kelley_is_for_a_ball():
     risk = MaxOfPlanes(np.eye(2), np.zeros(2))
-    with pytest.raises(ValueError, match="over a cp.Ball"):
+    with pytest.raises(ValueError, match=r"over a cp\.Ball"):
         cp.minimize(risk, cp.L2(1.0), method=cp.kelley())
 
 

@@ -188,7 +188,9 @@ class Bundle:
 
     def height_at(self, w: Vector, *more: Plane) -> float:
         """Return the model at ``w``; with ``more``, a plane for each group, if it had them too."""
-        heights = np.append(self.heights_at(w), [dot(plane.slope, w) + plane.offset for plane in more])
+        heights = np.append(
+            self.heights_at(w), [dot(plane.slope, w) + plane.offset for plane in more]
+        )
         tilts = np.append(self.tilts, [plane.tilt for plane in more])
         groups = np.append(self.groups, np.arange(len(more)))
         return lowest_model(heights, tilts, groups, self.n_groups)[0]

@@ -99,30 +99,80 @@ def proximal(
     planes: int | None = None,
     groups: Groups = 1,
 ) -> Method:
-    """Proximal bundle method (paper 001)."""
-    return _combined(
-        Proximal(weight), line_search, planes, groups
-    )
+    """Proximal bundle method, with serious and null steps (paper 001).
+
+    The reduced problem gets the term ``mu/2 |w - c|^2``, which keeps candidates near a centre that
+    follows the best point. The bounds are those of the problem without it, so the certificate is
+    that of any method; if no bound moves for 10 iterations, ordinary steps are taken. Choose it
+    for small ``lam``, where the candidates of `bmrm` go back and forth between far points.
+
+    Parameters
+    ----------
+    weight : float or None
+        ``mu / lam``. With None it adapts itself to what the steps achieve, which helps without a
+        line search.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(Proximal(weight), line_search, planes, groups)
 
 
 def trust_region(
     *,
+    share: float = 0.1,
     line_search: bool = True,
     planes: int | None = None,
     groups: Groups = 1,
 ) -> Method:
-    """Trust region (paper 001)."""
-    return _combined(TrustRegion(), line_search, planes, groups)
+    """Bundle method with a trust region (paper 001).
+
+    The model is minimised over a ball around the best point. Its radius is a share of the distance
+    within which the optimum must be, ``sqrt(2 gap / lam)``, and so shrinks with the gap. Bounds,
+    and when to choose it, as for `proximal`.
+
+    Parameters
+    ----------
+    share : float
+        At most 1, where the optimum is never outside.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(TrustRegion(share), line_search, planes, groups)
 
 
 def level(
     *,
+    share: float = 0.3,
     line_search: bool = True,
     planes: int | None = None,
     groups: Groups = 1,
 ) -> Method:
-    """Level."""
-    return _combined(Level(), line_search, planes, groups)
+    """Level bundle method (paper 001).
+
+    The candidate is the point nearest to the best one where the model is as low as a level between
+    the bounds. Bounds, and when to choose it, as for `proximal`. Of the stabilized methods it is
+    the one that does well without a line search.
+
+    Parameters
+    ----------
+    share : float
+        Where the level is, from the lower bound (0) to the best objective (1).
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(Level(share), line_search, planes, groups)
 
 
 def balanced_proximal(
@@ -132,12 +182,36 @@ def balanced_proximal(
     planes: int | None = None,
     groups: Groups = 1,
 ) -> Method:
-    """Balanced."""
+    """Proximal bundle method with automatic weights (paper 002, Algorithm 4).
+
+    There is a proximal term at every iterate, with a weight ``tau`` that balances the two parts of
+    the paper's bound (Proposition 3). If no slope is steeper than A, and iterates and optimum are
+    within the radius R, the best of T iterates is within ``(lam R + A)^2 (1 + log T) / (lam T)`` of
+    the optimum (Theorem 5). Choose it to compare with the paper; `level` and `proximal` are faster.
+
+    Parameters
+    ----------
+    radius : float, optional
+        How far the optimum is at most from where the regularizer is zero. By default the paper's
+        optimistic strategy: start at 1, and grow by the root of 2 when an iterate gets there.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
     return _combined(BalancedProximal(radius), line_search, planes, groups)
 
 
 def kelley() -> Method:
-    """Kelley's cutting planes over a ball."""
+    """Kelley's cutting planes over a ball (papers 001 and 003; paper 004, Algorithm 1).
+
+    For ``cp.minimize(risk, cp.Ball(radius), method=cp.kelley())``: no regularization, but a bound
+    on the norm. The lower bound is ``b.alpha - radius |A'alpha|``. It converges, often slowly: with
+    many features iterates go back and forth over the ball. Choose it to see why the other methods
+    exist, or for few features where a bound on the norm is what you want.
+    """
     return Method(OverBall(), KeepAll(), AtCandidate(), ConvexCuts())
 
 

@@ -4,10 +4,10 @@ All of them minimise, for some ``mu >= 0`` and some centre ``c``,
 
     r(w) + mu/2 |w - c|^2 + max_i a_i.w + b_i,        r(w) = lam/2 |w - c0|^2,
 
-in the metric of the regularizer ``r``. The two squares are one, with the weight ``lam + mu`` and the
-centre ``(lam c0 + mu c) / (lam + mu)``. So this is the reduced problem as it was, with ``lam + mu``
-in place of ``lam`` and offsets that are shifted by ``mu / (lam + mu) * a_i.(c - c0)``. The Gram
-matrix stays. For the weights alpha that solve it, with ``w0`` the minimiser of ``r`` plus the
+in the metric of the regularizer ``r``. The two squares are one, with the weight ``lam + mu`` and
+the centre ``(lam c0 + mu c) / (lam + mu)``. So this is the reduced problem as it was, with
+``lam + mu`` in place of ``lam`` and offsets that are shifted by ``mu / (lam + mu) * a_i.(c - c0)``.
+The Gram matrix stays. For the weights alpha that solve it, with ``w0`` the minimiser of ``r`` plus the
 aggregated plane, the minimiser is
 
     w = (lam w0 + mu c) / (lam + mu)
@@ -36,8 +36,8 @@ from cutplane.core.state import Candidate, State, candidate_below
 # next plane, and the bound holds for any accuracy.
 SHARE_OF_GAP = 1e-3
 
-# After so many iterations in which no bound moved, a stabilized method takes ordinary steps until one
-# does. So it has the guarantee of BMRM, however badly it is stabilized.
+# After so many iterations in which no bound moved, a stabilized method takes ordinary steps until
+# one does. So it does not stall where BMRM would not, however badly it is stabilized.
 _PATIENCE = 10
 
 # How many reduced problems a search for ``mu`` may take. Two to four are usual; the limit is for
@@ -106,9 +106,9 @@ class Neighbourhood:
     def __post_init__(self) -> None:
         bundle = self.bundle
         heights = bundle.heights_at(self.centre)
-        self.model_at_centre = lowest_model(
-            heights, bundle.tilts, bundle.groups, bundle.n_groups
-        )[0]
+        self.model_at_centre = lowest_model(heights, bundle.tilts, bundle.groups, bundle.n_groups)[
+            0
+        ]
         self._lean = heights - bundle.centred_offsets  # a_i.(c - c0)
         self._idle = bundle.idle
 

@@ -85,7 +85,7 @@ class Level:
         Where the level is, from the lower bound (0) to the best objective (1).
     """
 
-    share: float = 0.5
+    share: float = 0.3
 
     def __post_init__(self) -> None:
         _require_share("the share", self.share, 1.0)
