@@ -7,8 +7,8 @@ All of them minimise, for some ``mu >= 0`` and some centre ``c``,
 in the metric of the regularizer ``r``. The two squares are one, with the weight ``lam + mu`` and
 the centre ``(lam c0 + mu c) / (lam + mu)``. So this is the reduced problem as it was, with
 ``lam + mu`` in place of ``lam`` and offsets that are shifted by ``mu / (lam + mu) * a_i.(c - c0)``.
-The Gram matrix stays. For the weights alpha that solve it, with ``w0`` the minimiser of ``r`` plus the
-aggregated plane, the minimiser is
+The Gram matrix stays. For the weights alpha that solve it, with ``w0`` the minimiser of ``r`` plus
+the aggregated plane, the minimiser is
 
     w = (lam w0 + mu c) / (lam + mu)
 
