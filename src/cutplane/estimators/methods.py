@@ -24,7 +24,7 @@ METHODS: dict[str, Callable[[ModelRisk, L2], Method]] = {
     "proximal": lambda risk, regularizer: proximal(),
     "trust-region": lambda risk, regularizer: trust_region(),
     "level": lambda risk, regularizer: level(),
-    "dual-ascent": lambda risk, regularizer: dual_ascent(),
     "newton": lambda risk, regularizer: newton(),
+    "dual-ascent": lambda risk, regularizer: dual_ascent(),
 }
 """From a name to the method for a problem."""
