@@ -32,6 +32,7 @@ MAY_USE_THE_FLAT_API = {"cli", "io"}
 
 PUBLIC = {
     "Absolute",
+    "Ball",
     "Certificate",
     "CrammerSinger",
     "EpsilonInsensitive",
@@ -66,13 +67,19 @@ PUBLIC = {
     "State",
     "Status",
     "as_rows",
+    "balanced_proximal",
     "bmrm",
+    "bmrm_without_qp",
     "dual_ascent",
+    "kelley",
+    "level",
     "load_model",
     "minimize",
     "newton",
     "path",
+    "proximal",
     "save_model",
+    "trust_region",
 }
 
 
