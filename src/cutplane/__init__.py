@@ -28,7 +28,15 @@ from cutplane.losses import (
     SquaredHinge,
 )
 from cutplane.online import dual_ascent, newton
-from cutplane.regularizers import L2
+from cutplane.regularizers import (
+    L1,
+    L2,
+    BoundedL2,
+    ElasticNet,
+    Entropy,
+    QuadraticForm,
+    SquaredLp,
+)
 from cutplane.risks import LinearRisk, MulticlassRisk
 
 if TYPE_CHECKING:
@@ -66,10 +74,14 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "L1",
     "L2",
     "Absolute",
+    "BoundedL2",
     "Certificate",
     "CrammerSinger",
+    "ElasticNet",
+    "Entropy",
     "EpsilonInsensitive",
     "Exponential",
     "Gap",
@@ -89,6 +101,7 @@ __all__ = [
     "Path",
     "Plane",
     "Poisson",
+    "QuadraticForm",
     "Quantile",
     "Record",
     "Result",
@@ -98,6 +111,7 @@ __all__ = [
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "SquaredLp",
     "State",
     "Status",
     "as_rows",

@@ -13,11 +13,13 @@ from cutplane.core.protocols import (
     Plane,
     Point,
     Quadratic,
-    QuadraticRegularizer,
+    Regularizer,
     Risk,
     Segment,
     Vector,
+    as_quadratic,
 )
+from cutplane.core.ray_search import minimize_on_segment
 from cutplane.core.state import Candidate, State
 
 
@@ -42,9 +44,7 @@ class Found(NamedTuple):
 class Query(Protocol):
     """Chooses the points of an iteration."""
 
-    def __call__(
-        self, risk: Any, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
-    ) -> Found:
+    def __call__(self, risk: Any, regularizer: Any, state: State, candidate: Candidate) -> Found:
         """Evaluate the risk at or on the way to the candidate."""
 
 
@@ -53,7 +53,7 @@ class AtCandidate:
     """Evaluate at the minimiser of the reduced problem, as the plain methods do."""
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
+        self, risk: Risk, regularizer: Regularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate the risk at the candidate."""
         point = risk.at(candidate.w)
@@ -68,6 +68,18 @@ _FARTHEST = 8.0
 def best_step(segment: Segment, regularizer: Quadratic) -> float:
     """Return the step that minimises the objective on a ray, within reason."""
     return min(segment.minimize(regularizer), _FARTHEST)
+
+
+def _best_step_with(
+    regularizer: Regularizer, segment: Segment, start: Vector, end: Vector
+) -> float:
+    """Return the step that minimises the objective on the ray from ``start`` through ``end``."""
+    if quadratic := as_quadratic(regularizer):
+        return best_step(segment, quadratic.along(start, end))
+    direction = end - start
+    return minimize_on_segment(
+        segment, lambda step: regularizer.value(start + step * direction), farthest=_FARTHEST
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,7 @@ class OnSegment:
     enough: float = 0.01
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
+        self, risk: Risk, regularizer: Regularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate at the candidate, then at the best point of the ray."""
         best, there = state.best, risk.at(candidate.w)
@@ -101,12 +113,14 @@ class OnSegment:
                 "use bmrm(line_search=False)"
             )
         segment = best.toward(there)
-        step = best_step(segment, regularizer.along(best.w, there.w))
+        step = _best_step_with(regularizer, segment, best.w, there.w)
         lowest = segment.at(step)
         cut = segment.at(step + self.beyond * (1.0 - step))
         if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest
-        model = candidate.lower - regularizer.value(candidate.w)
+        model = candidate.height
+        if model is None:
+            model = candidate.lower - regularizer.value(candidate.w)
         closed = _height_gained(state, cut, candidate.w, model)
         if closed < self.enough * (there.value - model) and _usable(there, state):
             return Found([lowest, there], [cut, there])

@@ -126,10 +126,15 @@ class Record(_Bounds):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The minimiser of the reduced problem, and the bound that comes with it."""
+    """Where to look next, and the bound that comes with it.
+
+    ``height`` is that of the model at ``w``. None says that ``w`` minimises the reduced problem, so
+    that the height follows from the bound.
+    """
 
     w: Vector
     lower: float
+    height: float | None = None
 
 
 def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
