@@ -30,7 +30,7 @@ from cutplane.core.state import Candidate, State, candidate_below
 
 # The candidate's share of the way from the model's minimum (0) up to the best objective (1).
 _BAND = (0.2, 0.7)
-_MOST_STRENGTHS = 30
+_MOST_STRENGTHS = 12
 
 # Of the coordinates, those whose dual constraint is nearly active enter the linear program first.
 _NEARLY_ACTIVE = 0.7
@@ -104,25 +104,27 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
         )
     model, radius = bundle.model(), regularizer.dual_radius
     alpha = bundle.feasible_weights(regularizer.with_square(1.0, state.best.w))
-    lower = state.lower
-    if not model.tilts.any():  # the linear program balances tilts to its tolerance only
-        plane = best_plane(model, bundle.floor, radius, alpha)
-        lower = max(lower, candidate_below(plane, regularizer).lower)
-    band = state.objective - lower
-    search = _StrengthSearch(bundle.strength or _first_strength(model, band))
+    # The linear program balances tilts to its tolerance only, which is not enough for a bound.
+    may_solve, lower = not model.tilts.any(), state.lower
+    search = _StrengthSearch(bundle.strength or _first_strength(model, state.objective - lower))
     while True:
         near = regularizer.with_square(search.strength, state.best.w)
-        alpha = maximise_dual(near, model, alpha, accuracy=accuracy)
+        alpha = bundle.alpha = maximise_dual(near, model, alpha, accuracy=accuracy)
+        own = repaired(bundle.aggregate(), bundle.floor, radius)
+        lower = max(lower, candidate_below(own, regularizer).lower)
         w = near.conjugate(-combination(model.slopes, alpha))[1]
         height = model.lowest_height(model.heights(w))
-        if not search.goes_on(
-            (regularizer.value(w) + height - lower) / band if band > 0.0 else 0.5
-        ):
+        value = regularizer.value(w) + height
+        too_high = value > lower + _BAND[1] * (state.objective - lower)
+        if may_solve and (too_high or state.stalled_for > 0):
+            # Or is the bound too low? It is that of earlier iterations, and of this alpha.
+            plane = best_plane(model, bundle.floor, radius, alpha)
+            lower = max(lower, candidate_below(plane, regularizer).lower)
+            may_solve = False
+        if search.is_over(value - lower, state.objective - lower):
             break
     bundle.strength = search.strength
     bundle.set_weights(alpha)
-    own = repaired(bundle.aggregate(), bundle.floor, radius)
-    lower = max(lower, candidate_below(own, regularizer).lower)
     return Candidate(w, lower, height)
 
 
@@ -140,11 +142,12 @@ class _StrengthSearch:
         self._weak, self._strong = 0.0, np.inf
         self._trials = 0
 
-    def goes_on(self, share: float) -> bool:
-        """Move the strength if the candidate's share of the band is not as it should be."""
+    def is_over(self, height: float, band: float) -> bool:
+        """Say whether the height above the bound is as it should be; else move the strength."""
         self._trials += 1
+        share = height / band if band > 0.0 else _BAND[0]
         if _BAND[0] <= share <= _BAND[1] or self._trials >= _MOST_STRENGTHS:
-            return False
+            return True
         if share < _BAND[0]:
             self._weak = self.strength
         else:
@@ -155,4 +158,4 @@ class _StrengthSearch:
             self.strength *= 4.0
         else:
             self.strength = float(np.sqrt(self._weak * self._strong))
-        return True
+        return False

@@ -77,12 +77,7 @@ def maximise_dual(
         if not gap > max(accuracy, _ROUNDING * float(np.abs(heights).max())):
             break
         gram = local_gram(regularizer, u, w, model.slopes[: len(alpha)])
-        target = solve_balanced(
-            SimplexQP(), gram, heights + gram @ alpha, model.tilts, 1.0,
-            groups=model.groups if model.n_groups > 1 else None,
-            start=alpha, warm=alpha, free=0.0, accuracy=0.0,
-        ).alpha  # fmt: skip
-        direction = target - alpha
+        direction = _newton_direction(model, gram, heights, alpha)
         step = _step(regularizer, model, u, direction, dot(heights, direction))
         if step == 0.0:
             break
@@ -106,6 +101,21 @@ def local_gram(regularizer: Regularizer, u: Vector, w: Vector, slopes: Matrix) -
     # Differences leave errors that the quadratic program must not take for negative curvature.
     gram[np.diag_indices_from(gram)] += 10.0 * _PROBE * np.abs(np.diagonal(gram)).max()
     return np.asarray(gram)
+
+
+def _newton_direction(model: Model, gram: Matrix, heights: Vector, alpha: Vector) -> Vector:
+    """Return the way to the maximum of the quadratic model at ``alpha``."""
+    # The planes with weight may be more than the coordinates that bend. They are then no support
+    # that the program could go on from, and it begins with single planes.
+    for start in (alpha, np.zeros_like(alpha)):
+        target = solve_balanced(
+            SimplexQP(), gram, heights + gram @ alpha, model.tilts, 1.0,
+            groups=model.groups if model.n_groups > 1 else None,
+            start=start, warm=start, free=0.0, accuracy=0.0,
+        ).alpha  # fmt: skip
+        if dot(heights, target - alpha) > 0.0:
+            break
+    return np.asarray(target - alpha)
 
 
 def _step(
