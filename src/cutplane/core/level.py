@@ -123,7 +123,7 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
             may_solve = False
         if search.is_over(value - lower, state.objective - lower):
             break
-    bundle.strength = search.strength
+    bundle.strength = search.found
     bundle.set_weights(alpha)
     return Candidate(w, lower, height)
 
@@ -141,12 +141,16 @@ class _StrengthSearch:
         self.strength = strength
         self._weak, self._strong = 0.0, np.inf
         self._trials = 0
+        self.found = 0.0  # begin anew next time
 
     def is_over(self, height: float, band: float) -> bool:
         """Say whether the height above the bound is as it should be; else move the strength."""
         self._trials += 1
         share = height / band if band > 0.0 else _BAND[0]
-        if _BAND[0] <= share <= _BAND[1] or self._trials >= _MOST_STRENGTHS:
+        if _BAND[0] <= share <= _BAND[1]:
+            self.found = self.strength
+            return True
+        if self._trials >= _MOST_STRENGTHS:
             return True
         if share < _BAND[0]:
             self._weak = self.strength
