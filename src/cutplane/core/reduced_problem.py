@@ -36,8 +36,10 @@ _FLAT_ENOUGH = 0.1
 # Heights are sums of terms that each carry rounding errors of a few units in the last place.
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
-# How far the slope is moved, as a share of its norm, to see how the minimiser changes.
-_PROBE = 1e-6
+# How far the slope is moved to both sides, as a share of its norm, to see how the minimiser changes.
+# The differences are then right to about 1e-10.
+_PROBE = 1e-5
+_NOISE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def maximise_dual(
         gap = model.lowest_height(heights) - dot(alpha, heights)
         if not gap > max(accuracy, _ROUNDING * float(np.abs(heights).max())):
             break
-        gram = local_gram(regularizer, u, w, model.slopes[: len(alpha)])
+        gram = local_gram(regularizer, u, model.slopes[: len(alpha)])
         direction = _newton_direction(model, gram, heights, alpha)
         step = _step(regularizer, model, u, direction, dot(heights, direction))
         if step == 0.0:
@@ -85,7 +87,7 @@ def maximise_dual(
     return alpha
 
 
-def local_gram(regularizer: Regularizer, u: Vector, w: Vector, slopes: Matrix) -> Matrix:
+def local_gram(regularizer: Regularizer, u: Vector, slopes: Matrix) -> Matrix:
     """Return ``slopes r*''(u) slopes'``, from differences if the regularizer does not offer it."""
     if hasattr(regularizer, "local_gram"):
         gram: Matrix = regularizer.local_gram(u, slopes)
@@ -95,11 +97,12 @@ def local_gram(regularizer: Regularizer, u: Vector, w: Vector, slopes: Matrix) -
     for i, slope in enumerate(slopes):
         norm = np.sqrt(dot(slope, slope))
         probe = _PROBE * max(size, norm) / norm if norm > 0.0 else 1.0
-        images[i] = (regularizer.conjugate(u + probe * slope)[1] - w) / probe
+        ahead, behind = (regularizer.conjugate(u + step * slope)[1] for step in (probe, -probe))
+        images[i] = (ahead - behind) / (2.0 * probe)
     gram = slopes @ images.T
     gram = 0.5 * (gram + gram.T)
-    # Differences leave errors that the quadratic program must not take for negative curvature.
-    gram[np.diag_indices_from(gram)] += 10.0 * _PROBE * np.abs(np.diagonal(gram)).max()
+    # The quadratic program must not take errors for negative curvature.
+    gram[np.diag_indices_from(gram)] += _NOISE * np.abs(np.diagonal(gram)).max()
     return np.asarray(gram)
 
 
