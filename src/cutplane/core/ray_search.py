@@ -19,7 +19,7 @@ from cutplane.core.protocols import Quadratic, Segment
 
 _MOST_TRIALS = 30
 
-# Steps that differ by less are the same: the search need not be exact, the next one goes on.
+# Steps that differ by a smaller share are the same: the search need not be exact, the next one goes on.
 _CLOSE = 1e-5
 # Width of the differences.
 _WIDTH = 1e-6
@@ -35,8 +35,8 @@ def minimize_on_segment(
     low, high = 0.0, farthest
     at_zero = on_ray(0.0)
     first = (on_ray(_WIDTH) - at_zero) / _WIDTH
-    step = 1.0
-    for _ in range(_MOST_TRIALS):
+    step, last_step, last_slope = 1.0, 0.0, first
+    for trial in range(_MOST_TRIALS):
         here = on_ray(step)
         proposed = step
         if not np.isfinite(here):
@@ -45,20 +45,24 @@ def minimize_on_segment(
             width = _WIDTH * max(step, 1.0)
             left = (here - on_ray(step - width)) / width if step > width else first
             right = (on_ray(step + width) - here) / width
-            curvature = max(left - first, 0.0) / step
+            curvature = max((left - last_slope) / (step - last_step), 0.0)
+            last_step, last_slope = step, left
             proposed = segment.minimize(Quadratic(left - curvature * step, curvature))
-            if not proposed < step - _CLOSE and right > left:
+            if not proposed < step * (1.0 - _CLOSE) and right > left:
                 proposed = step
                 if np.isfinite(right):
                     proposed = segment.minimize(Quadratic(right - curvature * step, curvature))
                     proposed = max(proposed, step)  # left of it is ruled out already
-            if abs(proposed - step) <= _CLOSE:
+            if abs(proposed - step) <= _CLOSE * step:
                 return step
+            if proposed <= 0.0 and segment.minimize(Quadratic(first, curvature)) == 0.0:
+                return 0.0
             if proposed < step:
                 high = step
             else:
                 low = step
-        if high - low <= _CLOSE * high or low >= farthest:
+        if high - low <= _CLOSE * high or high <= _CLOSE or low >= farthest:
             break
-        step = proposed if low < proposed < high else 0.5 * (low + high)
+        # Every third step bisects, so that a wrong curvature cannot hold the search up.
+        step = proposed if low < proposed < high and trial % 3 != 2 else 0.5 * (low + high)
     return low

@@ -10,9 +10,11 @@ as far toward it as ``D`` rises. What ``alpha`` lacks is known at each step, for
 
     D* - D(alpha)  <=  max_i (a_i.w + b_i) - alpha.(A w + b)
 
-so the work ends when that is small enough. (Elastic net, entropy and p-norms with 20 to 200 planes:
-2 to 12 steps. Frank-Wolfe steps with or without away steps, and L-BFGS on weights that are
-exponentials, take 10 to 1,000 times as many evaluations of the conjugate for the same accuracy.)
+so the work ends when that is small enough. Measured on reduced problems of a9a (hinge loss, elastic
+net, p-norm, entropy, bounds; 4 to 55 planes, accuracy 1e-5 to 1e-8): 5 to 12 conjugates, 0.3 to
+0.9 ms. Pairwise Frank-Wolfe steps take 240 to 59,000 conjugates, 2 to 1,200 ms; L-BFGS on weights
+that are exponentials misses the accuracy in half of the cases. Without ``local_gram`` the
+curvature comes from differences: 30 to 340 conjugates, 0.6 to 16 ms.
 """
 
 from __future__ import annotations
@@ -124,20 +126,24 @@ def _newton_direction(model: Model, gram: Matrix, heights: Vector, alpha: Vector
 def _step(
     regularizer: Regularizer, model: Model, u: Vector, direction: Vector, rise: float
 ) -> float:
-    """Return how far to go, at most 1: so far that the dual value has risen all the way."""
+    """Return how far to go, at most 1: where the dual value is higher, and nearly stops rising."""
     if not rise > 0.0:
         return 0.0
     change = -combination(model.slopes, direction)
     along_offsets = dot(model.offsets, direction)
+    before = regularizer.conjugate(u)[0]
 
-    def derivative(step: float) -> float:
+    def at(step: float) -> tuple[float, float]:
+        """Return gain and derivative at a step."""
         with np.errstate(invalid="ignore", over="ignore"):
-            value = along_offsets - dot(regularizer.conjugate(u + step * change)[1], change)
+            value, w = regularizer.conjugate(u + step * change)
+            gain, slope = step * along_offsets - (value - before), along_offsets - dot(w, change)
         # Where the minimiser overflows, the dual value falls.
-        return value if np.isfinite(value) else -np.inf
+        return (gain, slope) if np.isfinite(slope) else (-np.inf, -np.inf)
 
-    low, high, at_low, at_high = 0.0, 1.0, rise, derivative(1.0)
-    if at_high >= 0.0:
+    low, high, at_low = 0.0, 1.0, rise
+    gain, at_high = at(1.0)
+    if at_high >= -_FLAT_ENOUGH * rise and (at_high >= 0.0 or gain > 0.0):
         return 1.0
     for _ in range(_MOST_TRIALS):
         step = 0.5 * (low + high)
@@ -145,11 +151,11 @@ def _step(
             margin = 0.1 * (high - low)
             secant = low + (high - low) * at_low / (at_low - at_high)
             step = min(max(secant, low + margin), high - margin)
-        slope = derivative(step)
+        gain, slope = at(step)
+        if abs(slope) <= _FLAT_ENOUGH * rise and (slope >= 0.0 or gain > 0.0):
+            return step
         if slope < 0.0:
             high, at_high = step, slope
         else:
             low, at_low = step, slope
-            if slope <= _FLAT_ENOUGH * rise:
-                break
     return low
