@@ -37,7 +37,16 @@ from cutplane.losses import (
     SquaredHinge,
 )
 from cutplane.online import dual_ascent, newton
-from cutplane.regularizers import L2, Ball
+from cutplane.regularizers import (
+    L1,
+    L2,
+    Ball,
+    BoundedL2,
+    ElasticNet,
+    Entropy,
+    QuadraticForm,
+    SquaredLp,
+)
 from cutplane.risks import LinearRisk, MulticlassRisk
 
 if TYPE_CHECKING:
@@ -75,11 +84,15 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "L1",
     "L2",
     "Absolute",
     "Ball",
+    "BoundedL2",
     "Certificate",
     "CrammerSinger",
+    "ElasticNet",
+    "Entropy",
     "EpsilonInsensitive",
     "Exponential",
     "Gap",
@@ -99,6 +112,7 @@ __all__ = [
     "Path",
     "Plane",
     "Poisson",
+    "QuadraticForm",
     "Quantile",
     "Record",
     "Result",
@@ -108,6 +122,7 @@ __all__ = [
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "SquaredLp",
     "State",
     "Status",
     "as_rows",
