@@ -25,10 +25,14 @@ ALLOWED = {
     "online": {"risks", "losses", "data", "regularizers", "core"},
     "estimators": {"risks", "online", "losses", "data", "regularizers", "core", "report"},
     "io": {"estimators", "risks", "online", "losses", "data", "regularizers", "core"},
-    "cli": {"io", "estimators", "risks", "losses", "data", "regularizers", "core", "report"},
+    "testing": {"regularizers", "losses", "core"},
+    "experiments": {
+        "io", "estimators", "online", "risks", "losses", "data", "regularizers", "core", "report",
+    },  # fmt: skip
+    "cli": {"experiments", "io", "estimators", "risks", "losses", "data", "regularizers", "core", "report"},
 }
 # `import cutplane` itself: the flat API, which the command line may use as a user would.
-MAY_USE_THE_FLAT_API = {"cli", "io"}
+MAY_USE_THE_FLAT_API = {"cli", "experiments", "io"}
 
 PUBLIC = {
     "Absolute",
@@ -36,6 +40,7 @@ PUBLIC = {
     "CrammerSinger",
     "EpsilonInsensitive",
     "Exponential",
+    "FunctionRisk",
     "Gap",
     "Hinge",
     "Huber",
@@ -65,6 +70,7 @@ PUBLIC = {
     "SquaredHinge",
     "State",
     "Status",
+    "WeightedSum",
     "as_rows",
     "bmrm",
     "dual_ascent",

@@ -29,7 +29,7 @@ from cutplane.losses import (
 )
 from cutplane.online import dual_ascent, newton
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk, MulticlassRisk
+from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
 
 if TYPE_CHECKING:
     from cutplane.estimators import (
@@ -53,13 +53,16 @@ _ON_FIRST_USE = {
     "load_model": "cutplane.io",
     "save_model": "cutplane.io",
 }
+_MODULES = {"testing"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module 'cutplane' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _MODULES:
+        return import_module(f"cutplane.{name}")
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module 'cutplane' has no attribute {name!r}")
     value = getattr(import_module(_ON_FIRST_USE[name]), name)
     globals()[name] = value
     return value
@@ -72,6 +75,7 @@ __all__ = [
     "CrammerSinger",
     "EpsilonInsensitive",
     "Exponential",
+    "FunctionRisk",
     "Gap",
     "Hinge",
     "Huber",
@@ -100,6 +104,7 @@ __all__ = [
     "SquaredHinge",
     "State",
     "Status",
+    "WeightedSum",
     "as_rows",
     "bmrm",
     "dual_ascent",

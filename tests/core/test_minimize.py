@@ -898,6 +898,7 @@ def test_words():
         "stopped",
         "stalled",
         "inconsistent",
+        "failed",
     }
 
 

@@ -37,6 +37,7 @@ class Status(StrEnum):
     STOPPED = "stopped"
     STALLED = "stalled"
     INCONSISTENT = "inconsistent"
+    FAILED = "failed"
 
     @property
     def success(self) -> bool:
