@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cutplane.core.state import Result, Status
+
 Row = dict[str, Any]
 """One line of results, by the names of the columns; curves for a picture may be among them."""
 
@@ -40,3 +42,15 @@ class Experiment:
     columns: Mapping[str, str]
     paper: str = ""
     picture: Callable[[Sequence[Row]], Any] | None = None
+
+
+def uninterrupted(result: Result) -> Result:
+    """Return a result as it is, but pass Ctrl-C on, which `minimize` turns into a result."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
+
+
+def first(conditions: Iterable[bool]) -> int | None:
+    """Return the number, from 1 on, of the first condition that holds."""
+    return next((number for number, holds in enumerate(conditions, 1) if holds), None)

@@ -17,7 +17,7 @@ follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ import scipy.sparse
 
 import cutplane as cp
 from cutplane.core.protocols import Risk, Vector
-from cutplane.experiments.experiment import Experiment, Progress, Row
+from cutplane.experiments.experiment import Experiment, Progress, Row, first, uninterrupted
 from cutplane.report.figures import new_figure, tidy
 
 _EPSILONS = (0.1, 0.03, 0.01, 0.003)
@@ -112,29 +112,26 @@ def run_variant(variant: _Variant, eps: float) -> Row:
     inner: Risk = adversary(m, floor=variant.floor) if variant.adversary else linear_risk(m)
     risk = _Watched(inner)
     enough = 1.0 / (4.0 * m) + eps
-    result = cp.minimize(
-        risk,
-        cp.L2(1.0),
-        method=variant.method,
-        stop=cp.Gap(absolute=1e-3 * eps),
-        start=starting_point(m),
-        max_iter=2 * m,
-        callbacks=[lambda state: state.gap <= eps and risk.objectives[-1] <= enough],
+    result = uninterrupted(
+        cp.minimize(
+            risk,
+            cp.L2(1.0),
+            method=variant.method,
+            stop=cp.Gap(absolute=1e-3 * eps),
+            start=starting_point(m),
+            max_iter=2 * m,
+            callbacks=[lambda state: state.gap <= eps and min(risk.objectives[1:]) <= enough],
+        )
     )
     candidates = risk.objectives[1 : 1 + result.iterations]  # not the start, nor the final check
     return {
         "eps": eps,
         "method": variant.name,
         "theorem": 2.0 / (3.0 * eps),
-        "steps": _first(objective <= enough for objective in candidates),
-        "iterations": _first(record.gap <= eps for record in result.history),
+        "steps": first(objective <= enough for objective in candidates),
+        "iterations": first(record.gap <= eps for record in result.history),
         "status": str(result.status),
     }
-
-
-def _first(conditions: Iterable[bool]) -> int | None:
-    """Return the number, from 1 on, of the first condition that holds."""
-    return next((number for number, holds in enumerate(conditions, 1) if holds), None)
 
 
 def _run(progress: Progress) -> Iterator[Row]:
