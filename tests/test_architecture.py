@@ -27,9 +27,27 @@ ALLOWED = {
     "io": {"estimators", "risks", "online", "losses", "data", "regularizers", "core"},
     "testing": {"regularizers", "losses", "core"},
     "experiments": {
-        "io", "estimators", "online", "risks", "losses", "data", "regularizers", "core", "report",
-    },  # fmt: skip
-    "cli": {"experiments", "io", "estimators", "risks", "losses", "data", "regularizers", "core", "report"},
+        "io",
+        "estimators",
+        "online",
+        "risks",
+        "losses",
+        "data",
+        "regularizers",
+        "core",
+        "report",
+    },
+    "cli": {
+        "experiments",
+        "io",
+        "estimators",
+        "risks",
+        "losses",
+        "data",
+        "regularizers",
+        "core",
+        "report",
+    },
 }
 # `import cutplane` itself: the flat API, which the command line may use as a user would.
 MAY_USE_THE_FLAT_API = {"cli", "experiments", "io"}

@@ -35,7 +35,7 @@ def test_load(small_data):
 
 def test_missing_data(monkeypatch, tmp_path):
     monkeypatch.setenv("CUTPLANE_DATA", str(tmp_path))
-    with pytest.raises(InputError, match="CUTPLANE_DATA has no data set news20_ng: no .*npz"):
+    with pytest.raises(InputError, match=r"CUTPLANE_DATA has no data set news20_ng: no .*npz"):
         load("news20_ng")
     monkeypatch.delenv("CUTPLANE_DATA")
     with pytest.raises(InputError, match="CUTPLANE_DATA is not set"):

@@ -144,9 +144,7 @@ def test_default_method_follows_the_parts():
     assert cp.minimize(searched, cp.L2(0.1)).status is cp.Status.OPTIMAL
     assert (
         cp.minimize(searched, cp.L2(0.01), tol=1e-6).iterations
-        < cp.minimize(
-            searched, cp.L2(0.01), tol=1e-6, method=cp.bmrm(line_search=False)
-        ).iterations
+        < cp.minimize(searched, cp.L2(0.01), tol=1e-6, method=cp.bmrm(line_search=False)).iterations
     )
 
 
@@ -189,8 +187,12 @@ def test_wrong_sums():
         np.nan * RISKS["hinge"]()
     with pytest.raises(ValueError, match="at least one risk"):
         cp.WeightedSum([])
-    for wrong in (lambda: RISKS["hinge"]() + 1.0, lambda: "a" * RISKS["hinge"](), lambda: 3 + Plain()):
-        with pytest.raises(TypeError, match="unsupported operand|can't multiply"):
+    for wrong in (
+        lambda: RISKS["hinge"]() + 1.0,
+        lambda: "a" * RISKS["hinge"](),
+        lambda: 3 + Plain(),
+    ):
+        with pytest.raises(TypeError, match=r"unsupported operand|can't multiply"):
             wrong()
 
 

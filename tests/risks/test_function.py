@@ -57,7 +57,7 @@ def test_number_of_parameters_is_not_known():
 
 
 def test_neither_risk_nor_function():
-    with pytest.raises(TypeError, match="risk must be a risk .* got 'hinge'"):
+    with pytest.raises(TypeError, match=r"risk must be a risk .* got 'hinge'"):
         cp.minimize("hinge", cp.L2(1.0))
 
 
@@ -114,7 +114,7 @@ def test_function_may_write_to_its_argument_and_reuse_its_answer():
         ((1.0, ["a", "b", "c"]), TypeError, "real numbers second"),
         ((np.nan, np.zeros(3)), cp.NonFiniteRisk, "is nan"),
         ((-np.inf, np.zeros(3)), cp.NonFiniteRisk, "is -inf"),
-        ((1.0, [0.0, np.nan, np.inf]), cp.NonFiniteRisk, r"2 of 3 entries .* entry 1 is nan"),
+        ((1.0, [0.0, np.nan, np.inf]), cp.NonFiniteRisk, r"2 of 3 entries .*entry 1 is nan"),
     ],
 )
 def test_wrong_answers_are_named(answer, error, message):
@@ -207,4 +207,6 @@ def test_wrong_arguments(arguments, options, error, message):
 
 def test_words():
     assert repr(cp.FunctionRisk(largest, 3)) == "FunctionRisk(largest(), 3 parameters)"
-    assert repr(cp.FunctionRisk(lambda w: (0.0, w), 2)) == "FunctionRisk(the function, 2 parameters)"
+    assert (
+        repr(cp.FunctionRisk(lambda w: (0.0, w), 2)) == "FunctionRisk(the function, 2 parameters)"
+    )

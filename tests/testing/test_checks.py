@@ -34,7 +34,9 @@ FUNCTIONS = {"hinge": hinge, "logistic": logistic}
 
 def risk_of(loss, intercept):
     y = Y if loss.task == "classification" else NUMBERS
-    return cp.LinearRisk(X, COUNTS if isinstance(loss, cp.Poisson) else y, loss, intercept=intercept)
+    return cp.LinearRisk(
+        X, COUNTS if isinstance(loss, cp.Poisson) else y, loss, intercept=intercept
+    )
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -82,7 +84,7 @@ def test_single_precision_passes_if_it_is_said():
 
 
 def test_number_of_parameters_is_needed():
-    with pytest.raises(ValueError, match=r"hinge\(\) does not tell its number of parameters"):
+    with pytest.raises(ValueError, match=r"hinge\(\) does not tell how many parameters it has"):
         check_risk(hinge)
 
 

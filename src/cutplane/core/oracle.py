@@ -82,8 +82,8 @@ class Oracle:
                 ValueError, f"returned a subgradient of shape {found.shape}, w has {w.shape}", w
             )
         # Where the value is infinite no plane is taken, and the subgradient is not looked at.
-        bad = np.flatnonzero(~np.isfinite(found)) if np.isfinite(value) else []
-        if len(bad):
+        bad = np.flatnonzero(~np.isfinite(found))
+        if len(bad) and np.isfinite(value):
             raise self._wrong(
                 NonFiniteRisk,
                 f"returned a subgradient with {len(bad)} of {len(w)} entries not finite "

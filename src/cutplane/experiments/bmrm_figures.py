@@ -124,7 +124,9 @@ def _draw(rows: Sequence[Row], panels: Sequence[_Panel], *, label: str) -> Any:
             if row["data"] == title:
                 curve = row[line.y]
                 x = row[line.x] if line.x else range(1, len(curve) + 1)
-                axes.plot(x, curve, label=f"{label} {row[label]:g}" if label == "lam" else row[label])
+                axes.plot(
+                    x, curve, label=f"{label} {row[label]:g}" if label == "lam" else row[label]
+                )
         axes.set(
             title=title,
             xlabel=line.x_title,

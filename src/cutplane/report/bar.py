@@ -46,9 +46,7 @@ class Bar:
         from rich.progress import Progress
 
         # Redrawn when called: a thread of its own would compete with the work for the cores.
-        self._progress = Progress(
-            console=Console(file=stream), transient=True, auto_refresh=False
-        )
+        self._progress = Progress(console=Console(file=stream), transient=True, auto_refresh=False)
         self._task = self._progress.add_task("", total=1.0)
 
     def __call__(self, share: float, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Checks of what a user brings: is a subgradient right, a risk convex, a conjugate the true one?
+"""Checks of what a user brings: subgradients, convexity, lower bounds, conjugates.
 
 A wrong subgradient or lower bound makes a wrong certificate, and shows as ``inconsistent`` only
 sometimes. Each check takes one call, raises an AssertionError that says what is wrong, and returns

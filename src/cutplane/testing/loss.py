@@ -66,7 +66,8 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
         each = [loss(y[[i]], z[[i]], weights[[i]])[0] for i in range(len(y))]
         require(
             abs(sum(each) - value) <= tried.noise(value, *each),
-            f"{name}: the loss of a sample is {value:.8g}, the sum over its examples {sum(each):.8g}",
+            f"{name}: the loss of a sample is {value:.8g}, the sum over its examples "
+            f"{sum(each):.8g}",
         )
         require(
             value >= loss.lower_bound * weights.sum() - tried.noise(value),

@@ -1,4 +1,4 @@
-"""Check a regularizer: do value and conjugate belong together?"""
+"""Check a regularizer: value and conjugate must belong together."""
 
 from __future__ import annotations
 
@@ -93,5 +93,3 @@ def check_regularizer(
                 )
         passed.append("along() is the value on a ray")
     return Report(name, tuple(passed))
-
-

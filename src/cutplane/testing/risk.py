@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from cutplane.core.methods import bmrm
 from cutplane.core.minimize import minimize
-from cutplane.core.oracle import Function, Oracle, name_of
+from cutplane.core.oracle import Function, Oracle, as_risk, name_of
 from cutplane.core.protocols import Point, Quadratic, Risk, Vector
 from cutplane.regularizers import L2
 from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, require
@@ -70,14 +70,8 @@ def check_risk(
       ok: convex: chords above, planes below
       ok: no value seen below the lower bound -inf
     """
-    if not hasattr(risk, "at"):
-        if n_parameters is None and around is None:
-            raise ValueError(f"{name_of(risk)} does not tell its number of parameters: give it")
-        name = name_of(risk)
-        risk = Oracle(cast(Function, risk), np.size(around) if n_parameters is None else n_parameters)
-    else:
-        name = repr(risk)
-    risk = cast(Risk, risk)
+    name = repr(risk) if hasattr(risk, "at") else name_of(risk)
+    risk = as_risk(risk, around if n_parameters is None else np.zeros(n_parameters))
     rng = np.random.default_rng(seed)
     centre = np.zeros(risk.n_parameters) if around is None else np.asarray(around, dtype=np.float64)
     places = [centre + scale * rng.normal(size=risk.n_parameters) for _ in range(n_points)]
@@ -154,7 +148,7 @@ def _check_lower_bound(
     )
 
 
-def _check_segment(tried: Tried, risk: Risk, start: Point, end: Point) -> None:
+def _check_segment(tried: Tried, risk: Risk, start: Any, end: Any) -> None:
     segment = start.toward(end)
     for k in _STEPS:
         w, point = start.w + k * (end.w - start.w), segment.at(k)
@@ -176,7 +170,8 @@ def _check_segment(tried: Tried, risk: Risk, start: Point, end: Point) -> None:
         reached = segment.at(step).value + extra.slope * step + extra.curvature * step**2 / 2
         require(
             reached <= start.value + tried.noise(reached, start.value),
-            f"{tried.name}: a segment's best step leads up, from {start.value:.8g} to {reached:.8g}",
+            f"{tried.name}: a segment's best step leads up, from {start.value:.8g} to "
+            f"{reached:.8g}",
         )
 
 
@@ -189,5 +184,3 @@ def _check_groups(tried: Tried, point: Any) -> None:
         and abs(offset - plane.offset) <= 10 * tried.noise(offset, plane.offset, 1.0),
         f"{tried.name}: the planes of two groups do not add up to plane()",
     )
-
-

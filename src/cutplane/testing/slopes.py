@@ -1,4 +1,4 @@
-"""Is a subgradient right, and a function convex? The tests that all checks share.
+"""The tests that all checks share: is a subgradient right, and a function convex.
 
 One inequality finds nearly all mistakes. For a convex function, a subgradient ``g`` at ``v`` and a
 small step ``s``, the slope along the step lies between those on both sides:
@@ -90,10 +90,8 @@ def check_slopes(tried: Tried) -> None:
         raise AssertionError(message)
 
 
-def _slope_by_differences(
-    tried: Tried, v: Vector, direction: Vector
-) -> tuple[float, float] | None:
-    """Return the slope that the subgradient says and the one seen, if they contradict each other."""
+def _slope_by_differences(tried: Tried, v: Vector, direction: Vector) -> tuple[float, float] | None:
+    """Return the slope that the subgradient says and the one seen, if they do not agree."""
     size = np.sqrt(tried.rounding)
     value, subgradient = tried.function(v)
     after, before = (tried.function(v + sign * size * direction)[0] for sign in (1.0, -1.0))
@@ -141,5 +139,3 @@ def check_convex(tried: Tried) -> None:
                 f"another point, where the value is {there:.8g}. Not convex, or the "
                 f"{tried.subgradient} is wrong at kinks",
             )
-
-
