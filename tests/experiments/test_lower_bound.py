@@ -6,8 +6,7 @@ import pytest
 import cutplane as cp
 from cutplane.experiments.lower_bound import (
     _VARIANTS,
-    adversary,
-    linear_risk,
+    HardRisk,
     run_variant,
     starting_point,
 )
@@ -16,26 +15,32 @@ from cutplane.testing import check_risk
 PLAIN = cp.bmrm(line_search=False)
 
 
+def same_risk_from_data(m):
+    signs = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
+    X = signs[:, None] * np.hstack([np.full((m, 1), np.sqrt(m)), m * np.eye(m)])
+    return cp.LinearRisk(X, signs, cp.Hinge(), intercept=False)
+
+
 @pytest.mark.parametrize("m", [4, 25, 100])
-def test_adversary_and_data_are_the_same_risk(m):
+def test_risk(m):
     rng = np.random.default_rng(m)
-    check_risk(adversary(m, floor=True), around=starting_point(m), scale=1.0 / m)
+    check_risk(HardRisk(m, floor=True), around=starting_point(m), scale=1.0 / m)
     for _ in range(10):
         w = starting_point(m) + rng.normal(size=m + 1) / m
-        values = [risk.at(w).value for risk in (adversary(m, floor=False), linear_risk(m))]
+        values = [risk.at(w).value for risk in (HardRisk(m, floor=False), same_risk_from_data(m))]
         assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
 @pytest.mark.parametrize("m", [4, 25, 100])
 def test_optimum(m):
-    result = cp.minimize(linear_risk(m), cp.L2(1.0), tol=1e-8)
+    result = cp.minimize(same_risk_from_data(m), cp.L2(1.0), tol=1e-8)
     assert result.objective == pytest.approx(1 / (4 * m), rel=1e-7)
 
 
 def test_run_is_the_one_of_the_proof():
     m = 40
     run = cp.minimize(
-        adversary(m, floor=False),
+        HardRisk(m, floor=False),
         cp.L2(1.0),
         method=PLAIN,
         start=starting_point(m),

@@ -306,7 +306,7 @@ class WrongSearch(Right):
         (WrongSign(), "slopes is wrong.*Is its sign wrong"),
         (Unweighted(), "slopes is wrong"),
         (NotConvex(), "not convex"),
-        (FalseBound(), "lower_bound is 0.5, but the loss is 0"),
+        (FalseBound(), "lower_bound is 0.5, but the loss of the score"),
         (WrongConjugate(), "the conjugate is wrong"),
         (NotASum(), "the sum over its examples"),
         (OtherValue(), r"value\(\) and slopes\(\) differ"),

@@ -21,11 +21,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
+from numpy.typing import NDArray
 
 import cutplane as cp
-from cutplane.core.protocols import Risk, Vector
+from cutplane.core.protocols import Plane, Quadratic, Vector
 from cutplane.experiments.experiment import Experiment, Progress, Row, first, uninterrupted
+from cutplane.losses.line_search import minimize_on_ray
 from cutplane.report.figures import new_figure, tidy
 
 _EPSILONS = (0.1, 0.03, 0.01, 0.003)
@@ -35,11 +36,10 @@ _KINK = 1e-9
 
 
 class _Variant(NamedTuple):
-    """A method, and what it is told about the problem."""
+    """A method, and whether it is told that the risk is not negative."""
 
     name: str
     method: cp.Method
-    adversary: bool = True
     floor: bool = False
 
 
@@ -47,14 +47,9 @@ class _Variant(NamedTuple):
 _VARIANTS = (
     _Variant("BMRM", cp.bmrm(line_search=False)),
     _Variant("BMRM, 10 planes", cp.bmrm(line_search=False, planes=10)),
+    _Variant("BMRM with line search", cp.bmrm()),
+    _Variant("BMRM, 16 groups of examples", cp.bmrm(line_search=False, groups=16)),
     _Variant("BMRM, told that R >= 0", cp.bmrm(line_search=False), floor=True),
-    _Variant("BMRM, a usual subgradient", cp.bmrm(line_search=False), adversary=False),
-    _Variant("with line search, a usual subgradient", cp.bmrm(), adversary=False),
-    _Variant(
-        "with groups, a usual subgradient",
-        cp.bmrm(line_search=False, groups=16),
-        adversary=False,
-    ),
 )
 
 
@@ -65,52 +60,93 @@ def starting_point(m: int) -> Vector:
     return w
 
 
-def adversary(m: int, *, floor: bool) -> cp.FunctionRisk:
-    """Return the risk with the least helpful subgradients: at kinks, that of one example."""
+class HardRisk:
+    """The mean hinge loss of ``m`` examples, with the least helpful subgradients.
 
-    def mean_hinge(w: Vector) -> tuple[float, Vector]:
-        hinges = 1.0 - np.sqrt(m) * w[0] - m * w[1:]
-        active = np.flatnonzero(hinges > _KINK)
-        value = float(hinges[active].sum()) / m
+    Where no hinge is above zero, the subgradient is that of the first example at its kink.
+    ``candidates`` are the objectives of all points where a method evaluated the risk.
+    """
+
+    convex = True
+
+    def __init__(self, m: int, *, floor: bool) -> None:
+        self.n_parameters = m + 1
+        self.lower_bound = 0.0 if floor else -np.inf
+        self.evaluations = 0
+        self.candidates: list[float] = []
+
+    def at(self, w: Vector) -> HardPoint:
+        """Evaluate the risk at ``w``."""
+        m = self.n_parameters - 1
+        self.evaluations += 1
+        point = HardPoint(w, 1.0 - np.sqrt(m) * w[0] - m * w[1:])
+        self.candidates.append(0.5 * float(w @ w) + point.value)
+        return point
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        return np.full(n_groups, self.lower_bound)
+
+
+class HardPoint:
+    """The risk at ``w``, with the hinges ``1 - y_i x_i.w`` there."""
+
+    def __init__(self, w: Vector, hinges: Vector) -> None:
+        self.w = w
+        self._hinges = hinges
+        self.value = float(np.maximum(hinges, 0.0).mean())
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here."""
+        return self.planes(1)[0]
+
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group; every n-th example belongs to the same."""
+        everyone = np.arange(len(self._hinges))
+        return [self._plane_of(everyone[k::n_groups]) for k in range(n_groups)]
+
+    def _plane_of(self, group: NDArray[np.int64]) -> Plane:
+        m = len(self._hinges)
+        active = group[self._hinges[group] > _KINK]
         if not len(active):
-            active = np.flatnonzero(hinges >= -_KINK)[:1]
+            active = group[self._hinges[group] >= -_KINK][:1]
         slope = np.zeros(m + 1)
         slope[0] = -len(active) / np.sqrt(m)
         slope[1 + active] = -1.0
-        return value, slope
+        return Plane(slope, len(active) / m)
 
-    return cp.FunctionRisk(mean_hinge, m + 1, lower_bound=0.0 if floor else -np.inf)
-
-
-def linear_risk(m: int) -> cp.LinearRisk:
-    """Return the same risk made of data, with the subgradients of the library's hinge loss."""
-    signs = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
-    first = scipy.sparse.csr_array(np.sqrt(m) * signs[:, None])
-    X = scipy.sparse.hstack([first, scipy.sparse.diags_array(m * signs)], format="csr")
-    return cp.LinearRisk(X, signs, cp.Hinge(), intercept=False)
+    def toward(self, other: HardPoint) -> HardSegment:
+        """Return the risk on the ray from here through ``other``."""
+        return HardSegment(self, other)
 
 
-class _Watched:
-    """A risk that keeps the objectives of all candidates, where a method evaluates it."""
+class HardSegment:
+    """The risk on a ray: the hinges are linear there."""
 
-    def __init__(self, risk: Any) -> None:
-        self._risk = risk
-        self.objectives: list[float] = []
+    def __init__(self, start: HardPoint, end: HardPoint) -> None:
+        self._start, self._end = start, end
 
-    def at(self, w: Vector) -> Any:
-        point = self._risk.at(w)
-        self.objectives.append(0.5 * float(w @ w) + point.value)
-        return point
+    def at(self, step: float) -> HardPoint:
+        """Return the point at ``step``."""
+        start, end = self._start, self._end
+        hinges = start._hinges + step * (end._hinges - start._hinges)
+        return HardPoint(start.w + step * (end.w - start.w), hinges)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._risk, name)
+    def minimize(self, regularizer: Quadratic) -> float:
+        """Return the step that minimises the risk plus the regularizer on the ray."""
+        direction = self._end.w - self._start.w
+
+        def along(step: float) -> tuple[float, float]:
+            point = self.at(step)
+            return point.value, float(point.plane().slope @ direction)
+
+        return minimize_on_ray(along, regularizer)
 
 
 def run_variant(variant: _Variant, eps: float) -> Row:
     """Return how many steps a method takes on the instance for ``eps``."""
     m = round(1.0 / eps)
-    inner: Risk = adversary(m, floor=variant.floor) if variant.adversary else linear_risk(m)
-    risk = _Watched(inner)
+    risk = HardRisk(m, floor=variant.floor)
     enough = 1.0 / (4.0 * m) + eps
     result = uninterrupted(
         cp.minimize(
@@ -120,10 +156,10 @@ def run_variant(variant: _Variant, eps: float) -> Row:
             stop=cp.Gap(absolute=1e-3 * eps),
             start=starting_point(m),
             max_iter=2 * m,
-            callbacks=[lambda state: state.gap <= eps and min(risk.objectives[1:]) <= enough],
+            callbacks=[lambda state: state.gap <= eps and min(risk.candidates[1:]) <= enough],
         )
     )
-    candidates = risk.objectives[1 : 1 + result.iterations]  # not the start, nor the final check
+    candidates = risk.candidates[1 : 1 + result.iterations]  # not the start, nor the final check
     return {
         "eps": eps,
         "method": variant.name,

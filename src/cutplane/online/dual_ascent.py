@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 

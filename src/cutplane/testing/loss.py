@@ -69,10 +69,12 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
             f"{name}: the loss of a sample is {value:.8g}, the sum over its examples "
             f"{sum(each):.8g}",
         )
+        means = np.array(each) / weights
+        i = int(np.argmin(means))
         require(
-            value >= loss.lower_bound * weights.sum() - tried.noise(value),
-            f"{name}: lower_bound is {loss.lower_bound:g}, but the loss is {value:.8g} at "
-            f"scores {np.round(z, 2)} and targets {np.round(y, 2)}",
+            means[i] >= loss.lower_bound - tried.noise(means[i]),
+            f"{name}: lower_bound is {loss.lower_bound:g}, but the loss of the score {z[i]:.6g} is "
+            f"{means[i]:.6g} where the target is {y[i]:.6g}",
         )
     passed += ["a weighted sum over examples", f"not below the lower bound {loss.lower_bound:g}"]
     if _check_conjugate_of(loss, tried, y, weights):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,53 +73,66 @@ def check_slopes(tried: Tried) -> None:
     for v in tried.places:
         direction = tried.rng.normal(size=len(v))
         direction *= max(float(np.linalg.norm(v)), 1.0) / float(np.linalg.norm(direction))
-        wrong = _slope_by_differences(tried, v, direction)
-        if wrong is None:
+        slopes = _Slopes.at(tried, v, direction)
+        if slopes.agree:
             continue
-        said, seen = wrong
         message = (
             f"{tried.name}: the {tried.subgradient} is wrong: along a random direction the value "
-            f"changes at a rate of {seen:.6g}, the {tried.subgradient} says {said:.6g}"
+            f"changes at a rate of {slopes.seen:.6g}, the {tried.subgradient} says "
+            f"{slopes.said:.6g}"
         )
-        ratio = said / seen if seen else np.nan
-        if abs(ratio + 1.0) < 1e-3:
+        if abs(slopes.ratio + 1.0) < 1e-3:
             message += ". Is its sign wrong?"
-        elif all(abs(ratio - _ratio_elsewhere(tried, w)) < 1e-3 * abs(ratio) for w in tried.places):
-            message += f". Everywhere it is {ratio:.4g} times what it should be"
+        elif _has_ratio_everywhere(tried, slopes.ratio):
+            message += f". Everywhere it is {slopes.ratio:.4g} times what it should be"
         else:
             message += _worst_coordinate(tried, v)
         raise AssertionError(message)
 
 
-def _slope_by_differences(tried: Tried, v: Vector, direction: Vector) -> tuple[float, float] | None:
-    """Return the slope that the subgradient says and the one seen, if they do not agree."""
-    size = np.sqrt(tried.rounding)
-    value, subgradient = tried.function(v)
-    after, before = (tried.function(v + sign * size * direction)[0] for sign in (1.0, -1.0))
-    if not np.isfinite([value, after, before]).all():
-        return None
-    said, seen = size * float(subgradient @ direction), (after - before) / 2
-    kink = abs(after + before - 2 * value) / 2
-    noise = tried.noise(value, after, before)
-    return None if abs(said - seen) <= kink + noise else (said / size, seen / size)
+class _Slopes(NamedTuple):
+    """The slope along a direction: as the subgradient says, as seen, and how exactly."""
+
+    said: float
+    seen: float
+    slack: float
+
+    @classmethod
+    def at(cls, tried: Tried, v: Vector, direction: Vector) -> _Slopes:
+        size = float(np.sqrt(tried.rounding))
+        value, subgradient = tried.function(v)
+        after, before = (tried.function(v + sign * size * direction)[0] for sign in (1.0, -1.0))
+        if not np.isfinite([value, after, before]).all():  # nothing can be seen there
+            return cls(0.0, 0.0, np.inf)
+        slack = abs(after + before - 2 * value) / 2 + tried.noise(value, after, before)
+        return cls(float(subgradient @ direction), (after - before) / 2 / size, slack / size)
+
+    @property
+    def agree(self) -> bool:
+        return abs(self.said - self.seen) <= self.slack
+
+    @property
+    def ratio(self) -> float:
+        return self.said / self.seen if self.seen else np.nan
 
 
-def _ratio_elsewhere(tried: Tried, v: Vector) -> float:
-    direction = tried.rng.normal(size=len(v))
-    wrong = _slope_by_differences(tried, v, direction)
-    return wrong[0] / wrong[1] if wrong and wrong[1] else np.nan
+def _has_ratio_everywhere(tried: Tried, ratio: float) -> bool:
+    if np.isnan(ratio):
+        return False
+    ratios = [_Slopes.at(tried, v, tried.rng.normal(size=len(v))).ratio for v in tried.places]
+    return bool(np.allclose(ratios, ratio, rtol=0.1 * abs(1.0 - ratio)))
 
 
 def _worst_coordinate(tried: Tried, v: Vector) -> str:
     if len(v) > _MOST_COORDINATES:
         return ""
-    found = {j: _slope_by_differences(tried, v, row) for j, row in enumerate(np.eye(len(v)))}
-    wrong = {j: slopes for j, slopes in found.items() if slopes}
-    if not wrong:
-        return ""
-    j = max(wrong, key=lambda j: abs(wrong[j][0] - wrong[j][1]))
-    said, seen = wrong[j]
-    return f". {len(wrong)} of {len(v)} entries are wrong; entry {j} is {said:.6g}, not {seen:.6g}"
+    found = [_Slopes.at(tried, v, row) for row in np.eye(len(v))]
+    n_wrong = sum(not slopes.agree for slopes in found)
+    j = int(np.argmax([abs(slopes.said - slopes.seen) - slopes.slack for slopes in found]))
+    return (
+        f". {n_wrong} of {len(v)} entries are wrong; entry {j} is {found[j].said:.6g}, not "
+        f"{found[j].seen:.6g}"
+    )
 
 
 def check_convex(tried: Tried) -> None:
