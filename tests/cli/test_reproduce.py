@@ -53,7 +53,6 @@ def test_table(run, add):
         "  0       0  us         -\n"
         "  1  0.1429  us         -\n"
         "  2  0.2857  us         -\n"
-        "\n"
     )
     assert result.stderr.splitlines() == ["  0 %  row 0", " 33 %  row 1", " 67 %  row 2"]
 

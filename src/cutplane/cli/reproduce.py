@@ -46,7 +46,7 @@ def reproduce(
         rows, complete = _run(experiment)
         reports[experiment.name] = {"title": experiment.title, "rows": rows, "complete": complete}
         if not as_json:
-            print(_in_words(experiment, rows))
+            print(("\n" if len(reports) > 1 else "") + _in_words(experiment, rows))
         if out is not None and experiment.picture and rows:
             path = _picture_path(experiment, out)
             write_atomically(path, png_of(experiment.picture(rows)))
@@ -107,7 +107,7 @@ def _in_words(experiment: Experiment, rows: Sequence[Row]) -> str:
             for cell, width, text in zip(line, widths, texts, strict=True)
         )
         lines.append("  ".join(aligned).rstrip())
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def _shown(value: Any) -> str:

@@ -9,11 +9,13 @@ mean hinge loss. There is no lower bound, so nothing says when to stop.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import NamedTuple
 
 import numpy as np
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import Risk
 
 
@@ -28,13 +30,13 @@ class Step(NamedTuple):
 def pegasos(risk: Risk, lam: float, *, steps: int) -> list[Step]:
     """Minimise ``lam/2 |w|^2 + risk(w)`` from ``w = 0``, with so many subgradient steps."""
     start = time.perf_counter()
-    radius = 1.0 / np.sqrt(lam)
+    radius = 1.0 / math.sqrt(lam)
     w, best = np.zeros(risk.n_parameters), np.inf
     history = []
     for t in range(1, steps + 1):
         point = risk.at(w)
-        best = min(best, 0.5 * lam * float(w @ w) + point.value)
+        best = min(best, 0.5 * lam * dot(w, w) + point.value)
         history.append(Step(t, best, time.perf_counter() - start))
         w = (1.0 - 1.0 / t) * w - point.plane().slope / (lam * t)
-        w *= min(1.0, radius / max(float(np.linalg.norm(w)), np.finfo(np.float64).tiny))
+        w *= radius / max(math.sqrt(dot(w, w)), radius)
     return history

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import Plane, Point, Quadratic, Risk, Segment, Vector
 from cutplane.losses.line_search import minimize_on_ray
 
@@ -139,7 +140,7 @@ class _Part(NamedTuple):
             value, slope = self.segment.along(step)
         else:
             point = self.segment.at(step)
-            value, slope = point.value, float(point.plane().slope @ self.direction)
+            value, slope = point.value, dot(point.plane().slope, self.direction)
         return self.factor * value, self.factor * slope
 
 

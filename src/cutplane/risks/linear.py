@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.data import Rows, as_rows, in_words
@@ -216,7 +217,7 @@ class LinearSegment:
         risk = self._risk
         scores, direction = self._ray()
         value, slopes = risk.loss(risk.y, scores + step * direction, risk.weights)
-        return value, float(slopes @ direction)
+        return value, dot(slopes, direction)
 
     def _ray(self) -> tuple[Vector, Vector]:
         """Return the scores at the start, and how they change from there to the end."""
