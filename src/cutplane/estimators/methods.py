@@ -15,7 +15,7 @@ METHODS: dict[str, Callable[[ModelRisk, L2], Method]] = {
     "bmrm-line-search": lambda risk, regularizer: bmrm(),
     "limited-memory": lambda risk, regularizer: bmrm(planes=50),
     "grouped": lambda risk, regularizer: bmrm(groups="auto"),
-    "dual-ascent": lambda risk, regularizer: dual_ascent(),
     "newton": lambda risk, regularizer: newton(),
+    "dual-ascent": lambda risk, regularizer: dual_ascent(),
 }
 """From a name to the method for a problem."""
