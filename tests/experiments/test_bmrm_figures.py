@@ -17,9 +17,10 @@ def small_data(tmp_path, monkeypatch):
     X = scipy.sparse.random_array((80, 30), density=0.2, rng=rng, format="csr")
     groups = rng.integers(0, 20, 80)
     y = np.where(groups < 10, 1, -1)
-    (tmp_path / "reuters_lasvm").mkdir()
-    scipy.sparse.save_npz(tmp_path / "reuters_lasvm" / "train_X.npz", X)
-    np.save(tmp_path / "reuters_lasvm" / "train_y.npy", y)
+    for name in ("reuters_lasvm", "a9a"):
+        (tmp_path / name).mkdir()
+        scipy.sparse.save_npz(tmp_path / name / "train_X.npz", X)
+        np.save(tmp_path / name / "train_y.npy", y)
     (tmp_path / "news20_ng").mkdir()
     scipy.sparse.save_npz(tmp_path / "news20_ng" / "uni_train_X.npz", X.astype(np.float32))
     np.savez(tmp_path / "news20_ng" / "uni_labels.npz", train=groups)

@@ -224,6 +224,12 @@ class State:
                 self.best, self.objective = point, objective
         return self.best is not before
 
+    def __repr__(self) -> str:
+        return (
+            f"State(iteration {self.iteration}, objective {self.objective:.8g}, lower bound "
+            f"{self.lower:.8g}, {self.bundle.n_planes} planes)"
+        )
+
     def record(self) -> Record:
         """Return the current line of the history."""
         return Record(
