@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.special import xlogy
 
 import cutplane as cp
 from cutplane.core.protocols import Plane, Quadratic
@@ -86,6 +87,15 @@ def test_single_precision_passes_if_it_is_said():
 def test_number_of_parameters_is_needed():
     with pytest.raises(ValueError, match=r"hinge\(\) does not tell how many parameters it has"):
         check_risk(hinge)
+
+
+def test_places_outside_of_the_domain_are_refused():
+    def logarithm(w):
+        return (-np.log(w[0]), -1.0 / w) if w[0] > 0 else (np.inf, np.zeros(1))
+
+    with pytest.raises(AssertionError, match=r"the risk is inf .* around and scale"):
+        check_risk(logarithm, 1)
+    check_risk(logarithm, around=np.full(1, 10.0))
 
 
 def planted(name, change):
@@ -332,6 +342,66 @@ def test_wrong_losses_are_found(loss, message):
 )
 def test_regularizers_pass(regularizer):
     assert "along() is the value on a ray" in check_regularizer(regularizer, 4).passed
+
+
+class Entropy:
+    """``lam * sum_j w_j log w_j - w_j``, infinite for negative parameters."""
+
+    def __init__(self, lam):
+        self.lam = lam
+
+    def __repr__(self):
+        return f"Entropy({self.lam})"
+
+    def value(self, w):
+        if (w < 0.0).any():
+            return np.inf
+        return self.lam * float(np.sum(xlogy(w, w) - w))
+
+    def conjugate(self, u):
+        w = np.exp(u / self.lam)
+        return self.lam * float(w.sum()), w
+
+
+class Absolute:
+    """``lam * |w|_1``, whose conjugate is zero or infinite."""
+
+    def __init__(self, lam):
+        self.lam = lam
+
+    def __repr__(self):
+        return f"Absolute({self.lam})"
+
+    def value(self, w):
+        return self.lam * float(np.abs(w).sum())
+
+    def conjugate(self, u):
+        inside = np.abs(u).max() <= self.lam
+        return 0.0 if inside else np.inf, np.zeros_like(u)
+
+
+@pytest.mark.parametrize("lam", [0.5, 2.0])
+@pytest.mark.parametrize("kind", [Entropy, Absolute])
+def test_regularizers_that_are_infinite_somewhere_pass(kind, lam):
+    report = check_regularizer(kind(lam), 4, scale=lam / 2)
+    assert report.subject == repr(kind(lam))
+    assert "Fenchel's inequality" in report.passed
+
+
+def test_conjugates_that_are_never_finite_are_not_passed():
+    with pytest.raises(AssertionError, match=r"infinite at all .* choose another scale"):
+        check_regularizer(Absolute(0.5), 4, scale=1e6)
+
+
+class WrongEntropy(Entropy):
+    def conjugate(self, u):
+        value, w = super().conjugate(u)
+        return value, 2 * w
+
+
+def test_wrong_entropy_is_found():
+    with pytest.raises(AssertionError, match="the conjugate is"):
+        check_regularizer(WrongEntropy(1.0), 4)
 
 
 class WrongValue(cp.L2):

@@ -44,11 +44,17 @@ def check_regularizer(
     rng = np.random.default_rng(seed)
     name = repr(regularizer)
     us = [scale * rng.normal(size=n_parameters) for _ in range(n_trials)]
+    us = [u for u in us if np.isfinite(regularizer.conjugate(u)[0])]
+    require(len(us) > 1, f"{name}: the conjugate is infinite at all u tried: choose another scale")
     tried = Tried(name, regularizer.conjugate, us, 1e-10, rng)
     attained = []
     for u in us:
         conjugate, w = regularizer.conjugate(u)
         value, product = regularizer.value(w), float(u @ w)
+        require(
+            bool(np.isfinite(value)),
+            f"{name}: the value is {value} at the w that comes with the conjugate",
+        )
         require(
             abs(product - value - conjugate) <= tried.noise(product, value, conjugate),
             f"{name}: the conjugate is {conjugate:.8g}, but at the w that comes with it u.w - r(w) "

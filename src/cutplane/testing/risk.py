@@ -126,7 +126,11 @@ def _value_and_slope(point: Point) -> tuple[float, Vector]:
 def _check_repeatable(tried: Tried, risk: Risk, points: list[Point]) -> None:
     before = risk.evaluations
     for point in points:
-        require(bool(np.isfinite(point.value)), f"{tried.name}: the risk is {point.value}")
+        require(
+            bool(np.isfinite(point.value)),
+            f"{tried.name}: the risk is {point.value} at a place that was tried; other places can "
+            "be chosen by around and scale",
+        )
         again = risk.at(point.w).value
         require(
             abs(again - point.value) <= tried.noise(point.value),
