@@ -54,6 +54,7 @@ MAY_USE_THE_FLAT_API = {"cli", "experiments", "io"}
 
 PUBLIC = {
     "Absolute",
+    "Ball",
     "Certificate",
     "CrammerSinger",
     "EpsilonInsensitive",
@@ -90,13 +91,19 @@ PUBLIC = {
     "Status",
     "WeightedSum",
     "as_rows",
+    "balanced_proximal",
     "bmrm",
+    "bmrm_without_qp",
     "dual_ascent",
+    "kelley",
+    "level",
     "load_model",
     "minimize",
     "newton",
     "path",
+    "proximal",
     "save_model",
+    "trust_region",
 }
 
 

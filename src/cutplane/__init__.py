@@ -4,7 +4,16 @@ __version__ = "0.1.0"
 
 from typing import TYPE_CHECKING, Any
 
-from cutplane.core.methods import Method, bmrm
+from cutplane.core.methods import (
+    Method,
+    balanced_proximal,
+    bmrm,
+    bmrm_without_qp,
+    kelley,
+    level,
+    proximal,
+    trust_region,
+)
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import NonFiniteRisk, Plane
 from cutplane.core.state import Certificate, Record, Result, State, Status
@@ -28,7 +37,7 @@ from cutplane.losses import (
     SquaredHinge,
 )
 from cutplane.online import dual_ascent, newton
-from cutplane.regularizers import L2
+from cutplane.regularizers import L2, Ball
 from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
 
 if TYPE_CHECKING:
@@ -71,6 +80,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "L2",
     "Absolute",
+    "Ball",
     "Certificate",
     "CrammerSinger",
     "EpsilonInsensitive",
@@ -106,13 +116,19 @@ __all__ = [
     "Status",
     "WeightedSum",
     "as_rows",
+    "balanced_proximal",
     "bmrm",
+    "bmrm_without_qp",
     "dual_ascent",
+    "kelley",
+    "level",
     "load_model",
     "minimize",
     "newton",
     "path",
+    "proximal",
     "save_model",
+    "trust_region",
 ]
 
 

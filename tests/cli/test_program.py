@@ -21,7 +21,12 @@ PROGRAM = [sys.executable, "-c", "from cutplane.cli import main; main()"]
 
 def start(*arguments, **options):
     return subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        [*PROGRAM, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # Where the tests themselves run in the background, Ctrl-C may be ignored by inheritance.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **options,
     )
 
 
@@ -67,6 +72,7 @@ def hard_problem(tmp_path):
 def test_interruption_keeps_the_best_model(hard_problem, tmp_path):
     model, trace = tmp_path / "model", tmp_path / "run.jsonl"
     process = start("fit", hard_problem, "--lam", 1e-9, "--tol", 1e-14, "--max-iter", 10**8,
+                    "--method", "bmrm",
                     "--out", model, "--trace", trace, "--json", "-q")  # fmt: skip
     wait_for(lambda: trace.exists() and trace.read_bytes().count(b"\n") >= 5, process)
     process.send_signal(signal.SIGINT)

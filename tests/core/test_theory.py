@@ -1,10 +1,10 @@
-"""What the papers prove of plain BMRM holds for ours (paper 000: Lemma 1, Theorems 4 and 5)."""
+"""What the papers prove holds for ours (papers 000, 002 and 004)."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
@@ -134,3 +134,115 @@ def test_model_touches_the_objective_where_it_was_evaluated(name):
     result = cp.minimize(risk, problem.regularizer, method=PLAIN, callbacks=[look])
     assert len(touched) == result.iterations
     assert all(touched)
+
+
+# Paper 004: limited memory keeps the rate
+
+
+LIMITED = pytest.mark.parametrize(
+    "method",
+    [cp.bmrm_without_qp(), *(cp.bmrm(line_search=False, planes=planes) for planes in (1, 2, 5))],
+    ids=["without a QP", "1 plane", "2 planes", "5 planes"],
+)
+
+
+@LIMITED
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([1.0, 10.0, 100.0]))
+@settings(max_examples=20)
+def test_lemma_3_of_paper_004_progress_of_every_step(method, seed, lam):
+    risk, steepest, regularizer = random_problem(seed, lam)
+    result = cp.minimize(risk, regularizer, method=method, stop=cp.Gap(absolute=1e-5), max_iter=100)
+    for now, then in pairwise(result.history):
+        progress = min(0.5 * now.gap, now.gap**2 * lam / (8.0 * steepest**2))
+        slack = 2.0 * SHARE_OF_GAP * now.gap + 64 * EPS * abs(now.objective)
+        assert now.gap - then.gap >= progress - slack
+
+
+@LIMITED
+@given(
+    seed=st.integers(0, 10**6),
+    lam=st.sampled_from([1.0, 10.0]),
+    share=st.sampled_from([1e-1, 1e-2]),
+    away=st.floats(0.0, 10.0),
+)
+@settings(max_examples=20)
+def test_theorem_1_of_paper_004(method, seed, lam, share, away):
+    risk, steepest, regularizer = random_problem(seed, lam)
+    start = away * np.ones(8)
+    first = risk.at(start).plane()
+    epsilon = share * 4.0 * steepest**2 / lam
+    before = 2.0 * np.log2(lam * np.linalg.norm(start + first.slope / lam) / steepest) - 2.0
+    result = cp.minimize(
+        risk,
+        regularizer,
+        method=method,
+        start=start,
+        stop=cp.Gap(absolute=epsilon),
+        max_iter=None,
+    )
+    assert result.status is cp.Status.OPTIMAL
+    assert result.iterations <= max(before + 8.0 * steepest**2 / (lam * epsilon) - 2.0, 1.0)
+
+
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.1, 1.0, 10.0]))
+@settings(max_examples=20)
+def test_smooth_risks_converge_at_a_linear_rate(seed, lam):
+    # Theorem 4, last case of (12): the gap falls by the share lam / (4 H) in every step, with H a
+    # bound on the second derivatives of J, as they bound the gradient: |J'|^2 <= 2 H (J - min J).
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 8))
+    y = np.where(X[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
+    risk = cp.LinearRisk(cp.as_rows(X), y, cp.Logistic(), intercept=False)
+    highest = lam + float(np.linalg.eigvalsh(X.T @ X / 50).max()) / 4.0
+    result = cp.minimize(risk, cp.L2(lam), method=PLAIN, stop=cp.Gap(absolute=1e-9), max_iter=300)
+    assert result.status is cp.Status.OPTIMAL
+    for now, then in pairwise(result.history):
+        slack = 2.0 * SHARE_OF_GAP * now.gap + 64 * EPS * abs(now.objective)
+        assert then.gap <= now.gap * (1.0 - lam / (4.0 * highest)) + slack
+
+
+# Dual identities
+
+
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.1, 1.0, 10.0]))
+@settings(max_examples=20)
+def test_dual_and_primal_of_the_reduced_problem_agree(seed, lam):
+    # J_t(w_t) = D(alpha_t), w_t = -A'alpha/lam, and planes with weight are the highest at w_t
+    # (paper 000, Theorem 2 and equation (6)).
+    risk, _, regularizer = random_problem(seed, lam)
+    state = cp.minimize(risk, regularizer, method=PLAIN, tol=1e-3, max_iter=15).state
+    bundle = state.bundle
+    bundle.weigh(lam, accuracy=0.0)
+    alpha = bundle.alpha
+    w = -bundle.slopes.T @ alpha / lam
+    dual = alpha @ bundle.offsets - alpha @ bundle.gram @ alpha / (2.0 * lam)
+    primal = 0.5 * lam * w @ w + np.max(bundle.slopes @ w + bundle.offsets)
+    scale = 1.0 + np.abs(bundle.offsets).max() + lam * w @ w
+    assert primal == pytest.approx(dual, abs=1e-12 * scale)
+    heights = bundle.slopes @ w + bundle.offsets
+    assert heights[alpha > 0.0].min() >= heights.max() - 1e-11 * scale
+
+
+@given(seed=st.integers(0, 10**6), t=st.integers(2, 8))
+@settings(max_examples=20)
+def test_lemma_3_of_paper_002(seed, t):
+    # D'_t([alpha; 1]) - D'_{t-1}(alpha) = f(w_t) - |lam w_t + a_t|^2 / (2 (lam t + tau_{1:t}))
+    rng = np.random.default_rng(seed)
+    d, lam = 3, float(rng.uniform(0.01, 1.0))
+    tau, points = rng.uniform(0.0, 1.0, t), rng.normal(size=(t, d))
+    slopes, offsets = rng.normal(size=(t, d)), rng.normal(size=t)
+    alpha = rng.dirichlet(np.ones(t - 1)) * (t - 1)
+
+    def dual(alpha, n):
+        weighted = tau[:n] @ points[:n] - alpha @ slopes[:n]
+        constant = 0.5 * tau[:n] @ np.sum(points[:n] ** 2, axis=1) + alpha @ offsets[:n]
+        return constant - weighted @ weighted / (2.0 * (lam * n + tau[:n].sum()))
+
+    before = lam * (t - 1) + tau[:-1].sum()
+    points[-1] = w = (tau[:-1] @ points[:-1] - alpha @ slopes[:-1]) / before
+    f = 0.5 * lam * w @ w + slopes[-1] @ w + offsets[-1]
+    steep = lam * w + slopes[-1]
+    difference = dual(np.append(alpha, 1.0), t) - dual(alpha, t - 1)
+    assert difference == pytest.approx(
+        f - steep @ steep / (2.0 * (lam * t + tau.sum())), rel=1e-9, abs=1e-9
+    )

@@ -381,7 +381,7 @@ class Absolute:
 
 
 @pytest.mark.parametrize("lam", [0.5, 2.0])
-@pytest.mark.parametrize("kind", [Entropy, Absolute])
+@pytest.mark.parametrize("kind", [Entropy, Absolute, cp.Ball])
 def test_regularizers_that_are_infinite_somewhere_pass(kind, lam):
     report = check_regularizer(kind(lam), 4, scale=lam / 2)
     assert report.subject == repr(kind(lam))

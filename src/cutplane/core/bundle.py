@@ -37,6 +37,9 @@ _LONGEST_IDLE = 20
 class Bundle:
     """Planes and the weight ``alpha`` that the last reduced problem gave to each.
 
+    ``numbers`` tells planes apart for those who keep something about them: the first plane that
+    was ever added has the number 0. They increase from row to row.
+
     Parameters
     ----------
     n_parameters : int
@@ -62,6 +65,8 @@ class Bundle:
         self._warm: Vector = np.empty(0)
         self.alpha: Vector = np.empty(0)
         self.idle: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.numbers: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._n_added = 0
         self._qp = SimplexQP()
 
     @property
@@ -119,6 +124,7 @@ class Bundle:
             "alpha": self.alpha[rows],
             "_warm": self._warm[rows[rows < len(self._warm)]],
             "idle": self.idle[rows],
+            "numbers": self.numbers[rows],
         }
         # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
         vars(self).update(kept)
@@ -149,33 +155,42 @@ class Bundle:
         measured_anew.free = bundle.free
         return measured_anew
 
-    def weigh(self, lam: float, *, accuracy: float) -> None:
-        """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
+    def weigh(self, lam: float, *, accuracy: float, shift: Vector | float = 0.0) -> None:
+        """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``.
+
+        With ``shift`` the offsets are higher by so much: see `near`.
+        """
         alpha, free, warm = solve_balanced(
-            self._qp, self.gram, self.centred_offsets, self.tilts, lam,
+            self._qp, self.gram, self.centred_offsets + shift, self.tilts, lam,
             groups=self.groups if self.n_groups > 1 else None,
             start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
         )  # fmt: skip
         idle = np.where(alpha > 0.0, 0, self.idle + 1)
         self.alpha, self.idle, self.free, self._warm = alpha, idle, free, warm
 
-    def aggregate(self) -> Plane:
+    def aggregate(self, alpha: Vector | None = None) -> Plane:
         """Return the planes' mean weighted by ``alpha``, of all groups together.
 
-        It is again a plane below the risk.
+        It is again a plane below the risk. Other weights than those of the last reduced problem
+        must be feasible too.
         """
-        return self._mean(self._exact_weights())
+        return self._mean(self._exact_weights(self.alpha if alpha is None else alpha))
 
     def aggregates(self) -> list[Plane]:
         """Return the weighted mean of each group's planes."""
-        alpha = self._exact_weights()
+        alpha = self._exact_weights(self.alpha)
         parts = [np.where(self.groups == k, alpha, 0.0) for k in range(self.n_groups)]
         return [self._mean(part) for part in parts]
 
+    def heights_at(self, w: Vector) -> Vector:
+        """Return the height of each plane at ``w``."""
+        return inner_products(self._slopes, self.n_planes, w) + self.offsets
+
     def height_at(self, w: Vector, *more: Plane) -> float:
         """Return the model at ``w``; with ``more``, a plane for each group, if it had them too."""
-        heights = inner_products(self._slopes, self.n_planes, w) + self.offsets
-        heights = np.append(heights, [dot(plane.slope, w) + plane.offset for plane in more])
+        heights = np.append(
+            self.heights_at(w), [dot(plane.slope, w) + plane.offset for plane in more]
+        )
         tilts = np.append(self.tilts, [plane.tilt for plane in more])
         groups = np.append(self.groups, np.arange(len(more)))
         return lowest_model(heights, tilts, groups, self.n_groups)[0]
@@ -184,12 +199,12 @@ class Bundle:
         slope = combination(self._slopes, weights)
         return Plane(slope, float(weights @ self.offsets), float(weights @ self.tilts))
 
-    def _exact_weights(self) -> Vector:
+    def _exact_weights(self, alpha: Vector) -> Vector:
         # Normalised once more, because the certificate needs weights that sum to one exactly.
         if self.n_groups == 1:
-            return np.asarray(self.alpha / self.alpha.sum())
-        totals = np.bincount(self.groups, weights=self.alpha, minlength=self.n_groups)
-        return np.asarray(self.alpha / totals[self.groups])
+            return np.asarray(alpha / alpha.sum())
+        totals = np.bincount(self.groups, weights=alpha, minlength=self.n_groups)
+        return np.asarray(alpha / totals[self.groups])
 
     def _append(
         self, slopes: Matrix, offsets: Vector, tilts: Vector, groups: NDArray[np.int64]
@@ -210,6 +225,8 @@ class Bundle:
             "tilts": np.concatenate((self.tilts, tilts)),
             "alpha": np.concatenate((self.alpha, nothing)),
             "idle": np.concatenate((self.idle, nothing.astype(np.int64))),
+            "numbers": np.append(self.numbers, self._n_added + np.arange(len(slopes))),
+            "_n_added": self._n_added + len(slopes),
         }
         vars(self).update(planes)
 

@@ -78,10 +78,33 @@ class LimitedMemory:
             order = np.lexsort((-bundle.idle, bundle.alpha > 0.0))
             bundle.keep(np.sort(order[excess:]))
             return
-        aggregates = bundle.aggregates()
-        heaviest_last = np.argsort(bundle.alpha, kind="stable")
-        n_kept = max(planes - incoming, 0)
-        bundle.keep(np.sort(heaviest_last[bundle.n_planes - n_kept :]))
-        bundle.add(*aggregates)
-        bundle.alpha[:] = 0.0
-        bundle.alpha[n_kept:] = 1.0
+        _aggregate(bundle, n_kept=max(planes - incoming, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateOnly:
+    """Only the weighted mean of all planes so far, and the newest one (paper 000, section 5).
+
+    The reduced problem then has two planes, and its solution is the closed form (15) of the paper:
+    with ``w`` the last candidate and ``a`` the slope of its plane, the new one gets the weight
+
+        eta = min(1, lam * (J(w) - lower bound at w) / |lam w + a|^2)
+
+    It is the same as `LimitedMemory` with one plane: there, too, whatever has no weight goes first,
+    and one plane with all the weight is its own aggregate.
+    """
+
+    def make_room(self, bundle: Bundle, incoming: int) -> None:
+        """Put the aggregate of each group in the place of its planes."""
+        _aggregate(bundle, n_kept=0)
+
+
+def _aggregate(bundle: Bundle, n_kept: int) -> None:
+    """Keep the heaviest planes, and one that stands for all, with all the weight."""
+    n = bundle.n_planes
+    heaviest = np.argsort(bundle.alpha, kind="stable")[n - n_kept :]
+    # Added before the others go: an interrupt in between must not leave an empty bundle.
+    bundle.add(*bundle.aggregates())
+    bundle.keep(np.append(np.sort(heaviest), np.arange(n, bundle.n_planes)))
+    bundle.alpha[:] = 0.0
+    bundle.alpha[n_kept:] = 1.0

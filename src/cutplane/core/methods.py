@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from cutplane.core.balanced_proximal import BalancedProximal
 from cutplane.core.cuts import ConvexCuts, Cuts
-from cutplane.core.memory import ForgetIdle, KeepAll, LimitedMemory, Memory
+from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory, Memory
+from cutplane.core.over_ball import OverBall
+from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.proximal import Proximal
 from cutplane.core.query import AtCandidate, OnSegment, Query
+from cutplane.core.regions import Level, TrustRegion
 from cutplane.core.stabilizers import NoStabilizer, Stabilizer
+
+Groups = int | Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +32,29 @@ class Method:
     cuts: Cuts
     groups: int | None = 1
 
+    def __post_init__(self) -> None:
+        if isinstance(self.stabilizer, OverBall):
+            if not isinstance(self.query, AtCandidate):
+                raise ValueError("a line search would leave the ball; kelley() needs AtCandidate")
+            if not isinstance(self.memory, KeepAll):
+                raise ValueError(
+                    "without a regularizer nothing but its planes keeps the method from going back "
+                    "and forth; kelley() needs KeepAll"
+                )
 
-def bmrm(
-    *, line_search: bool = True, planes: int | None = None, groups: int | Literal["auto"] = 1
-) -> Method:
+    def require_suitable(self, regularizer: QuadraticRegularizer) -> None:
+        """Raise ValueError if the method cannot minimise with this regularizer."""
+        over_ball = isinstance(self.stabilizer, OverBall)
+        if over_ball and not hasattr(regularizer, "radius"):
+            raise ValueError(f"kelley() minimises over a cp.Ball, got {regularizer!r}")
+        if not over_ball and regularizer.lam <= 0.0:
+            raise ValueError(
+                f"{regularizer!r} is not strongly convex: it needs cp.kelley(), all other methods "
+                "need a regularizer such as cp.L2"
+            )
+
+
+def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups = 1) -> Method:
     """Bundle method for regularized risk minimisation.
 
     Algorithm 1 of paper 000; with ``planes``, Algorithm 3 of paper 004.
@@ -51,11 +77,152 @@ def bmrm(
     -------
     Method
     """
+    return _combined(NoStabilizer(), line_search, planes, groups)
+
+
+def bmrm_without_qp() -> Method:
+    """BMRM whose reduced problem has two planes only (paper 000, section 5).
+
+    They are the newest one and the mean of all others, weighted as before, so that the solution is
+    the closed form (15) of the paper. Memory is that of two planes. The guarantee is that of
+    `bmrm`, gap ``eps`` after about ``8 G^2 / (lam eps)`` iterations (paper 000, Theorem 5, whose
+    proof uses no more than these two planes), and the method needs nearly as many: choose it to
+    compare with the paper.
+    """
+    return Method(NoStabilizer(), AggregateOnly(), AtCandidate(), ConvexCuts())
+
+
+def proximal(
+    *,
+    weight: float | None = 10.0,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Proximal bundle method, with serious and null steps (paper 001).
+
+    The reduced problem gets the term ``mu/2 |w - c|^2``, which keeps candidates near a centre that
+    follows the best point. The bounds are those of the problem without it, so the certificate is
+    that of any method; if no bound moves for 10 iterations, ordinary steps are taken. Choose it
+    for small ``lam``, where the candidates of `bmrm` go back and forth between far points.
+
+    Parameters
+    ----------
+    weight : float or None
+        ``mu / lam``. With None it adapts itself to what the steps achieve, which helps without a
+        line search.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(Proximal(weight), line_search, planes, groups)
+
+
+def trust_region(
+    *,
+    share: float = 0.1,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Bundle method with a trust region (paper 001).
+
+    The model is minimised over a ball around the best point. Its radius is a share of the distance
+    within which the optimum must be, ``sqrt(2 gap / lam)``, and so shrinks with the gap. Bounds,
+    and when to choose it, as for `proximal`.
+
+    Parameters
+    ----------
+    share : float
+        At most 1, where the optimum is never outside.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(TrustRegion(share), line_search, planes, groups)
+
+
+def level(
+    *,
+    share: float = 0.3,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Level bundle method (paper 001).
+
+    The candidate is the point nearest to the best one where the model is as low as a level between
+    the bounds. Bounds, and when to choose it, as for `proximal`. Of the stabilized methods it is
+    the one that does well without a line search.
+
+    Parameters
+    ----------
+    share : float
+        Where the level is, from the lower bound (0) to the best objective (1).
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(Level(share), line_search, planes, groups)
+
+
+def balanced_proximal(
+    *,
+    radius: float | None = None,
+    line_search: bool = False,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Proximal bundle method with automatic weights (paper 002, Algorithm 4).
+
+    There is a proximal term at every iterate, with a weight ``tau`` that balances the two parts of
+    the paper's bound (Proposition 3). If no slope is steeper than A, and iterates and optimum are
+    within the radius R, the best of T iterates is within ``(lam R + A)^2 (1 + log T) / (lam T)`` of
+    the optimum (Theorem 5). Choose it to compare with the paper; `level` and `proximal` are faster.
+
+    Parameters
+    ----------
+    radius : float, optional
+        How far the optimum is at most from where the regularizer is zero. By default the paper's
+        optimistic strategy: start at 1, and grow by the root of 2 when an iterate gets there.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(BalancedProximal(radius), line_search, planes, groups)
+
+
+def kelley() -> Method:
+    """Kelley's cutting planes over a ball (papers 001 and 003; paper 004, Algorithm 1).
+
+    For ``cp.minimize(risk, cp.Ball(radius), method=cp.kelley())``: no regularization, but a bound
+    on the norm. The lower bound is ``b.alpha - radius |A'alpha|``. It converges, often slowly: with
+    many features iterates go back and forth over the ball. Choose it to see why the other methods
+    exist, or for few features where a bound on the norm is what you want.
+    """
+    return Method(OverBall(), KeepAll(), AtCandidate(), ConvexCuts())
+
+
+def _combined(
+    stabilizer: Stabilizer, line_search: bool, planes: int | None, groups: Groups
+) -> Method:
     if groups != "auto" and groups < 1:
         raise ValueError(f"the number of groups must be at least 1, got {groups}")
     memory: Memory = KeepAll() if groups == 1 else ForgetIdle()
     return Method(
-        stabilizer=NoStabilizer(),
+        stabilizer=stabilizer,
         memory=memory if planes is None else LimitedMemory(planes),
         query=OnSegment() if line_search else AtCandidate(),
         cuts=ConvexCuts(),

@@ -113,6 +113,7 @@ def minimize(
     method = _default_method(risk) if method is None else method
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
+    method.require_suitable(regularizer)
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
@@ -289,6 +290,7 @@ def _continued(earlier: State, regularizer: QuadraticRegularizer) -> State:
         earlier,
         bundle=deepcopy(earlier.bundle),
         memo=deepcopy(earlier.memo),
+        stabilizer_memo=deepcopy(earlier.stabilizer_memo),
         history=list(earlier.history),
         stopped=False,
     )

@@ -106,9 +106,8 @@ class OnSegment:
         cut = segment.at(step + self.beyond * (1.0 - step))
         if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest
-        model = candidate.lower - regularizer.value(candidate.w)
-        closed = _height_gained(state, cut, candidate.w, model)
-        if closed < self.enough * (there.value - model) and _usable(there, state):
+        closed = _height_gained(state, cut, candidate.w, candidate.model)
+        if closed < self.enough * (there.value - candidate.model) and _usable(there, state):
             return Found([lowest, there], [cut, there])
         return Found([lowest], [cut])
 

@@ -1,16 +1,18 @@
-"""What is added to the reduced problem before it is solved."""
+"""What is added to the reduced problem before it is solved.
+
+Whatever it is, the lower bound is that of the original problem: `candidate_below` computes it from
+planes and the original regularizer. Stabilizers are configuration; what they keep from one
+iteration to the next is in ``state.stabilizer_memo``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
+from cutplane.core.near import accuracy_for
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.core.state import Candidate, State, candidate_below
-
-# The reduced problem is solved to this share of the current gap: tighter would not show in the
-# next plane, and the bound holds for any accuracy.
-_SHARE_OF_GAP = 1e-3
 
 
 class Stabilizer(Protocol):
@@ -26,7 +28,5 @@ class NoStabilizer:
 
     def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
         """Solve the reduced problem."""
-        # Before the first bound the gap is infinite; any accuracy will do, so ask for an exact one.
-        accuracy = _SHARE_OF_GAP * state.gap if state.gap < float("inf") else 0.0
-        state.bundle.weigh(regularizer.lam, accuracy=max(accuracy, 0.0))
+        state.bundle.weigh(regularizer.lam, accuracy=accuracy_for(state))
         return candidate_below(state.bundle.aggregate(), regularizer)

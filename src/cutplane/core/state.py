@@ -127,10 +127,11 @@ class Record(_Bounds):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The minimiser of the reduced problem, and the bound that comes with it."""
+    """The minimiser of the reduced problem, with a bound, and the height of the model there."""
 
     w: Vector
     lower: float
+    model: float
 
 
 def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
@@ -142,7 +143,8 @@ def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
     """
     conjugate, w = regularizer.conjugate(-plane.slope)
     rounding = _ROUNDING * (abs(plane.offset) + abs(conjugate))
-    return Candidate(w, plane.offset - conjugate - rounding)
+    lower = plane.offset - conjugate - rounding
+    return Candidate(w, lower, lower - regularizer.value(w))
 
 
 @dataclass(slots=True)
@@ -151,6 +153,7 @@ class State:
 
     ``memo`` is what a query keeps from one iteration to the next. If it has a method
     ``carried_over(risk, regularizer, point)``, a run with ``planes_from`` begins with the result.
+    ``stabilizer_memo`` is the same for a stabilizer.
     """
 
     bundle: Bundle
@@ -164,6 +167,7 @@ class State:
     stalled_for: int = 0
     refuted: bool = False
     memo: Any = None
+    stabilizer_memo: Any = None
     history: list[Record] = field(default_factory=list)
 
     @property

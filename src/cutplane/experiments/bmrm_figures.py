@@ -31,6 +31,7 @@ _PEGASOS_STEPS = 500
 # A method that should be compared is one line here.
 _METHODS = {
     "BMRM": cp.bmrm(line_search=False),
+    "BMRM without a QP": cp.bmrm_without_qp(),
     "BMRM with line search": cp.bmrm(),
 }
 

@@ -47,7 +47,11 @@ class _Variant(NamedTuple):
 _VARIANTS = (
     _Variant("BMRM", cp.bmrm(line_search=False)),
     _Variant("BMRM, 10 planes", cp.bmrm(line_search=False, planes=10)),
+    _Variant("BMRM without a QP", cp.bmrm_without_qp()),
     _Variant("BMRM with line search", cp.bmrm()),
+    _Variant("proximal", cp.proximal(line_search=False)),
+    _Variant("trust region", cp.trust_region(line_search=False)),
+    _Variant("level", cp.level(line_search=False)),
     _Variant("BMRM, 16 groups of examples", cp.bmrm(line_search=False, groups=16)),
     _Variant("BMRM, told that R >= 0", cp.bmrm(line_search=False), floor=True),
 )

@@ -1,0 +1,161 @@
+"""Every method on every kind of problem: certified, correct, and resumable bit for bit.
+
+A new method is one line of `METHODS`, a new problem one line of `_problems`.
+"""
+
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import cutplane as cp
+
+from .problems import linear_problem
+
+EPS = np.finfo(np.float64).eps
+
+
+class Line(NamedTuple):
+    """A method and what it is asked for: the relative gap to be certified."""
+
+    method: cp.Method
+    tol: float = 1e-6
+
+
+METHODS = {
+    "bmrm": Line(cp.bmrm(line_search=False)),
+    "bmrm, line search": Line(cp.bmrm()),
+    "limited memory": Line(cp.bmrm(planes=30)),
+    "grouped": Line(cp.bmrm(groups=3)),
+    "proximal": Line(cp.proximal(weight=None, line_search=False)),
+    "proximal, fixed weight": Line(cp.proximal(weight=1.0, line_search=False)),
+    "proximal, line search": Line(cp.proximal()),
+    "proximal, limited memory": Line(cp.proximal(planes=30)),
+    "proximal, grouped": Line(cp.proximal(groups=3)),
+    "trust region": Line(cp.trust_region(line_search=False)),
+    "trust region, line search": Line(cp.trust_region()),
+    "level": Line(cp.level(line_search=False)),
+    "level, line search": Line(cp.level()),
+    "level, grouped": Line(cp.level(groups=3)),
+    # Its centre is a mean of all iterates, the first ones included, and its rate is that of 1/t:
+    # the last digits take thousands of iterations.
+    "balanced": Line(cp.balanced_proximal(), 1e-4),
+    "balanced, known radius": Line(cp.balanced_proximal(radius=50.0), 1e-4),
+    "kelley": Line(cp.kelley()),
+    # Two planes close the gap like 1/t, and no faster.
+    "without a QP": Line(cp.bmrm_without_qp(), 1e-2),
+}
+
+
+def wide_problem(y):
+    """Return a problem with 100,000 features; its optimum is that of an isometric small one."""
+    rng = np.random.default_rng(8)
+    X = scipy.sparse.random_array((len(y), 100_000), density=1e-3, rng=rng, format="csr")
+    short = np.linalg.cholesky((X @ X.T).toarray())
+    problem = linear_problem("100,000 features", short, y, cp.Hinge(), 2.8, intercept=False)
+    rows = cp.as_rows(X)
+    return replace(problem, make_risk=lambda: cp.LinearRisk(rows, y, cp.Hinge(), intercept=False))
+
+
+def _problems():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 5))
+    signal = X @ rng.normal(size=5) + 0.4
+    labels = np.where(signal + rng.normal(size=60) > 0, 1.0, -1.0)
+    numbers = signal + rng.standard_t(3, size=60)
+    yield linear_problem("smooth", X, labels, cp.Logistic(), 0.03)
+    yield linear_problem("kinks", X, labels, cp.Hinge(), 0.03)
+    yield linear_problem("kinks without intercept", X, labels, cp.Hinge(), 0.01, intercept=False)
+    yield linear_problem("quantile", X, numbers, cp.Quantile(0.8), 0.03)
+    scales = np.logspace(0, -3, 5)
+    yield linear_problem("ill-conditioned", X * scales, numbers, cp.Squared(), 1e-3)
+    twice = np.vstack([np.hstack([X, X[:, :2], np.zeros((60, 1))])] * 2)
+    yield linear_problem("degenerate", twice, np.tile(labels, 2), cp.Hinge(), 0.03)
+    yield linear_problem("one dimension", X[:, :1], numbers, cp.Absolute(), 0.03)
+    yield linear_problem("one example", X[:1], labels[:1], cp.SquaredHinge(), 0.1, intercept=False)
+    far = np.abs(X @ np.arange(1, 6)) > 1.0
+    apart = np.where(X @ np.arange(1, 6) > 0.0, 1.0, -1.0)
+    yield linear_problem("separable", X[far], apart[far], cp.SmoothHinge(), 1e-3)
+    yield linear_problem(
+        "other metric", X, numbers, cp.Huber(), 0.03,
+        centre=rng.normal(size=5), theta=rng.uniform(0.5, 2.0, 5),
+    )  # fmt: skip
+    counts = rng.poisson(np.exp(0.3 * signal)).astype(np.float64)
+    weights = rng.uniform(0.0, 2.0, 60) * (rng.random(60) > 0.1)
+    yield linear_problem("counts, weighted", X, counts, cp.Poisson(), 0.1, weights=weights)
+
+    yield wide_problem(labels[:12])
+
+
+PROBLEMS = {problem.name: problem for problem in _problems()}
+
+
+class Reference(NamedTuple):
+    """What a method is to minimise, and a value that the minimum does not exceed."""
+
+    regularizer: object
+    value: float
+    exact: bool
+
+
+@cache
+def reference(name, method):
+    problem = PROBLEMS[name]
+    if method != "kelley":
+        return Reference(problem.regularizer, problem.optimum, True)
+    # The optimum w of lam/2 |w|^2 + R is that of R in the ball through w. In another metric it is
+    # just one of its points.
+    w = problem.solve()
+    value = problem.objective(w) - problem.regularizer.value(w)
+    radius = np.linalg.norm(w) * (1.0 + 4 * EPS)
+    return Reference(cp.Ball(radius), value, problem.regularizer.plain)
+
+
+@cache
+def run(name, how):
+    method, tol = METHODS[how]
+    return cp.minimize(
+        PROBLEMS[name].make_risk(),
+        reference(name, how).regularizer,
+        method=method,
+        stop=cp.Gap(relative=tol),
+        max_iter=5000,
+    )
+
+
+every_method = pytest.mark.parametrize("how", METHODS)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@every_method
+def test_certified_and_correct(name, how):
+    result, known = run(name, how), reference(name, how)
+    certificate = result.certificate
+    assert certificate.status is cp.Status.OPTIMAL
+    assert certificate.valid
+    assert certificate.relative_gap <= METHODS[how].tol
+    # The reference is an upper bound on the minimum, good to about 1e-9 where it is exact.
+    assert certificate.lower_bound <= known.value + 64 * EPS * abs(known.value)
+    if known.exact:
+        assert result.objective >= known.value - 1e-8 * max(1.0, abs(known.value))
+
+
+@pytest.mark.parametrize("name", ["kinks", "smooth", "one dimension"])
+@every_method
+def test_resumed_from_any_state_it_is_the_same_run(name, how):
+    known = reference(name, how)
+    options = {"method": METHODS[how].method, "stop": cp.Gap(relative=1e-2)}
+    whole = cp.minimize(PROBLEMS[name].make_risk(), known.regularizer, **options)
+    for n in range(1, whole.iterations):
+        part = cp.minimize(PROBLEMS[name].make_risk(), known.regularizer, **options, max_iter=n)
+        rest = cp.minimize(
+            PROBLEMS[name].make_risk(), known.regularizer, **options, resume=part.state
+        )
+        assert [replace(record, seconds=0.0) for record in rest.history] == [
+            replace(record, seconds=0.0) for record in whole.history
+        ]
+        assert np.array_equal(rest.w, whole.w)
+        assert rest.certificate == whole.certificate

@@ -1,0 +1,382 @@
+"""Each stabilizer solves the problem it stands for; Clarabel and closed forms are the judges."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import cvxpy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cutplane as cp
+from cutplane.core.balanced_proximal import Balance, BalancedProximal
+from cutplane.core.bundle import Bundle
+from cutplane.core.cuts import ConvexCuts
+from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
+from cutplane.core.near import Neighbourhood, PlainBound
+from cutplane.core.over_ball import OverBall
+from cutplane.core.protocols import Plane
+from cutplane.core.proximal import Proximal
+from cutplane.core.query import AtCandidate, OnSegment
+from cutplane.core.regions import Level, TrustRegion
+from cutplane.core.stabilizers import NoStabilizer
+from cutplane.core.state import State
+
+from ..risks.exact import clarabel
+from .problems import PROBLEMS, MaxOfPlanes
+
+EPS = np.finfo(np.float64).eps
+
+
+def random_bundle(seed, n=12, d=4):
+    rng = np.random.default_rng(seed)
+    regularizer = cp.L2(
+        10.0 ** rng.uniform(-2, 1), centre=rng.normal(size=d), weights=rng.uniform(0.3, 2.0, d)
+    )
+    bundle = Bundle(d, regularizer)
+    for _ in range(n):
+        bundle.add(Plane(rng.normal(size=d), float(rng.normal())))
+    return bundle, regularizer, rng
+
+
+class Exact:
+    """The planes and the regularizer of a bundle as CVXPY sees them."""
+
+    def __init__(self, bundle, regularizer, centre):
+        self.w = cvxpy.Variable(bundle.n_parameters)
+        theta, lam = regularizer.weights, regularizer.lam
+        self.model = 0.5 * lam * cvxpy.sum_squares(
+            cvxpy.multiply(theta, self.w - regularizer.centre)
+        ) + cvxpy.max(bundle.slopes @ self.w + bundle.offsets)
+        self.distance = cvxpy.norm(cvxpy.multiply(theta, self.w - centre))
+        self.squared = cvxpy.sum_squares(cvxpy.multiply(theta, self.w - centre))
+
+    def minimize(self, goal, *constraints):
+        problem = cvxpy.Problem(cvxpy.Minimize(goal), list(constraints))
+        problem.solve(solver=cvxpy.CLARABEL)
+        return self.w.value, float(self.model.value)
+
+
+@given(seed=st.integers(0, 10**6), log_mu=st.floats(-3, 3))
+@settings(max_examples=25)
+def test_the_reduced_problem_near_a_centre(seed, log_mu):
+    bundle, regularizer, rng = random_bundle(seed)
+    centre, mu = rng.normal(size=4), 10.0**log_mu
+    near = Neighbourhood(bundle, regularizer, centre, 0.0).minimize(mu)
+    exact = Exact(bundle, regularizer, centre)
+    w, value = exact.minimize(exact.model + 0.5 * mu * exact.squared)
+    np.testing.assert_allclose(near.w, w, atol=1e-4 * (1 + np.abs(w).max()))
+    total = near.value + 0.5 * mu * near.distance**2
+    assert total == pytest.approx(value + 0.5 * mu * exact.squared.value, rel=1e-7, abs=1e-7)
+    # What it says about its point is true of it, to rounding.
+    assert near.model == pytest.approx(bundle.height_at(near.w), rel=1e-9, abs=1e-9)
+    assert near.value == pytest.approx(near.model + regularizer.value(near.w))
+    assert near.distance == pytest.approx(
+        np.linalg.norm(regularizer.weights * (near.w - centre)), rel=1e-9
+    )
+    # The bound is one of the problem without a centre, and the plain one is its minimum.
+    plain, _ = PlainBound().solved(bundle, regularizer, 0.0)
+    _, lowest = exact.minimize(exact.model)
+    assert near.lower <= plain.lower + 1e-9 * abs(plain.lower)
+    assert plain.lower == pytest.approx(lowest, rel=1e-7, abs=1e-7)
+
+
+def first_state(seed):
+    """Return a state with planes that touch a risk at random points, and its regularizer."""
+    bundle, regularizer, rng = random_bundle(seed)
+    risk = MaxOfPlanes(bundle.slopes.copy(), bundle.offsets.copy())
+    point = risk.at(rng.normal(size=4))
+    state = State(bundle, point, regularizer.value(point.w) + point.value)
+    plain, _ = PlainBound().solved(bundle, regularizer, 0.0)
+    state.lower = plain.lower - 0.1 * (state.objective - plain.lower)
+    return state, regularizer
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=25)
+def test_trust_region(seed):
+    state, regularizer = first_state(seed)
+    candidate = TrustRegion().propose(regularizer, state)
+    centre = state.best.w
+    distance = np.linalg.norm(regularizer.weights * (candidate.w - centre))
+    farthest = 0.1 * np.sqrt(2.0 * (state.objective - candidate.lower) / regularizer.lam)
+    assert distance <= farthest * (1 + 1e-9)
+    # Of all points as near as the candidate, the model is lowest there.
+    exact = Exact(state.bundle, regularizer, centre)
+    _, value = exact.minimize(exact.model, exact.distance <= distance)
+    reached = candidate.model + regularizer.value(candidate.w)
+    assert reached == pytest.approx(value, abs=2e-3 * state.gap)
+
+
+@given(seed=st.integers(0, 10**6), share=st.sampled_from([0.1, 0.3, 0.7]))
+@settings(max_examples=25)
+def test_level(seed, share):
+    state, regularizer = first_state(seed)
+    candidate = Level(share).propose(regularizer, state)
+    lower = max(candidate.lower, state.lower)
+    reached = candidate.model + regularizer.value(candidate.w)
+    assert reached <= lower + share * (state.objective - lower) + 1e-9 * abs(lower)
+    # Of all points where the model is as low, the candidate is the nearest.
+    exact = Exact(state.bundle, regularizer, state.best.w)
+    exact.minimize(exact.squared, exact.model <= reached)
+    distance = np.linalg.norm(regularizer.weights * (candidate.w - state.best.w))
+    assert distance == pytest.approx(float(exact.distance.value), rel=2e-2, abs=1e-6)
+
+
+@given(seed=st.integers(0, 10**6), radius=st.sampled_from([1e-2, 1.0, 3.0, 100.0]))
+@settings(max_examples=40)
+def test_kelley_minimises_the_planes_over_the_ball(seed, radius):
+    rng = np.random.default_rng(seed)
+    ball, bundle = cp.Ball(radius), Bundle(4, cp.Ball(radius))
+    bundle.add(Plane(np.zeros(4), -2.0))  # so that there is a minimum
+    for _ in range(12):
+        bundle.add(Plane(rng.normal(size=4), float(rng.normal())))
+    risk = MaxOfPlanes(bundle.slopes.copy(), bundle.offsets.copy())
+    point = risk.at(np.zeros(4))
+    state = State(bundle, point, point.value)
+    candidate = OverBall().propose(ball, state)
+    w = cvxpy.Variable(4)
+    problem = cvxpy.Problem(
+        cvxpy.Minimize(cvxpy.max(bundle.slopes @ w + bundle.offsets)), [cvxpy.norm(w) <= radius]
+    )
+    lowest = problem.solve(solver=cvxpy.CLARABEL)
+    gap = point.value - candidate.lower
+    assert candidate.lower <= lowest + 1e-7
+    assert candidate.model >= lowest - 1e-7
+    assert candidate.model - candidate.lower <= 2e-3 * gap + 1e-12
+    assert ball.value(candidate.w) == 0.0
+    assert candidate.model == pytest.approx(bundle.height_at(candidate.w), rel=1e-12)
+
+
+# Paper 002, Algorithm 4
+
+
+def test_balanced_proximal_takes_the_steps_of_algorithm_4():
+    rng = np.random.default_rng(3)
+    lam, radius, d = 0.05, 4.0, 5
+    risk = MaxOfPlanes(rng.normal(size=(40, d)), rng.normal(size=40))
+    states = []
+    cp.minimize(
+        risk,
+        cp.L2(lam),
+        method=cp.balanced_proximal(radius=radius),
+        stop=cp.Gap(absolute=1e-12),
+        max_iter=12,
+        callbacks=[lambda state: states.append((state.stabilizer_memo, state.gap))],
+    )
+    iterates, planes, taus = [np.zeros(d)], [], []
+    gap_before = np.inf
+    for t, (balance, gap) in enumerate(states, start=1):
+        # One step as the paper writes it, from the iterates so far.
+        plane = risk.at(iterates[-1]).plane()
+        planes.append(plane)
+        before = lam * t + sum(taus)
+        steep = (lam * radius + np.linalg.norm(plane.slope)) / radius
+        taus.append(0.5 * (-before + np.sqrt(before**2 + steep**2)))
+        w = cvxpy.Variable(d)
+        slopes = np.array([plane.slope for plane in planes])
+        offsets = np.array([plane.offset for plane in planes])
+        model = 0.5 * lam * cvxpy.sum_squares(w) + cvxpy.max(slopes @ w + offsets)
+        terms = [
+            0.5 * tau * cvxpy.sum_squares(w - at) for tau, at in zip(taus, iterates, strict=True)
+        ]
+        goal = t * model + sum(terms)
+        clarabel(cvxpy.Minimize(goal))
+        lowest = float(goal.value)
+        w.value = balance.iterate
+        assert balance.t == t
+        assert balance.total == pytest.approx(sum(taus), rel=1e-9)
+        # The reduced problem is solved to a thousandth of the gap before it, the first exactly.
+        allowed = 1e-3 * gap_before if gap_before < np.inf else 0.0
+        assert lowest - 1e-8 <= float(goal.value) <= lowest + t * allowed + 1e-8
+        iterates.append(balance.iterate)
+        gap_before = gap
+
+
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.01, 0.1, 1.0]))
+@settings(max_examples=20)
+def test_proposition_3(seed, lam):
+    rng = np.random.default_rng(seed)
+    slopes, offsets = rng.normal(size=(40, 5)), rng.uniform(0.0, 1.0, 40)
+    slopes, offsets = np.vstack([slopes, np.zeros(5)]), np.append(offsets, 0.0)
+    risk = MaxOfPlanes(slopes, offsets, lower_bound=0.0)
+    optimum = cp.minimize(risk, cp.L2(lam), tol=1e-9)
+    radius = 4.0 * np.sqrt(2.0 * risk.at(np.zeros(5)).value / lam)
+    balances, objectives = [], []
+
+    def look(state):
+        balances.append(state.stabilizer_memo)
+        objectives.append(state.objective)
+
+    cp.minimize(
+        risk,
+        cp.L2(lam),
+        method=cp.balanced_proximal(radius=radius),
+        stop=cp.Gap(absolute=1e-9),
+        max_iter=60,
+        callbacks=[look],
+    )
+    steepest = float(np.linalg.norm(slopes, axis=1).max())
+    bound, total = 0.0, 0.0
+    for balance, objective in zip(balances, objectives, strict=True):
+        assert np.linalg.norm(balance.iterate) <= radius
+        tau, total = balance.total - total, balance.total
+        bound += 2 * tau * radius**2
+        bound += (lam * radius + steepest) ** 2 / (2 * (lam * balance.t + total))
+        assert objective - optimum.objective <= bound / balance.t
+
+
+def test_tau_makes_the_two_terms_equal():
+    balance, lam = Balance(3.0, 0, 0.0, np.zeros(1), np.zeros(1)), 0.2
+    for steepness in (1.0, 5.0, 0.0, 2.0):
+        after = balance.with_term(lam, steepness)
+        tau = after.total - balance.total
+        other = (lam * 3.0 + steepness) ** 2 / (2 * (lam * after.t + after.total))
+        assert 2 * tau * 3.0**2 == pytest.approx(other, rel=1e-12)
+        balance = after
+
+
+def test_optimistic_radius_grows_when_reached_and_then_stays():
+    rng = np.random.default_rng(1)
+    risk = MaxOfPlanes(rng.normal(size=(40, 5)), 3 * rng.normal(size=40))
+    radii = []
+    result = cp.minimize(
+        risk,
+        cp.L2(0.1),
+        method=cp.balanced_proximal(),
+        tol=1e-6,
+        callbacks=[lambda state: radii.append(state.stabilizer_memo.radius)],
+    )
+    assert result.status is cp.Status.OPTIMAL
+    assert radii[0] == 1.0
+    assert radii[-1] == radii[-2] > 1.0
+    assert {round(after / before, 12) for before, after in pairwise(radii)} == {
+        1.0,
+        round(np.sqrt(2), 12),
+    }
+
+
+# Paper 000, section 5
+
+
+@pytest.mark.parametrize("name", ["planes", "planes with a floor", "hinge", "logistic", "squared"])
+def test_without_a_qp_is_the_closed_form(name):
+    problem = PROBLEMS[name]
+    risk, lam = problem.make_risk(), problem.regularizer.lam
+    run = cp.minimize(risk, problem.regularizer, method=cp.bmrm_without_qp(), tol=1e-9, max_iter=40)
+    # Equation (15). The first problem has the first plane, and the floor if there is one.
+    risk = problem.make_risk()
+    point = risk.at(np.zeros(risk.n_parameters))
+    slope, offset = np.zeros(risk.n_parameters), risk.lower_bound
+    if offset == -np.inf:
+        slope, offset = point.plane().slope, point.plane().offset
+    w, objective = np.zeros_like(slope), point.value
+    for record in run.history:
+        plane = point.plane()
+        w = -slope / lam
+        gamma = plane.slope @ w + plane.offset - (slope @ w + offset)
+        curvature = float(np.sum((lam * w + plane.slope) ** 2))
+        eta = float(np.clip(lam * gamma / curvature, 0.0, 1.0)) if curvature > 0.0 else 0.0
+        slope = (1 - eta) * slope + eta * plane.slope
+        offset = (1 - eta) * offset + eta * plane.offset
+        assert record.lower_bound == pytest.approx(
+            offset - slope @ slope / (2 * lam), rel=1e-9, abs=1e-9
+        )
+        point = risk.at(-slope / lam)
+        objective = min(objective, problem.regularizer.value(point.w) + point.value)
+        assert record.objective == pytest.approx(objective, rel=1e-9)
+        assert record.planes <= 2
+
+
+@pytest.mark.parametrize("name", ["planes", "planes with a floor", "hinge", "logistic"])
+def test_without_a_qp_is_limited_memory_with_one_plane(name):
+    problem = PROBLEMS[name]
+    histories = [
+        cp.minimize(
+            problem.make_risk(), problem.regularizer, method=method, tol=1e-3, max_iter=60
+        ).history
+        for method in (cp.bmrm_without_qp(), cp.bmrm(planes=1, line_search=False))
+    ]
+    assert len(histories[0]) == len(histories[1])
+    for ours, limited in zip(*histories, strict=True):
+        assert ours.lower_bound == pytest.approx(limited.lower_bound, rel=1e-9, abs=1e-9)
+        assert ours.objective == pytest.approx(limited.objective, rel=1e-9)
+
+
+# Combinations
+
+STABILIZERS = {
+    "none": NoStabilizer(),
+    "proximal": Proximal(),
+    "adaptive": Proximal(None),
+    "trust region": TrustRegion(),
+    "level": Level(),
+    "balanced": BalancedProximal(),
+}
+MEMORIES = {
+    "all": KeepAll(),
+    "used": ForgetIdle(),
+    "limited": LimitedMemory(12),
+    "aggregate": AggregateOnly(),
+}
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("query", [AtCandidate(), OnSegment()], ids=["candidate", "segment"])
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("stabilizer", STABILIZERS)
+def test_any_combination_works(stabilizer, memory, query, groups):
+    problem = PROBLEMS["hinge CSR intercept"]
+    method = cp.Method(STABILIZERS[stabilizer], MEMORIES[memory], query, ConvexCuts(), groups)
+    # Two planes close the gap like 1/t, so less is asked of them.
+    result = cp.minimize(
+        problem.make_risk(),
+        problem.regularizer,
+        method=method,
+        stop=cp.Gap(relative=0.05 if memory == "aggregate" else 1e-4),
+    )
+    assert result.status is cp.Status.OPTIMAL
+    assert result.certificate.lower_bound <= problem.optimum <= result.objective + 1e-9
+
+
+@pytest.mark.parametrize("change", [{"query": OnSegment()}, {"memory": LimitedMemory(5)}])
+def test_combinations_that_cannot_work(change):
+    with pytest.raises(ValueError, match="kelley"):
+        replace(cp.kelley(), **change)
+
+
+@pytest.mark.parametrize(
+    "method", [cp.bmrm(), cp.proximal(), cp.trust_region(), cp.level(), cp.balanced_proximal()]
+)
+def test_ball_is_for_kelley(method):
+    risk = MaxOfPlanes(np.eye(2), np.zeros(2))
+    with pytest.raises(ValueError, match="not strongly convex"):
+        cp.minimize(risk, cp.Ball(1.0), method=method)
+    assert risk.evaluations == 0
+
+
+def test_kelley_is_for_a_ball():
+    risk = MaxOfPlanes(np.eye(2), np.zeros(2))
+    with pytest.raises(ValueError, match=r"over a cp\.Ball"):
+        cp.minimize(risk, cp.L2(1.0), method=cp.kelley())
+
+
+def test_kelley_resumes_on_the_same_ball_only():
+    risk = MaxOfPlanes(np.random.default_rng(0).normal(size=(9, 3)), np.zeros(9))
+    part = cp.minimize(risk, cp.Ball(1.0), method=cp.kelley(), max_iter=1)
+    with pytest.raises(ValueError, match="radius 1 as one of radius 2"):
+        cp.minimize(risk, cp.Ball(2.0), method=cp.kelley(), resume=part.state)
+
+
+@pytest.mark.parametrize("first", [cp.proximal(), cp.level(), cp.balanced_proximal(), cp.bmrm()])
+@pytest.mark.parametrize(
+    "then", [cp.trust_region(), cp.level(), cp.balanced_proximal(), cp.proximal(), cp.bmrm()]
+)
+def test_one_method_can_go_on_where_another_stopped(first, then):
+    problem = PROBLEMS["hinge"]
+    risk = problem.make_risk()
+    part = cp.minimize(risk, problem.regularizer, method=first, tol=1e-6, max_iter=3)
+    rest = cp.minimize(risk, problem.regularizer, method=then, tol=1e-6, resume=part.state)
+    assert rest.status is cp.Status.OPTIMAL
+    assert rest.objective == pytest.approx(problem.optimum, rel=1e-6)
