@@ -25,10 +25,32 @@ ALLOWED = {
     "online": {"risks", "losses", "data", "regularizers", "core"},
     "estimators": {"risks", "online", "losses", "data", "regularizers", "core", "report"},
     "io": {"estimators", "risks", "online", "losses", "data", "regularizers", "core"},
-    "cli": {"io", "estimators", "risks", "losses", "data", "regularizers", "core", "report"},
+    "testing": {"regularizers", "losses", "core"},
+    "experiments": {
+        "io",
+        "estimators",
+        "online",
+        "risks",
+        "losses",
+        "data",
+        "regularizers",
+        "core",
+        "report",
+    },
+    "cli": {
+        "experiments",
+        "io",
+        "estimators",
+        "risks",
+        "losses",
+        "data",
+        "regularizers",
+        "core",
+        "report",
+    },
 }
 # `import cutplane` itself: the flat API, which the command line may use as a user would.
-MAY_USE_THE_FLAT_API = {"cli", "io"}
+MAY_USE_THE_FLAT_API = {"cli", "experiments", "io"}
 
 PUBLIC = {
     "Absolute",
@@ -40,6 +62,7 @@ PUBLIC = {
     "Entropy",
     "EpsilonInsensitive",
     "Exponential",
+    "FunctionRisk",
     "Gap",
     "Hinge",
     "Huber",
@@ -72,6 +95,7 @@ PUBLIC = {
     "SquaredLp",
     "State",
     "Status",
+    "WeightedSum",
     "as_rows",
     "balanced_proximal",
     "bmrm",

@@ -47,7 +47,7 @@ from cutplane.regularizers import (
     QuadraticForm,
     SquaredLp,
 )
-from cutplane.risks import LinearRisk, MulticlassRisk
+from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
 
 if TYPE_CHECKING:
     from cutplane.estimators import (
@@ -71,13 +71,16 @@ _ON_FIRST_USE = {
     "load_model": "cutplane.io",
     "save_model": "cutplane.io",
 }
+_MODULES = {"testing"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module 'cutplane' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _MODULES:
+        return import_module(f"cutplane.{name}")
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module 'cutplane' has no attribute {name!r}")
     value = getattr(import_module(_ON_FIRST_USE[name]), name)
     globals()[name] = value
     return value
@@ -95,6 +98,7 @@ __all__ = [
     "Entropy",
     "EpsilonInsensitive",
     "Exponential",
+    "FunctionRisk",
     "Gap",
     "Hinge",
     "Huber",
@@ -125,6 +129,7 @@ __all__ = [
     "SquaredLp",
     "State",
     "Status",
+    "WeightedSum",
     "as_rows",
     "balanced_proximal",
     "bmrm",

@@ -890,6 +890,7 @@ def test_words():
     assert str(result.certificate) in repr(result)
     assert f"{result.iterations} iterations, {result.evaluations} evaluations" in repr(result)
     assert "(optimal: no model is better by more than" in str(result.certificate)
+    assert repr(result.state).startswith(f"State(iteration {result.iterations}, objective 0.")
     assert {str(status) for status in cp.Status} == {
         "running",
         "optimal",
@@ -900,6 +901,7 @@ def test_words():
         "stopped",
         "stalled",
         "inconsistent",
+        "failed",
     }
 
 

@@ -18,6 +18,7 @@ from cutplane.cli.evaluate import evaluate
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit import fit
 from cutplane.cli.predict import predict
+from cutplane.cli.reproduce import reproduce
 from cutplane.io import InputError, OutputError
 from cutplane.io.errors import reason
 from cutplane.report.convergence import PlottingUnavailable
@@ -90,6 +91,7 @@ app.command()(fit)
 app.command()(predict)
 app.command()(evaluate)
 app.command()(demo)
+app.command()(reproduce)
 
 
 def _show_version(wanted: bool) -> None:

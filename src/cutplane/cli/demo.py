@@ -11,9 +11,9 @@ import typer
 
 from cutplane import LinearClassifier, LinearRegressor
 from cutplane.cli.fit_report import Fit, certificate_in_words
+from cutplane.cli.options import make_folder
 from cutplane.core.state import percent
-from cutplane.io import OutputError, check_writable, write_atomically
-from cutplane.io.errors import reason
+from cutplane.io import check_writable, write_atomically
 from cutplane.report.convergence import PlottingUnavailable, draw_png
 from cutplane.report.text_picture import draw_text
 
@@ -39,22 +39,14 @@ def demo(
 ) -> None:
     """Show on two small data sets what a fit with a certificate is."""
     if out is not None:
-        _make_folder(out)
+        make_folder(out)
+        check_writable(Path(out) / _PICTURE)
     print(_INTRODUCTION)
     classifier = _show_classification()
     _draw(classifier, out)
     _show_quantiles()
     _print_heading("What is proven, for the first of these models")
     print(certificate_in_words(classifier.certificate))
-
-
-def _make_folder(out: str) -> None:
-    """Make sure that the picture can be written, before anything is computed."""
-    try:
-        Path(out).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"--out {out}: cannot make this folder: {reason(error)}") from error
-    check_writable(Path(out) / _PICTURE)
 
 
 def _show_classification() -> Fit:

@@ -6,11 +6,13 @@ import difflib
 import math
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cutplane.io import InputError, check_writable
+from cutplane.io import InputError, OutputError, check_writable
+from cutplane.io.errors import reason
 from cutplane.io.sources import STANDARD_INPUT
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
@@ -65,3 +67,11 @@ def require_outputs(outputs: dict[str, str | None], *, inputs: Iterable[str]) ->
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
             raise InputError(f"{option} {path}: the same file as {other}")
+
+
+def make_folder(out: str) -> None:
+    """Make the folder for pictures, before anything is computed."""
+    try:
+        Path(out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"--out {out}: cannot make this folder: {reason(error)}") from error

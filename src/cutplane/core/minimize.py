@@ -13,6 +13,7 @@ import numpy as np
 
 from cutplane.core.bundle import Bundle
 from cutplane.core.methods import Method, bmrm
+from cutplane.core.oracle import Function, as_risk
 from cutplane.core.products import dot
 from cutplane.core.protocols import (
     GroupedRisk,
@@ -42,7 +43,7 @@ _DISAGREEMENT = 1e-6
 
 
 def minimize(
-    risk: Risk,
+    risk: Risk | Function,
     regularizer: Regularizer,
     *,
     method: Method | None = None,
@@ -59,12 +60,13 @@ def minimize(
 
     Parameters
     ----------
-    risk : Risk
-        The part of the objective that looks at data.
+    risk : Risk or callable
+        The part of the objective that looks at data; or a convex function ``w -> (value,
+        subgradient)``, whose number of parameters `start` or the regularizer tells.
     regularizer : Regularizer
         The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
     method : Method, optional
-        By default `bmrm` with its line search.
+        By default `bmrm`, with its line search if the risk has segments.
     tol : float
         The relative gap ``(J - lower bound) / |J|`` that is promised. The run aims at a quarter of
         it, and is ``optimal`` when the whole is reached.
@@ -96,8 +98,19 @@ def minimize(
     ------
     NonFiniteRisk
         If the risk or its subgradient is not finite where it must be.
+    Exception
+        Whatever the risk raises. Once the first point has been evaluated, its attribute ``result``
+        is the `Result` up to there, with status ``failed``: the best point, its valid gap (from the
+        value seen there, not recomputed), and a state to resume.
     """
-    method = bmrm() if method is None else method
+    earlier = resume or planes_from
+    risk = as_risk(
+        risk,
+        start if earlier is None else earlier.best.w,
+        getattr(regularizer, "centre", None),
+        getattr(regularizer, "weights", None),
+    )
+    method = _default_method(risk) if method is None else method
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
     method.require_suitable(regularizer)
@@ -144,7 +157,24 @@ def minimize(
         # Also for callers with more runs to come: the status is optimal if the gap is small enough.
         state.stopped = True
         status, final = Status.INTERRUPTED, _recomputed(risk, regularizer, state)
+    except Exception as error:
+        clock.read(state)
+        _attach(error, _result(Status.FAILED, promise, risk, state, state))
+        raise
     return _result(status, promise, risk, final, state)
+
+
+def _default_method(risk: Risk) -> Method:
+    return bmrm(line_search=getattr(risk, "has_segments", True))
+
+
+def _attach(error: Exception, result: Result) -> None:
+    """Give an error the result so far, and say so in its traceback."""
+    error.result = result  # type: ignore[attr-defined]
+    error.add_note(
+        f"in iteration {result.iterations} of minimize; the best point so far, with objective "
+        f"{result.objective:.8g}, is in the attribute result of this error"
+    )
 
 
 class _Clock:
@@ -297,7 +327,7 @@ def _result(
     )
     if not consistent:
         status = Status.INCONSISTENT
-    elif promise(final) is Status.OPTIMAL:
+    elif status is not Status.FAILED and promise(final) is Status.OPTIMAL:
         status = Status.OPTIMAL if risk.convex else Status.STATIONARY
     objective, lower = final.objective, final.lower
     certificate = Certificate(

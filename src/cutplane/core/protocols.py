@@ -76,6 +76,10 @@ class Point(Protocol):
     def plane(self) -> Plane:
         """Return the plane that touches the risk here; computed on first use, then kept."""
 
+
+class SearchablePoint(Point, Protocol):
+    """A point that knows the risk along lines: what a search without new evaluations needs."""
+
     def toward(self, other: Any) -> Segment:
         """Return the risk on the ray from here through ``other``, a point of the same risk."""
 

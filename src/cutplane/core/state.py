@@ -37,6 +37,7 @@ class Status(StrEnum):
     STOPPED = "stopped"
     STALLED = "stalled"
     INCONSISTENT = "inconsistent"
+    FAILED = "failed"
 
     @property
     def success(self) -> bool:
@@ -227,6 +228,12 @@ class State:
             if objective < self.objective:
                 self.best, self.objective = point, objective
         return self.best is not before
+
+    def __repr__(self) -> str:
+        return (
+            f"State(iteration {self.iteration}, objective {self.objective:.8g}, lower bound "
+            f"{self.lower:.8g}, {self.bundle.n_planes} planes)"
+        )
 
     def record(self) -> Record:
         """Return the current line of the history."""

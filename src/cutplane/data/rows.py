@@ -91,6 +91,15 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
     return RowMajor(np.ascontiguousarray(X), n_threads=n_threads)
 
 
+_LAYOUTS = {CompressedRows: "CSR", RowMajor: "dense", ColumnMajor: "dense, by columns"}
+
+
+def in_words(rows: Rows) -> str:
+    """Return the size and the layout of the data, such as ``32561 x 123 CSR``."""
+    m, d = rows.shape
+    return f"{m} x {d} {_LAYOUTS.get(type(rows), type(rows).__name__)}"
+
+
 def _as_float(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
         return values

@@ -88,6 +88,10 @@ class MulticlassLoss(ABC):
         """Return the ``k >= 0`` that minimises the loss on the ray plus ``extra(k)``."""
 
     @abstractmethod
+    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+
+    @abstractmethod
     def at_once(self, offsets: Vector) -> BestOffsets:
         """Return given offsets in the form of best ones, so that `slopes` can be taken there."""
 
@@ -172,6 +176,10 @@ class Softmax(MulticlassLoss):
         """Return the probabilities of the classes."""
         return np.asarray(softmax(scores, axis=1))
 
+    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+        return self._on_ray(y, ray, weights, step)[:2]
+
     def _on_ray(
         self, y: Indices, ray: Ray, weights: Vector, step: float
     ) -> tuple[float, float, float]:
@@ -191,7 +199,7 @@ class CrammerSinger(MulticlassLoss):
 
     def value(self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector) -> float:
         """Return the weighted sum of losses."""
-        return self._on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
+        return self.on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
 
     def best_offsets(
         self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector | None, accuracy: float
@@ -210,9 +218,10 @@ class CrammerSinger(MulticlassLoss):
 
     def minimize_along(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimises the loss on the ray plus ``extra(k)``."""
-        return minimize_on_ray(lambda step: self._on_ray(y, ray, weights, step), extra)
+        return minimize_on_ray(lambda step: self.on_ray(y, ray, weights, step), extra)
 
-    def _on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
         parts = map_blocks(
             lambda i: hinge_on_ray(*ray.block(i), step, y[i], weights[i]),
             len(y),

@@ -22,13 +22,20 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from cutplane.core.cuts import ConvexCuts
 from cutplane.core.memory import LimitedMemory
 from cutplane.core.methods import Method
-from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
+from cutplane.core.protocols import (
+    Matrix,
+    Plane,
+    QuadraticRegularizer,
+    SearchablePoint,
+    Vector,
+)
 from cutplane.core.query import Found, best_step
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State
@@ -198,7 +205,7 @@ class DualEpochs:
         plane = duals.plane()
         point = risk.at(duals.w.copy())
         duals.shrink(point.scores)
-        segment = state.best.toward(point)
+        segment = cast(SearchablePoint, state.best).toward(point)
         lowest = segment.at(best_step(segment, regularizer.along(state.best.w, point.w)))
         return Found([lowest, point], [], [plane])
 

@@ -2,10 +2,12 @@
 
 from typing import TypeAlias
 
+from cutplane.risks.composite import WeightedSum
+from cutplane.risks.function import FunctionRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
 
 ModelRisk: TypeAlias = LinearRisk | MulticlassRisk
 """A risk of a linear model, with coefficients and intercepts."""
 
-__all__ = ["LinearRisk", "ModelRisk", "MulticlassRisk"]
+__all__ = ["FunctionRisk", "LinearRisk", "ModelRisk", "MulticlassRisk", "WeightedSum"]

@@ -15,15 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic, Vector
 from cutplane.core.threads import map_blocks
-from cutplane.data import Rows, as_rows
+from cutplane.data import Rows, as_rows, in_words
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
+from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
 
 
-class LinearRisk:
+class LinearRisk(Summable):
     """Mean loss of a linear model on a sample.
 
     Parameters
@@ -102,6 +104,10 @@ class LinearRisk:
                 "scale the features, or raise lam"
             )
         return LinearPoint(self, w, scores, guess=guess)
+
+    def __repr__(self) -> str:
+        intercept = "intercept" if self.intercept else "no intercept"
+        return f"LinearRisk({in_words(self.rows)}, {self.loss!r}, {intercept})"
 
 
 class LinearPoint:
@@ -202,12 +208,25 @@ class LinearSegment:
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimises the risk plus the regularizer on the ray."""
-        risk, start, end = self._risk, self._start, self._end
+        risk = self._risk
+        scores, direction = self._ray()
+        return risk.loss.minimize_along(risk.y, scores, direction, risk.weights, regularizer)
+
+    def along(self, step: float) -> tuple[float, float]:
+        """Return the risk at ``step`` and its derivative by the step."""
+        risk = self._risk
+        scores, direction = self._ray()
+        value, slopes = risk.loss(risk.y, scores + step * direction, risk.weights)
+        return value, dot(slopes, direction)
+
+    def _ray(self) -> tuple[Vector, Vector]:
+        """Return the scores at the start, and how they change from there to the end."""
+        start, end = self._start, self._end
         scores, direction = start.scores, end.scores - start.scores
-        if risk.intercept:
+        if self._risk.intercept:
             scores = scores + start.offset
             direction += end.offset - start.offset
-        return risk.loss.minimize_along(risk.y, scores, direction, risk.weights, regularizer)
+        return scores, direction
 
     def at(self, step: float) -> LinearPoint:
         """Return the point at ``step``, without a pass over the data."""

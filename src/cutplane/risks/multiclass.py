@@ -20,13 +20,14 @@ import numpy as np
 
 from cutplane.core.protocols import Matrix, NonFiniteRisk, Plane, Quadratic, Vector
 from cutplane.core.threads import map_blocks
-from cutplane.data import Rows, as_rows, class_pullback, class_scores
+from cutplane.data import Rows, as_rows, class_pullback, class_scores, in_words
 from cutplane.losses.class_offsets import BestOffsets
 from cutplane.losses.multiclass import MulticlassLoss, Ray
+from cutplane.risks.composite import Summable
 from cutplane.risks.linear import normalised
 
 
-class MulticlassRisk:
+class MulticlassRisk(Summable):
     """Mean loss of a linear model for many classes on a sample.
 
     Parameters
@@ -98,6 +99,13 @@ class MulticlassRisk:
                 "scale the features, or raise lam"
             )
         return MulticlassPoint(self, w, scores, None)
+
+    def __repr__(self) -> str:
+        intercepts = "intercepts" if self.intercept else "no intercepts"
+        return (
+            f"MulticlassRisk({in_words(self.rows)}, {self.n_classes} classes, {self.loss!r}, "
+            f"{intercepts})"
+        )
 
 
 class MulticlassPoint:
@@ -176,6 +184,11 @@ class MulticlassSegment:
         """Return the step that minimises the risk plus the regularizer on the ray."""
         risk = self._risk
         return risk.loss.minimize_along(risk.y, self._ray, risk.weights, regularizer)
+
+    def along(self, step: float) -> tuple[float, float]:
+        """Return the risk at ``step`` and its derivative by the step."""
+        risk = self._risk
+        return risk.loss.on_ray(risk.y, self._ray, risk.weights, step)
 
     def at(self, step: float) -> MulticlassPoint:
         """Return the point at ``step``, without a pass over the data."""

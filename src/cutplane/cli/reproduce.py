@@ -1,0 +1,125 @@
+"""``cutplane reproduce``: tables and figures of the papers, computed anew."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Annotated, Any
+
+import typer
+
+from cutplane.cli.exit_codes import ExitCode
+from cutplane.cli.options import JsonOption, make_folder, require_known
+from cutplane.experiments import EXPERIMENTS, Experiment
+from cutplane.experiments.experiment import Row
+from cutplane.io import check_writable, write_atomically
+from cutplane.report.bar import bar_on
+from cutplane.report.figures import png_of, require_plotting
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Experiments; without any, they are listed."),
+    ] = None,
+    as_json: JsonOption = False,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Draw the pictures, and write them here.")
+    ] = None,
+) -> None:
+    """Compute tables and figures of the papers anew, beside what the papers found."""
+    if not names:
+        titles = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
+        print(json.dumps(titles) if as_json else _listed(titles))
+        return
+    for name in names:
+        require_known("NAME", name, EXPERIMENTS)
+    chosen = [EXPERIMENTS[name] for name in dict.fromkeys(names)]
+    if out is not None:
+        _require_pictures(chosen, out)
+    reports = {}
+    for experiment in chosen:
+        rows, complete = _run(experiment)
+        reports[experiment.name] = {"title": experiment.title, "rows": rows, "complete": complete}
+        if not as_json:
+            print(("\n" if len(reports) > 1 else "") + _in_words(experiment, rows))
+        if out is not None and experiment.picture and rows:
+            path = _picture_path(experiment, out)
+            write_atomically(path, png_of(experiment.picture(rows)))
+            print(f"picture: {path}", file=sys.stderr)
+        if not complete:
+            break
+    if as_json:
+        print(json.dumps(_plain(reports), allow_nan=False))
+    if not all(report["complete"] for report in reports.values()):
+        print("cutplane: interrupted: the rows above are finished", file=sys.stderr)
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _require_pictures(chosen: Sequence[Experiment], out: str) -> None:
+    """Find out before anything is computed whether the pictures can be drawn and written."""
+    drawn = [experiment for experiment in chosen if experiment.picture]
+    if drawn:
+        require_plotting()
+    make_folder(out)
+    for experiment in drawn:
+        check_writable(_picture_path(experiment, out))
+
+
+def _picture_path(experiment: Experiment, out: str) -> Path:
+    return Path(out) / f"{experiment.name}.png"
+
+
+def _run(experiment: Experiment) -> tuple[list[Row], bool]:
+    """Return the rows, and whether all are there: Ctrl-C keeps those that are finished."""
+    rows: list[Row] = []
+    try:
+        with bar_on(sys.stderr) as progress:
+            for row in experiment.run(progress):
+                rows.append(row)  # noqa: PERF402 - extend() would lose rows at Ctrl-C
+    except KeyboardInterrupt:
+        return rows, False
+    return rows, True
+
+
+def _listed(titles: dict[str, str]) -> str:
+    width = max(map(len, titles))
+    return "\n".join(f"{name:<{width}}  {title}" for name, title in titles.items())
+
+
+def _in_words(experiment: Experiment, rows: Sequence[Row]) -> str:
+    lines = [experiment.title, "-" * len(experiment.title)]
+    if experiment.paper:
+        lines += [fill(experiment.paper, 80), ""]
+    cells = [
+        list(experiment.columns.values()),
+        *([_shown(row.get(key)) for key in experiment.columns] for row in rows),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    texts = [any(isinstance(row.get(key), str) for row in rows) for key in experiment.columns]
+    for line in cells:
+        aligned = (
+            cell.ljust(width) if text else cell.rjust(width)
+            for cell, width, text in zip(line, widths, texts, strict=True)
+        )
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can say: numbers that are not finite become null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,13 @@
+"""The tables and figures of the papers, computed anew: one module for what belongs together."""
+
+from cutplane.experiments import bmrm_figures, lower_bound
+from cutplane.experiments.experiment import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for module in (bmrm_figures, lower_bound)
+    for experiment in module.EXPERIMENTS
+}
+"""From the names that the command line knows to the experiments."""
+
+__all__ = ["EXPERIMENTS", "Experiment"]

@@ -1,0 +1,56 @@
+"""What an experiment is: a table or a figure of a paper, computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cutplane.core.state import Result, Status
+
+Row = dict[str, Any]
+"""One line of results, by the names of the columns; curves for a picture may be among them."""
+
+Progress = Callable[[float, str], None]
+"""Is told the share of the work that is done, from 0 to 1, and what comes next."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """A table or a figure of a paper.
+
+    Attributes
+    ----------
+    name : str
+        What the command line calls it.
+    title : str
+        What it shows, in one line.
+    run : callable
+        Computes the rows, and tells its progress. If it yields them one by one, those that are
+        finished survive an interruption.
+    columns : mapping
+        From the keys of a row that the table shows to the titles of its columns.
+    paper : str
+        What the paper found, to compare with.
+    picture : callable, optional
+        Draws the rows as a matplotlib figure, where the paper has one.
+    """
+
+    name: str
+    title: str
+    run: Callable[[Progress], Iterable[Row]]
+    columns: Mapping[str, str]
+    paper: str = ""
+    picture: Callable[[Sequence[Row]], Any] | None = None
+
+
+def uninterrupted(result: Result) -> Result:
+    """Return a result as it is, but pass Ctrl-C on, which `minimize` turns into a result."""
+    if result.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
+
+
+def first(conditions: Iterable[bool]) -> int | None:
+    """Return the number, from 1 on, of the first condition that holds."""
+    return next((number for number, holds in enumerate(conditions, 1) if holds), None)

@@ -1,0 +1,224 @@
+"""The instance of paper 001 on which BMRM needs at least 2/(3 eps) steps.
+
+With ``m`` examples, ``m + 1`` parameters and lam = 1,
+
+    J(w) = |w|^2/2 + 1/m sum_i max(0, 1 - sqrt(m) w_0 - m w_i),      min J = 1/(4m).
+
+From ``w = (1/sqrt(m), 0, ..., 0)`` on, all examples are at the kink of their hinge. If the oracle
+answers with the subgradient of a single new one each time, the t-th candidate is
+``(1/sqrt(m), 1/t, ..., 1/t, 0, ..., 0)`` with objective ``1/(2m) + 1/(2t)``, and the lower bound
+is ``1/(2m) - 1/(2t)``.
+
+For ``m = 1/eps`` the distance from the optimum, ``1/(4m) + 1/(2t)``, is above eps for all
+``t < 2/(3 eps)``: the theorem. (The lecture writes ``m = 2/eps``, for which the same calculation
+gives ``4/(7 eps)``.) The start itself is nearly optimal; the theorem is about the points that
+follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import cutplane as cp
+from cutplane.core.protocols import Plane, Quadratic, Vector
+from cutplane.experiments.experiment import Experiment, Progress, Row, first, uninterrupted
+from cutplane.losses.line_search import minimize_on_ray
+from cutplane.report.figures import new_figure, tidy
+
+_EPSILONS = (0.1, 0.03, 0.01, 0.003)
+
+# Hinges this close to their kink are at it, but for rounding.
+_KINK = 1e-9
+
+
+class _Variant(NamedTuple):
+    """A method, and whether it is told that the risk is not negative."""
+
+    name: str
+    method: cp.Method
+    floor: bool = False
+
+
+# A method that should be compared is one line here.
+_VARIANTS = (
+    _Variant("BMRM", cp.bmrm(line_search=False)),
+    _Variant("BMRM, 10 planes", cp.bmrm(line_search=False, planes=10)),
+    _Variant("BMRM without a QP", cp.bmrm_without_qp()),
+    _Variant("BMRM with line search", cp.bmrm()),
+    _Variant("proximal", cp.proximal(line_search=False)),
+    _Variant("trust region", cp.trust_region(line_search=False)),
+    _Variant("level", cp.level(line_search=False)),
+    _Variant("BMRM, 16 groups of examples", cp.bmrm(line_search=False, groups=16)),
+    _Variant("BMRM, told that R >= 0", cp.bmrm(line_search=False), floor=True),
+)
+
+
+def starting_point(m: int) -> Vector:
+    """Return the point of the theorem, at which all examples are at the kink."""
+    w = np.zeros(m + 1)
+    w[0] = 1.0 / np.sqrt(m)
+    return w
+
+
+class HardRisk:
+    """The mean hinge loss of ``m`` examples, with the least helpful subgradients.
+
+    Where no hinge is above zero, the subgradient is that of the first example at its kink.
+    ``candidates`` are the objectives of all points where a method evaluated the risk.
+    """
+
+    convex = True
+
+    def __init__(self, m: int, *, floor: bool) -> None:
+        self.n_parameters = m + 1
+        self.lower_bound = 0.0 if floor else -np.inf
+        self.evaluations = 0
+        self.candidates: list[float] = []
+
+    def at(self, w: Vector) -> HardPoint:
+        """Evaluate the risk at ``w``."""
+        m = self.n_parameters - 1
+        self.evaluations += 1
+        point = HardPoint(w, 1.0 - np.sqrt(m) * w[0] - m * w[1:])
+        self.candidates.append(0.5 * float(w @ w) + point.value)
+        return point
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        return np.full(n_groups, self.lower_bound)
+
+
+class HardPoint:
+    """The risk at ``w``, with the hinges ``1 - y_i x_i.w`` there."""
+
+    def __init__(self, w: Vector, hinges: Vector) -> None:
+        self.w = w
+        self._hinges = hinges
+        self.value = float(np.maximum(hinges, 0.0).mean())
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here."""
+        return self.planes(1)[0]
+
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group; every n-th example belongs to the same."""
+        everyone = np.arange(len(self._hinges))
+        return [self._plane_of(everyone[k::n_groups]) for k in range(n_groups)]
+
+    def _plane_of(self, group: NDArray[np.int64]) -> Plane:
+        m = len(self._hinges)
+        active = group[self._hinges[group] > _KINK]
+        if not len(active):
+            active = group[self._hinges[group] >= -_KINK][:1]
+        slope = np.zeros(m + 1)
+        slope[0] = -len(active) / np.sqrt(m)
+        slope[1 + active] = -1.0
+        return Plane(slope, len(active) / m)
+
+    def toward(self, other: HardPoint) -> HardSegment:
+        """Return the risk on the ray from here through ``other``."""
+        return HardSegment(self, other)
+
+
+class HardSegment:
+    """The risk on a ray: the hinges are linear there."""
+
+    def __init__(self, start: HardPoint, end: HardPoint) -> None:
+        self._start, self._end = start, end
+
+    def at(self, step: float) -> HardPoint:
+        """Return the point at ``step``."""
+        start, end = self._start, self._end
+        hinges = start._hinges + step * (end._hinges - start._hinges)
+        return HardPoint(start.w + step * (end.w - start.w), hinges)
+
+    def minimize(self, regularizer: Quadratic) -> float:
+        """Return the step that minimises the risk plus the regularizer on the ray."""
+        direction = self._end.w - self._start.w
+
+        def along(step: float) -> tuple[float, float]:
+            point = self.at(step)
+            return point.value, float(point.plane().slope @ direction)
+
+        return minimize_on_ray(along, regularizer)
+
+
+def run_variant(variant: _Variant, eps: float) -> Row:
+    """Return how many steps a method takes on the instance for ``eps``."""
+    m = round(1.0 / eps)
+    risk = HardRisk(m, floor=variant.floor)
+    enough = 1.0 / (4.0 * m) + eps
+    result = uninterrupted(
+        cp.minimize(
+            risk,
+            cp.L2(1.0),
+            method=variant.method,
+            stop=cp.Gap(absolute=1e-3 * eps),
+            start=starting_point(m),
+            max_iter=2 * m,
+            callbacks=[lambda state: state.gap <= eps and min(risk.candidates[1:]) <= enough],
+        )
+    )
+    candidates = risk.candidates[1 : 1 + result.iterations]  # not the start, nor the final check
+    return {
+        "eps": eps,
+        "method": variant.name,
+        "theorem": 2.0 / (3.0 * eps),
+        "steps": first(objective <= enough for objective in candidates),
+        "iterations": first(record.gap <= eps for record in result.history),
+        "status": str(result.status),
+    }
+
+
+def _run(progress: Progress) -> Iterator[Row]:
+    total, done = len(_EPSILONS) * len(_VARIANTS), 0
+    for eps in _EPSILONS:
+        for variant in _VARIANTS:
+            progress(done / total, f"eps = {eps:g}, {variant.name}")
+            yield run_variant(variant, eps)
+            done += 1
+
+
+def _picture(rows: Sequence[Row]) -> Any:
+    figure = new_figure((8.0, 5.0))
+    axes = figure.subplots()
+    for name in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == name and row["iterations"]]
+        axes.loglog(
+            [1 / row["eps"] for row in own],
+            [row["iterations"] for row in own],
+            marker="o",
+            label=name,
+        )
+    inverse = sorted({1 / row["eps"] for row in rows})
+    axes.loglog(inverse, [x / 2 for x in inverse], color="0.6", ls=":", label="1/(2 eps)")
+    axes.set_xlabel("1/eps")
+    axes.set_ylabel("iterations to a gap of eps")
+    axes.legend(frameon=False, fontsize=8)
+    tidy(axes)
+    return figure
+
+
+EXPERIMENTS = (
+    Experiment(
+        name="lower-bound",
+        title="Paper 001: an instance on which BMRM needs 2/(3 eps) steps",
+        paper=(
+            "The paper proves that no step before 2/(3 eps) brings BMRM within eps of the "
+            "optimum. It is about the plain method, and a subgradient of the adversary's choice."
+        ),
+        run=_run,
+        columns={
+            "eps": "eps",
+            "method": "method",
+            "theorem": "paper: steps >=",
+            "steps": "steps to J - J* <= eps",
+            "iterations": "iterations to gap <= eps",
+        },
+        picture=_picture,
+    ),
+)

@@ -1,0 +1,178 @@
+"""Sums of risks: ``R(w) = sum_k factor_k * R_k(w)``.
+
+Values, planes and lower bounds add. Where all parts have segments the sum has them too, and a
+search along a ray adds up the parts' values and slopes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cutplane.core.products import dot
+from cutplane.core.protocols import Plane, Point, Quadratic, Risk, Segment, Vector
+from cutplane.losses.line_search import minimize_on_ray
+
+
+class Summable:
+    """Gives a risk ``+`` and ``*``: ``a + 2.0 * b`` is a `WeightedSum`."""
+
+    # NumPy would take a risk for an array of one object: np.float64(2) * risk is ours.
+    __array_ufunc__ = None
+
+    def __add__(self, other: Any) -> WeightedSum:
+        return WeightedSum([*_terms(self), *_terms(other)]) if _is_risk(other) else NotImplemented
+
+    def __radd__(self, other: Any) -> Any:
+        if isinstance(other, Real) and other == 0:  # where sum() begins
+            return self
+        return WeightedSum([*_terms(other), *_terms(self)]) if _is_risk(other) else NotImplemented
+
+    def __mul__(self, factor: Any) -> WeightedSum:
+        if not isinstance(factor, Real):
+            return NotImplemented
+        return WeightedSum([(float(factor) * own, risk) for own, risk in _terms(self)])
+
+    __rmul__ = __mul__
+
+
+class WeightedSum(Summable):
+    """A sum of risks, each with a factor.
+
+    Risks of cutplane need only ``+`` and ``*``: ``a + 2.0 * b``. Risks of other classes can be
+    added to one of them, or given here.
+
+    Parameters
+    ----------
+    terms : sequence of pairs
+        Factors and risks, all with the same number of parameters. The sum is convex if all risks
+        are and no factor is negative.
+    """
+
+    def __init__(self, terms: Sequence[tuple[float, Any]]) -> None:
+        if not terms:
+            raise ValueError("a sum needs at least one risk")
+        self.terms: list[tuple[float, Risk]] = list(terms)
+        for factor, _ in self.terms:
+            if not np.isfinite(factor):
+                raise ValueError(f"the factor of a risk must be finite, got {factor}")
+        sizes = [risk.n_parameters for _, risk in self.terms]
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"risks with {' and '.join(map(str, sizes))} parameters cannot be added"
+            )
+        self.n_parameters = sizes[0]
+        self.convex = all(risk.convex and factor >= 0.0 for factor, risk in self.terms)
+        self.has_segments = all(getattr(risk, "has_segments", True) for _, risk in self.terms)
+        self.lower_bound = sum(
+            factor * risk.lower_bound if factor > 0.0 else (-np.inf if factor < 0.0 else 0.0)
+            for factor, risk in self.terms
+        )
+        self.evaluations = 0
+
+    def at(self, w: Vector) -> SumPoint:
+        """Evaluate all risks at ``w``."""
+        self.evaluations += 1
+        return _sum_point([(factor, risk.at(w)) for factor, risk in self.terms])
+
+    def __repr__(self) -> str:
+        return " + ".join(
+            repr(risk) if factor == 1.0 else f"{factor:g} * {risk!r}" for factor, risk in self.terms
+        )
+
+
+class SumPoint:
+    """A sum of risks at ``w``; `parts` are their own points, with their factors."""
+
+    def __init__(self, parts: list[tuple[float, Any]]) -> None:
+        self.parts = parts
+
+    @property
+    def w(self) -> Vector:
+        """The parameters."""
+        w: Vector = self.parts[0][1].w
+        return w
+
+    @cached_property
+    def value(self) -> float:
+        """The sum of the values."""
+        return float(sum(factor * point.value for factor, point in self.parts))
+
+    def plane(self) -> Plane:
+        """Return the sum of the planes; computed on first use, then kept."""
+        return self._plane
+
+    @cached_property
+    def _plane(self) -> Plane:
+        slope, offset = np.zeros(len(self.w)), 0.0
+        for factor, point in self.parts:
+            plane = point.plane()
+            slope += factor * plane.slope
+            offset += factor * plane.offset
+        return Plane(slope, offset)
+
+
+class SearchableSumPoint(SumPoint):
+    """A sum of risks whose parts all know themselves along a line."""
+
+    def toward(self, other: SearchableSumPoint) -> SumSegment:
+        """Return the sum on the ray from here through ``other``."""
+        return SumSegment(
+            [
+                _Part(factor, start.toward(end), end.w - start.w)
+                for (factor, start), (_, end) in zip(self.parts, other.parts, strict=True)
+            ]
+        )
+
+
+class _Part(NamedTuple):
+    factor: float
+    segment: Segment
+    direction: Vector
+
+    def along(self, step: float) -> tuple[float, float]:
+        """Return value and slope at a step, without a pass over data if the segment knows how."""
+        if hasattr(self.segment, "along"):
+            value, slope = self.segment.along(step)
+        else:
+            point = self.segment.at(step)
+            value, slope = point.value, dot(point.plane().slope, self.direction)
+        return self.factor * value, self.factor * slope
+
+
+class SumSegment:
+    """A sum of risks on a ray."""
+
+    def __init__(self, parts: list[_Part]) -> None:
+        self._parts = parts
+
+    def along(self, step: float) -> tuple[float, float]:
+        """Return the value and its derivative by the step."""
+        values, slopes = zip(*(part.along(step) for part in self._parts), strict=True)
+        return sum(values), sum(slopes)
+
+    def minimize(self, regularizer: Quadratic) -> float:
+        """Return the step that minimises the sum plus the regularizer on the ray."""
+        return minimize_on_ray(self.along, regularizer)
+
+    def at(self, step: float) -> SumPoint:
+        """Return the point at ``step``."""
+        return _sum_point([(part.factor, part.segment.at(step)) for part in self._parts])
+
+
+def _sum_point(parts: list[tuple[float, Point]]) -> SumPoint:
+    searchable = all(hasattr(point, "toward") for _, point in parts)
+    return SearchableSumPoint(parts) if searchable else SumPoint(parts)
+
+
+def _is_risk(thing: Any) -> bool:
+    return hasattr(thing, "at") and hasattr(thing, "n_parameters")
+
+
+def _terms(risk: Any) -> list[tuple[float, Any]]:
+    """Return the terms of a sum, or a risk alone: a sum of sums is one sum."""
+    return risk.terms if isinstance(risk, WeightedSum) else [(1.0, risk)]

@@ -1,0 +1,13 @@
+"""Checks of what a user brings: subgradients, convexity, lower bounds, conjugates.
+
+A wrong subgradient or lower bound makes a wrong certificate, and shows as ``inconsistent`` only
+sometimes. Each check takes one call, raises an AssertionError that says what is wrong, and returns
+a report of what was found to be right. Everything is tried at random places, the same each time.
+"""
+
+from cutplane.testing.loss import check_loss
+from cutplane.testing.regularizer import check_regularizer
+from cutplane.testing.risk import check_risk
+from cutplane.testing.slopes import Report
+
+__all__ = ["Report", "check_loss", "check_regularizer", "check_risk"]

@@ -1,0 +1,198 @@
+"""Check a risk: values, planes, convexity, lower bound, segments."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cutplane.core.methods import bmrm
+from cutplane.core.minimize import minimize
+from cutplane.core.oracle import Function, Oracle, as_risk, name_of
+from cutplane.core.protocols import Point, Quadratic, Risk, Vector
+from cutplane.regularizers import L2
+from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, require
+
+_STEPS = (0.0, 0.3, 1.0, 1.7)  # where segments are looked at
+_INEXACT = 1e-3  # a poor step costs iterations, but no certificate is wrong because of it
+
+
+def check_risk(
+    risk: Risk | Function,
+    n_parameters: int | None = None,
+    *,
+    around: Vector | None = None,
+    scale: float = 1.0,
+    n_points: int = 20,
+    rounding: float = 1e-10,
+    seed: int = 0,
+) -> Report:
+    """Check a risk, or a function ``w -> (value, subgradient)``.
+
+    Values must be repeatable and not below the lower bound; planes must touch the risk, and have
+    the slopes that finite differences show; a convex risk must lie above its planes and below its
+    chords; segments and planes of groups must agree with the risk.
+
+    Parameters
+    ----------
+    risk : Risk or callable
+        What to check. A function is taken for convex: see `cutplane.FunctionRisk`.
+    n_parameters : int, optional
+        Number of parameters; needed for a function, unless ``around`` is given.
+    around : ndarray, optional
+        The middle of the places to try; zero by default.
+    scale : float
+        How far from it they are, in each coordinate.
+    n_points : int
+        Number of places. Each takes some ten evaluations.
+    rounding : float
+        Relative error that values may have; 1e-5 for a function that computes in float32.
+    seed : int
+        Of the random places.
+
+    Returns
+    -------
+    Report
+        What was found to be right.
+
+    Raises
+    ------
+    AssertionError
+        If anything is wrong.
+
+    Examples
+    --------
+    >>> print(check_risk(lambda w: (abs(w).sum(), np.sign(w)), 5))
+    the function
+      ok: values are finite and repeatable
+      ok: planes touch the risk
+      ok: subgradients agree with finite differences
+      ok: convex: chords above, planes below
+      ok: no value seen below the lower bound -inf
+    """
+    name = _name_of(risk)
+    risk = as_risk(risk, around if n_parameters is None else np.zeros(n_parameters))
+    rng = np.random.default_rng(seed)
+    centre = np.zeros(risk.n_parameters) if around is None else np.asarray(around, dtype=np.float64)
+    places = [centre + scale * rng.normal(size=risk.n_parameters) for _ in range(n_points)]
+    tried = Tried(name, lambda w: _value_and_slope(risk.at(w)), places, rounding, rng)
+
+    points = [risk.at(w) for w in places]
+    _check_repeatable(tried, risk, points)
+    for point in points:
+        plane = point.plane()
+        height = float(plane.slope @ point.w)
+        require(
+            abs(height + plane.offset - point.value)
+            <= tried.noise(height, plane.offset, point.value),
+            f"{name}: a plane does not touch the risk: at its own point it is "
+            f"{height + plane.offset:.8g} high, the risk {point.value:.8g}. "
+            "The offset is value - slope @ w",
+        )
+    check_slopes(tried)
+    passed = [
+        "values are finite and repeatable",
+        "planes touch the risk",
+        "subgradients agree with finite differences",
+    ]
+    if risk.convex:
+        check_convex(tried)
+        passed.append("convex: chords above, planes below")
+    _check_lower_bound(tried, risk, points, centre, scale)
+    passed.append(f"no value seen below the lower bound {risk.lower_bound:g}")
+    if all(hasattr(point, "toward") for point in points):
+        for start, end in pairwise(points):
+            _check_segment(tried, risk, start, end)
+        passed.append("segments agree with the risk")
+    if all(hasattr(point, "planes") for point in points):
+        for point in points:
+            _check_groups(tried, point)
+        passed.append("planes of groups add up")
+    return Report(name, tuple(passed))
+
+
+def _name_of(risk: Any) -> str:
+    if not hasattr(risk, "at"):
+        return name_of(risk)
+    words = repr(risk)
+    return type(risk).__name__ if " object at 0x" in words else words
+
+
+def _value_and_slope(point: Point) -> tuple[float, Vector]:
+    return point.value, point.plane().slope
+
+
+def _check_repeatable(tried: Tried, risk: Risk, points: list[Point]) -> None:
+    before = risk.evaluations
+    for point in points:
+        require(
+            bool(np.isfinite(point.value)),
+            f"{tried.name}: the risk is {point.value} at a place that was tried; other places can "
+            "be chosen by around and scale",
+        )
+        again = risk.at(point.w).value
+        require(
+            abs(again - point.value) <= tried.noise(point.value),
+            f"{tried.name}: evaluated twice at the same point, it is first {point.value:.12g} and "
+            f"then {again:.12g}",
+        )
+    require(risk.evaluations > before, f"{tried.name}: evaluations does not count calls of at()")
+
+
+def _check_lower_bound(
+    tried: Tried, risk: Risk, points: list[Point], centre: Vector, scale: float
+) -> None:
+    """Look for values below the lower bound, also where a short run finds small ones."""
+    lowest = min(point.value for point in points)
+    if risk.convex and risk.lower_bound > -np.inf:
+        # Without the lower bound: a wrong one would mislead the run.
+        free = Oracle(tried.function, risk.n_parameters)
+        steepest = max(float(np.linalg.norm(point.plane().slope)) for point in points)
+        lam = max(steepest, 1e-6) / (10.0 * scale * np.sqrt(risk.n_parameters))
+        run = minimize(
+            free, L2(lam, centre=centre), method=bmrm(line_search=False), max_iter=2 * len(points)
+        )
+        lowest = min(lowest, run.point.value)
+    require(
+        lowest >= risk.lower_bound - tried.noise(lowest, risk.lower_bound),
+        f"{tried.name}: lower_bound is {risk.lower_bound:g}, but a value of {lowest:.8g} was found",
+    )
+
+
+def _check_segment(tried: Tried, risk: Risk, start: Any, end: Any) -> None:
+    segment = start.toward(end)
+    for k in _STEPS:
+        w, point = start.w + k * (end.w - start.w), segment.at(k)
+        require(
+            np.allclose(point.w, w, rtol=1e-9, atol=1e-12),
+            f"{tried.name}: a segment at step {k} is not at w0 + {k}*(w1 - w0)",
+        )
+        value = risk.at(w).value
+        require(
+            abs(point.value - value) <= 10 * tried.noise(point.value, value),
+            f"{tried.name}: a segment is {point.value:.8g} at step {k}, the risk there {value:.8g}",
+        )
+    for extra in (Quadratic(0.0, 1.0), Quadratic(-1.0, 0.1)):
+        step = segment.minimize(extra)
+        require(
+            bool(np.isfinite(step)) and step >= 0.0,
+            f"{tried.name}: the best step of a segment is {step}, it must be finite and >= 0",
+        )
+        reached = segment.at(step).value + extra.slope * step + extra.curvature * step**2 / 2
+        require(
+            reached <= start.value + _INEXACT * abs(start.value),
+            f"{tried.name}: a segment's best step leads up, from {start.value:.8g} to "
+            f"{reached:.8g}",
+        )
+
+
+def _check_groups(tried: Tried, point: Any) -> None:
+    plane, planes = point.plane(), point.planes(2)
+    slope, offset = sum(part.slope for part in planes), sum(part.offset for part in planes)
+    size = float(np.linalg.norm(plane.slope))
+    require(
+        float(np.linalg.norm(slope - plane.slope)) <= 10 * tried.noise(size, 1.0)
+        and abs(offset - plane.offset) <= 10 * tried.noise(offset, plane.offset, 1.0),
+        f"{tried.name}: the planes of two groups do not add up to plane()",
+    )
