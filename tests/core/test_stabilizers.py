@@ -25,6 +25,7 @@ from cutplane.core.state import State
 
 from ..risks.exact import clarabel
 from .problems import PROBLEMS, MaxOfPlanes
+from .test_minimize import InterruptAtLine
 
 EPS = np.finfo(np.float64).eps
 
@@ -82,6 +83,22 @@ def test_the_reduced_problem_near_a_centre(seed, log_mu):
     assert plain.lower == pytest.approx(lowest, rel=1e-7, abs=1e-7)
 
 
+@given(seed=st.integers(0, 10**6), data=st.data())
+@settings(max_examples=25)
+def test_plain_bound_survives_that_planes_are_dropped(seed, data):
+    bundle, regularizer, rng = random_bundle(seed)
+    bound = PlainBound()
+    for _ in range(4):
+        plain, bound = bound.solved(bundle, regularizer, 0.0)
+        afresh, _ = PlainBound().solved(bundle, regularizer, 0.0)
+        assert plain.lower == pytest.approx(afresh.lower, rel=1e-10, abs=1e-10)
+        assert (np.diff(bundle.numbers) > 0).all()
+        kept = data.draw(st.sets(st.integers(0, bundle.n_planes - 1), min_size=1))
+        bundle.keep(np.array(sorted(kept)))
+        for _ in range(data.draw(st.integers(0, 3))):
+            bundle.add(Plane(rng.normal(size=4), float(rng.normal())))
+
+
 def first_state(seed):
     """Return a state with planes that touch a risk at random points, and its regularizer."""
     bundle, regularizer, rng = random_bundle(seed)
@@ -91,6 +108,17 @@ def first_state(seed):
     plain, _ = PlainBound().solved(bundle, regularizer, 0.0)
     state.lower = plain.lower - 0.1 * (state.objective - plain.lower)
     return state, regularizer
+
+
+@pytest.mark.parametrize("stabilizer", [Proximal(), TrustRegion(), Level(), BalancedProximal()])
+def test_ordinary_steps_when_no_bound_moves(stabilizer):
+    state, regularizer = first_state(5)
+    plain, _ = PlainBound().solved(state.bundle, regularizer, 1e-3 * state.gap)
+    near = stabilizer.propose(regularizer, state)
+    assert not np.allclose(near.w, plain.w, rtol=1e-3)
+    state.stalled_for = 10
+    ordinary = stabilizer.propose(regularizer, state)
+    np.testing.assert_allclose(ordinary.w, plain.w, rtol=1e-2)
 
 
 @given(seed=st.integers(0, 10**6))
@@ -380,3 +408,46 @@ def test_one_method_can_go_on_where_another_stopped(first, then):
     rest = cp.minimize(risk, problem.regularizer, method=then, tol=1e-6, resume=part.state)
     assert rest.status is cp.Status.OPTIMAL
     assert rest.objective == pytest.approx(problem.optimum, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [cp.proximal(planes=5), cp.level(), cp.balanced_proximal()],
+    ids=["proximal", "level", "balanced"],
+)
+def test_interrupt_at_any_line_leaves_a_sound_state(method):
+    problem = PROBLEMS["planes"]
+
+    def run(**options):
+        options = {"method": method, "tol": 1e-2} | options
+        return cp.minimize(problem.make_risk(), problem.regularizer, **options)
+
+    with InterruptAtLine(0) as until_two:
+        run(max_iter=2)
+    with InterruptAtLine(0) as until_three:
+        run(max_iter=3)
+    for n in range(until_two.seen + 1, until_three.seen):
+        with InterruptAtLine(n):
+            part = run()
+        assert part.certificate.lower_bound <= problem.optimum <= part.objective + 1e-9
+        rest = run(resume=part.state)
+        assert rest.status is cp.Status.OPTIMAL
+        assert rest.certificate.lower_bound <= problem.optimum + 64 * EPS * abs(problem.optimum)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: cp.proximal(weight=0.0),
+        lambda: cp.proximal(weight=np.inf),
+        lambda: cp.trust_region(share=0.0),
+        lambda: cp.trust_region(share=1.1),
+        lambda: cp.level(share=-0.1),
+        lambda: cp.level(share=1.0),
+        lambda: cp.balanced_proximal(radius=0.0),
+        lambda: cp.level(groups=0),
+    ],
+)
+def test_bad_parameters(make):
+    with pytest.raises(ValueError, match="must be"):
+        make()

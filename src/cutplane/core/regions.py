@@ -36,11 +36,6 @@ def _last(state: State, lam: float) -> _Last:
     return memo if isinstance(memo, _Last) else _Last(lam)
 
 
-def _require_share(name: str, share: float, most: float) -> None:
-    if not 0.0 < share <= most:
-        raise ValueError(f"{name} must be between 0 and {most:g}, got {share}")
-
-
 @dataclass(frozen=True, slots=True)
 class TrustRegion:
     """Do not go far from the best point.
@@ -55,7 +50,8 @@ class TrustRegion:
     share: float = 0.1
 
     def __post_init__(self) -> None:
-        _require_share("the share", self.share, 1.0)
+        if not 0.0 < self.share <= 1.0:
+            raise ValueError(f"the share must be above 0 and at most 1, got {self.share}")
 
     def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
         """Minimise the model in the region."""
@@ -88,7 +84,8 @@ class Level:
     share: float = 0.3
 
     def __post_init__(self) -> None:
-        _require_share("the share", self.share, 1.0)
+        if not 0.0 < self.share < 1.0:
+            raise ValueError(f"the share must be between 0 and 1, got {self.share}")
 
     def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
         """Project the best point on the level set of the model."""
