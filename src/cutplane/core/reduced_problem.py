@@ -72,19 +72,28 @@ def maximise_dual(
 
     ``start`` is feasible: its tilts balance, and the weights of each group sum to one.
     """
-    alpha = start
+    alpha, before, least = start, start, np.inf
+    blind = False
     for _ in range(_MOST_STEPS):
         u = -combination(model.slopes, alpha)
         _, w = regularizer.conjugate(u)
         heights = model.heights(w)
+        noise = _ROUNDING * float(np.abs(heights).max())
         gap = model.lowest_height(heights) - dot(alpha, heights)
-        if not gap > max(accuracy, _ROUNDING * float(np.abs(heights).max())):
+        if blind and not gap < least:
+            return before
+        if not gap > max(accuracy, noise):
             break
         gram = local_gram(regularizer, u, model.slopes[: len(alpha)])
-        direction = _newton_direction(model, gram, heights, alpha)
-        step = _step(regularizer, model, u, direction, dot(heights, direction))
+        # The direction sums to zero: less is rounded when heights are around zero.
+        direction = _newton_direction(model, gram, heights - dot(alpha, heights), alpha)
+        rise = dot(heights - dot(alpha, heights), direction)
+        # Where the dual value does not change but by rounding, the gap says whether a step is good.
+        blind = abs(rise) <= noise
+        step = 1.0 if blind else _step(regularizer, model, u, direction, rise)
         if step == 0.0:
             break
+        before, least = alpha, gap
         alpha = np.maximum(alpha + step * direction, 0.0)
     return alpha
 
