@@ -72,14 +72,23 @@ def test_sparse_support_vectors_agree_with_a_linear_program(data_folder):
     X, y = load(data_folder, "a9a")
     X, y, lam = X[:2000], y[:2000], 1e-3
     risk = cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
-    ours = cp.minimize(risk, cp.L1(lam), tol=1e-5)
+    ours = cp.minimize(risk, cp.L1(lam), tol=1e-4)
     # min lam |w|_1 + mean(slack), slack >= 1 - y x.w, with w = plus - minus.
     margins = sp.diags(y) @ X
     rows = sp.hstack([-margins, margins, -sp.identity(len(y))])
     cost = np.append(np.full(2 * X.shape[1], lam), np.full(len(y), 1 / len(y)))
     optimum = linprog(cost, A_ub=rows, b_ub=-np.ones(len(y))).fun
     assert ours.status == "optimal"
-    assert ours.evaluations < 150
     assert ours.certificate.lower_bound <= optimum * (1 + 1e-9)
     assert optimum <= ours.objective * (1 + 1e-9)
-    assert ours.objective <= optimum * (1 + 1e-5)
+    assert ours.objective <= optimum * (1 + 1e-4)
+
+
+def test_sparse_support_vectors_take_few_evaluations(data_folder):
+    risk = cp.LinearRisk(*load(data_folder, "a9a"), cp.Hinge(), intercept=False)
+    ours = cp.minimize(risk, cp.L1(1e-3), tol=1e-4)
+    exact = cp.minimize(risk, cp.L1(1e-3), tol=1e-6)
+    assert exact.status == ours.status == "optimal"
+    assert ours.evaluations < 150
+    assert ours.objective <= exact.certificate.lower_bound * (1 + 1e-4)
+    assert ours.certificate.lower_bound <= exact.objective

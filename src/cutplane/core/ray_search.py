@@ -19,7 +19,7 @@ from cutplane.core.protocols import Quadratic, Segment
 
 _MOST_TRIALS = 30
 
-# Steps that differ by a smaller share are the same: the search need not be exact, the next one goes on.
+# Steps that differ by a smaller share are the same: the search need not be exact.
 _CLOSE = 1e-5
 # Width of the differences.
 _WIDTH = 1e-6

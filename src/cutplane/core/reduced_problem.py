@@ -11,10 +11,10 @@ as far toward it as ``D`` rises. What ``alpha`` lacks is known at each step, for
     D* - D(alpha)  <=  max_i (a_i.w + b_i) - alpha.(A w + b)
 
 so the work ends when that is small enough. Measured on reduced problems of a9a (hinge loss, elastic
-net, p-norm, entropy, bounds; 4 to 55 planes, accuracy 1e-5 to 1e-8): 5 to 12 conjugates, 0.3 to
-0.9 ms. Pairwise Frank-Wolfe steps take 240 to 59,000 conjugates, 2 to 1,200 ms; L-BFGS on weights
-that are exponentials misses the accuracy in half of the cases. Without ``local_gram`` the
-curvature comes from differences: 30 to 340 conjugates, 0.6 to 16 ms.
+net, p-norm, entropy, bounds; 4 to 54 planes, accuracy 1e-5 to 1e-8): 7 to 13 conjugates, 0.3 to
+0.9 ms. Pairwise Frank-Wolfe steps take 240 to 46,000 conjugates, 2 to 800 ms; L-BFGS on weights
+that are exponentials misses the accuracy in five of eight cases. Without ``local_gram`` the
+curvature comes from differences: 29 to 335 conjugates, 0.6 to 19 ms.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _FLAT_ENOUGH = 0.1
 # Heights are sums of terms that each carry rounding errors of a few units in the last place.
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
-# How far the slope is moved to both sides, as a share of its norm, to see how the minimiser changes.
-# The differences are then right to about 1e-10.
+# How far the slope is moved to both sides, as a share of its norm, to see how the minimiser
+# changes. The differences are then right to about 1e-10.
 _PROBE = 1e-5
 _NOISE = 1e-9
 
