@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import linprog
 from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from typer.testing import CliRunner
 
@@ -48,3 +50,45 @@ def test_liblinear_lies_between_the_bounds(data_folder, name, lam):
     assert ours.certificate_.status == "optimal"
     assert ours.certificate_.lower_bound <= objective
     assert ours.certificate_.objective <= objective * (1 + 1e-4)
+
+
+def test_sparse_logistic_regression_agrees_with_liblinear(data_folder):
+    X, y = load(data_folder, "a9a")
+    lam = 1e-3
+    ours = cp.minimize(cp.LinearRisk(X, y, cp.Logistic(), intercept=False), cp.L1(lam), tol=1e-4)
+    theirs = LogisticRegression(
+        l1_ratio=1.0, C=1 / (lam * len(y)), solver="liblinear", fit_intercept=False, tol=1e-6
+    )
+    w = theirs.fit(X, y).coef_[0]
+    objective = lam * np.abs(w).sum() + np.logaddexp(0.0, -y * (X @ w)).mean()
+    assert ours.status == "optimal"
+    assert ours.evaluations < 150
+    assert ours.certificate.lower_bound <= objective
+    assert ours.objective <= objective * (1 + 1e-5)
+    assert np.count_nonzero(ours.w) == np.count_nonzero(w)
+
+
+def test_sparse_support_vectors_agree_with_a_linear_program(data_folder):
+    X, y = load(data_folder, "a9a")
+    X, y, lam = X[:2000], y[:2000], 1e-3
+    risk = cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    ours = cp.minimize(risk, cp.L1(lam), tol=1e-4)
+    # min lam |w|_1 + mean(slack), slack >= 1 - y x.w, with w = plus - minus.
+    margins = sp.diags(y) @ X
+    rows = sp.hstack([-margins, margins, -sp.identity(len(y))])
+    cost = np.append(np.full(2 * X.shape[1], lam), np.full(len(y), 1 / len(y)))
+    optimum = linprog(cost, A_ub=rows, b_ub=-np.ones(len(y))).fun
+    assert ours.status == "optimal"
+    assert ours.certificate.lower_bound <= optimum * (1 + 1e-9)
+    assert optimum <= ours.objective * (1 + 1e-9)
+    assert ours.objective <= optimum * (1 + 1e-4)
+
+
+def test_sparse_support_vectors_take_few_evaluations(data_folder):
+    risk = cp.LinearRisk(*load(data_folder, "a9a"), cp.Hinge(), intercept=False)
+    ours = cp.minimize(risk, cp.L1(1e-3), tol=1e-4)
+    exact = cp.minimize(risk, cp.L1(1e-3), tol=1e-6)
+    assert exact.status == ours.status == "optimal"
+    assert ours.evaluations < 150
+    assert ours.objective <= exact.certificate.lower_bound * (1 + 1e-4)
+    assert ours.certificate.lower_bound <= exact.objective

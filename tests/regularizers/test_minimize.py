@@ -158,3 +158,15 @@ def test_user_regularizer_with_groups_and_many_planes():
     assert alone.status == grouped.status == "optimal"
     assert grouped.objective == pytest.approx(alone.objective, rel=1e-6)
     assert grouped.iterations < alone.iterations
+
+
+@pytest.mark.parametrize("loss", [cp.Softmax(), cp.CrammerSinger()], ids=repr)
+@pytest.mark.parametrize("regularizer", [cp.L1(0.02), cp.ElasticNet(0.02), cp.BoundedL2(0.02)])
+def test_many_classes(loss, regularizer):
+    y = np.arange(40) % 3
+    risk = cp.MulticlassRisk(X + y[:, None] * np.eye(3, D)[y], y, loss)
+    result = cp.minimize(risk, regularizer, tol=1e-5)
+    plain = cp.minimize(risk, regularizer, tol=1e-3, method=cp.bmrm(line_search=False))
+    assert result.status == plain.status == "optimal"
+    assert plain.certificate.lower_bound <= result.objective
+    assert result.certificate.lower_bound <= plain.objective

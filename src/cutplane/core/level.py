@@ -10,7 +10,8 @@ gives the lower bound. Its solution is a bad place to look next: it jumps from c
 the model, far away from the best point. So the candidate is the point near the best one where
 the model is about half way down to its minimum (a level method). It minimises
 ``r(w) + strength/2 |w - best|^2`` plus the model, for a strength that is changed until the model's
-height there is inside a wide band: mostly the last one will do.
+height there is inside a wide band: mostly the last one will do. The weights of that problem give a
+bound too, and the linear program is solved only when it seems too low.
 
 A dual point that is not quite feasible is repaired by mixing it with the flat plane of the risk's
 lower bound, which makes its slope smaller. So the bound holds whatever the accuracy.
@@ -20,7 +21,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import csr_array
 
 from cutplane.core.products import combination
 from cutplane.core.protocols import FlatRegularizer, Plane, Vector
@@ -53,15 +53,13 @@ def best_plane(model: Model, floor: float, radius: float, guess: Vector) -> Plan
     are not active: those that are violated enter as it goes.
     """
     n = len(model.offsets)
-    slopes, weights = model.slopes[:n], guess
+    slopes = model.slopes[:n]
     slope = combination(model.slopes, guess)
     chosen = np.flatnonzero(np.abs(slope) > _NEARLY_ACTIVE * radius)
     # One column more: the weight of the flat plane at the floor, which all groups share.
     profit = np.append(model.offsets, floor)
-    sums = csr_array(
-        (np.ones(n), (model.groups, np.arange(n))), shape=(model.n_groups, n)
-    ).toarray()
-    sums = np.column_stack([sums, np.ones(model.n_groups)])
+    members = model.groups == np.arange(model.n_groups)[:, None]
+    sums = np.column_stack([members, np.ones(model.n_groups)])
     best = Plane(np.zeros(slopes.shape[1]), floor)
     for _ in range(_MOST_ROUNDS):
         steepness = np.column_stack([slopes[:, chosen].T / radius, np.zeros(len(chosen))])

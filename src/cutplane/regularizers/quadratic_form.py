@@ -123,9 +123,9 @@ def _triangle(factor: ArrayLike) -> Matrix:
         raise ValueError(
             f"a factor has at least as many rows as columns, got the shape {given.shape}"
         )
-    (upper,) = qr(given, mode="r")
-    triangle = np.asarray(upper[: given.shape[1]], dtype=np.float64)
-    diagonal = np.abs(np.diagonal(triangle))
+    (triangle,) = qr(given, mode="r")
+    root: Matrix = np.array(triangle[: given.shape[1]], dtype=np.float64)
+    diagonal = np.abs(np.diagonal(root))
     if diagonal.min() <= _SINGULAR * diagonal.max():
         raise ValueError("the columns of the factor must be linearly independent")
-    return triangle
+    return root
