@@ -24,6 +24,9 @@ ALLOWED = {
     "risks": {"losses", "data", "regularizers", "core"},
     "online": {"risks", "losses", "data", "regularizers", "core"},
     "estimators": {"risks", "online", "losses", "data", "regularizers", "core", "report"},
+    "experiments": {
+        "estimators", "risks", "online", "losses", "data", "regularizers", "core", "report"
+    },
     "io": {"estimators", "risks", "online", "losses", "data", "regularizers", "core"},
     "cli": {"io", "estimators", "risks", "losses", "data", "regularizers", "core", "report"},
 }
@@ -70,7 +73,9 @@ PUBLIC = {
     "dual_ascent",
     "load_model",
     "minimize",
+    "nbm",
     "newton",
+    "nrbm",
     "path",
     "save_model",
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.minimize import minimize
+from cutplane.core.nonconvex_methods import nbm, nrbm
 from cutplane.core.protocols import NonFiniteRisk, Plane
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.stopping import Gap, Iterations, Seconds
@@ -105,7 +106,9 @@ __all__ = [
     "dual_ascent",
     "load_model",
     "minimize",
+    "nbm",
     "newton",
+    "nrbm",
     "path",
     "save_model",
 ]

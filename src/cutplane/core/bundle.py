@@ -58,6 +58,7 @@ class Bundle:
         self.offsets: Vector = np.empty(0)
         self.centred_offsets: Vector = np.empty(0)
         self.tilts: Vector = np.empty(0)
+        self.localities: Vector = np.empty(0)
         self.free = 0.0
         self._warm: Vector = np.empty(0)
         self.alpha: Vector = np.empty(0)
@@ -100,7 +101,17 @@ class Bundle:
             np.array([plane.offset for plane in planes]),
             np.array([plane.tilt for plane in planes]),
             np.arange(self.n_groups),
+            np.array([plane.locality for plane in planes]),
         )
+
+    def lower(self, by: Vector, localities: Vector) -> None:
+        """Lower each plane by a number that is not negative, and give it a new locality."""
+        lowered = {
+            "offsets": self.offsets - by,
+            "centred_offsets": self.centred_offsets - by,
+            "localities": localities,
+        }
+        vars(self).update(lowered)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep the planes with these (increasing) row numbers, drop the others."""
@@ -116,6 +127,7 @@ class Bundle:
             "offsets": self.offsets[rows],
             "centred_offsets": self.centred_offsets[rows],
             "tilts": self.tilts[rows],
+            "localities": self.localities[rows],
             "alpha": self.alpha[rows],
             "_warm": self._warm[rows[rows < len(self._warm)]],
             "idle": self.idle[rows],
@@ -144,15 +156,20 @@ class Bundle:
             bundle.regularizer = regularizer
             return bundle
         measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
-        measured_anew._append(bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups)
+        measured_anew._append(
+            bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups, bundle.localities
+        )
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
         measured_anew.free = bundle.free
         return measured_anew
 
-    def weigh(self, lam: float, *, accuracy: float) -> None:
-        """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``."""
+    def weigh(self, lam: float, *, accuracy: float, shift: Vector | float = 0.0) -> None:
+        """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``.
+
+        With ``shift`` the offsets are higher by so much.
+        """
         alpha, free, warm = solve_balanced(
-            self._qp, self.gram, self.centred_offsets, self.tilts, lam,
+            self._qp, self.gram, self.centred_offsets + shift, self.tilts, lam,
             groups=self.groups if self.n_groups > 1 else None,
             start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
         )  # fmt: skip
@@ -172,17 +189,26 @@ class Bundle:
         parts = [np.where(self.groups == k, alpha, 0.0) for k in range(self.n_groups)]
         return [self._mean(part) for part in parts]
 
+    def heights_at(self, w: Vector) -> Vector:
+        """Return the height of each plane at ``w``."""
+        return inner_products(self._slopes, self.n_planes, w) + self.offsets
+
     def height_at(self, w: Vector, *more: Plane) -> float:
         """Return the model at ``w``; with ``more``, a plane for each group, if it had them too."""
-        heights = inner_products(self._slopes, self.n_planes, w) + self.offsets
-        heights = np.append(heights, [dot(plane.slope, w) + plane.offset for plane in more])
+        more_heights = [dot(plane.slope, w) + plane.offset for plane in more]
+        heights = np.append(self.heights_at(w), more_heights)
         tilts = np.append(self.tilts, [plane.tilt for plane in more])
         groups = np.append(self.groups, np.arange(len(more)))
         return lowest_model(heights, tilts, groups, self.n_groups)[0]
 
     def _mean(self, weights: Vector) -> Plane:
         slope = combination(self._slopes, weights)
-        return Plane(slope, float(weights @ self.offsets), float(weights @ self.tilts))
+        return Plane(
+            slope,
+            float(weights @ self.offsets),
+            float(weights @ self.tilts),
+            float(weights @ self.localities),
+        )
 
     def _exact_weights(self) -> Vector:
         # Normalised once more, because the certificate needs weights that sum to one exactly.
@@ -192,7 +218,12 @@ class Bundle:
         return np.asarray(self.alpha / totals[self.groups])
 
     def _append(
-        self, slopes: Matrix, offsets: Vector, tilts: Vector, groups: NDArray[np.int64]
+        self,
+        slopes: Matrix,
+        offsets: Vector,
+        tilts: Vector,
+        groups: NDArray[np.int64],
+        localities: Vector,
     ) -> None:
         """Append planes with weight zero, and their inner products with all others."""
         n, total = self.n_planes, self.n_planes + len(slopes)
@@ -208,6 +239,7 @@ class Bundle:
             "offsets": np.concatenate((self.offsets, offsets)),
             "centred_offsets": np.concatenate((self.centred_offsets, centred)),
             "tilts": np.concatenate((self.tilts, tilts)),
+            "localities": np.concatenate((self.localities, localities)),
             "alpha": np.concatenate((self.alpha, nothing)),
             "idle": np.concatenate((self.idle, nothing.astype(np.int64))),
         }

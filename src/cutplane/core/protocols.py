@@ -25,11 +25,15 @@ class Plane:
     The planes of a group may also have a ``tilt``: the slope along a free parameter that all groups
     share, and that the risk minimises out, such as an intercept. Those of all groups at a point
     balance: their tilts sum to zero.
+
+    Planes of a risk that is not convex hold near the best point only, and keep a distance below the
+    risk there: at least their ``locality``.
     """
 
     slope: Vector
     offset: float
     tilt: float = 0.0
+    locality: float = 0.0
 
 
 def sum_of(planes: Sequence[Plane]) -> Plane:
@@ -156,3 +160,6 @@ class QuadraticRegularizer(Regularizer, Protocol):
 
     def along(self, start: Vector, end: Vector) -> Quadratic:
         """Return the regularizer on the ray from ``start`` through ``end``."""
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return the derivative at ``w``."""

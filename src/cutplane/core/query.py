@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
+
+import math
 
 import numpy as np
 
@@ -19,6 +22,7 @@ from cutplane.core.protocols import (
     Vector,
 )
 from cutplane.core.state import Candidate, State
+from cutplane.core.wolfe import Trial, search
 
 
 class Found(NamedTuple):
@@ -70,6 +74,86 @@ def best_step(segment: Segment, regularizer: Quadratic) -> float:
     return min(segment.minimize(regularizer), _FARTHEST)
 
 
+class CutAt(StrEnum):
+    """Where a search by trials takes planes (paper 004, section 3.3.2)."""
+
+    LOWEST = "lowest"
+    LOWEST_AND_CANDIDATE = "lowest and candidate"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class ByTrials:
+    """Search the ray from the best point through the candidate, evaluating the risk at each trial.
+
+    For points that cannot tell the risk along a line. The first trial is as far from the best point
+    as the lowest one of the last iteration was, so that one is often enough.
+
+    Parameters
+    ----------
+    cut_at : CutAt
+        The greedy strategy of the paper takes one plane at the lowest trial, its full strategy a
+        second one at the candidate. A plane at every trial costs nothing more, since the slope
+        there was needed anyway.
+    most : int
+        Most trials in one search.
+    lift : float
+        A trial that is not low enough ends the search all the same, if its plane closes this share
+        of the gap between model and objective at the candidate. Only with planes everywhere.
+    """
+
+    cut_at: CutAt = CutAt.ALL
+    most: int = 10
+    lift: float = 0.1
+
+    def __call__(
+        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
+    ) -> Found:
+        """Evaluate the risk on the ray until a step is good enough."""
+        best, points, objectives = state.best, [], []
+        direction = candidate.w - best.w
+        length = math.sqrt(dot(direction, direction))
+        if length == 0.0:
+            return AtCandidate()(risk, regularizer, state, candidate)
+        along = regularizer.along(best.w, candidate.w)
+        slope = dot(best.plane().slope, direction) + along.slope
+        # At a kink, or when the plane there was dropped, the model knows more than this slope.
+        falling = slope if slope < 0.0 else candidate.lower - state.objective
+        start = Trial(0.0, state.objective, falling)
+
+        def evaluate(step: float) -> Trial:
+            point = risk.at(best.w + step * direction if step != 1.0 else candidate.w)
+            points.append(point)
+            objectives.append(regularizer.value(point.w) + point.value)
+            if not math.isfinite(objectives[-1]):
+                return Trial(step, math.inf, math.nan)
+            slope = dot(point.plane().slope, direction) + along.slope + step * along.curvature
+            return Trial(step, objectives[-1], slope)
+
+        def tells_enough(trial: Trial) -> bool:
+            if self.cut_at is not CutAt.ALL:
+                return False
+            # The tangent at the trial, at the candidate, and what a conflict would take off it.
+            ahead = 1.0 - trial.step
+            height = trial.value + trial.slope * ahead + 0.5 * along.curvature * ahead**2
+            behind = trial.value - trial.slope * trial.step + along.curvature * trial.step**2
+            height -= max(behind - state.objective, 0.0)
+            return height - candidate.lower >= self.lift * (state.objective - candidate.lower)
+
+        first = 1.0 if state.memo is None else state.memo / length
+        search(evaluate, start, first, most=self.most, enough=tells_enough)
+        lowest = int(np.argmin(objectives))
+        moved = points[lowest].w - best.w
+        state.memo = math.sqrt(dot(moved, moved))
+        usable = [point for point in points if _usable(point, state)]
+        if self.cut_at is CutAt.ALL and usable:
+            return Found(usable, usable)
+        if self.cut_at is CutAt.LOWEST_AND_CANDIDATE:
+            there = risk.at(candidate.w)
+            return Found([*points, there], [points[lowest], there])
+        return Found(points, [points[lowest]])
+
+
 @dataclass(frozen=True, slots=True)
 class OnSegment:
     """Search the ray from the best point through the candidate (paper 004, section 3.3.2).
@@ -85,21 +169,22 @@ class OnSegment:
         would propose it again. If at the candidate it closes less than this share of the distance
         between model and risk, a second plane is taken there. At 1 there are always two (the
         paper's full strategy), at 0 never (its greedy one, which may get stuck).
+    otherwise : Query
+        What to do for points without segments.
     """
 
     beyond: float = 0.05
     enough: float = 0.01
+    otherwise: Query = ByTrials()
 
     def __call__(
         self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate at the candidate, then at the best point of the ray."""
-        best, there = state.best, risk.at(candidate.w)
+        best = state.best
         if not hasattr(best, "toward"):
-            raise TypeError(
-                f"{type(best).__name__} has no method toward(), which a line search needs; "
-                "use bmrm(line_search=False)"
-            )
+            return self.otherwise(risk, regularizer, state, candidate)
+        there = risk.at(candidate.w)
         segment = best.toward(there)
         step = best_step(segment, regularizer.along(best.w, there.w))
         lowest = segment.at(step)

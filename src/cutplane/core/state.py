@@ -156,6 +156,7 @@ class State:
     best: Point
     objective: float
     lower: float = -np.inf
+    convex: bool = True
     iteration: int = 0
     evaluations: int = 0
     seconds: float = 0.0

@@ -1,0 +1,95 @@
+"""Tables 2 and 3 of paper 004: the functions, and the goal that our line search meets."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cutplane as cp
+from cutplane.experiments.chained import (
+    CRESCENT,
+    EXPERIMENTS,
+    LAMS,
+    MIFFLIN,
+    SIZES,
+    compare,
+    crescent_2,
+    mifflin_2,
+)
+
+TABLES = {"table2": MIFFLIN, "table3": CRESCENT}
+vectors = st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=6).map(np.array)
+
+
+@given(vectors)
+def test_functions_are_those_of_the_paper(w):
+    pairs = list(zip(w[:-1], w[1:], strict=True))
+    mifflin = sum(
+        -a + 2 * (a**2 + b**2 - 1) + 1.75 * abs(a**2 + b**2 - 1) for a, b in pairs
+    )
+    crescent = sum(
+        max(a**2 + (b - 1) ** 2 + b - 1, -(a**2) - (b - 1) ** 2 + b + 1) for a, b in pairs
+    )
+    assert mifflin_2(w)[0] == pytest.approx(mifflin, abs=1e-12)
+    assert crescent_2(w)[0] == pytest.approx(crescent, abs=1e-12)
+
+
+@pytest.mark.parametrize("function", [mifflin_2, crescent_2])
+@given(w=vectors)
+def test_slopes_are_those_of_the_functions(function, w):
+    step = 1e-6
+    # Where the difference quotients of both sides agree, there is no kink in between.
+    for j, slope in enumerate(function(w)[1]):
+        way = np.zeros_like(w)
+        way[j] = step
+        here, ahead, back = (function(v)[0] for v in (w, w + way, w - way))
+        right, left = (ahead - here) / step, (here - back) / step
+        assert min(left, right) - 1e-3 <= slope <= max(left, right) + 1e-3
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_published_numbers_are_complete(table):
+    published = TABLES[table].published
+    assert set(published) == {"NBM", "NRBM", "NRBMLS"}
+    for numbers in published.values():
+        assert tuple(numbers) == SIZES
+        assert all(len(row) == len(LAMS) for row in numbers.values())
+
+
+def totals(rows):
+    """Check objectives, and count: settings with at most the paper's evaluations, and both sums."""
+    for row in rows:
+        published = row["NRBMLS objective (paper)"]
+        assert row["NRBMLS status"] == "stationary"
+        assert row["NRBMLS objective"] <= published + 1e-3 * abs(published)
+    ours = np.array([row["NRBMLS evaluations"] for row in rows])
+    theirs = np.array([row["NRBMLS evaluations (paper)"] for row in rows])
+    return int(np.sum(ours <= theirs)), int(ours.sum()), int(theirs.sum())
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_line_search_is_as_good_as_published(table):
+    rows = compare(
+        TABLES[table], lambda share, text: None, sizes=(100, 1_000), methods={"NRBMLS": cp.nrbm()}
+    )
+    n_good, ours, theirs = totals(rows)
+    assert n_good >= 6
+    assert ours <= theirs
+
+
+@pytest.mark.slow
+def test_all_settings():
+    calls = []
+    rows = [
+        row
+        for experiment in EXPERIMENTS.values()
+        for row in experiment.run(lambda share, text: calls.append(share))
+    ]
+    n_good, ours, theirs = totals(rows)
+    assert len(rows) == 32
+    assert n_good >= 24
+    assert ours <= theirs
+    assert calls[0] == 0.0
+    assert calls[-1] == 1.0
+    for experiment in EXPERIMENTS.values():
+        assert set(experiment.columns) <= set(rows[0])
