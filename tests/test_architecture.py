@@ -25,7 +25,14 @@ ALLOWED = {
     "online": {"risks", "losses", "data", "regularizers", "core"},
     "estimators": {"risks", "online", "losses", "data", "regularizers", "core", "report"},
     "experiments": {
-        "estimators", "risks", "online", "losses", "data", "regularizers", "core", "report"
+        "estimators",
+        "risks",
+        "online",
+        "losses",
+        "data",
+        "regularizers",
+        "core",
+        "report",
     },
     "io": {"estimators", "risks", "online", "losses", "data", "regularizers", "core"},
     "cli": {"io", "estimators", "risks", "losses", "data", "regularizers", "core", "report"},

@@ -73,18 +73,12 @@ def test_trials_are_limited(function, first, most):
     assert len(run(function, first, most=most)) <= most
 
 
-@given(functions(), st.floats(1e-3, 1e3))
-def test_a_trial_may_be_enough(function, first):
-    trials = run(function, first, most=200, enough=lambda trial: True)
-    assert not any(is_too_long(trial, function(0.0)) for trial in trials[:-1])
-
-
 @given(st.floats(0.1, 10.0), st.floats(0.05, 20.0))
 def test_parabola_takes_two_trials_once_bracketed(bottom, first):
     def parabola(k):
         return Trial(k, (k - bottom) ** 2, 2.0 * (k - bottom))
 
-    trials = run(parabola, first, most=50)
+    trials = run(parabola, first, most=50, margin=0.05)
     if is_too_long(trials[0], parabola(0.0)) and 0.05 <= bottom / first <= 0.95:
         assert len(trials) == 2
         assert trials[1].step == pytest.approx(bottom)

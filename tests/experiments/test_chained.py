@@ -1,5 +1,7 @@
 """Tables 2 and 3 of paper 004: the functions, and the goal that our line search meets."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,10 +25,8 @@ vectors = st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=6).map(np.array)
 
 @given(vectors)
 def test_functions_are_those_of_the_paper(w):
-    pairs = list(zip(w[:-1], w[1:], strict=True))
-    mifflin = sum(
-        -a + 2 * (a**2 + b**2 - 1) + 1.75 * abs(a**2 + b**2 - 1) for a, b in pairs
-    )
+    pairs = list(pairwise(w))
+    mifflin = sum(-a + 2 * (a**2 + b**2 - 1) + 1.75 * abs(a**2 + b**2 - 1) for a, b in pairs)
     crescent = sum(
         max(a**2 + (b - 1) ** 2 + b - 1, -(a**2) - (b - 1) ** 2 + b + 1) for a, b in pairs
     )

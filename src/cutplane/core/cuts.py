@@ -42,7 +42,7 @@ class ConvexCuts:
 class NonConvexCuts:
     """Planes that lie below the risk near the best point (paper 004, Algorithms 5 and 6).
 
-    A plane that was taken at ``w_j`` must be at least its locality below the risk at the best point
+    A plane taken at ``w_j`` must be at least its locality below the risk at the best point
     ``w*``: ``lam/2`` times the squared lengths of the way from ``w_j`` to ``w*``, step by step. When
     the best point moves, all planes are lowered as far as that asks for. The gap between objective
     and model then measures how far from stationary the best point is; it proves nothing.
@@ -69,6 +69,9 @@ class NonConvexCuts:
             return ConvexCuts().add(state, found, before)
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:  # a descent step
+            # Their mean may need less lowering than they do one by one, and keeps the gap from
+            # growing (Lemma 4).
+            bundle.add(bundle.aggregate())
             localities = bundle.localities + self._locality(state, before.w)
             excess = bundle.heights_at(best.w) - (best.value - localities)
             bundle.lower(np.maximum(excess, 0.0), localities)

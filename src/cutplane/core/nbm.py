@@ -1,7 +1,7 @@
 """The parts of the non-convex bundle method: planes of the whole objective, and a proximal term.
 
-The reduced problem around the best point ``w*`` is (paper 004, section 2.4; K. C. Kiwiel: Methods of
-Descent for Nondifferentiable Optimization, 1985)
+The reduced problem around the best point ``w*`` is (paper 004, section 2.4; K. C. Kiwiel: Methods
+of Descent for Nondifferentiable Optimization, 1985)
 
     min_w  max_j  J(w*) - e_j + g_j.(w - w*)  +  u/2 |w - w*|^2
 

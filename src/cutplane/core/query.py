@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
-
-import math
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from cutplane.core.protocols import (
     Risk,
     Segment,
     Vector,
+    sum_of,
 )
 from cutplane.core.state import Candidate, State
 from cutplane.core.wolfe import Trial, search
@@ -82,12 +82,17 @@ class CutAt(StrEnum):
     ALL = "all"
 
 
+# Where the first trial of a search lies, as shares of the way to the candidate. Beyond it the model
+# has nothing to gain; much closer, one short step would be followed by many.
+_NEAREST, _FARTHEST_FIRST = 0.3, 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class ByTrials:
     """Search the ray from the best point through the candidate, evaluating the risk at each trial.
 
     For points that cannot tell the risk along a line. The first trial is as far from the best point
-    as the lowest one of the last iteration was, so that one is often enough.
+    as the lowest one of the last search was, so that one is often enough.
 
     Parameters
     ----------
@@ -97,29 +102,23 @@ class ByTrials:
         there was needed anyway.
     most : int
         Most trials in one search.
-    lift : float
-        A trial that is not low enough ends the search all the same, if its plane closes this share
-        of the gap between model and objective at the candidate. Only with planes everywhere.
     """
 
     cut_at: CutAt = CutAt.ALL
-    most: int = 10
-    lift: float = 0.1
+    most: int = 3
 
     def __call__(
         self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate the risk on the ray until a step is good enough."""
-        best, points, objectives = state.best, [], []
+        best = state.best
+        points: list[Point] = []
+        objectives: list[float] = []
         direction = candidate.w - best.w
         length = math.sqrt(dot(direction, direction))
         if length == 0.0:
             return AtCandidate()(risk, regularizer, state, candidate)
         along = regularizer.along(best.w, candidate.w)
-        slope = dot(best.plane().slope, direction) + along.slope
-        # At a kink, or when the plane there was dropped, the model knows more than this slope.
-        falling = slope if slope < 0.0 else candidate.lower - state.objective
-        start = Trial(0.0, state.objective, falling)
 
         def evaluate(step: float) -> Trial:
             point = risk.at(best.w + step * direction if step != 1.0 else candidate.w)
@@ -127,27 +126,27 @@ class ByTrials:
             objectives.append(regularizer.value(point.w) + point.value)
             if not math.isfinite(objectives[-1]):
                 return Trial(step, math.inf, math.nan)
-            slope = dot(point.plane().slope, direction) + along.slope + step * along.curvature
-            return Trial(step, objectives[-1], slope)
+            slope = dot(sum_of(state.planes_at(point)).slope, direction)
+            return Trial(step, objectives[-1], slope + along.slope + step * along.curvature)
 
-        def tells_enough(trial: Trial) -> bool:
-            if self.cut_at is not CutAt.ALL:
-                return False
-            # The tangent at the trial, at the candidate, and what a conflict would take off it.
-            ahead = 1.0 - trial.step
-            height = trial.value + trial.slope * ahead + 0.5 * along.curvature * ahead**2
-            behind = trial.value - trial.slope * trial.step + along.curvature * trial.step**2
-            height -= max(behind - state.objective, 0.0)
-            return height - candidate.lower >= self.lift * (state.objective - candidate.lower)
-
-        first = 1.0 if state.memo is None else state.memo / length
-        search(evaluate, start, first, most=self.most, enough=tells_enough)
-        lowest = int(np.argmin(objectives))
+        slope = dot(sum_of(state.planes_at(best)).slope, direction) + along.slope
+        # At a kink, or when the plane there was dropped, the model knows more than this slope.
+        falling = slope if slope < 0.0 else candidate.lower - state.objective
+        start = Trial(0.0, state.objective, falling)
+        if state.memo is None:  # nothing is known of the scale yet
+            search(evaluate, start, 1.0, most=self.most, margin=0.05)
+        else:
+            first = min(max(state.memo / length, _NEAREST), _FARTHEST_FIRST)
+            search(evaluate, start, first, most=self.most)
+        usable = [i for i, point in enumerate(points) if _usable(point, state)]
+        if not usable:
+            return Found(points, points)
+        lowest = min(usable, key=objectives.__getitem__)
         moved = points[lowest].w - best.w
         state.memo = math.sqrt(dot(moved, moved))
-        usable = [point for point in points if _usable(point, state)]
-        if self.cut_at is CutAt.ALL and usable:
-            return Found(usable, usable)
+        if self.cut_at is CutAt.ALL:
+            sound = [points[i] for i in usable]
+            return Found(sound, sound)
         if self.cut_at is CutAt.LOWEST_AND_CANDIDATE:
             there = risk.at(candidate.w)
             return Found([*points, there], [points[lowest], there])

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 _DECREASE = 1e-4
-_CURVATURE = 0.9
+_CURVATURE = 0.7
 
 # A lengthened step grows by at most this factor.
 _GROWTH = 4.0
 
 # The next trial keeps this share of the bracket away from both ends.
-_MARGIN = 0.05
+_MARGIN = 0.1
 
 
 class Trial(NamedTuple):
@@ -50,7 +50,7 @@ def search(
     first: float,
     *,
     most: int,
-    enough: Callable[[Trial], bool] = lambda trial: False,
+    margin: float = _MARGIN,
 ) -> None:
     """Try steps until one satisfies both conditions.
 
@@ -64,21 +64,20 @@ def search(
         The first step to try.
     most : int
         Most evaluations.
-    enough : callable
-        Says whether to end the search at a trial that is too long all the same.
+    margin : float
+        Which share of a bracket the next trial keeps away from both ends.
     """
-    low, high, step = start, None, first
+    low, step = start, first
+    high: Trial | None = None
     for _ in range(most):
         trial = evaluate(step)
         if is_too_long(trial, start):
             high = trial
-            if enough(trial):
-                return
         elif is_too_short(trial, start):
             low = trial
         else:
             return
-        step = between(low, high) if high else beyond(low, start)
+        step = between(low, high, margin) if high else beyond(low, start)
 
 
 def beyond(low: Trial, start: Trial) -> float:
@@ -90,13 +89,10 @@ def beyond(low: Trial, start: Trial) -> float:
     return _GROWTH * low.step
 
 
-def between(low: Trial, high: Trial) -> float:
+def between(low: Trial, high: Trial, margin: float = _MARGIN) -> float:
     """Return a step inside a bracket: the minimum of the cubic through both ends."""
-    width = high.step - low.step
-    share = _cubic_minimum(low, high)
-    if not _MARGIN <= share <= 1.0 - _MARGIN:
-        share = min(max(share, _MARGIN), 1.0 - _MARGIN) if math.isfinite(share) else 0.5
-    return low.step + share * width
+    share = min(max(_cubic_minimum(low, high), margin), 1.0 - margin)
+    return low.step + share * (high.step - low.step)
 
 
 def _cubic_minimum(low: Trial, high: Trial) -> float:
@@ -104,10 +100,10 @@ def _cubic_minimum(low: Trial, high: Trial) -> float:
     width = high.step - low.step
     rise, s0, s1 = high.value - low.value, low.slope * width, high.slope * width
     if not (math.isfinite(rise) and math.isfinite(s1)):
-        return 0.1
+        return 0.0  # as far away from the end that is not finite as allowed
     # p(t) = s0*t + b*t^2 + a*t^3 with p(1) = rise and p'(1) = s1
     a, b = s0 + s1 - 2.0 * rise, 3.0 * rise - 2.0 * s0 - s1
     root = b * b - 3.0 * a * s0
-    if root < 0.0:
-        return math.nan
-    return -s0 / (b + math.sqrt(root)) if b + math.sqrt(root) > 0.0 else math.nan
+    if root < 0.0 or b + math.sqrt(root) <= 0.0:  # it only falls, or only rises
+        return 0.5
+    return -s0 / (b + math.sqrt(root))
