@@ -250,6 +250,60 @@ def test_without_localities_conflicts_do_not_occur_for_convex_risks():
     assert plain != pytest.approx(points(method, False), abs=1e-3)
 
 
+@pytest.mark.parametrize("name", ["hinge", "absolute", "planes"])
+@pytest.mark.parametrize("search", SEARCHES)
+def test_convex_risks_with_segments_keep_their_certificate(name, search):
+    problem = PROBLEMS[name]
+    result = cp.minimize(
+        problem.make_risk(), problem.regularizer, method=cp.nrbm(line_search=search), tol=1e-3
+    )
+    assert result.certificate.valid
+    assert result.certificate.lower_bound <= problem.optimum <= result.objective + 1e-9
+    # The greedy search can get stuck, and says so.
+    assert result.status is cp.Status.OPTIMAL or search == "greedy"
+
+
+class Segmented(FunctionRisk):
+    """A function whose points know the risk along a line, to the accuracy of a grid."""
+
+    def at(self, w):
+        point = super().at(w)
+        point.toward = lambda other: GridSegment(self, w, other.w)
+        return point
+
+
+class GridSegment:
+    def __init__(self, risk, start, end):
+        self.risk, self.start, self.way = risk, start, end - start
+
+    def minimize(self, regularizer):
+        steps = np.linspace(0.0, 2.0, 401)
+        risks = [self.risk.function(self.start + k * self.way)[0] for k in steps]
+        totals = risks + regularizer.slope * steps + 0.5 * regularizer.curvature * steps**2
+        return float(steps[np.argmin(totals)])
+
+    def at(self, step):
+        return self.risk.at(self.start + step * self.way)
+
+
+@every_problem
+@pytest.mark.parametrize("search", ["full", "all"])
+def test_segments_are_used_where_there_are_any(name, search):
+    function, regularizer, start = ALL[name]
+    risk = Segmented(function, len(start))
+    first = regularizer.value(start) + function(start)[0]
+    method = cp.nrbm(line_search=search)
+    result = cp.minimize(risk, regularizer, method=method, start=start, max_iter=200)
+    assert result.objective < first
+    assert result.status in (cp.Status.STATIONARY, cp.Status.ITERATION_LIMIT, cp.Status.STALLED)
+    assert not result.certificate.valid
+
+
+def test_unknown_search():
+    with pytest.raises(ValueError, match="line_search must be one of none, greedy, full, all"):
+        cp.nrbm(line_search="exact")
+
+
 def test_nbm_refuses_convex_risks():
     problem = PROBLEMS["planes"]
     with pytest.raises(ValueError, match=r"nbm\(\) bounds nothing"):

@@ -42,10 +42,10 @@ class ConvexCuts:
 class NonConvexCuts:
     """Planes that lie below the risk near the best point (paper 004, Algorithms 5 and 6).
 
-    A plane taken at ``w_j`` must be at least its locality below the risk at the best point
-    ``w*``: ``lam/2`` times the squared lengths of the way from ``w_j`` to ``w*``, step by step. When
-    the best point moves, all planes are lowered as far as that asks for. The gap between objective
-    and model then measures how far from stationary the best point is; it proves nothing.
+    A plane taken at ``w_j`` must be at least its locality below the risk at the best point ``w*``:
+    ``lam/2`` times the squared lengths of the way from ``w_j`` to ``w*``, step by step. When the
+    best point moves, all planes are lowered as far as that asks for. The gap between objective and
+    model then measures how far from stationary the best point is; it proves nothing.
 
     A convex risk needs none of this. Its planes are added as they are, and the method is then the
     convex one with the same memory and the same search.

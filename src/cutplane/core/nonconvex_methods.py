@@ -32,8 +32,8 @@ def nrbm(*, line_search: Search = "all", planes: int | None = None) -> Method:
     """Non-convex regularized bundle method (paper 004, Algorithms 4 to 6).
 
     Planes of the risk are kept below it at the best point so far, by a distance that grows with
-    the way from where they were taken: those in conflict are lowered, or replaced. For a convex
-    risk it is `bmrm` with the same number of planes, and its certificate holds.
+    the way from where they were taken: those in conflict are lowered, or replaced. A convex risk
+    needs none of that: without a line search it is then `bmrm`, and its certificate holds.
 
     The gap falls below ``eps`` within ``O(1 / (lam * eps))`` iterations (Theorem 3; without a line
     search, or with the full one), and a point with gap zero is stationary (Theorem 4).
