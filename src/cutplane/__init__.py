@@ -15,6 +15,7 @@ from cutplane.core.methods import (
     trust_region,
 )
 from cutplane.core.minimize import minimize
+from cutplane.core.nonconvex_methods import nbm, nrbm
 from cutplane.core.protocols import NonFiniteRisk, Plane
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.stopping import Gap, Iterations, Seconds
@@ -139,7 +140,9 @@ __all__ = [
     "level",
     "load_model",
     "minimize",
+    "nbm",
     "newton",
+    "nrbm",
     "path",
     "proximal",
     "save_model",

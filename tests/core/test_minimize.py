@@ -417,11 +417,6 @@ def test_method_must_be_one():
         cp.minimize(problem.make_risk(), problem.regularizer, method="bmrm")
 
 
-def test_points_without_segments_need_a_plain_method():
-    with pytest.raises(TypeError, match=r"WavesPoint has no method toward\(\).*line_search=False"):
-        cp.minimize(Waves(convex=True), cp.L2(1.0), start=np.array([1.0]))
-
-
 def test_no_limit_at_all():
     problem = PROBLEMS["hinge"]
     result = cp.minimize(problem.make_risk(), problem.regularizer, max_iter=None)

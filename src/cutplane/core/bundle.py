@@ -61,6 +61,7 @@ class Bundle:
         self.offsets: Vector = np.empty(0)
         self.centred_offsets: Vector = np.empty(0)
         self.tilts: Vector = np.empty(0)
+        self.localities: Vector = np.empty(0)
         self.free = 0.0
         self._warm: Vector = np.empty(0)
         self.alpha: Vector = np.empty(0)
@@ -110,7 +111,17 @@ class Bundle:
             np.array([plane.offset for plane in planes]),
             np.array([plane.tilt for plane in planes]),
             np.arange(self.n_groups),
+            np.array([plane.locality for plane in planes]),
         )
+
+    def lower(self, by: Vector, localities: Vector) -> None:
+        """Lower each plane by a number that is not negative, and give it a new locality."""
+        lowered = {
+            "offsets": self.offsets - by,
+            "centred_offsets": self.centred_offsets - by,
+            "localities": localities,
+        }
+        vars(self).update(lowered)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep the planes with these (increasing) row numbers, drop the others."""
@@ -126,6 +137,7 @@ class Bundle:
             "offsets": self.offsets[rows],
             "centred_offsets": self.centred_offsets[rows],
             "tilts": self.tilts[rows],
+            "localities": self.localities[rows],
             "alpha": self.alpha[rows],
             "_warm": self._warm[rows[rows < len(self._warm)]],
             "idle": self.idle[rows],
@@ -158,7 +170,9 @@ class Bundle:
             bundle.regularizer = regularizer
             return bundle
         measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
-        measured_anew._append(bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups)
+        measured_anew._append(
+            bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups, bundle.localities
+        )
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
         measured_anew.free, measured_anew.floor = bundle.free, bundle.floor
         return measured_anew
@@ -227,7 +241,12 @@ class Bundle:
 
     def _mean(self, weights: Vector) -> Plane:
         slope = combination(self._slopes, weights)
-        return Plane(slope, float(weights @ self.offsets), float(weights @ self.tilts))
+        return Plane(
+            slope,
+            float(weights @ self.offsets),
+            float(weights @ self.tilts),
+            float(weights @ self.localities),
+        )
 
     def _exact_weights(self, alpha: Vector) -> Vector:
         # Normalised once more, because the certificate needs weights that sum to one exactly.
@@ -237,7 +256,12 @@ class Bundle:
         return np.asarray(alpha / totals[self.groups])
 
     def _append(
-        self, slopes: Matrix, offsets: Vector, tilts: Vector, groups: NDArray[np.int64]
+        self,
+        slopes: Matrix,
+        offsets: Vector,
+        tilts: Vector,
+        groups: NDArray[np.int64],
+        localities: Vector,
     ) -> None:
         """Append planes with weight zero, and their inner products with all others."""
         n, total = self.n_planes, self.n_planes + len(slopes)
@@ -254,6 +278,7 @@ class Bundle:
             "offsets": np.concatenate((self.offsets, offsets)),
             "centred_offsets": np.concatenate((self.centred_offsets, centred)),
             "tilts": np.concatenate((self.tilts, tilts)),
+            "localities": np.concatenate((self.localities, localities)),
             "alpha": np.concatenate((self.alpha, nothing)),
             "idle": np.concatenate((self.idle, nothing.astype(np.int64))),
             "numbers": np.append(self.numbers, self._n_added + np.arange(len(slopes))),

@@ -53,9 +53,14 @@ class Method:
                 f"{regularizer!r} is not strongly convex: it needs cp.kelley(), all other methods "
                 "need a regularizer such as cp.L2"
             )
-        if not isinstance(self.stabilizer, NoStabilizer) and as_quadratic(regularizer) is None:
-            name = type(self.stabilizer).__name__
-            raise ValueError(f"{name} needs a quadratic regularizer such as cp.L2")
+        if as_quadratic(regularizer) is None:
+            for choice, any_regularizer in (
+                (self.stabilizer, NoStabilizer),
+                (self.cuts, ConvexCuts),
+            ):
+                if not isinstance(choice, any_regularizer):
+                    name = type(choice).__name__
+                    raise ValueError(f"{name} needs a quadratic regularizer such as cp.L2")
 
 
 def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups = 1) -> Method:

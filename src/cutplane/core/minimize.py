@@ -13,6 +13,7 @@ import numpy as np
 
 from cutplane.core.bundle import Bundle
 from cutplane.core.methods import Method, bmrm
+from cutplane.core.nonconvex_methods import nrbm
 from cutplane.core.oracle import Function, as_risk
 from cutplane.core.products import dot
 from cutplane.core.protocols import (
@@ -25,6 +26,7 @@ from cutplane.core.protocols import (
     Vector,
     sum_of,
 )
+from cutplane.core.query import Found
 from cutplane.core.state import Certificate, Result, State, Status, candidate_below
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
 
@@ -66,7 +68,7 @@ def minimize(
     regularizer : Regularizer
         The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
     method : Method, optional
-        By default `bmrm`, with its line search if the risk has segments.
+        By default `bmrm` with its line search, or `nrbm` if the risk is not convex.
     tol : float
         The relative gap ``(J - lower bound) / |J|`` that is promised. The run aims at a quarter of
         it, and is ``optimal`` when the whole is reached.
@@ -110,7 +112,8 @@ def minimize(
         getattr(regularizer, "centre", None),
         getattr(regularizer, "weights", None),
     )
-    method = _default_method(risk) if method is None else method
+    if method is None:
+        method = bmrm() if risk.convex else nrbm()
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
     method.require_suitable(regularizer)
@@ -139,13 +142,13 @@ def minimize(
             method.memory.make_room(state.bundle, incoming)
             for point in found.cut_at:
                 _require_finite(point, state)
-                state.test(sum_of(state.planes_at(point)), found.points)
-                method.cuts.add(state, point)
+            before = state.best
+            progress |= state.keep_best(found.points, regularizer)
+            progress |= method.cuts.add(state, found, before)
             for plane in found.planes:
-                state.test(plane, found.points)
+                state.test(plane, [before, *found.points])
                 progress |= state.raise_lower_bound(candidate_below(plane, regularizer))
                 state.bundle.add(plane)
-            progress |= state.keep_best(found.points, regularizer)
             state.stalled_for = 0 if progress else state.stalled_for + 1
             state.iteration += 1
             clock.read(state)
@@ -162,10 +165,6 @@ def minimize(
         _attach(error, _result(Status.FAILED, promise, risk, state, state))
         raise
     return _result(status, promise, risk, final, state)
-
-
-def _default_method(risk: Risk) -> Method:
-    return bmrm(line_search=getattr(risk, "has_segments", True))
 
 
 def _attach(error: Exception, result: Result) -> None:
@@ -218,13 +217,14 @@ def _first_state(
         bundle=Bundle(risk.n_parameters, regularizer, groups),
         best=best,
         objective=regularizer.value(w) + best.value,
+        convex=risk.convex,
     )
     _require_finite(best, state)
     floors = _floors(risk, groups)
     if min(floor.offset for floor in floors) > -np.inf:
         state.bundle.add(*floors)
         state.raise_lower_bound(candidate_below(sum_of(floors), regularizer))
-    method.cuts.add(state, best)
+    method.cuts.add(state, Found([best], [best]), best)
     return state
 
 
@@ -254,7 +254,7 @@ def _with_planes_of(earlier: State, risk: Risk, regularizer: Regularizer, method
     state.test_model(bundle)
     if bundle.n_groups == state.bundle.n_groups:
         state.bundle = bundle.carried_over(regularizer)
-        method.cuts.add(state, state.best)
+        method.cuts.add(state, Found([state.best], [state.best]), state.best)
         return state
     # Planes of other groups cannot be used one by one. All together they are a plane.
     together = bundle.aggregate()

@@ -25,11 +25,15 @@ class Plane:
     The planes of a group may also have a ``tilt``: the slope along a free parameter that all groups
     share, and that the risk minimises out, such as an intercept. Those of all groups at a point
     balance: their tilts sum to zero.
+
+    Planes of a risk that is not convex hold near the best point only, and keep a distance below the
+    risk there: at least their ``locality``.
     """
 
     slope: Vector
     offset: float
     tilt: float = 0.0
+    locality: float = 0.0
 
 
 def sum_of(planes: Sequence[Plane]) -> Plane:
@@ -165,6 +169,9 @@ class QuadraticRegularizer(Regularizer, Protocol):
     def along(self, start: Vector, end: Vector) -> Quadratic:
         """Return the regularizer on the ray from ``start`` through ``end``."""
 
+    def gradient(self, w: Vector) -> Vector:
+        """Return the derivative at ``w``."""
+
 
 class FlatRegularizer(Regularizer, Protocol):
     """A regularizer without curvature: its conjugate is zero on a box, and infinite outside.
@@ -186,6 +193,13 @@ class FlatRegularizer(Regularizer, Protocol):
 def as_quadratic(regularizer: Regularizer) -> QuadraticRegularizer | None:
     """Return the regularizer if the reduced problem with it is a quadratic program."""
     return cast(QuadraticRegularizer, regularizer) if hasattr(regularizer, "dual_metric") else None
+
+
+def quadratic(regularizer: Regularizer) -> QuadraticRegularizer:
+    """Return the regularizer, which was found to be quadratic before the run."""
+    found = as_quadratic(regularizer)
+    assert found is not None
+    return found
 
 
 def as_flat(regularizer: Regularizer) -> FlatRegularizer | None:

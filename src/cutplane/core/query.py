@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,9 +20,11 @@ from cutplane.core.protocols import (
     Segment,
     Vector,
     as_quadratic,
+    sum_of,
 )
 from cutplane.core.ray_search import minimize_on_segment
 from cutplane.core.state import Candidate, State
+from cutplane.core.wolfe import Trial, search
 
 
 class Found(NamedTuple):
@@ -90,6 +94,83 @@ def _best_step_with(
     )
 
 
+class CutAt(StrEnum):
+    """Where a search by trials takes planes (paper 004, section 3.3.2)."""
+
+    LOWEST = "lowest"
+    LOWEST_AND_CANDIDATE = "lowest and candidate"
+    ALL = "all"
+
+
+# Where the first trial of a search lies, as shares of the way to the candidate. Beyond it the model
+# has nothing to gain; much closer, one short step would be followed by many.
+_NEAREST, _FARTHEST_FIRST = 0.3, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ByTrials:
+    """Search the ray from the best point through the candidate, evaluating the risk at each trial.
+
+    For points that cannot tell the risk along a line. The first trial is as far from the best point
+    as the lowest one of the last search was, so that one is often enough.
+
+    Parameters
+    ----------
+    cut_at : CutAt
+        The greedy strategy of the paper takes one plane at the lowest trial, its full strategy a
+        second one at the candidate. A plane at every trial costs nothing more, since the slope
+        there was needed anyway.
+    most : int
+        Most trials in one search.
+    """
+
+    cut_at: CutAt = CutAt.ALL
+    most: int = 3
+
+    def __call__(self, risk: Risk, regularizer: Any, state: State, candidate: Candidate) -> Found:
+        """Evaluate the risk on the ray until a step is good enough."""
+        best = state.best
+        points: list[Point] = []
+        objectives: list[float] = []
+        direction = candidate.w - best.w
+        length = math.sqrt(dot(direction, direction))
+        if length == 0.0:
+            return AtCandidate()(risk, regularizer, state, candidate)
+        along = regularizer.along(best.w, candidate.w)
+
+        def evaluate(step: float) -> Trial:
+            point = risk.at(best.w + step * direction if step != 1.0 else candidate.w)
+            points.append(point)
+            objectives.append(regularizer.value(point.w) + point.value)
+            if not math.isfinite(objectives[-1]):
+                return Trial(step, math.inf, math.nan)
+            slope = dot(sum_of(state.planes_at(point)).slope, direction)
+            return Trial(step, objectives[-1], slope + along.slope + step * along.curvature)
+
+        slope = dot(sum_of(state.planes_at(best)).slope, direction) + along.slope
+        # At a kink, or when the plane there was dropped, the model knows more than this slope.
+        falling = slope if slope < 0.0 else candidate.lower - state.objective
+        start = Trial(0.0, state.objective, falling)
+        if state.memo is None:  # nothing is known of the scale yet
+            search(evaluate, start, 1.0, most=self.most, margin=0.05)
+        else:
+            first = min(max(state.memo / length, _NEAREST), _FARTHEST_FIRST)
+            search(evaluate, start, first, most=self.most)
+        usable = [i for i, point in enumerate(points) if _usable(point, state)]
+        if not usable:
+            return Found(points, points)
+        lowest = min(usable, key=objectives.__getitem__)
+        moved = points[lowest].w - best.w
+        state.memo = math.sqrt(dot(moved, moved))
+        if self.cut_at is CutAt.ALL:
+            sound = [points[i] for i in usable]
+            return Found(sound, sound)
+        if self.cut_at is CutAt.LOWEST_AND_CANDIDATE:
+            there = risk.at(candidate.w)
+            return Found([*points, there], [points[lowest], there])
+        return Found(points, [points[lowest]])
+
+
 @dataclass(frozen=True, slots=True)
 class OnSegment:
     """Search the ray from the best point through the candidate (paper 004, section 3.3.2).
@@ -105,21 +186,23 @@ class OnSegment:
         would propose it again. If at the candidate it closes less than this share of the distance
         between model and risk, a second plane is taken there. At 1 there are always two (the
         paper's full strategy), at 0 never (its greedy one, which may get stuck).
+    otherwise : Query
+        What to do for points without segments.
     """
 
     beyond: float = 0.05
     enough: float = 0.01
+    otherwise: Query = ByTrials()
 
     def __call__(
         self, risk: Risk, regularizer: Regularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate at the candidate, then at the best point of the ray."""
-        best, there = state.best, risk.at(candidate.w)
+        best = state.best
         if not hasattr(best, "toward"):
-            raise TypeError(
-                f"{type(best).__name__} has no method toward(), which a line search needs; "
-                "use bmrm(line_search=False)"
-            )
+            query = self.otherwise if as_quadratic(regularizer) else AtCandidate()
+            return query(risk, regularizer, state, candidate)
+        there = risk.at(candidate.w)
         segment = best.toward(there)
         step = _best_step_with(regularizer, segment, best.w, there.w)
         lowest = segment.at(step)

@@ -160,6 +160,7 @@ class State:
     best: Point
     objective: float
     lower: float = -np.inf
+    convex: bool = True
     iteration: int = 0
     evaluations: int = 0
     seconds: float = 0.0

@@ -83,6 +83,13 @@ class QuadraticForm:
             curvature=self.lam * dot(direction, direction),
         )
 
+    def gradient(self, w: Vector) -> Vector:
+        """Return the derivative at ``w``."""
+        scaled = self._scaled(w)
+        return np.asarray(
+            self.lam * (self.root * scaled if self.root.ndim == 1 else self.root.T @ scaled)
+        )
+
     def _scaled(self, w: Vector) -> Vector:
         same_shape(self, "centre", self.centre, w)
         if self.root.shape[-1] != len(w):
