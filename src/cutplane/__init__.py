@@ -37,7 +37,16 @@ from cutplane.losses import (
     SquaredHinge,
 )
 from cutplane.online import dual_ascent, newton
-from cutplane.regularizers import L2, Ball
+from cutplane.regularizers import (
+    L1,
+    L2,
+    Ball,
+    BoundedL2,
+    ElasticNet,
+    Entropy,
+    QuadraticForm,
+    SquaredLp,
+)
 from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
 
 if TYPE_CHECKING:
@@ -78,11 +87,15 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "L1",
     "L2",
     "Absolute",
     "Ball",
+    "BoundedL2",
     "Certificate",
     "CrammerSinger",
+    "ElasticNet",
+    "Entropy",
     "EpsilonInsensitive",
     "Exponential",
     "FunctionRisk",
@@ -103,6 +116,7 @@ __all__ = [
     "Path",
     "Plane",
     "Poisson",
+    "QuadraticForm",
     "Quantile",
     "Record",
     "Result",
@@ -112,6 +126,7 @@ __all__ = [
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "SquaredLp",
     "State",
     "Status",
     "WeightedSum",

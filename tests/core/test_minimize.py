@@ -646,7 +646,9 @@ def test_resume_with_another_regularizer():
     # The lower bound of the first run says nothing about another objective.
     problem = large_problem()
     part = cp.minimize(problem.make_risk(), cp.L2(0.1), max_iter=3)
-    with pytest.raises(ValueError, match=r"cannot resume a run with lam = 0\.1 as one with 0\.01"):
+    with pytest.raises(
+        ValueError, match=r"cannot resume a run with L2\(0\.1\) as one with L2\(0\.01"
+    ):
         cp.minimize(problem.make_risk(), cp.L2(0.01), resume=part.state)
 
 

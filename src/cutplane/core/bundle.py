@@ -1,12 +1,13 @@
 """The bundle: planes below the risk, their Gram matrix, and the weights of the reduced problem.
 
-Row ``i`` of ``slopes`` and entry ``i`` of ``offsets`` are one plane ``(a_i, b_i)``. For a quadratic
-regularizer the reduced problem ``min_w r(w) + max_i a_i.w + b_i`` has the dual
+Row ``i`` of ``slopes`` and entry ``i`` of ``offsets`` are one plane ``(a_i, b_i)``. The reduced
+problem ``min_w r(w) + max_i a_i.w + b_i`` has the dual
 
-    max  b.alpha - r*(-A'alpha)  over the simplex,
+    max  b.alpha - r*(-A'alpha)  over the simplex.
 
-which needs only the inner products of the slopes in the regularizer's metric (``gram``) and the
-offsets shifted by its centre. Both are kept up to date here, plane by plane.
+For a quadratic regularizer it needs only the inner products of the slopes in the regularizer's
+metric (``gram``) and the offsets shifted by its centre. Both are kept up to date here, plane by
+plane. For others `reduced_problem` and `level` work with the planes themselves.
 
 A risk that is a sum over groups of examples, ``R = sum_k R_k``, may have planes for each of them.
 The model is then ``sum_k max_{i in group k} a_i.w + b_i``, and there is one simplex for each group.
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 
 from cutplane.core.balanced_qp import lowest_model, solve_balanced
 from cutplane.core.products import combination, dot, extend_gram, inner_products
-from cutplane.core.protocols import Matrix, Plane, QuadraticRegularizer, Vector
+from cutplane.core.protocols import Matrix, Plane, Regularizer, Vector, as_quadratic
+from cutplane.core.reduced_problem import Model
 from cutplane.core.simplex_qp import SimplexQP
 
 _FIRST_CAPACITY = 32
@@ -44,15 +46,13 @@ class Bundle:
     ----------
     n_parameters : int
         Length of a slope.
-    regularizer : QuadraticRegularizer
-        Supplies the metric of the Gram matrix and the centre.
+    regularizer : Regularizer
+        If it is quadratic it supplies the metric of the Gram matrix and the centre.
     n_groups : int
         Into how many groups the risk is split; one plane of each is added at a time.
     """
 
-    def __init__(
-        self, n_parameters: int, regularizer: QuadraticRegularizer, n_groups: int = 1
-    ) -> None:
+    def __init__(self, n_parameters: int, regularizer: Regularizer, n_groups: int = 1) -> None:
         self.regularizer = regularizer
         self.n_groups = n_groups
         self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
@@ -68,6 +68,9 @@ class Bundle:
         self.numbers: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._n_added = 0
         self._qp = SimplexQP()
+        # What the risk never goes below, and how strongly the last candidate was held (`level`).
+        self.floor = -np.inf
+        self.strength = 0.0
 
     @property
     def n_planes(self) -> int:
@@ -86,7 +89,7 @@ class Bundle:
 
     @property
     def gram(self) -> Matrix:
-        """Inner products of the slopes in the regularizer's metric."""
+        """Inner products of the slopes in the metric of a quadratic regularizer."""
         return self._gram[: self.n_planes, : self.n_planes]
 
     @property
@@ -100,6 +103,8 @@ class Bundle:
             raise ValueError(
                 f"the planes of {self.n_groups} groups come together, got {len(planes)}"
             )
+        if not any(plane.slope.any() for plane in planes):
+            self.floor = max(self.floor, sum(plane.offset for plane in planes))
         self._append(
             np.array([plane.slope for plane in planes]),
             np.array([plane.offset for plane in planes]),
@@ -135,10 +140,13 @@ class Bundle:
         Flat planes stay, however long idle: there are few, and they keep the reduced problem
         bounded where the risk vanishes.
         """
-        flat = np.diagonal(self.gram) == 0.0
+        if as_quadratic(self.regularizer):
+            flat = np.diagonal(self.gram) == 0.0
+        else:
+            flat = ~self.slopes.any(axis=1)
         return np.flatnonzero(flat | (self.idle <= longest))
 
-    def carried_over(self, regularizer: QuadraticRegularizer) -> Bundle:
+    def carried_over(self, regularizer: Regularizer) -> Bundle:
         """Return the planes and their weights for another regularizer, without those long idle.
 
         Planes lie below the risk whatever the regularizer.
@@ -152,21 +160,43 @@ class Bundle:
         measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
         measured_anew._append(bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups)
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
-        measured_anew.free = bundle.free
+        measured_anew.free, measured_anew.floor = bundle.free, bundle.floor
         return measured_anew
 
     def weigh(self, lam: float, *, accuracy: float, shift: Vector | float = 0.0) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``.
 
-        With ``shift`` the offsets are higher by so much: see `near`.
+        For quadratic regularizers. With ``shift`` the offsets are higher by so much: see `near`.
         """
         alpha, free, warm = solve_balanced(
             self._qp, self.gram, self.centred_offsets + shift, self.tilts, lam,
             groups=self.groups if self.n_groups > 1 else None,
             start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
         )  # fmt: skip
-        idle = np.where(alpha > 0.0, 0, self.idle + 1)
-        self.alpha, self.idle, self.free, self._warm = alpha, idle, free, warm
+        self.set_weights(alpha)
+        self.free, self._warm = free, warm
+
+    def set_weights(self, alpha: Vector) -> None:
+        """Take over the weights of a reduced problem."""
+        self.alpha, self.idle = alpha, np.where(alpha > 0.0, 0, self.idle + 1)
+
+    def model(self) -> Model:
+        """Return the planes as the reduced problem sees them."""
+        return Model(self._slopes, self.offsets, self.tilts, self.groups, self.n_groups)
+
+    def feasible_weights(self, regularizer: Regularizer) -> Vector:
+        """Return weights to begin a reduced problem with: the last ones, or a plane a group."""
+        totals = np.bincount(self.groups, weights=self.alpha, minlength=self.n_groups)
+        if np.all(np.abs(totals - 1.0) <= 1e-9):
+            return self._exact_weights(self.alpha)
+        # The first planes, mostly the floors, and the last, which were taken at one point, balance.
+        first, last = np.zeros(self.n_planes), np.zeros(self.n_planes)
+        first[: self.n_groups] = last[-self.n_groups :] = 1.0
+        duals = [
+            float(alpha @ self.offsets) - regularizer.conjugate(-self._mean(alpha).slope)[0]
+            for alpha in (first, last)
+        ]
+        return first if duals[0] >= duals[1] else last
 
     def aggregate(self, alpha: Vector | None = None) -> Plane:
         """Return the planes' mean weighted by ``alpha``, of all groups together.
@@ -214,10 +244,11 @@ class Bundle:
         while total > len(self._slopes):
             self._grow()
         self._slopes[n:total] = slopes
-        images = np.array([self.regularizer.dual_metric(slope) for slope in slopes])
-        extend_gram(self._gram, self._slopes, n, images)
-        nothing = np.zeros(len(slopes))
-        centred = offsets + [self.regularizer.centred(slope) for slope in slopes]
+        nothing, centred = np.zeros(len(slopes)), offsets
+        if quadratic := as_quadratic(self.regularizer):
+            images = np.array([quadratic.dual_metric(slope) for slope in slopes])
+            extend_gram(self._gram, self._slopes, n, images)
+            centred = offsets + [quadratic.centred(slope) for slope in slopes]
         planes = {
             "groups": np.concatenate((self.groups, groups)),
             "offsets": np.concatenate((self.offsets, offsets)),
@@ -230,12 +261,15 @@ class Bundle:
         }
         vars(self).update(planes)
 
-    def _has_geometry_of(self, regularizer: QuadraticRegularizer) -> bool:
+    def _has_geometry_of(self, regularizer: Regularizer) -> bool:
         """Say whether Gram matrix and centred offsets would be the same with the other one."""
+        mine, other = as_quadratic(self.regularizer), as_quadratic(regularizer)
+        if mine is None or other is None:
+            return False
         # Metric and centre are linear, and linear maps that agree on a random vector are equal.
         probe = np.random.default_rng(0).normal(size=self.n_parameters)
-        return self.regularizer.centred(probe) == regularizer.centred(probe) and np.array_equal(
-            self.regularizer.dual_metric(probe), regularizer.dual_metric(probe)
+        return mine.centred(probe) == other.centred(probe) and np.array_equal(
+            mine.dual_metric(probe), other.dual_metric(probe)
         )
 
     def _grow(self) -> None:

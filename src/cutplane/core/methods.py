@@ -9,7 +9,7 @@ from cutplane.core.balanced_proximal import BalancedProximal
 from cutplane.core.cuts import ConvexCuts, Cuts
 from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory, Memory
 from cutplane.core.over_ball import OverBall
-from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.protocols import Regularizer, as_quadratic
 from cutplane.core.proximal import Proximal
 from cutplane.core.query import AtCandidate, OnSegment, Query
 from cutplane.core.regions import Level, TrustRegion
@@ -42,16 +42,20 @@ class Method:
                     "and forth; kelley() needs KeepAll"
                 )
 
-    def require_suitable(self, regularizer: QuadraticRegularizer) -> None:
+    def require_suitable(self, regularizer: Regularizer) -> None:
         """Raise ValueError if the method cannot minimise with this regularizer."""
         over_ball = isinstance(self.stabilizer, OverBall)
-        if over_ball and not hasattr(regularizer, "radius"):
+        is_ball = hasattr(regularizer, "radius")
+        if over_ball and not is_ball:
             raise ValueError(f"kelley() minimises over a cp.Ball, got {regularizer!r}")
-        if not over_ball and regularizer.lam <= 0.0:
+        if is_ball and not over_ball:
             raise ValueError(
                 f"{regularizer!r} is not strongly convex: it needs cp.kelley(), all other methods "
                 "need a regularizer such as cp.L2"
             )
+        if not isinstance(self.stabilizer, NoStabilizer) and as_quadratic(regularizer) is None:
+            name = type(self.stabilizer).__name__
+            raise ValueError(f"{name} needs a quadratic regularizer such as cp.L2")
 
 
 def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups = 1) -> Method:

@@ -20,7 +20,7 @@ from cutplane.core.protocols import (
     NonFiniteRisk,
     Plane,
     Point,
-    QuadraticRegularizer,
+    Regularizer,
     Risk,
     Vector,
     sum_of,
@@ -44,7 +44,7 @@ _DISAGREEMENT = 1e-6
 
 def minimize(
     risk: Risk | Function,
-    regularizer: QuadraticRegularizer,
+    regularizer: Regularizer,
     *,
     method: Method | None = None,
     tol: float = 1e-3,
@@ -63,8 +63,8 @@ def minimize(
     risk : Risk or callable
         The part of the objective that looks at data; or a convex function ``w -> (value,
         subgradient)``, whose number of parameters `start` or the regularizer tells.
-    regularizer : QuadraticRegularizer
-        The strongly convex part, such as ``cp.L2(1e-4)``.
+    regularizer : Regularizer
+        The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
     method : Method, optional
         By default `bmrm`, with its line search if the risk has segments.
     tol : float
@@ -203,11 +203,15 @@ def _stopping_rule(
 
 
 def _first_state(
-    risk: Risk, regularizer: QuadraticRegularizer, start: Vector | None, method: Method
+    risk: Risk, regularizer: Regularizer, start: Vector | None, method: Method
 ) -> State:
     w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (risk.n_parameters,):
         raise ValueError(f"start has shape {w.shape}, the risk has {risk.n_parameters} parameters")
+    if not np.isfinite(regularizer.value(w)):
+        if start is not None:
+            raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
+        w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
     best = risk.at(w)
     groups = getattr(risk, "good_groups", 1) if method.groups is None else method.groups
     state = State(
@@ -232,9 +236,7 @@ def _floors(risk: Risk, groups: int) -> list[Plane]:
     return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
 
 
-def _with_planes_of(
-    earlier: State, risk: Risk, regularizer: QuadraticRegularizer, method: Method
-) -> State:
+def _with_planes_of(earlier: State, risk: Risk, regularizer: Regularizer, method: Method) -> State:
     """Return the first state of a run that knows the planes of an earlier one on the same risk."""
     n_parameters = earlier.bundle.n_parameters
     if n_parameters != risk.n_parameters:
@@ -244,7 +246,8 @@ def _with_planes_of(
         )
     # The risk is evaluated once more, at the cost of a pass, because planes of a risk with other
     # data would make a false certificate. Those that lie above this one here are found out.
-    state = _first_state(risk, regularizer, earlier.best.w, method)
+    start = earlier.best.w if np.isfinite(regularizer.value(earlier.best.w)) else None
+    state = _first_state(risk, regularizer, start, method)
     bundle = earlier.bundle
     if hasattr(earlier.memo, "carried_over"):  # duals too serve any regularizer
         state.memo = earlier.memo.carried_over(risk, regularizer, state.best)
@@ -278,12 +281,13 @@ def _require_finite(point: Point, state: State) -> None:
         )
 
 
-def _continued(earlier: State, regularizer: QuadraticRegularizer) -> State:
+def _continued(earlier: State, regularizer: Regularizer) -> State:
     """Return a state to go on with that shares nothing mutable with the earlier run's."""
     before = earlier.bundle.regularizer
-    if before.lam != regularizer.lam:
+    lams = [getattr(one, "lam", None) for one in (before, regularizer)]
+    if type(before) is not type(regularizer) or lams[0] != lams[1]:
         raise ValueError(
-            f"cannot resume a run with lam = {before.lam:g} as one with {regularizer.lam:g}: "
+            f"cannot resume a run with {before!r} as one with {regularizer!r}: "
             "its bounds would not hold"
         )
     return replace(
@@ -296,7 +300,7 @@ def _continued(earlier: State, regularizer: QuadraticRegularizer) -> State:
     )
 
 
-def _recomputed(risk: Risk, regularizer: QuadraticRegularizer, state: State) -> State:
+def _recomputed(risk: Risk, regularizer: Regularizer, state: State) -> State:
     """Return the state as it looks when the objective is computed afresh from the data.
 
     The loop's own state stays as it is, so that a run can be resumed as if it had never ended.

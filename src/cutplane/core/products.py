@@ -77,3 +77,12 @@ def combination(rows: Matrix, weights: Vector) -> Vector:
             for j in range(len(out)):
                 out[j] += weight * row[j]
     return out
+
+
+def gram_with_diagonal(rows: Matrix, diagonal: Vector) -> Matrix:
+    """Return ``rows diag(diagonal) rows'``; columns where the diagonal is zero are not read."""
+    used = np.flatnonzero(diagonal)
+    scaled = (rows if len(used) == len(diagonal) else rows[:, used]) * np.sqrt(diagonal[used])
+    gram = np.empty((len(rows), len(rows)))
+    extend_gram(gram, scaled, 0, scaled)
+    return gram

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,10 +135,14 @@ class GroupedRisk(Risk, Protocol):
 
 
 class Regularizer(Protocol):
-    """A strongly convex function of ``w`` known through its value and its conjugate."""
+    """A strictly convex function of ``w`` known through its value and its conjugate.
+
+    It may also offer ``local_gram(u, slopes)``: the matrix ``slopes r*''(u) slopes'``. Without it
+    the reduced problem takes differences of the conjugate's minimiser.
+    """
 
     def value(self, w: Vector) -> float:
-        """Return ``r(w)``."""
+        """Return ``r(w)``; infinite where ``w`` is not allowed."""
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u) = max_w u.w - r(w)`` and the ``w`` that attains it."""
@@ -160,3 +164,30 @@ class QuadraticRegularizer(Regularizer, Protocol):
 
     def along(self, start: Vector, end: Vector) -> Quadratic:
         """Return the regularizer on the ray from ``start`` through ``end``."""
+
+
+class FlatRegularizer(Regularizer, Protocol):
+    """A regularizer without curvature: its conjugate is zero on a box, and infinite outside.
+
+    Attributes
+    ----------
+    dual_radius : float
+        ``r*(u) = 0`` if no coordinate of ``u`` is larger.
+    """
+
+    @property
+    def dual_radius(self) -> float:
+        """Half the width of the box."""
+
+    def with_square(self, strength: float, centre: Vector) -> Regularizer:
+        """Return ``r(w) + strength/2 * |w - centre|^2``."""
+
+
+def as_quadratic(regularizer: Regularizer) -> QuadraticRegularizer | None:
+    """Return the regularizer if the reduced problem with it is a quadratic program."""
+    return cast(QuadraticRegularizer, regularizer) if hasattr(regularizer, "dual_metric") else None
+
+
+def as_flat(regularizer: Regularizer) -> FlatRegularizer | None:
+    """Return the regularizer if the reduced problem with it is a linear program."""
+    return cast(FlatRegularizer, regularizer) if hasattr(regularizer, "dual_radius") else None

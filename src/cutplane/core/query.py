@@ -13,11 +13,13 @@ from cutplane.core.protocols import (
     Plane,
     Point,
     Quadratic,
-    QuadraticRegularizer,
+    Regularizer,
     Risk,
     Segment,
     Vector,
+    as_quadratic,
 )
+from cutplane.core.ray_search import minimize_on_segment
 from cutplane.core.state import Candidate, State
 
 
@@ -42,9 +44,7 @@ class Found(NamedTuple):
 class Query(Protocol):
     """Chooses the points of an iteration."""
 
-    def __call__(
-        self, risk: Any, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
-    ) -> Found:
+    def __call__(self, risk: Any, regularizer: Any, state: State, candidate: Candidate) -> Found:
         """Evaluate the risk at or on the way to the candidate."""
 
 
@@ -53,7 +53,7 @@ class AtCandidate:
     """Evaluate at the minimiser of the reduced problem, as the plain methods do."""
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
+        self, risk: Risk, regularizer: Regularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate the risk at the candidate."""
         point = risk.at(candidate.w)
@@ -65,9 +65,29 @@ class AtCandidate:
 _FARTHEST = 8.0
 
 
+# How often the candidate's zeros are tried at the lowest point, and which coordinates are small
+# enough, as a share of the largest. (a9a, L1(1e-3), tol 1e-4: 39 coefficients are not zero for the
+# logistic loss, as in the optimum, and 43 for the hinge. Without it there are 83 and 95. One
+# evaluation in 20 is for this.)
+_TIDY_EVERY = 8
+_TINY = 0.1
+
+
 def best_step(segment: Segment, regularizer: Quadratic) -> float:
     """Return the step that minimises the objective on a ray, within reason."""
     return min(segment.minimize(regularizer), _FARTHEST)
+
+
+def _best_step_with(
+    regularizer: Regularizer, segment: Segment, start: Vector, end: Vector
+) -> float:
+    """Return the step that minimises the objective on the ray from ``start`` through ``end``."""
+    if quadratic := as_quadratic(regularizer):
+        return best_step(segment, quadratic.along(start, end))
+    direction = end - start
+    return minimize_on_segment(
+        segment, lambda step: regularizer.value(start + step * direction), farthest=_FARTHEST
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +111,7 @@ class OnSegment:
     enough: float = 0.01
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
+        self, risk: Risk, regularizer: Regularizer, state: State, candidate: Candidate
     ) -> Found:
         """Evaluate at the candidate, then at the best point of the ray."""
         best, there = state.best, risk.at(candidate.w)
@@ -101,8 +121,10 @@ class OnSegment:
                 "use bmrm(line_search=False)"
             )
         segment = best.toward(there)
-        step = best_step(segment, regularizer.along(best.w, there.w))
+        step = _best_step_with(regularizer, segment, best.w, there.w)
         lowest = segment.at(step)
+        if not as_quadratic(regularizer) and state.iteration % _TIDY_EVERY == 0:
+            lowest = _tidied(risk, regularizer, lowest, candidate.w)
         cut = segment.at(step + self.beyond * (1.0 - step))
         if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest
@@ -110,6 +132,20 @@ class OnSegment:
         if closed < self.enough * (there.value - candidate.model) and _usable(there, state):
             return Found([lowest, there], [cut, there])
         return Found([lowest], [cut])
+
+
+def _tidied(risk: Risk, regularizer: Regularizer, point: Point, candidate: Vector) -> Point:
+    """Return the point with the candidate's zeros, if it is lower.
+
+    Points on the ray are not zero where one of the ends is not, and never would be again. For a
+    sparse regularizer they are a little lower at zero.
+    """
+    zeros = (candidate == 0.0) & (np.abs(point.w) < _TINY * np.abs(point.w).max(initial=0.0))
+    if not point.w[zeros].any():
+        return point
+    tidy = risk.at(np.where(zeros, 0.0, point.w))
+    change = regularizer.value(tidy.w) + tidy.value - regularizer.value(point.w) - point.value
+    return tidy if change < 0.0 else point
 
 
 def _height_gained(state: State, cut: Point, w: Vector, model: float) -> float:

@@ -190,7 +190,8 @@ class State:
         """Compare a plane with the risk where it is known: above it, the plane is wrong."""
         for point in (self.best, *points):
             height = dot(plane.slope, point.w)
-            scale = abs(height) + abs(plane.offset) + abs(point.value)
+            # Where the risk vanishes these are all rounding, and small beside the objective.
+            scale = abs(height) + abs(plane.offset) + abs(point.value) + abs(self.objective)
             if height + plane.offset - point.value > _CONTRADICTION * scale:
                 self.refuted = True
 

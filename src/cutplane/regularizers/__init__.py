@@ -1,6 +1,12 @@
-"""Regularizers: strongly convex functions known through value and conjugate."""
+"""Regularizers: convex functions known through value and conjugate."""
 
 from cutplane.regularizers.ball import Ball
+from cutplane.regularizers.bounded_l2 import BoundedL2
+from cutplane.regularizers.elastic_net import ElasticNet
+from cutplane.regularizers.entropy import Entropy
+from cutplane.regularizers.l1 import L1
 from cutplane.regularizers.l2 import L2
+from cutplane.regularizers.quadratic_form import QuadraticForm
+from cutplane.regularizers.squared_lp import SquaredLp
 
-__all__ = ["L2", "Ball"]
+__all__ = ["L1", "L2", "Ball", "BoundedL2", "ElasticNet", "Entropy", "QuadraticForm", "SquaredLp"]

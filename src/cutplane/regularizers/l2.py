@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from cutplane.core.products import dot
 from cutplane.core.protocols import Quadratic, Vector
+from cutplane.regularizers.checks import finite_vector, positive, same_shape
 
 
 class L2:
@@ -29,13 +30,9 @@ class L2:
     def __init__(
         self, lam: float, *, centre: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> None:
-        if not (np.isfinite(lam) and lam > 0.0):
-            raise ValueError(f"lam must be positive and finite, got {lam}")
-        self.lam = float(lam)
-        self.centre = None if centre is None else np.array(centre, dtype=np.float64)
+        self.lam = positive("lam", lam)
+        self.centre = finite_vector("centre", centre)
         self.weights = None if weights is None else np.array(weights, dtype=np.float64)
-        if self.centre is not None and not np.isfinite(self.centre).all():
-            raise ValueError("the centre must be finite")
         if self.weights is not None and not (
             np.isfinite(self.weights).all() and (self.weights > 0.0).all()
         ):
@@ -84,10 +81,8 @@ class L2:
         return self.lam if self.weights is None else self.lam * self.weights**2
 
     def _scaled(self, w: Vector) -> Vector:
-        for name in ("centre", "weights"):
-            given = getattr(self, name)
-            if given is not None and given.shape != w.shape:
-                raise ValueError(f"L2: {name} has shape {given.shape}, w has {w.shape}")
+        same_shape(self, "centre", self.centre, w)
+        same_shape(self, "weights", self.weights, w)
         shifted = w if self.centre is None else w - self.centre
         return shifted if self.weights is None else self.weights * shifted
 

@@ -1,0 +1,84 @@
+"""The squared Euclidean norm with bounds on the parameters, for example ``w >= 0``.
+
+r(w)  = lam/2 * |w - c|^2   for lower <= w <= upper, else infinite
+r*(u) = u.w - r(w)          at  w = clip(c + u/lam, lower, upper)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cutplane.core.products import dot, gram_with_diagonal
+from cutplane.core.protocols import Matrix, Vector
+from cutplane.regularizers.checks import finite_vector, positive, same_shape
+
+# A point on the way from one w to another may leave the bounds by rounding: as a share of the
+# largest coordinate.
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+class BoundedL2:
+    """Squared Euclidean regularizer ``lam/2 * |w - centre|^2`` with ``lower <= w <= upper``.
+
+    Parameters
+    ----------
+    lam : float
+        Strength, positive.
+    lower, upper : float or array-like
+        Bounds, for all coordinates or for each; they may be infinite. By default ``w >= 0``.
+    centre : array-like, optional
+        The ``w`` that costs nothing if it is within the bounds; zero by default.
+    """
+
+    def __init__(
+        self,
+        lam: float,
+        *,
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike = np.inf,
+        centre: ArrayLike | None = None,
+    ) -> None:
+        self.lam = positive("lam", lam)
+        self.lower = np.array(lower, dtype=np.float64)
+        self.upper = np.array(upper, dtype=np.float64)
+        self.centre = finite_vector("centre", centre)
+        if not (self.lower <= self.upper).all():
+            raise ValueError("each lower bound must be at most the upper one")
+        if not ((self.lower < np.inf).all() and (self.upper > -np.inf).all()):
+            raise ValueError("the bounds must leave room for finite parameters")
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``; what leaves the bounds by rounding is inside."""
+        same_shape(self, "centre", self.centre, w)
+        for name in ("lower", "upper"):
+            given = getattr(self, name)
+            same_shape(self, name, given if given.ndim else None, w)
+        slack = ROUNDING * float(np.abs(w).max(initial=0.0))
+        if (w < self.lower - slack).any() or (w > self.upper + slack).any():
+            return np.inf
+        shifted = w if self.centre is None else w - self.centre
+        return 0.5 * self.lam * dot(shifted, shifted)
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u)`` and the ``w`` that attains it."""
+        w = np.clip(self._free(u), self.lower, self.upper)
+        shifted = w if self.centre is None else w - self.centre
+        return dot(u, w) - 0.5 * self.lam * dot(shifted, shifted), w
+
+    def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
+        """Return ``slopes r*''(u) slopes'``: coordinates at a bound do not move."""
+        free = self._free(u)
+        inside = (free > self.lower) & (free < self.upper)
+        return gram_with_diagonal(slopes, inside / self.lam)
+
+    def _free(self, u: Vector) -> Vector:
+        w = u / self.lam
+        return np.asarray(w if self.centre is None else w + self.centre)
+
+    def __repr__(self) -> str:
+        options = "" if self.centre is None else ", centre=..."
+        for name in ("lower", "upper"):
+            given = getattr(self, name)
+            options += f", {name}={given:g}" if given.ndim == 0 else f", {name}=..."
+        return f"BoundedL2({self.lam:g}{options})"

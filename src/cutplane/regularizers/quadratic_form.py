@@ -1,0 +1,131 @@
+"""A quadratic form, for coordinates that are tied to each other.
+
+r(w)  = lam/2 * (w - c)' Q (w - c)
+r*(u) = u.c + u' Q^-1 u / (2*lam),    attained at  w = c + Q^-1 u / lam
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cholesky, qr, solve_triangular
+
+from cutplane.core.products import dot
+from cutplane.core.protocols import Matrix, Quadratic, Vector
+from cutplane.regularizers.checks import finite_vector, positive, same_shape
+
+# A triangular factor with a smaller ratio of diagonal entries is singular up to rounding.
+_SINGULAR = 1e-13
+
+
+class QuadraticForm:
+    """Quadratic regularizer ``lam/2 * (w - centre)' Q (w - centre)``, ``Q`` positive definite.
+
+    The reduced problem is the same quadratic program as with `L2`.
+
+    Parameters
+    ----------
+    lam : float
+        Strength, positive.
+    matrix : array-like of shape (d, d) or (d,), optional
+        ``Q``, or its diagonal.
+    factor : array-like of shape (k, d), k >= d, optional
+        Takes the place of the matrix: ``Q = factor' factor``. It is never multiplied out, which
+        keeps twice as many digits.
+    centre : array-like of shape (d,), optional
+        The ``w`` that costs nothing; zero by default.
+    """
+
+    def __init__(
+        self,
+        lam: float,
+        matrix: ArrayLike | None = None,
+        *,
+        factor: ArrayLike | None = None,
+        centre: ArrayLike | None = None,
+    ) -> None:
+        self.lam = positive("lam", lam)
+        self.centre = finite_vector("centre", centre)
+        if (matrix is None) == (factor is None):
+            raise ValueError("give either the matrix Q or a factor of it")
+        # Q = root' root; a vector stands for a diagonal root.
+        self.root = _root_of(matrix) if factor is None else _triangle(factor)
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``."""
+        scaled = self._scaled(w)
+        return 0.5 * self.lam * dot(scaled, scaled)
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u)`` and the ``w`` that attains it."""
+        image = self.dual_metric(u)
+        value = dot(u, image) / (2.0 * self.lam) + self.centred(u)
+        w = image / self.lam
+        return value, w if self.centre is None else w + self.centre
+
+    def centred(self, slope: Vector) -> float:
+        """Return ``slope.centre``, by which the offset of a plane shifts."""
+        return 0.0 if self.centre is None else dot(slope, self.centre)
+
+    def dual_metric(self, slope: Vector) -> Vector:
+        """Return ``Q^-1 slope``."""
+        if self.root.ndim == 1:
+            return np.asarray(slope / self.root**2)
+        half = solve_triangular(self.root, slope, trans="T")
+        return np.asarray(solve_triangular(self.root, half))
+
+    def along(self, start: Vector, end: Vector) -> Quadratic:
+        """Return the regularizer on the ray from ``start`` through ``end``."""
+        at_start = self._scaled(start)
+        direction = self._scaled(end) - at_start
+        return Quadratic(
+            slope=self.lam * dot(at_start, direction),
+            curvature=self.lam * dot(direction, direction),
+        )
+
+    def _scaled(self, w: Vector) -> Vector:
+        same_shape(self, "centre", self.centre, w)
+        if self.root.shape[-1] != len(w):
+            raise ValueError(
+                f"QuadraticForm: Q is for {self.root.shape[-1]} parameters, not {len(w)}"
+            )
+        shifted = w if self.centre is None else w - self.centre
+        return np.asarray(self.root * shifted if self.root.ndim == 1 else self.root @ shifted)
+
+    def __repr__(self) -> str:
+        return f"QuadraticForm({self.lam:g}, ...)"
+
+
+def _root_of(matrix: ArrayLike | None) -> Matrix:
+    given = np.array(matrix, dtype=np.float64)
+    if not np.isfinite(given).all():
+        raise ValueError("the matrix must be finite")
+    if given.ndim == 1:
+        if not (given > 0.0).all():
+            raise ValueError("a diagonal Q must be positive")
+        return np.asarray(np.sqrt(given))
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise ValueError(f"Q is a square matrix or its diagonal, got the shape {given.shape}")
+    scale = np.sqrt(np.abs(np.outer(np.diagonal(given), np.diagonal(given))))
+    if (np.abs(given - given.T) > 1e-12 * scale).any():
+        raise ValueError("Q must be symmetric")
+    try:
+        return np.asarray(cholesky(given), dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise ValueError("Q must be positive definite") from error
+
+
+def _triangle(factor: ArrayLike) -> Matrix:
+    given = np.array(factor, dtype=np.float64)
+    if not np.isfinite(given).all():
+        raise ValueError("the factor must be finite")
+    if given.ndim != 2 or given.shape[0] < given.shape[1]:
+        raise ValueError(
+            f"a factor has at least as many rows as columns, got the shape {given.shape}"
+        )
+    (upper,) = qr(given, mode="r")
+    triangle = np.asarray(upper[: given.shape[1]], dtype=np.float64)
+    diagonal = np.abs(np.diagonal(triangle))
+    if diagonal.min() <= _SINGULAR * diagonal.max():
+        raise ValueError("the columns of the factor must be linearly independent")
+    return triangle
