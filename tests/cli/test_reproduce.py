@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,16 @@ def test_table(run, add):
         "  2  0.2857  us         -\n"
     )
     assert result.stderr.splitlines() == ["  0 %  row 0", " 33 %  row 1", " 67 %  row 2"]
+
+
+def test_columns_without_titles(run, add):
+    add(replace(small(), columns=["i", "who"]))
+    assert run("reproduce", "small").stdout.splitlines()[-4:] == [
+        "i  who",
+        "0  us",
+        "1  us",
+        "2  us",
+    ]
 
 
 def test_json(run, add):

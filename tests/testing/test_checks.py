@@ -10,6 +10,8 @@ from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.testing import check_loss, check_regularizer, check_risk
 
+from ..regularizers.registry import CASES, D
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 5))
 Y = np.where(X[:, 0] + RNG.normal(size=60) > 0, 1.0, -1.0)
@@ -342,6 +344,13 @@ def test_wrong_losses_are_found(loss, message):
 )
 def test_regularizers_pass(regularizer):
     assert "along() is the value on a ray" in check_regularizer(regularizer, 4).passed
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_regularizer_passes(name):
+    # The conjugate of L1 is infinite outside a box of a tenth.
+    report = check_regularizer(CASES[name].regularizer, D, scale=0.1)
+    assert {"Fenchel's inequality", "convex"} <= set(report.passed)
 
 
 class Entropy:

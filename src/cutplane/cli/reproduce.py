@@ -95,12 +95,13 @@ def _in_words(experiment: Experiment, rows: Sequence[Row]) -> str:
     lines = [experiment.title, "-" * len(experiment.title)]
     if experiment.paper:
         lines += [fill(experiment.paper, 80), ""]
+    titles = experiment.titles
     cells = [
-        list(experiment.columns.values()),
-        *([_shown(row.get(key)) for key in experiment.columns] for row in rows),
+        list(titles.values()),
+        *([_shown(row.get(key)) for key in titles] for row in rows),
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    texts = [any(isinstance(row.get(key), str) for row in rows) for key in experiment.columns]
+    texts = [any(isinstance(row.get(key), str) for row in rows) for key in titles]
     for line in cells:
         aligned = (
             cell.ljust(width) if text else cell.rjust(width)

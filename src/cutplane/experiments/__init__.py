@@ -3,11 +3,7 @@
 from cutplane.experiments import bmrm_figures, lower_bound
 from cutplane.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for module in (bmrm_figures, lower_bound)
-    for experiment in module.EXPERIMENTS
-}
+EXPERIMENTS: dict[str, Experiment] = bmrm_figures.EXPERIMENTS | lower_bound.EXPERIMENTS
 """From the names that the command line knows to the experiments."""
 
 __all__ = ["EXPERIMENTS", "Experiment"]

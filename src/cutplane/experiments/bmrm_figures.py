@@ -141,7 +141,7 @@ def _draw(rows: Sequence[Row], panels: Sequence[_Panel], *, label: str) -> Any:
     return figure
 
 
-EXPERIMENTS = (
+_ALL = (
     Experiment(
         name="fig2-000",
         title="Paper 000, Figure 2: the gap of BMRM against iterations, for several lam",
@@ -177,3 +177,5 @@ EXPERIMENTS = (
         picture=_objective_picture,
     ),
 )
+
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}

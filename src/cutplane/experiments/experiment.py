@@ -28,8 +28,8 @@ class Experiment:
     run : callable
         Computes the rows, and tells its progress. If it yields them one by one, those that are
         finished survive an interruption.
-    columns : mapping
-        From the keys of a row that the table shows to the titles of its columns.
+    columns : mapping or sequence of str
+        The keys of a row that the table shows; a mapping also gives the columns titles.
     paper : str
         What the paper found, to compare with.
     picture : callable, optional
@@ -39,9 +39,16 @@ class Experiment:
     name: str
     title: str
     run: Callable[[Progress], Iterable[Row]]
-    columns: Mapping[str, str]
+    columns: Mapping[str, str] | Sequence[str]
     paper: str = ""
     picture: Callable[[Sequence[Row]], Any] | None = None
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The titles of the columns, by the keys of a row."""
+        if isinstance(self.columns, Mapping):
+            return dict(self.columns)
+        return {key: key for key in self.columns}
 
 
 def uninterrupted(result: Result) -> Result:

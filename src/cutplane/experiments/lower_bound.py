@@ -203,7 +203,7 @@ def _picture(rows: Sequence[Row]) -> Any:
     return figure
 
 
-EXPERIMENTS = (
+_ALL = (
     Experiment(
         name="lower-bound",
         title="Paper 001: an instance on which BMRM needs 2/(3 eps) steps",
@@ -222,3 +222,5 @@ EXPERIMENTS = (
         picture=_picture,
     ),
 )
+
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
