@@ -20,7 +20,6 @@ lower bound, which makes its slope smaller. So the bound holds whatever the accu
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog
 
 from cutplane.core.products import combination
 from cutplane.core.protocols import FlatRegularizer, Plane, Vector
@@ -53,6 +52,8 @@ def best_plane(model: Model, floor: float, radius: float, guess: Vector) -> Plan
     are not active: those that are violated enter as it goes.
     """
     n = len(model.offsets)
+    from scipy.optimize import linprog  # slow to import, and only needed here
+
     slopes = model.slopes[:n]
     slope = combination(model.slopes, guess)
     chosen = np.flatnonzero(np.abs(slope) > _NEARLY_ACTIVE * radius)

@@ -1,9 +1,11 @@
 """The tables and figures of the papers, computed anew: one module for what belongs together."""
 
-from cutplane.experiments import bmrm_figures, lower_bound
+from cutplane.experiments import bmrm_figures, chained, lower_bound
 from cutplane.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = bmrm_figures.EXPERIMENTS | lower_bound.EXPERIMENTS
+EXPERIMENTS: dict[str, Experiment] = (
+    bmrm_figures.EXPERIMENTS | lower_bound.EXPERIMENTS | chained.EXPERIMENTS
+)
 """From the names that the command line knows to the experiments."""
 
 __all__ = ["EXPERIMENTS", "Experiment"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cholesky, qr, solve_triangular
 
 from cutplane.core.products import dot
 from cutplane.core.protocols import Matrix, Quadratic, Vector
@@ -71,6 +70,8 @@ class QuadraticForm:
         """Return ``Q^-1 slope``."""
         if self.root.ndim == 1:
             return np.asarray(slope / self.root**2)
+        from scipy.linalg import solve_triangular  # slow to import, and rarely needed
+
         half = solve_triangular(self.root, slope, trans="T")
         return np.asarray(solve_triangular(self.root, half))
 
@@ -117,7 +118,7 @@ def _root_of(matrix: ArrayLike | None) -> Matrix:
     if (np.abs(given - given.T) > 1e-12 * scale).any():
         raise ValueError("Q must be symmetric")
     try:
-        return np.asarray(cholesky(given), dtype=np.float64)
+        return np.asarray(np.linalg.cholesky(given).T)
     except np.linalg.LinAlgError as error:
         raise ValueError("Q must be positive definite") from error
 
@@ -130,8 +131,7 @@ def _triangle(factor: ArrayLike) -> Matrix:
         raise ValueError(
             f"a factor has at least as many rows as columns, got the shape {given.shape}"
         )
-    (triangle,) = qr(given, mode="r")
-    root: Matrix = np.array(triangle[: given.shape[1]], dtype=np.float64)
+    root: Matrix = np.asarray(np.linalg.qr(given, mode="r"))
     diagonal = np.abs(np.diagonal(root))
     if diagonal.min() <= _SINGULAR * diagonal.max():
         raise ValueError("the columns of the factor must be linearly independent")
