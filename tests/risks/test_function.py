@@ -133,7 +133,12 @@ def test_lists_and_integers_will_do():
 def test_error_in_the_function_keeps_the_result():
     problem = ZeroDivisionError("mine")
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
-        cp.minimize(fail_at(4, problem), cp.L2(0.1, centre=CENTRE), tol=1e-9)
+        cp.minimize(
+            fail_at(4, problem),
+            cp.L2(0.1, centre=CENTRE),
+            method=cp.bmrm(line_search=False),
+            tol=1e-9,
+        )
     assert caught.value is problem
     notes = "\n".join(problem.__notes__)
     assert "raised by function() at evaluation 4, at a point of norm" in notes
