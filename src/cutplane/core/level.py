@@ -99,7 +99,7 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
     if not np.isfinite(bundle.floor):
         raise ValueError(
             f"{type(regularizer).__name__} has no curvature, so it needs a risk with a known "
-            "lower_bound"
+            "lower_bound, such as cp.FunctionRisk(function, d, lower_bound=0.0)"
         )
     model, radius = bundle.model(), regularizer.dual_radius
     alpha = bundle.feasible_weights(regularizer.with_square(1.0, state.best.w))
