@@ -434,3 +434,26 @@ def test_a_risk_that_cannot_be_split_is_refused():
 def test_at_least_one_group(groups):
     with pytest.raises(ValueError, match="at least 1"):
         cp.bmrm(groups=groups)
+
+
+class LargestMargin(cp.Loss):
+    """The largest hinge loss of all examples: not a sum."""
+
+    task = "classification"
+    additive = False
+
+    def __call__(self, y, scores, weights):
+        losses = np.maximum(1.0 - y * scores, 0.0)
+        worst = int(losses.argmax())
+        slopes = np.zeros_like(scores)
+        slopes[worst] = -y[worst] if losses[worst] > 0.0 else 0.0
+        return float(losses[worst]), slopes
+
+
+def test_loss_that_is_no_sum_is_not_split():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30, 3))
+    risk = cp.LinearRisk(X, np.sign(X[:, 0]), LargestMargin(), intercept=False)
+    assert cp.minimize(risk, cp.L2(0.1), method=cp.bmrm(groups="auto")).certificate.valid
+    with pytest.raises(ValueError, match=r"LargestMargin\(\) is not"):
+        cp.minimize(risk, cp.L2(0.1), method=cp.bmrm(groups=4))

@@ -15,7 +15,7 @@ import numpy as np
 from cutplane.core.protocols import NonFiniteRisk, Quadratic, Vector
 from cutplane.losses.line_search import minimize_on_ray
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "regression", "ranking"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -35,17 +35,21 @@ class Loss(ABC):
 
     Attributes
     ----------
-    task : {"classification", "regression"}
-        Classification losses see ``y`` in {-1, 1}; regression losses see numbers.
+    task : {"classification", "regression", "ranking"}
+        Classification losses see ``y`` in {-1, 1}; the others see numbers.
     lower_bound : float
         A value that the loss never goes below, or ``-inf``.
     of_residual : bool
         Whether only ``z - y`` matters, so that targets may be shifted together with the intercept.
+    additive : bool
+        Whether it is a sum over examples. Only then may the examples be split into groups with
+        planes of their own.
     """
 
     task: ClassVar[Task]
     lower_bound: ClassVar[float] = 0.0
     of_residual: ClassVar[bool] = False
+    additive: ClassVar[bool] = True
 
     @abstractmethod
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:

@@ -78,10 +78,12 @@ class LinearRisk(Summable):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
-        return good_number_of_groups(self.rows)
+        return good_number_of_groups(self.rows) if self.loss.additive else 1
 
     def groups(self, n_groups: int) -> Groups:
         """Return the partition of the examples into so many groups."""
+        if not self.loss.additive:
+            raise ValueError(f"groups need a loss that is a sum over examples, {self.loss!r} is not")
         if n_groups not in self._groups:
             self._groups[n_groups] = Groups(self.rows, self.y, self.weights, n_groups)
         return self._groups[n_groups]
