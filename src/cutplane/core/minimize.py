@@ -116,7 +116,7 @@ def minimize(
         method = bmrm() if risk.convex else nrbm()
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
-    method.require_suitable(regularizer)
+    method.require_suitable(regularizer, convex=risk.convex)
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
