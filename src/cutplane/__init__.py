@@ -48,7 +48,7 @@ from cutplane.regularizers import (
     QuadraticForm,
     SquaredLp,
 )
-from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
+from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, SharedScoresRisk, WeightedSum
 
 if TYPE_CHECKING:
     from cutplane.estimators import (
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         LinearClassifierCV,
         LinearRegressor,
         LinearRegressorCV,
+        OrdinalClassifier,
         Path,
         path,
     )
@@ -67,6 +68,7 @@ _ON_FIRST_USE = {
     "LinearClassifierCV": "cutplane.estimators",
     "LinearRegressor": "cutplane.estimators",
     "LinearRegressorCV": "cutplane.estimators",
+    "OrdinalClassifier": "cutplane.estimators",
     "Path": "cutplane.estimators",
     "path": "cutplane.estimators",
     "load_model": "cutplane.io",
@@ -114,6 +116,7 @@ __all__ = [
     "Method",
     "MulticlassRisk",
     "NonFiniteRisk",
+    "OrdinalClassifier",
     "Path",
     "Plane",
     "Poisson",
@@ -122,6 +125,7 @@ __all__ = [
     "Record",
     "Result",
     "Seconds",
+    "SharedScoresRisk",
     "SmoothHinge",
     "Softmax",
     "Squared",

@@ -2,6 +2,7 @@
 
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.ordinal import OrdinalClassifier
 from cutplane.estimators.path import Path, path
 from cutplane.estimators.regressor import LinearRegressor
 
@@ -10,6 +11,7 @@ __all__ = [
     "LinearClassifierCV",
     "LinearRegressor",
     "LinearRegressorCV",
+    "OrdinalClassifier",
     "Path",
     "path",
 ]

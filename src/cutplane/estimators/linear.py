@@ -247,6 +247,13 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return model
 
     def _scores(self, X: Any) -> Any:
+        """Return the scores, one column a problem, intercepts included."""
+        scores = self._products(X)
+        scores += self.intercept_
+        return scores
+
+    def _products(self, X: Any) -> Any:
+        """Return the products with the coefficients alone, one column a problem."""
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         coef = np.atleast_2d(self.coef_).T
         scores = np.empty((X.shape[0], coef.shape[1]))
@@ -254,7 +261,6 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         n_rows = max(1, _BLOCK // X.shape[1])
         for begin in range(0, X.shape[0], n_rows):
             scores[begin : begin + n_rows] = X[begin : begin + n_rows] @ coef
-        scores += self.intercept_
         return scores
 
     def __sklearn_tags__(self) -> Any:
