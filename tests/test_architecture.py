@@ -79,6 +79,7 @@ PUBLIC = {
     "Method",
     "MulticlassRisk",
     "NonFiniteRisk",
+    "NoveltyDetector",
     "OrdinalClassifier",
     "Path",
     "Plane",

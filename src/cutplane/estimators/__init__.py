@@ -2,6 +2,7 @@
 
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.novelty import NoveltyDetector
 from cutplane.estimators.ordinal import OrdinalClassifier
 from cutplane.estimators.path import Path, path
 from cutplane.estimators.regressor import LinearRegressor
@@ -11,6 +12,7 @@ __all__ = [
     "LinearClassifierCV",
     "LinearRegressor",
     "LinearRegressorCV",
+    "NoveltyDetector",
     "OrdinalClassifier",
     "Path",
     "path",

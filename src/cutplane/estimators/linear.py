@@ -120,13 +120,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
             y_numeric=self._task == "regression",
         )
-        if sample_weight is None:
-            weights = np.broadcast_to(1.0, X.shape[0])  # takes no memory
-        else:
-            weights = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        return Examples(X, y, weights)
+        return Examples(X, y, weights_of(X, sample_weight))
 
     def _problems(self, y: Any, weights: Vector) -> Problems:
         """Return what to fit for these targets and weights of examples."""
@@ -267,6 +261,16 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def weights_of(X: Any, sample_weight: Any) -> Vector:
+    """Return the weights of the examples, validated; ones if none are given."""
+    if sample_weight is None:
+        return np.broadcast_to(1.0, X.shape[0])  # takes no memory
+    weights: Vector = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return weights
 
 
 def zeros_like_models(risks: Sequence[ModelRisk]) -> tuple[Matrix, NDArray[np.float64]]:
