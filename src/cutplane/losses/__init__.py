@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from cutplane.losses.columns import ColumnLoss, LabelRanking, NonCrossing
 from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
 from cutplane.losses.multiclass import CrammerSinger, MulticlassLoss, Softmax
@@ -44,14 +45,17 @@ __all__ = [
     "CLASSIFICATION",
     "REGRESSION",
     "Absolute",
+    "ColumnLoss",
     "CrammerSinger",
     "EpsilonInsensitive",
     "Exponential",
     "Hinge",
     "Huber",
+    "LabelRanking",
     "Logistic",
     "Loss",
     "MulticlassLoss",
+    "NonCrossing",
     "Poisson",
     "Quantile",
     "Ramp",
