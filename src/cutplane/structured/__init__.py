@@ -1,0 +1,8 @@
+"""Structured outputs: what a model must offer, and models with exact inference."""
+
+from cutplane.structured.classes import MulticlassModel
+from cutplane.structured.labels import MultilabelModel
+from cutplane.structured.model import StructuredModel
+from cutplane.structured.tree import Tree, TreeModel
+
+__all__ = ["MulticlassModel", "MultilabelModel", "StructuredModel", "Tree", "TreeModel"]
