@@ -3,6 +3,15 @@
 from cutplane.structured.classes import MulticlassModel
 from cutplane.structured.labels import MultilabelModel
 from cutplane.structured.model import StructuredModel
+from cutplane.structured.rna import PairCounts, RNAFolding
 from cutplane.structured.tree import Tree, TreeModel
 
-__all__ = ["MulticlassModel", "MultilabelModel", "StructuredModel", "Tree", "TreeModel"]
+__all__ = [
+    "MulticlassModel",
+    "MultilabelModel",
+    "PairCounts",
+    "RNAFolding",
+    "StructuredModel",
+    "Tree",
+    "TreeModel",
+]
