@@ -34,7 +34,7 @@ ALLOWED = {
         "core",
         "report",
     },
-    "io": {"estimators", "risks", "online", "losses", "data", "regularizers", "core"},
+    "io": {"estimators", "risks", "online", "structured", "losses", "data", "regularizers", "core"},
     "testing": {"structured", "regularizers", "losses", "core"},
     "experiments": {
         "io",
