@@ -24,7 +24,6 @@ from timing import describe_machine, machine_load
 import cutplane as cp
 from cutplane.io import InputError
 from cutplane.io.structures import read_structures
-from cutplane.structured.rna_features import PLACES
 
 MODEL = cp.RNAFolding()
 LENGTHS = (500, 1000, 2000)
@@ -33,7 +32,7 @@ REPEATS = 3
 
 def pair_weights(au, cg, gu):
     w = np.zeros(MODEL.n_parameters)
-    w[PLACES["pair"]] = au, cg, gu
+    w[MODEL.places["pair"]] = au, cg, gu
     return w
 
 
@@ -117,7 +116,7 @@ def growth():
 
 def main():
     parser = argparse.ArgumentParser(description="RNA folding")
-    parser.add_argument("--lams", type=float, nargs="+", default=[1.0, 0.1, 0.01])
+    parser.add_argument("--lams", type=float, nargs="+", default=[0.1, 0.01])
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--tol", type=float, default=0.02, help="relative gap to be certified")
     parser.add_argument("--tables", nargs="+", default=["quality", "growth"])
