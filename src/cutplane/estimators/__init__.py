@@ -8,6 +8,7 @@ from cutplane.estimators.ordinal import OrdinalClassifier
 from cutplane.estimators.path import Path, path
 from cutplane.estimators.quantiles import LinearQuantiles
 from cutplane.estimators.regressor import LinearRegressor
+from cutplane.estimators.structured_predictor import StructuredPredictor
 
 __all__ = [
     "LinearClassifier",
@@ -19,5 +20,6 @@ __all__ = [
     "NoveltyDetector",
     "OrdinalClassifier",
     "Path",
+    "StructuredPredictor",
     "path",
 ]

@@ -8,6 +8,7 @@ from cutplane.risks.function import FunctionRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
 from cutplane.risks.shared_scores import SharedScoresRisk
+from cutplane.risks.structured import StructuredRisk
 
 ModelRisk: TypeAlias = ColumnsRisk | LinearRisk | MulticlassRisk | SharedScoresRisk
 """A risk of a linear model, with coefficients and intercepts."""
@@ -19,5 +20,6 @@ __all__ = [
     "ModelRisk",
     "MulticlassRisk",
     "SharedScoresRisk",
+    "StructuredRisk",
     "WeightedSum",
 ]
