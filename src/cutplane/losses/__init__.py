@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
+from cutplane.losses.at_k import BreakEven, PrecisionAtK, RecallAtK
+from cutplane.losses.f_beta import FBeta, f1
 from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
+from cutplane.losses.measures import ErrorRate
 from cutplane.losses.multiclass import CrammerSinger, MulticlassLoss, Softmax
 from cutplane.losses.ramps import (
     Absolute,
@@ -18,6 +21,7 @@ from cutplane.losses.ramps import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.losses.roc_area import ROCArea
 from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
@@ -28,6 +32,17 @@ CLASSIFICATION: dict[str, Callable[..., Loss]] = {
     "exponential": Exponential,
 }
 """Losses for labels -1 and 1, by the names that estimators and the command line know."""
+
+MEASURES: dict[str, Callable[..., Loss]] = {
+    "error_rate": ErrorRate,
+    "f1": f1,
+    "f_beta": FBeta,
+    "precision_at_k": PrecisionAtK,
+    "recall_at_k": RecallAtK,
+    "break_even": BreakEven,
+    "roc_area": ROCArea,
+}
+"""Losses for labels -1 and 1 that judge the sample as a whole, by name."""
 
 REGRESSION: dict[str, Callable[..., Loss]] = {
     "squared": Squared,
@@ -42,20 +57,27 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 
 __all__ = [
     "CLASSIFICATION",
+    "MEASURES",
     "REGRESSION",
     "Absolute",
+    "BreakEven",
     "CrammerSinger",
     "EpsilonInsensitive",
+    "ErrorRate",
     "Exponential",
+    "FBeta",
     "Hinge",
     "Huber",
     "Logistic",
     "Loss",
     "MulticlassLoss",
     "Poisson",
+    "PrecisionAtK",
     "Quantile",
+    "ROCArea",
     "Ramp",
     "RampLoss",
+    "RecallAtK",
     "SmoothHinge",
     "SmoothLoss",
     "Softmax",
