@@ -33,7 +33,7 @@ def _plane(loss, y, labeling):
             f = (1 + beta2) * found / size if size > 0 else 1.0
             return (labeling - y) / (2 * max(n_positive, 1)), 1 - f
         case PrecisionAtK() | RecallAtK() | BreakEven():
-            k = n_positive if isinstance(loss, BreakEven) else loss.count(m, n_positive)
+            k = n_positive if isinstance(loss, BreakEven) else loss.count(m)
             if (labeling > 0).sum() != k:
                 return None
             n = k if isinstance(loss, PrecisionAtK) else n_positive
@@ -58,7 +58,7 @@ def delta(loss, y, scores):
         case ErrorRate() | FBeta():
             predicted = scores > 0
         case _:
-            k = loss.count(len(y), int(positive.sum()))
+            k = int(positive.sum()) if isinstance(loss, BreakEven) else loss.count(len(y))
             predicted = np.zeros(len(y), dtype=bool)
             predicted[np.argsort(-scores, kind="stable")[:k]] = True
     return _plane(loss, y, np.where(predicted, 1.0, -1.0))[1]

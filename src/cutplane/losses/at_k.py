@@ -23,7 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.core.protocols import Vector
+from cutplane.core.threads import map_blocks
 from cutplane.losses.loss import AtBestOffset, Tangent
+from cutplane.losses.measure_kernels import best_exchanges
 from cutplane.losses.measures import (
     CountingMeasure,
     Flips,
@@ -34,11 +36,10 @@ from cutplane.losses.measures import (
 )
 
 
-class _Worst(NamedTuple):
-    """The loss, and the exchanges that attain it."""
+class _Top(NamedTuple):
+    """How many examples are at the top, and how many exchanges make a loss of one."""
 
-    value: float
-    exchanges: int
+    k: int
     scale: int
 
 
@@ -48,21 +49,18 @@ class AtTop(CountingMeasure):
     of_differences = True
 
     @abstractmethod
-    def count(self, n_samples: int, n_positive: int) -> int:
-        """Return how many examples are predicted positive."""
-
-    @abstractmethod
-    def scale(self, n_samples: int, n_positive: int) -> int:
-        """Return how many exchanges make a loss of one."""
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return what is at the top of a sample."""
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
-        worst = self._worst(Sides.of(y, scores, weights))
-        return worst.value, self._slopes_of(y, scores, weights, worst)
+        sides = Sides.of(y, scores, weights)
+        value, exchanges = self._worst(sides)
+        return value, self._slopes_of(y, scores, weights, sides, exchanges)
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the loss."""
-        return self._worst(Sides.of(y, scores, weights)).value
+        return self._worst(Sides.of(y, scores, weights))[0]
 
     def tangent(
         self,
@@ -75,55 +73,49 @@ class AtTop(CountingMeasure):
     ) -> Tangent:
         """Return the labeling's plane, whose offset is its Delta; no constant changes it."""
         sides = Sides.of(y, scores, weights)
-        worst = self._worst(sides)
-        delta = self._least(sides) + worst.exchanges / worst.scale
-        return Tangent(self._slopes_of(y, scores, weights, worst), delta)
+        _, exchanges = self._worst(sides)
+        slopes = self._slopes_of(y, scores, weights, sides, exchanges)
+        return Tangent(slopes, self._delta(sides, exchanges))
 
     def threshold(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the score above which lie as many examples as are predicted positive."""
         used = scores[weights > 0.0]
-        return threshold_between(used, self.count(len(used), count_positives(y, weights)))
+        return threshold_between(used, self.top(len(used), count_positives(y, weights)).k)
 
-    def _sizes(self, sides: Sides) -> tuple[int, int, int]:
-        """Return the numbers of examples predicted positive, of positives and of negatives."""
-        n_positive, n_negative = len(sides.positive), len(sides.negative)
-        return self.count(n_positive + n_negative, n_positive), n_positive, n_negative
+    def _top(self, sides: Sides) -> _Top:
+        n_positive, n_negative = map(len, sides)
+        return self.top(n_positive + n_negative, n_positive)
 
     def _flips(self, sides: Sides, exchanges: int) -> Flips:
-        k, n_positive, _ = self._sizes(sides)
-        return Flips(exchanges + max(n_positive - k, 0), exchanges + max(k - n_positive, 0))
+        beyond = self._top(sides).k - len(sides.positive)
+        return Flips(exchanges + max(-beyond, 0), exchanges + max(beyond, 0))
 
-    def _least(self, sides: Sides) -> float:
-        """Return the Delta of the best labeling."""
-        k, n_positive, n_negative = self._sizes(sides)
-        scale = self.scale(n_positive + n_negative, n_positive)
-        return 1.0 - min(k, n_positive) / scale if scale > 0 else 0.0
+    def _delta(self, sides: Sides, exchanges: int) -> float:
+        k, scale = self._top(sides)
+        found = min(k, len(sides.positive)) - exchanges
+        return 1.0 - found / scale if scale > 0 else 0.0
 
-    def _worst(self, sides: Sides) -> _Worst:
-        _, n_positive, n_negative = self._sizes(sides)
-        scale = max(self.scale(n_positive + n_negative, n_positive), 1)
+    def _worst(self, sides: Sides) -> tuple[float, int]:
+        """Return the loss and the exchanges that attain it."""
         fewest = self._flips(sides, 0)
-        most = min(n_positive - fewest.missed, n_negative - fewest.flagged)
-        if most == 0:
-            return _Worst(self._least(sides), 0, scale)
-        exchanges = np.arange(1, most + 1)
-        margins = sum(
-            _sums_of_smallest(side, first, most) / (first + exchanges)
-            for side, first in zip(sides, fewest, strict=True)
+        most = min(len(side) - first for side, first in zip(sides, fewest, strict=True))
+        ends = [_smallest(*part, most) for part in zip(sides, fewest, strict=True)]
+        (missed_sum, missed), (flagged_sum, flagged) = ends
+        map_blocks(lambda i: [end.sort() for end in (missed, flagged)[i]], 2, width=most)
+        gain, exchanges = best_exchanges(
+            missed, flagged, missed_sum, flagged_sum, np.array(fewest, dtype=np.float64)
         )
-        gains = exchanges / scale * (1.0 - margins)
-        largest = int(gains.argmax())
-        if not gains[largest] > 0.0:
-            return _Worst(self._least(sides), 0, scale)
-        return _Worst(self._least(sides) + float(gains[largest]), largest + 1, scale)
+        return self._delta(sides, 0) + gain / max(self._top(sides).scale, 1), exchanges
 
-    def _slopes_of(self, y: Vector, scores: Vector, weights: Vector, worst: _Worst) -> Vector:
+    def _slopes_of(
+        self, y: Vector, scores: Vector, weights: Vector, sides: Sides, exchanges: int
+    ) -> Vector:
         slopes = np.zeros_like(scores)
-        if worst.exchanges > 0:
-            flips = self._flips(Sides.of(y, scores, weights), worst.exchanges)
-            total = worst.exchanges / worst.scale
+        if exchanges > 0:
+            flips = self._flips(sides, exchanges)
+            total = exchanges / self._top(sides).scale
             amounts = (total / flips.missed, total / flips.flagged)
-            flip_slopes(y, scores, weights, flips, amounts, slopes)
+            flip_slopes(y, scores, weights, sides, flips, amounts, slopes)
         return slopes
 
 
@@ -131,13 +123,13 @@ class _AtK(AtTop):
     """A measure of the ``k`` examples with the highest scores."""
 
     def __init__(self, k: float = 0.1) -> None:
-        if not (k >= 1 and k == int(k)) and not 0.0 < k < 1.0:
+        if not 0.0 < k < 1.0 and not (1 <= k < np.inf and k == int(k)):
             raise ValueError(
                 f"k must be a count of at least 1, or a share between 0 and 1, got {k}"
             )
         self.k = float(k) if k < 1 else int(k)
 
-    def count(self, n_samples: int, n_positive: int) -> int:
+    def count(self, n_samples: int) -> int:
         """Return ``k`` as a count."""
         return int(self.k) if self.k >= 1 else max(1, round(self.k * n_samples))
 
@@ -160,9 +152,10 @@ class PrecisionAtK(_AtK):
         A count, or a share of the sample between 0 and 1.
     """
 
-    def scale(self, n_samples: int, n_positive: int) -> int:
-        """Return ``k``."""
-        return self.count(n_samples, n_positive)
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return ``k`` as a count, of which each is ``1/k`` of the precision."""
+        k = self.count(n_samples)
+        return _Top(k, k)
 
 
 class RecallAtK(_AtK):
@@ -174,30 +167,24 @@ class RecallAtK(_AtK):
         A count, or a share of the sample between 0 and 1.
     """
 
-    def scale(self, n_samples: int, n_positive: int) -> int:
-        """Return the number of positives."""
-        return n_positive
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return ``k`` as a count, and the number of positives."""
+        return _Top(self.count(n_samples), n_positive)
 
 
 class BreakEven(AtTop):
     """Precision and recall where they are equal: as many predicted as there are positives."""
 
-    def count(self, n_samples: int, n_positive: int) -> int:
-        """Return the number of positives."""
-        return n_positive
-
-    def scale(self, n_samples: int, n_positive: int) -> int:
-        """Return the number of positives."""
-        return n_positive
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return the number of positives, twice."""
+        return _Top(n_positive, n_positive)
 
 
-def _sums_of_smallest(margins: Vector, first: int, most: int) -> Vector:
-    """Return the sums of the smallest ``first + 1``, ..., ``first + most`` margins."""
-    last = first + most
-    if last < len(margins):
-        margins = np.partition(margins, last - 1)[:last]
+def _smallest(margins: Vector, first: int, most: int) -> tuple[float, Vector]:
+    """Return the sum of the ``first`` smallest margins, and the next ``most`` in any order."""
     if first > 0:
-        margins = np.partition(margins, first - 1)
-    sums: Vector = np.cumsum(np.sort(margins[first:]))
-    sums += margins[:first].sum()
-    return sums
+        margins.partition(first - 1)
+    rest = margins[first:]
+    if most < len(rest):
+        rest = np.partition(rest, most)[:most]
+    return float(margins[:first].sum()), rest

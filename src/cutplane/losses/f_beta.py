@@ -102,11 +102,12 @@ class FBeta(CountingMeasure):
         self, y: Vector, scores: Vector, weights: Vector, parts: list[tuple[float, Flips]]
     ) -> Vector:
         slopes = np.zeros_like(scores)
-        scale = max(count_positives(y, weights), 1)
+        sides = Sides.of(y, scores, weights)
+        scale = max(len(sides.positive), 1)
         for share, flips in parts:
             if share > 0.0:
                 amount = share / scale
-                flip_slopes(y, scores, weights, flips, (amount, amount), slopes)
+                flip_slopes(y, scores, weights, sides, flips, (amount, amount), slopes)
         return slopes
 
     def __repr__(self) -> str:

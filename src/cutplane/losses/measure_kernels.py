@@ -18,17 +18,16 @@ def split_margins(y: Vector, scores: Vector, weights: Vector) -> tuple[Vector, V
                 n_positive += 1
             else:
                 n_negative += 1
-    positive, negative = np.empty(n_positive), np.empty(n_negative)
+    # Each margin is written to both, and counts only where it belongs: no branch to be mistaken.
+    positive, negative = np.empty(n_positive + 1), np.empty(n_negative + 1)
     n_positive, n_negative = 0, 0
     for i in range(len(y)):
-        if weights[i] > 0.0:
-            if y[i] > 0.0:
-                positive[n_positive] = scores[i]
-                n_positive += 1
-            else:
-                negative[n_negative] = -scores[i]
-                n_negative += 1
-    return positive, negative
+        positive[n_positive] = scores[i]
+        negative[n_negative] = -scores[i]
+        used = weights[i] > 0.0
+        n_positive += used and y[i] > 0.0
+        n_negative += used and y[i] < 0.0
+    return positive[:n_positive], negative[:n_negative]
 
 
 @njit(cache=True, nogil=True)
@@ -57,3 +56,22 @@ def add_flips(
                 flipped = True
             if flipped:
                 out[i] -= y[i] * amounts[side]
+
+
+@njit(cache=True, nogil=True)
+def best_exchanges(
+    missed: Vector, flagged: Vector, missed_sum: float, flagged_sum: float, first: Vector
+) -> tuple[float, int]:
+    """Return the largest of ``t * (1 - mean missed - mean flagged)`` and its ``t``, from 0 on.
+
+    The means are over so many margins as ``first`` says, whose sums are given, and the first ``t``
+    of those that follow, which increase.
+    """
+    largest, exchanges = 0.0, 0
+    for t in range(1, min(len(missed), len(flagged)) + 1):
+        missed_sum += missed[t - 1]
+        flagged_sum += flagged[t - 1]
+        gain = t * (1.0 - missed_sum / (first[0] + t) - flagged_sum / (first[1] + t))
+        if gain > largest:
+            largest, exchanges = gain, t
+    return largest, exchanges

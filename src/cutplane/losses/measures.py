@@ -104,6 +104,7 @@ def flip_slopes(
     y: Vector,
     scores: Vector,
     weights: Vector,
+    sides: Sides,
     flips: Flips,
     amounts: tuple[float, float],
     out: Vector,
@@ -111,9 +112,8 @@ def flip_slopes(
     """Add the slopes of a labeling.
 
     They are minus the first amount where a positive is missed, plus the second where a negative is
-    flagged. Of equal margins the first ones are flipped.
+    flagged. Of equal margins the first ones are flipped. ``sides`` may be reordered.
     """
-    sides = Sides.of(y, scores, weights)
     limits = [_limit(margins, count) for margins, count in zip(sides, flips, strict=True)]
     thresholds, ties = np.array(limits).T.copy()
     add_flips(y, scores, weights, thresholds, ties, np.array(amounts), out)

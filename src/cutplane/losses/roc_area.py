@@ -13,21 +13,76 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutplane.core.protocols import Vector
 from cutplane.core.threads import map_blocks
 from cutplane.losses.loss import AtBestOffset, Tangent
-from cutplane.losses.measures import Measure
-from cutplane.losses.roc_area_kernels import add_pair_slopes, sum_over_pairs
+from cutplane.losses.measures import Measure, Sides
+from cutplane.losses.roc_area_kernels import index_cells, pair_slopes, sum_over_pairs
 
 
-class _Side(NamedTuple):
-    """Positives or negatives: where they are in the sample, their places in order, and weights."""
+class _Pairs(NamedTuple):
+    """Bars of the positives and scores of the negatives, increasing, and sums of their weights."""
 
-    where: NDArray[np.int64]
-    places: Vector
-    weights: Vector
+    bars: Vector
+    others: Vector
+    below: Vector
+    above: Vector
+
+    @classmethod
+    def of(cls, y: Vector, scores: Vector, weights: Vector) -> _Pairs | None:
+        """Return the two sides of a sample, or None if one of them is empty."""
+        sides = Sides.of(y, scores, weights)
+        if min(map(len, sides)) == 0:
+            return None
+        bars, others = sides
+        bars -= 1.0
+        np.negative(others, out=others)
+        if weights.min() == weights.max():
+            # Sorting alone is several times faster than finding the order.
+            sides.sort()
+            shares = [np.broadcast_to(weights[0], len(side)) for side in sides]
+        else:
+            used = weights > 0.0
+            shares = [weights[used & (y > 0.0)], weights[used & (y < 0.0)]]
+            for side, share in zip(sides, shares, strict=True):
+                order = np.argsort(side)
+                side[:], share[:] = side[order], share[order]
+        return cls(bars, others, _sums(shares[0]), _sums(shares[1][::-1])[::-1].copy())
+
+    @property
+    def total(self) -> float:
+        """The weight of all pairs."""
+        return float(self.below[-1] * self.above[0])
+
+    @property
+    def loss(self) -> float:
+        """The sum of the pairs' losses."""
+        return float(sum_over_pairs(*self)) / self.total
+
+    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the derivative by each score."""
+        bar_starts, other_starts = (
+            np.empty(len(side) + 1, dtype=np.int64) for side in (self.bars, self.others)
+        )
+        index_cells(self.bars, bar_starts)
+        index_cells(self.others, other_starts)
+        slopes, total = np.empty(len(y)), self.total
+
+        def block(i: slice) -> None:
+            out = slopes[i]
+            pair_slopes(y[i], scores[i], weights[i], *self, bar_starts, other_starts, out)
+            out /= total
+
+        map_blocks(block, len(y))
+        return slopes
+
+
+def _sums(weights: Vector) -> Vector:
+    """Return the sums of the first 0, 1, ... of them."""
+    sums = np.zeros(len(weights) + 1)
+    np.cumsum(weights, out=sums[1:])
+    return sums
 
 
 class ROCArea(Measure):
@@ -40,26 +95,20 @@ class ROCArea(Measure):
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
-        positive, negative = _ordered(y, scores, weights)
-        return (
-            _value(positive.places, negative.places, positive.weights, negative.weights),
-            _slopes(positive, negative, len(y)),
-        )
+        pairs = _Pairs.of(y, scores, weights)
+        if pairs is None:
+            return 0.0, np.zeros(len(y))
+        return pairs.loss, pairs.slopes(y, scores, weights)
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the loss."""
-        if not _equal(weights):
-            positive, negative = _ordered(y, scores, weights)
-            return _value(positive.places, negative.places, positive.weights, negative.weights)
-        # Sorting alone is several times faster than finding the order.
-        bars, others = scores[y > 0.0] - 1.0, scores[y < 0.0]
-        map_blocks(lambda i: [side.sort() for side in (bars, others)[i]], 2, width=len(y) // 2)
-        return _value(bars, others, np.ones(len(bars)), np.ones(len(others)))
+        pairs = _Pairs.of(y, scores, weights)
+        return 0.0 if pairs is None else pairs.loss
 
     def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the derivative by each score."""
-        positive, negative = _ordered(y, scores, weights)
-        return _slopes(positive, negative, len(y))
+        pairs = _Pairs.of(y, scores, weights)
+        return np.zeros(len(y)) if pairs is None else pairs.slopes(y, scores, weights)
 
     def tangent(
         self,
@@ -87,57 +136,3 @@ class ROCArea(Measure):
             return float(places[-1])
         middle = float(places[lowest - 1] + 0.5 * (places[lowest] - places[lowest - 1]))
         return middle if middle < places[lowest] else float(places[lowest - 1])
-
-
-def _equal(weights: Vector) -> bool:
-    return bool(weights.min() == weights.max())
-
-
-def _ordered(y: Vector, scores: Vector, weights: Vector) -> list[_Side]:
-    """Return the bars of the positives and the scores of the negatives, in increasing order."""
-
-    def run(sides: slice) -> list[_Side]:
-        return [_side(y, scores, weights, label) for label in np.array([1.0, -1.0])[sides]]
-
-    return [side for part in map_blocks(run, 2, width=len(y) // 2) for side in part]
-
-
-def _side(y: Vector, scores: Vector, weights: Vector, label: float) -> _Side:
-    where = np.flatnonzero((y == label) & (weights > 0.0))
-    places = scores[where] - 1.0 if label > 0.0 else scores[where]
-    order = np.argsort(places)
-    where = where[order]
-    return _Side(where, places[order], weights[where])
-
-
-def _value(bars: Vector, others: Vector, bar_weights: Vector, weights: Vector) -> float:
-    if len(bars) == 0 or len(others) == 0:
-        return 0.0
-    below, above = _below(bar_weights), _above(weights)
-    return float(sum_over_pairs(bars, others, below, above) / (below[-1] * above[0]))
-
-
-def _slopes(positive: _Side, negative: _Side, n_samples: int) -> Vector:
-    slopes = np.zeros(n_samples)
-    if len(positive.where) == 0 or len(negative.where) == 0:
-        return slopes
-    below, above = _below(positive.weights), _above(negative.weights)
-    add_pair_slopes(
-        positive.places, negative.places, positive.where, negative.where, below, above, slopes
-    )
-    total = below[-1] * above[0]
-    for side in (positive, negative):
-        slopes[side.where] *= side.weights / total
-    return slopes
-
-
-def _below(weights: Vector) -> Vector:
-    """Return the weight of the first 0, 1, ... of them."""
-    sums = np.zeros(len(weights) + 1)
-    np.cumsum(weights, out=sums[1:])
-    return sums
-
-
-def _above(weights: Vector) -> Vector:
-    """Return the weight of all but the first 0, 1, ... of them."""
-    return _below(weights[::-1])[::-1].copy()
