@@ -10,79 +10,36 @@ where ``p`` and ``q`` are the weights of positives and of negatives, each scaled
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.core.protocols import Vector
 from cutplane.core.threads import map_blocks
 from cutplane.losses.loss import AtBestOffset, Tangent
 from cutplane.losses.measures import Measure, Sides
-from cutplane.losses.roc_area_kernels import index_cells, pair_slopes, sum_over_pairs
+from cutplane.losses.roc_area_kernels import bar_slopes, score_slopes, sum_over_pairs
+
+T = TypeVar("T")
 
 
-class _Pairs(NamedTuple):
-    """Bars of the positives and scores of the negatives, increasing, and sums of their weights."""
+class _Side(NamedTuple):
+    """Bars of the positives or scores of the negatives, increasing, and whose they are."""
 
-    bars: Vector
-    others: Vector
-    below: Vector
-    above: Vector
+    places: Vector
+    where: NDArray[np.int64]
 
     @classmethod
-    def of(cls, y: Vector, scores: Vector, weights: Vector) -> _Pairs | None:
-        """Return the two sides of a sample, or None if one of them is empty."""
-        sides = Sides.of(y, scores, weights)
-        if min(map(len, sides)) == 0:
-            return None
-        bars, others = sides
-        bars -= 1.0
-        np.negative(others, out=others)
-        if weights.min() == weights.max():
-            # Sorting alone is several times faster than finding the order.
-            sides.sort()
-            shares = [np.broadcast_to(weights[0], len(side)) for side in sides]
-        else:
-            used = weights > 0.0
-            shares = [weights[used & (y > 0.0)], weights[used & (y < 0.0)]]
-            for side, share in zip(sides, shares, strict=True):
-                order = np.argsort(side)
-                side[:], share[:] = side[order], share[order]
-        return cls(bars, others, _sums(shares[0]), _sums(shares[1][::-1])[::-1].copy())
-
-    @property
-    def total(self) -> float:
-        """The weight of all pairs."""
-        return float(self.below[-1] * self.above[0])
-
-    @property
-    def loss(self) -> float:
-        """The sum of the pairs' losses."""
-        return float(sum_over_pairs(*self)) / self.total
-
-    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
-        """Return the derivative by each score."""
-        bar_starts, other_starts = (
-            np.empty(len(side) + 1, dtype=np.int64) for side in (self.bars, self.others)
-        )
-        index_cells(self.bars, bar_starts)
-        index_cells(self.others, other_starts)
-        slopes, total = np.empty(len(y)), self.total
-
-        def block(i: slice) -> None:
-            out = slopes[i]
-            pair_slopes(y[i], scores[i], weights[i], *self, bar_starts, other_starts, out)
-            out /= total
-
-        map_blocks(block, len(y))
-        return slopes
-
-
-def _sums(weights: Vector) -> Vector:
-    """Return the sums of the first 0, 1, ... of them."""
-    sums = np.zeros(len(weights) + 1)
-    np.cumsum(weights, out=sums[1:])
-    return sums
+    def of(cls, y: Vector, scores: Vector, weights: Vector, label: float) -> _Side:
+        """Return the side of the examples with a label."""
+        where = np.flatnonzero((y == label) & (weights > 0.0))
+        places = scores[where]
+        if label > 0.0:
+            places -= 1.0
+        order = np.argsort(places)
+        return cls(places[order], where[order])
 
 
 class ROCArea(Measure):
@@ -95,20 +52,39 @@ class ROCArea(Measure):
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
-        pairs = _Pairs.of(y, scores, weights)
-        if pairs is None:
-            return 0.0, np.zeros(len(y))
-        return pairs.loss, pairs.slopes(y, scores, weights)
+        positive, negative = _in_both(lambda label: _Side.of(y, scores, weights, label), len(y))
+        slopes = np.zeros(len(y))
+        if len(positive.where) == 0 or len(negative.where) == 0:
+            return 0.0, slopes
+        # The weights of the first 0, 1, ... bars, and of all but the first 0, 1, ... scores.
+        below = _sums(weights[positive.where])
+        above = _sums(weights[negative.where][::-1])[::-1].copy()
+        total = below[-1] * above[0]
+        bars, others = positive.places, negative.places
+
+        def write(label: float) -> None:
+            if label > 0.0:
+                bar_slopes(bars, others, positive.where, weights, above / total, slopes)
+            else:
+                score_slopes(bars, others, negative.where, weights, below / total, slopes)
+
+        _in_both(write, len(y))
+        return float(sum_over_pairs(bars, others, below, above) / total), slopes
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the loss."""
-        pairs = _Pairs.of(y, scores, weights)
-        return 0.0 if pairs is None else pairs.loss
-
-    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
-        """Return the derivative by each score."""
-        pairs = _Pairs.of(y, scores, weights)
-        return np.zeros(len(y)) if pairs is None else pairs.slopes(y, scores, weights)
+        if weights.min() < weights.max():
+            return self(y, scores, weights)[0]
+        # Sorting alone is several times faster than finding the order.
+        sides = Sides.of(y, scores, weights)
+        if min(map(len, sides)) == 0:
+            return 0.0
+        bars, others = sides
+        bars -= 1.0
+        np.negative(others, out=others)
+        sides.sort()
+        below, above = np.arange(len(bars) + 1.0), np.arange(len(others), -1.0, -1.0)
+        return float(sum_over_pairs(bars, others, below, above) / (below[-1] * above[0]))
 
     def tangent(
         self,
@@ -136,3 +112,17 @@ class ROCArea(Measure):
             return float(places[-1])
         middle = float(places[lowest - 1] + 0.5 * (places[lowest] - places[lowest - 1]))
         return middle if middle < places[lowest] else float(places[lowest - 1])
+
+
+def _in_both(task: Callable[[float], T], n_samples: int) -> list[T]:
+    """Return the results for the labels 1 and -1, in two threads if there are many examples."""
+    labels = np.array([1.0, -1.0])
+    parts = map_blocks(lambda i: [task(label) for label in labels[i]], 2, width=n_samples // 2)
+    return [result for part in parts for result in part]
+
+
+def _sums(weights: Vector) -> Vector:
+    """Return the sums of the first 0, 1, ... of them."""
+    sums = np.zeros(len(weights) + 1)
+    np.cumsum(weights, out=sums[1:])
+    return sums

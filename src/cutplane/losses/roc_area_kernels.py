@@ -40,79 +40,34 @@ def sum_over_pairs(bars: Vector, scores: Vector, below: Vector, above: Vector) -
 
 
 @njit(cache=True, nogil=True)
-def index_cells(values: Vector, starts: NDArray[np.int64]) -> None:
-    """Write how many of the increasing ``values`` lie before each equal cell of their range.
-
-    A binary search then has only the values of one cell to look at: mostly one or two.
-    """
-    n_cells = len(starts) - 1
-    low, scale = values[0], _cells_per_unit(values, n_cells)
-    i = 0
-    for cell in range(n_cells):
-        while i < len(values) and _cell(values[i], low, scale, n_cells) < cell:
-            i += 1
-        starts[cell] = i
-    starts[n_cells] = len(values)
-
-
-@njit(cache=True, nogil=True)
-def _cells_per_unit(values: Vector, n_cells: int) -> float:
-    width = values[-1] - values[0]
-    scale = n_cells / width if width > 0.0 else 0.0
-    return scale if np.isfinite(scale) else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _cell(value: float, low: float, scale: float, n_cells: int) -> int:
-    """Return the cell of a value. It never decreases with the value, also when rounded."""
-    return int(min((value - low) * scale, n_cells - 1.0))
-
-
-@njit(cache=True, nogil=True)
-def _count(
-    values: Vector, starts: NDArray[np.int64], scale: float, value: float, equal: bool
-) -> int:
-    """Return how many of the increasing ``values`` are below ``value``, or also ``equal`` to it."""
-    low = values[0]
-    if value < low:
-        return 0
-    cell = _cell(value, low, scale, len(starts) - 1)
-    first, last = int(starts[cell]), int(starts[cell + 1])
-    while first < last:
-        middle = (first + last) // 2
-        if values[middle] < value or (equal and values[middle] == value):
-            first = middle + 1
-        else:
-            last = middle
-    return first
-
-
-@njit(cache=True, nogil=True)
-def pair_slopes(
-    y: Vector,
-    scores: Vector,
-    weights: Vector,
+def bar_slopes(
     bars: Vector,
-    others: Vector,
-    below: Vector,
+    scores: Vector,
+    where: NDArray[np.int64],
+    weights: Vector,
     above: Vector,
-    bar_starts: NDArray[np.int64],
-    other_starts: NDArray[np.int64],
     out: Vector,
 ) -> None:
-    """Write each example's weight times that of its partners in pairs that count.
+    """Write minus the weight of the pairs in which a bar counts; ``bars[i]`` is ``where[i]``'s."""
+    j = 0
+    for i in range(len(bars)):
+        while j < len(scores) and scores[j] <= bars[i]:
+            j += 1
+        out[where[i]] = -weights[where[i]] * above[j]
 
-    ``bars`` and ``others`` are those of the whole sample, with `index_cells` of both.
-    """
-    bar_scale = _cells_per_unit(bars, len(bar_starts) - 1)
-    other_scale = _cells_per_unit(others, len(other_starts) - 1)
-    for i in range(len(y)):
-        if not weights[i] > 0.0:
-            out[i] = 0.0
-        elif y[i] > 0.0:
-            out[i] = (
-                -weights[i]
-                * above[_count(others, other_starts, other_scale, scores[i] - 1.0, True)]
-            )
-        else:
-            out[i] = weights[i] * below[_count(bars, bar_starts, bar_scale, scores[i], False)]
+
+@njit(cache=True, nogil=True)
+def score_slopes(
+    bars: Vector,
+    scores: Vector,
+    where: NDArray[np.int64],
+    weights: Vector,
+    below: Vector,
+    out: Vector,
+) -> None:
+    """Write the weight of the pairs in which a score counts; ``scores[j]`` is ``where[j]``'s."""
+    i = 0
+    for j in range(len(scores)):
+        while i < len(bars) and bars[i] < scores[j]:
+            i += 1
+        out[where[j]] = weights[where[j]] * below[i]
