@@ -32,7 +32,7 @@ from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
 from cutplane.io.traces import finite_or_none
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
 
 Estimator: TypeAlias = LinearClassifier | LinearRegressor
 
@@ -47,7 +47,7 @@ _SAVED_AS: dict[type[Any], str] = {
     LinearClassifierCV: "LinearClassifier",
     LinearRegressorCV: "LinearRegressor",
 }
-_LOSSES = {"LinearClassifier": CLASSIFICATION, "LinearRegressor": REGRESSION}
+_LOSSES = {"LinearClassifier": CLASSIFICATION | MEASURES, "LinearRegressor": REGRESSION}
 _CLASS_TYPES: dict[str, tuple[type, ...]] = {
     **{f"{sign}int{bits}": (int,) for sign in ("", "u") for bits in (8, 16, 32, 64)},
     **{f"float{bits}": (float,) for bits in (16, 32, 64)},
