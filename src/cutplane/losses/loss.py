@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Quadratic, Vector
 from cutplane.losses.line_search import minimize_on_ray
 
@@ -58,6 +59,8 @@ class Loss(ABC):
     of_differences : bool
         Whether a constant added to all scores changes nothing. The intercept is then no matter of
         the loss: `threshold` says where to put it.
+    ungained : float
+        The share of the possible gain that `minimize_along` may leave to save evaluations.
     """
 
     task: ClassVar[Task]
@@ -65,6 +68,7 @@ class Loss(ABC):
     of_residual: ClassVar[bool] = False
     additive: ClassVar[bool] = True
     of_differences: ClassVar[bool] = False
+    ungained: ClassVar[float] = 0.0
 
     @abstractmethod
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
@@ -164,9 +168,9 @@ class Loss(ABC):
 
         def on_ray(step: float) -> tuple[float, float]:
             value, slopes = self(y, scores + step * direction, weights)
-            return value, float(slopes @ direction)
+            return value, dot(np.ascontiguousarray(slopes), direction)
 
-        return minimize_on_ray(on_ray, extra)
+        return minimize_on_ray(on_ray, extra, ungained=self.ungained)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimise the loss over a constant added to all scores."""
