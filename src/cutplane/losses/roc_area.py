@@ -26,10 +26,14 @@ T = TypeVar("T")
 
 
 class _Side(NamedTuple):
-    """Bars of the positives or scores of the negatives, increasing, and whose they are."""
+    """Bars of the positives or scores of the negatives, increasing, and whose they are.
+
+    ``sums`` are the weights of the first 0, 1, ... bars, and of all but the first 0, 1, ... scores.
+    """
 
     places: Vector
     where: NDArray[np.int64]
+    sums: Vector
 
     @classmethod
     def of(cls, y: Vector, scores: Vector, weights: Vector, label: float) -> _Side:
@@ -39,7 +43,53 @@ class _Side(NamedTuple):
         if label > 0.0:
             places -= 1.0
         order = np.argsort(places)
-        return cls(places[order], where[order])
+        where = where[order]
+        if _equal(weights):
+            sums = weights[0] * np.arange(len(where) + 1.0)
+        else:
+            sums = np.zeros(len(where) + 1)
+            np.cumsum(weights[where] if label > 0.0 else weights[where[::-1]], out=sums[1:])
+        return cls(places[order], where, sums if label > 0.0 else sums[::-1].copy())
+
+
+class _Pairs(NamedTuple):
+    """Both sides of a sample."""
+
+    positive: _Side
+    negative: _Side
+
+    @classmethod
+    def of(cls, y: Vector, scores: Vector, weights: Vector) -> _Pairs:
+        """Return both sides, each made in a thread of its own if there are many examples."""
+        return cls(*_in_both(lambda label: _Side.of(y, scores, weights, label), len(y)))
+
+    @property
+    def weight(self) -> float:
+        """The weight of all pairs."""
+        return float(self.positive.sums[-1] * self.negative.sums[0])
+
+    def loss(self) -> float:
+        """Return the mean loss of the pairs."""
+        if self.weight == 0.0:
+            return 0.0
+        (bars, _, below), (others, _, above) = self
+        return float(sum_over_pairs(bars, others, below, above)) / self.weight
+
+    def tangent(self, weights: Vector) -> Tangent:
+        """Return the slopes, and the weight of the pairs that count."""
+        slopes = np.zeros(len(weights))
+        if self.weight == 0.0:
+            return Tangent(slopes, 0.0)
+        (bars, positives, below), (others, negatives, above) = self
+
+        def write(label: float) -> float:
+            if label < 0.0:
+                shares = below / self.weight
+                return float(score_slopes(bars, others, negatives, weights, shares, slopes))
+            bar_slopes(bars, others, positives, weights, above / self.weight, slopes)
+            return 0.0
+
+        return Tangent(slopes, sum(_in_both(write, len(weights))))
 
 
 class ROCArea(Measure):
@@ -52,29 +102,13 @@ class ROCArea(Measure):
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
-        positive, negative = _in_both(lambda label: _Side.of(y, scores, weights, label), len(y))
-        slopes = np.zeros(len(y))
-        if len(positive.where) == 0 or len(negative.where) == 0:
-            return 0.0, slopes
-        # The weights of the first 0, 1, ... bars, and of all but the first 0, 1, ... scores.
-        below = _sums(weights[positive.where])
-        above = _sums(weights[negative.where][::-1])[::-1].copy()
-        total = below[-1] * above[0]
-        bars, others = positive.places, negative.places
-
-        def write(label: float) -> None:
-            if label > 0.0:
-                bar_slopes(bars, others, positive.where, weights, above / total, slopes)
-            else:
-                score_slopes(bars, others, negative.where, weights, below / total, slopes)
-
-        _in_both(write, len(y))
-        return float(sum_over_pairs(bars, others, below, above) / total), slopes
+        pairs = _Pairs.of(y, scores, weights)
+        return pairs.loss(), pairs.tangent(weights).slopes
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the loss."""
-        if weights.min() < weights.max():
-            return self(y, scores, weights)[0]
+        if not _equal(weights):
+            return _Pairs.of(y, scores, weights).loss()
         # Sorting alone is several times faster than finding the order.
         sides = Sides.of(y, scores, weights)
         if min(map(len, sides)) == 0:
@@ -96,8 +130,7 @@ class ROCArea(Measure):
         best: AtBestOffset | None = None,
     ) -> Tangent:
         """Return the tangent; its offset is the weight of the pairs that count."""
-        slopes = self.slopes(y, scores, weights)
-        return Tangent(slopes, float(slopes[y < 0.0].sum()))
+        return _Pairs.of(y, scores, weights).tangent(weights)
 
     def threshold(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the threshold with the fewest errors, by weight; of several the lowest."""
@@ -121,8 +154,5 @@ def _in_both(task: Callable[[float], T], n_samples: int) -> list[T]:
     return [result for part in parts for result in part]
 
 
-def _sums(weights: Vector) -> Vector:
-    """Return the sums of the first 0, 1, ... of them."""
-    sums = np.zeros(len(weights) + 1)
-    np.cumsum(weights, out=sums[1:])
-    return sums
+def _equal(weights: Vector) -> bool:
+    return bool(weights.min() == weights.max())

@@ -64,10 +64,15 @@ def score_slopes(
     weights: Vector,
     below: Vector,
     out: Vector,
-) -> None:
-    """Write the weight of the pairs in which a score counts; ``scores[j]`` is ``where[j]``'s."""
-    i = 0
+) -> float:
+    """Write the weight of the pairs in which a score counts; ``scores[j]`` is ``where[j]``'s.
+
+    Returns the weight of all pairs that count.
+    """
+    i, total = 0, 0.0
     for j in range(len(scores)):
         while i < len(bars) and bars[i] < scores[j]:
             i += 1
         out[where[j]] = weights[where[j]] * below[i]
+        total += out[where[j]]
+    return total
