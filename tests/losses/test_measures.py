@@ -230,6 +230,24 @@ def test_weights_of_pairs_are_products(sample, seed):
     np.testing.assert_allclose(slopes, summed, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e12])
+def test_scores_that_differ_in_their_last_bits(offset):
+    # Far from zero nearly all scores share the bits that are sorted first.
+    y, scores, _ = big_sample(size=3000, positives=0.4)
+    scores = scores.round(2)
+    y[scores > 0.0] *= -1.0
+    weights = np.full(len(y), 1.0 / len(y))
+    value, slopes = ROCArea()(y, offset + scores, weights)
+    near = (offset + scores) - offset
+    bars, others = near[y > 0] - 1.0, near[y < 0]
+    pairs = np.maximum(0.0, others[None, :] - bars[:, None])
+    assert value == pytest.approx(pairs.mean(), rel=1e-9)
+    counts = (others[None, :] > bars[:, None]).sum(axis=1)
+    if offset == 0.0:
+        np.testing.assert_allclose(slopes[y > 0], -counts / pairs.size, rtol=1e-12)
+    assert slopes.sum() == pytest.approx(0.0, abs=1e-13)
+
+
 @every_loss
 def test_threads_leave_no_trace(loss):
     y, scores, weights = big_sample()

@@ -20,7 +20,13 @@ from cutplane.core.protocols import Vector
 from cutplane.core.threads import map_blocks
 from cutplane.losses.loss import AtBestOffset, Tangent
 from cutplane.losses.measures import Measure, Sides
-from cutplane.losses.roc_area_kernels import bar_slopes, score_slopes, sum_over_pairs
+from cutplane.losses.roc_area_kernels import (
+    count_partners,
+    keys_of_side,
+    places_of_keys,
+    repair_order,
+    sum_over_pairs,
+)
 
 T = TypeVar("T")
 
@@ -38,18 +44,21 @@ class _Side(NamedTuple):
     @classmethod
     def of(cls, y: Vector, scores: Vector, weights: Vector, label: float) -> _Side:
         """Return the side of the examples with a label."""
-        where = np.flatnonzero((y == label) & (weights > 0.0))
-        places = scores[where]
-        if label > 0.0:
-            places -= 1.0
-        order = np.argsort(places)
-        where = where[order]
+        where = keys_of_side(y, scores, weights, label)
+        where.sort()
+        shift = 1.0 if label > 0.0 else 0.0
+        places = places_of_keys(where, scores, shift)
+        # Scores that differ in their last bits only may be in the wrong order; seldom are there
+        # many.
+        if not repair_order(places, where):
+            where = where[np.argsort(scores[where])]
+            places = scores[where] - shift
         if _equal(weights):
             sums = weights[0] * np.arange(len(where) + 1.0)
         else:
             sums = np.zeros(len(where) + 1)
             np.cumsum(weights[where] if label > 0.0 else weights[where[::-1]], out=sums[1:])
-        return cls(places[order], where, sums if label > 0.0 else sums[::-1].copy())
+        return cls(places, where, sums if label > 0.0 else sums[::-1].copy())
 
 
 class _Pairs(NamedTuple):
@@ -80,16 +89,12 @@ class _Pairs(NamedTuple):
         slopes = np.zeros(len(weights))
         if self.weight == 0.0:
             return Tangent(slopes, 0.0)
-        (bars, positives, below), (others, negatives, above) = self
-
-        def write(label: float) -> float:
-            if label < 0.0:
-                shares = below / self.weight
-                return float(score_slopes(bars, others, negatives, weights, shares, slopes))
-            bar_slopes(bars, others, positives, weights, above / self.weight, slopes)
-            return 0.0
-
-        return Tangent(slopes, sum(_in_both(write, len(weights))))
+        (bars, bar_where, below), (others, other_where, above) = self
+        count_partners(bars, others, below, above, bar_where, other_where, slopes)
+        slopes *= weights
+        slopes /= self.weight
+        # The weight of the pairs that count, as each of their negatives has it.
+        return Tangent(slopes, 0.5 * float(np.abs(slopes).sum()))
 
 
 class ROCArea(Measure):
