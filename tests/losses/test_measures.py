@@ -237,14 +237,13 @@ def test_scores_that_differ_in_their_last_bits(offset):
     scores = scores.round(2)
     y[scores > 0.0] *= -1.0
     weights = np.full(len(y), 1.0 / len(y))
-    value, slopes = ROCArea()(y, offset + scores, weights)
-    near = (offset + scores) - offset
-    bars, others = near[y > 0] - 1.0, near[y < 0]
+    scores += offset
+    value, slopes = ROCArea()(y, scores, weights)
+    bars, others = scores[y > 0] - 1.0, scores[y < 0]
     pairs = np.maximum(0.0, others[None, :] - bars[:, None])
     assert value == pytest.approx(pairs.mean(), rel=1e-9)
     counts = (others[None, :] > bars[:, None]).sum(axis=1)
-    if offset == 0.0:
-        np.testing.assert_allclose(slopes[y > 0], -counts / pairs.size, rtol=1e-12)
+    np.testing.assert_allclose(slopes[y > 0], -counts / pairs.size, rtol=1e-12)
     assert slopes.sum() == pytest.approx(0.0, abs=1e-13)
 
 
