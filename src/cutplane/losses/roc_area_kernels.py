@@ -107,15 +107,15 @@ def _index_mask(n_samples: int) -> np.int64:
 
 @njit(cache=True, nogil=True)
 def repair_order(places: Vector, order: NDArray[np.int64]) -> bool:
-    """Sort places that are nearly sorted, and their order with them; false if they are not."""
+    """Sort places that are nearly sorted, and their order with them; false if it was given up."""
     left = 8 * len(places)
     for i in range(1, len(places)):
         place, index, j = places[i], order[i], i
-        while j > 0 and places[j - 1] > place:
+        while j > 0 and places[j - 1] > place and left >= 0:
             places[j], order[j] = places[j - 1], order[j - 1]
             j -= 1
             left -= 1
-            if left < 0:
-                return False
         places[j], order[j] = place, index
+        if left < 0:
+            return False
     return True
