@@ -68,6 +68,15 @@ def test_sparse_logistic_regression_agrees_with_liblinear(data_folder):
     assert np.count_nonzero(ours.w) == np.count_nonzero(w)
 
 
+@pytest.mark.parametrize("loss", [cp.Logistic(), cp.Hinge()], ids=repr)
+@pytest.mark.parametrize("lam", [1e-3, 1e-4])
+def test_l1_needs_less_than_150_evaluations(data_folder, loss, lam):
+    X, y = load(data_folder, "a9a")
+    result = cp.minimize(cp.LinearRisk(X, y, loss, intercept=False), cp.L1(lam), tol=1e-4)
+    assert result.status == "optimal"
+    assert result.evaluations < 150
+
+
 def test_sparse_support_vectors_agree_with_a_linear_program(data_folder):
     X, y = load(data_folder, "a9a")
     X, y, lam = X[:2000], y[:2000], 1e-3

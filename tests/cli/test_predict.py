@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import cutplane as cp
 from cutplane.io import load_model, read_svmlight
 
 
@@ -99,3 +100,26 @@ def test_bad_input(complaint, model, two_classes, tmp_path):
         assert said == f"{gone}: cannot read: no such file or directory"
     said = complaint("predict", model, two_classes, "--out", model)
     assert said == f"--out {model}: the same file as {model}"
+
+
+def test_grades_and_outliers(run, three_classes, tmp_path):
+    X, labels = read_svmlight(three_classes)
+    path = tmp_path / "model"
+    grades = cp.OrdinalClassifier(lam=0.01).fit(X, labels)
+    cp.save_model(grades, path)
+    printed = run("predict", path, three_classes).stdout.split()
+    assert list(map(float, printed)) == grades.predict(X).astype(float).tolist()
+    assert (
+        f"{(grades.predict(X) == labels).mean():.6g}" in run("evaluate", path, three_classes).stdout
+    )
+
+    detector = cp.NoveltyDetector(0.3).fit(X.toarray() + 3.0)  # away from the origin
+    cp.save_model(detector, path)
+    printed = run("predict", path, three_classes).stdout.split()
+    assert list(map(int, printed)) == detector.predict(X).tolist()
+    result = run("predict", path, three_classes, "--probabilities")
+    assert result.exit_code == 2
+    assert "--probabilities: a NoveltyDetector has none" in result.stderr
+    result = run("evaluate", path, three_classes)
+    assert result.exit_code == 2
+    assert "a NoveltyDetector has no labels to compare with" in result.stderr

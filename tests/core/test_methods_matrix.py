@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
+from cutplane.core.memory import ForgetIdle
 
 from .problems import linear_problem
 
@@ -19,10 +20,16 @@ EPS = np.finfo(np.float64).eps
 
 
 class Line(NamedTuple):
-    """A method and what it is asked for: the relative gap to be certified."""
+    """A method and what it is asked for: the relative gap to be certified, 1e-6 but for a reason.
+
+    ``tol_at_kinks`` is for problems whose optimum lies on kinks of the risk.
+    """
 
     method: cp.Method
-    tol: float = 1e-6
+    tol_at_kinks: float = 1e-6
+
+    def tol(self, name):
+        return self.tol_at_kinks if name in AT_KINKS else 1e-6
 
 
 METHODS = {
@@ -40,14 +47,21 @@ METHODS = {
     "level": Line(cp.level(line_search=False)),
     "level, line search": Line(cp.level()),
     "level, grouped": Line(cp.level(groups=3)),
-    # Its centre is a mean of all iterates, the first ones included, and its rate is that of 1/t:
-    # the last digits take thousands of iterations.
-    "balanced": Line(cp.balanced_proximal(), 1e-4),
-    "balanced, known radius": Line(cp.balanced_proximal(radius=50.0), 1e-4),
+    # Its centre is a mean of all iterates, the first ones included, so that the last digits take
+    # hundreds of iterations. Without the planes long idle they take little time.
+    "balanced": Line(replace(cp.balanced_proximal(), memory=ForgetIdle())),
+    "balanced, known radius": Line(replace(cp.balanced_proximal(radius=50.0), memory=ForgetIdle())),
     "kelley": Line(cp.kelley()),
-    # Two planes close the gap like 1/t, and no faster.
-    "without a QP": Line(cp.bmrm_without_qp(), 1e-2),
+    # Two planes are a step of Frank and Wolfe's method on the dual. Where the optimum has kinks,
+    # the best weights are inside a face of the simplex, and then that method is no faster than
+    # about 1/t (M. Canon, C. Cullum: A tight upper bound on the rate of convergence of Frank-Wolfe
+    # algorithm, 1968): 1e-4 takes up to 2,141 iterations here. The rate itself is tested in
+    # test_theory.py.
+    "without a QP": Line(cp.bmrm_without_qp(), tol_at_kinks=1e-4),
 }
+AT_KINKS = {
+    "kinks", "kinks without intercept", "quantile", "degenerate", "100,000 features"
+}  # fmt: skip
 
 
 def wide_problem(y):
@@ -116,12 +130,11 @@ def reference(name, method):
 
 @cache
 def run(name, how):
-    method, tol = METHODS[how]
     return cp.minimize(
         PROBLEMS[name].make_risk(),
         reference(name, how).regularizer,
-        method=method,
-        stop=cp.Gap(relative=tol),
+        method=METHODS[how].method,
+        stop=cp.Gap(relative=METHODS[how].tol(name)),
         max_iter=5000,
     )
 
@@ -136,7 +149,7 @@ def test_certified_and_correct(name, how):
     certificate = result.certificate
     assert certificate.status is cp.Status.OPTIMAL
     assert certificate.valid
-    assert certificate.relative_gap <= METHODS[how].tol
+    assert certificate.relative_gap <= METHODS[how].tol(name)
     # The reference is an upper bound on the minimum, good to about 1e-9 where it is exact.
     assert certificate.lower_bound <= known.value + 64 * EPS * abs(known.value)
     if known.exact:

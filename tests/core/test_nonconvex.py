@@ -109,28 +109,30 @@ def state_at(risk, regularizer, best):
 coordinates = st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=2).map(np.array)
 
 
-@given(coordinates, coordinates, st.floats(0.05, 5.0), coordinates, st.floats(0.0, 1.0))
-def test_repaired_planes_meet_both_conditions(v, w, lam, centre, share):
+@given(coordinates, coordinates, st.floats(0.05, 5.0), coordinates, st.floats(0.0, 8.0))
+def test_repaired_planes_meet_both_conditions(v, w, lam, centre, factor):
     risk, regularizer = FunctionRisk(waves, 2), cp.L2(lam, centre=centre, weights=[1.0, 2.0])
     best, other = sorted((risk.at(v), risk.at(w)), key=lambda p: regularizer.value(p.w) + p.value)
     state = state_at(risk, regularizer, best)
-    plane = NonConvexCuts(locality=share).repaired(other, state)
+    plane = NonConvexCuts(locality=factor).repaired(other, state)
     way = np.array([1.0, 2.0]) * (other.w - best.w)
     rounding = 1e-12 * (1.0 + abs(plane.offset) + abs(state.objective) + regularizer.value(other.w))
-    assert plane.locality == pytest.approx(0.5 * lam * share * way @ way)
+    asked = 0.5 * lam * factor * way @ way
+    # More than the paper's locality may be too much for (16), and is then cut down to it.
+    assert plane.locality in (pytest.approx(asked), pytest.approx(asked / max(factor, 1.0)))
     assert best.value - (plane.slope @ best.w + plane.offset) >= plane.locality - rounding  # (15)
     model = regularizer.value(other.w) + plane.slope @ other.w + plane.offset
     assert model >= state.objective - rounding  # (16)
 
 
-def one_dimensional(best, point, lam=1.0):
+def one_dimensional(best, point, lam=1.0, factor=1.0):
     """The repaired and the raw plane between two points, given as (w, value, slope)."""
     from .oracles import FunctionPoint
 
     points = [FunctionPoint(np.array([w]), value, np.array([s])) for w, value, s in (best, point)]
     risk = FunctionRisk(None, 1)
     state = state_at(risk, cp.L2(lam), points[0])
-    return NonConvexCuts().repaired(points[1], state), points[1].plane()
+    return NonConvexCuts(factor).repaired(points[1], state), points[1].plane()
 
 
 def test_plane_without_conflict_is_kept():
@@ -154,9 +156,22 @@ def test_plane_in_severe_conflict_is_replaced():
     assert plane.slope[0] * 1.0 + plane.offset == pytest.approx(0.0 - plane.locality)
 
 
-@pytest.mark.parametrize("locality", [-0.1, 1.1, np.nan])
+def test_locality_beyond_the_papers_is_cut_down_before_a_plane_is_replaced():
+    # The tangent at 1 has height 2.5 and slope 1: 1.5 at 0. It must be lowered to -1.5 there to
+    # lift the model at 1 to J(0) = 0, and may not be lowered to less than that.
+    points = {"best": (0.0, 0.0, 0.0), "point": (1.0, 2.5, 1.0)}
+    kept, raw = one_dimensional(**points, factor=3.0)
+    assert kept.offset == pytest.approx(-1.5)
+    assert kept.locality == pytest.approx(1.5)
+    cut_down, _ = one_dimensional(**points, factor=3.1)
+    assert np.array_equal(cut_down.slope, raw.slope)
+    assert cut_down.offset == pytest.approx(-1.5)
+    assert cut_down.locality == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("locality", [-0.1, np.inf, np.nan])
 def test_bad_locality(locality):
-    with pytest.raises(ValueError, match="locality must be between 0 and 1"):
+    with pytest.raises(ValueError, match="locality must be finite and not negative"):
         NonConvexCuts(locality=locality)
 
 

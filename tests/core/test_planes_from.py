@@ -7,6 +7,7 @@ import cutplane as cp
 from cutplane.core.bundle import _LONGEST_IDLE, Bundle
 from cutplane.core.protocols import Plane
 
+from .oracles import FunctionRisk, waves
 from .problems import PROBLEMS, MaxOfPlanes
 
 METHODS = {
@@ -116,6 +117,23 @@ def test_planes_above_the_risk_are_found_out():
     result = cp.minimize(lower, cp.L2(1.0), planes_from=earlier.state)
     assert result.status == "inconsistent"
     assert not result.certificate.valid
+
+
+@pytest.mark.parametrize("method", [cp.nrbm(), cp.nrbm(line_search="none"), cp.nbm()])
+def test_planes_of_a_risk_that_is_not_convex_stay_behind(method):
+    risk, regularizer = FunctionRisk(waves, 2), cp.L2(1.0)
+    earlier = cp.minimize(risk, regularizer, method=method, start=np.array([1.0, -2.0]))
+    before = risk.evaluations
+    with pytest.raises(ValueError, match=r"near one point .* give start=result\.w"):
+        cp.minimize(risk, cp.L2(0.5), method=method, planes_from=earlier.state)
+    assert risk.evaluations == before
+    # What is said works, and begins where the earlier run ended.
+    first = cp.L2(0.5).value(earlier.w) + waves(earlier.w)[0]
+    again = cp.minimize(risk, cp.L2(0.5), method=method, start=earlier.w)
+    assert again.objective <= first
+    # Nor may they bound a convex risk.
+    with pytest.raises(ValueError, match="near one point"):
+        cp.minimize(MaxOfPlanes(np.eye(2), np.zeros(2)), regularizer, planes_from=earlier.state)
 
 
 @pytest.mark.parametrize("also", ["start", "resume"])

@@ -1,6 +1,5 @@
 """Each stabilizer solves the problem it stands for; Clarabel and closed forms are the judges."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import cvxpy
@@ -12,15 +11,11 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.bundle import Bundle
-from cutplane.core.cuts import ConvexCuts
-from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
 from cutplane.core.near import Neighbourhood, PlainBound
 from cutplane.core.over_ball import OverBall
 from cutplane.core.protocols import Plane
 from cutplane.core.proximal import Proximal
-from cutplane.core.query import AtCandidate, OnSegment
 from cutplane.core.regions import Level, TrustRegion
-from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import State
 
 from ..risks.exact import clarabel
@@ -332,46 +327,7 @@ def test_without_a_qp_is_limited_memory_with_one_plane(name):
         assert ours.objective == pytest.approx(limited.objective, rel=1e-9)
 
 
-# Combinations
-
-STABILIZERS = {
-    "none": NoStabilizer(),
-    "proximal": Proximal(),
-    "adaptive": Proximal(None),
-    "trust region": TrustRegion(),
-    "level": Level(),
-    "balanced": BalancedProximal(),
-}
-MEMORIES = {
-    "all": KeepAll(),
-    "used": ForgetIdle(),
-    "limited": LimitedMemory(12),
-    "aggregate": AggregateOnly(),
-}
-
-
-@pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("query", [AtCandidate(), OnSegment()], ids=["candidate", "segment"])
-@pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize("stabilizer", STABILIZERS)
-def test_any_combination_works(stabilizer, memory, query, groups):
-    problem = PROBLEMS["hinge CSR intercept"]
-    method = cp.Method(STABILIZERS[stabilizer], MEMORIES[memory], query, ConvexCuts(), groups)
-    # Two planes close the gap like 1/t, so less is asked of them.
-    result = cp.minimize(
-        problem.make_risk(),
-        problem.regularizer,
-        method=method,
-        stop=cp.Gap(relative=0.05 if memory == "aggregate" else 1e-4),
-    )
-    assert result.status is cp.Status.OPTIMAL
-    assert result.certificate.lower_bound <= problem.optimum <= result.objective + 1e-9
-
-
-@pytest.mark.parametrize("change", [{"query": OnSegment()}, {"memory": LimitedMemory(5)}])
-def test_combinations_that_cannot_work(change):
-    with pytest.raises(ValueError, match="kelley"):
-        replace(cp.kelley(), **change)
+# What goes with a ball
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,37 @@ def test_regressors_come_back(tmp_path, loss):
     assert loaded.certificate_ == fitted.certificate_
 
 
+@pytest.mark.parametrize("labels", [[1, 2], ["a", "b", "c"]], ids=["two", "three"])
+def test_grades_come_back(tmp_path, labels):
+    X, y = make_data(labels)
+    fitted = cp.OrdinalClassifier("logistic", lam=0.01).fit(X, y)
+    loaded = load_model(saved(fitted, tmp_path))
+    assert isinstance(loaded, cp.OrdinalClassifier)
+    np.testing.assert_array_equal(loaded.thresholds_, fitted.thresholds_)
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    assert loaded.certificate_ == fitted.certificate_
+    assert loaded.get_params() == fitted.get_params()
+
+
+def test_thresholds_out_of_order_are_refused(tmp_path):
+    fitted = cp.OrdinalClassifier(lam=0.01).fit(*make_data(["a", "b", "c"]))
+    fitted.thresholds_ = fitted.thresholds_[::-1].copy()
+    with pytest.raises(InputError, match="thresholds are not in order"):
+        load_model(saved(fitted, tmp_path))
+
+
+def test_novelty_detectors_come_back(tmp_path):
+    X = make_data([0, 1])[0] + 3.0
+    fitted = cp.NoveltyDetector(0.2).fit(X)
+    loaded = load_model(saved(fitted, tmp_path))
+    assert isinstance(loaded, cp.NoveltyDetector)
+    assert type(loaded.offset_) is float
+    np.testing.assert_array_equal(loaded.decision_function(X), fitted.decision_function(X))
+    assert loaded.certificate_ == fitted.certificate_
+    assert loaded.get_params() == fitted.get_params()
+
+
 def test_feature_names_come_back(tmp_path):
     pandas = pytest.importorskip("pandas")
     X, y = make_data([0, 1])

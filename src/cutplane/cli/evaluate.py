@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane import LinearClassifier, LinearRegressor
+from cutplane import LinearClassifier, LinearRegressor, NoveltyDetector, OrdinalClassifier
 from cutplane.cli.labels import known_labels, plain_label, show_label, target_numbers
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
-from cutplane.io import load_model, read_svmlight
+from cutplane.io import InputError, load_model, read_svmlight
 from cutplane.io.sources import name_of
 
 
@@ -23,7 +23,9 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
     """
     estimator = load_model(model)
     X, labels = read_svmlight(data, n_features=estimator.n_features_in_)
-    if isinstance(estimator, LinearClassifier):
+    if isinstance(estimator, NoveltyDetector):
+        raise InputError(f"{name_of(model)}: a NoveltyDetector has no labels to compare with")
+    if isinstance(estimator, LinearClassifier | OrdinalClassifier):
         y = known_labels(labels, estimator.classes_, name_of(data))
         report = _classification(estimator, X, y)
     else:
@@ -31,7 +33,9 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
     print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
 
 
-def _classification(estimator: LinearClassifier, X: Any, y: NDArray[Any]) -> dict[str, Any]:
+def _classification(
+    estimator: LinearClassifier | OrdinalClassifier, X: Any, y: NDArray[Any]
+) -> dict[str, Any]:
     # Imported here: scikit-learn's metrics take longer to import than everything else.
     from sklearn.metrics import confusion_matrix
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane import LinearClassifier
 from cutplane.cli.labels import show_label
 from cutplane.cli.options import DataArgument, ModelArgument, QuietOption, require_outputs
 from cutplane.io import InputError, load_model, read_svmlight, write_atomically
@@ -41,7 +40,7 @@ def predict(
     X = read_svmlight(data, n_features=estimator.n_features_in_).X
     if scores or probabilities:
         lines = _columns(estimator, X, "--scores" if scores else "--probabilities", quiet=quiet)
-    elif isinstance(estimator, LinearClassifier):
+    elif hasattr(estimator, "classes_"):
         lines = [show_label(label) for label in estimator.predict(X).tolist()]
     else:
         lines = [repr(number) for number in estimator.predict(X).tolist()]
@@ -57,8 +56,8 @@ _METHODS = {"--scores": "decision_function", "--probabilities": "predict_proba"}
 
 def _columns(estimator: Estimator, X: Any, option: str, *, quiet: bool) -> Iterable[str]:
     if not hasattr(estimator, _METHODS[option]):
-        what = f"a {type(estimator).__name__} with the {estimator.loss} loss"
-        raise InputError(f"{option}: {what} has none")
+        loss = f" with the {estimator.loss} loss" if hasattr(estimator, "loss") else ""
+        raise InputError(f"{option}: a {type(estimator).__name__}{loss} has none")
     values = getattr(estimator, _METHODS[option])(X)
     if values.ndim == 1:
         return map(repr, values.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -53,15 +54,17 @@ class NonConvexCuts:
     Parameters
     ----------
     locality : float
-        Share of the locality that is asked for, 1 in the paper. At 0 planes need only not be above
-        the risk at the best point.
+        What the locality is multiplied by, 1 in the paper. At 0 planes need only not be above the
+        risk at the best point. With more than 1, planes from far away lose their weight sooner, so
+        that the gap says more about the neighbourhood of the best point; but it may grow when that
+        point moves, which Lemma 4 of the paper rules out up to 1.
     """
 
     locality: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.locality <= 1.0:
-            raise ValueError(f"locality must be between 0 and 1, got {self.locality}")
+        if not 0.0 <= self.locality < math.inf:
+            raise ValueError(f"locality must be finite and not negative, got {self.locality}")
 
     def add(self, state: State, found: Found, before: Point) -> bool:
         """Lower the planes if the best point is a new one, then add those of the points."""
@@ -86,24 +89,27 @@ class NonConvexCuts:
 
         Paper 004, Algorithm 6. The new plane must stay below the risk at the best point by its
         locality (15), and lift the model at ``point`` to the best objective (16), else the method
-        could stay where it is. If no offset does both, a plane takes its place that does, whose sum
-        with the regularizer is lowest at the best point.
+        could stay where it is. If no offset does both, a locality above the paper's is cut down to
+        it. If that is not enough, a plane takes its place that does both, whose sum with the
+        regularizer is lowest at the best point.
         """
         plane, best, regularizer = point.plane(), state.best, quadratic(state.bundle.regularizer)
         if point is best:
             return plane
         locality = self._locality(state, point.w)
-        highest = best.value - dot(plane.slope, best.w) - locality
-        if plane.offset <= highest:
+        touching = best.value - dot(plane.slope, best.w)  # the offset with which it meets the risk
+        if plane.offset <= touching - locality:
             return replace(plane, locality=locality)
         needed = state.objective - regularizer.value(point.w)
         lowest = needed - dot(plane.slope, point.w)
-        if lowest <= highest:
+        if lowest > touching - locality:
+            locality /= max(self.locality, 1.0)
+        if lowest <= touching - locality:
             return replace(plane, offset=lowest, locality=locality)
         slope = -regularizer.gradient(best.w)
         return Plane(slope, needed - dot(slope, point.w), locality=locality)
 
     def _locality(self, state: State, w: Vector) -> float:
-        """Return ``lam/2 |w - w*|^2`` in the metric of the regularizer, or a share of it."""
+        """Return ``lam/2 |w - w*|^2`` in the metric of the regularizer, times the factor."""
         regularizer = quadratic(state.bundle.regularizer)
         return 0.5 * self.locality * regularizer.along(state.best.w, w).curvature

@@ -11,7 +11,7 @@ the model, far away from the best point. So the candidate is the point near the 
 the model is about half way down to its minimum (a level method). It minimises
 ``r(w) + strength/2 |w - best|^2`` plus the model, for a strength that is changed until the model's
 height there is inside a wide band: mostly the last one will do. The weights of that problem give a
-bound too, and the linear program is solved only when it seems too low.
+bound too, and the linear program is solved only in every other iteration, or when it seems too low.
 
 A dual point that is not quite feasible is repaired by mixing it with the flat plane of the risk's
 lower bound, which makes its slope smaller. So the bound holds whatever the accuracy.
@@ -30,6 +30,11 @@ from cutplane.core.state import Candidate, State, candidate_below
 # The candidate's share of the way from the model's minimum (0) up to the best objective (1).
 _BAND = (0.2, 0.7)
 _MOST_STRENGTHS = 12
+
+# In which iterations the linear program is solved, whatever its bound may be worth. (a9a, tol 1e-4,
+# logistic and hinge loss: 121 and 146 evaluations at lam = 1e-4, in 1.1 and 1.7 s. Without this
+# rule 134 and 170 in 1.0 and 1.4 s, with a program in every iteration 122 and 149 in 1.8 and 2.6.)
+_SOLVE_EVERY = 2
 
 # Of the coordinates, those whose dual constraint is nearly active enter the linear program first.
 _NEARLY_ACTIVE = 0.7
@@ -115,7 +120,8 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
         height = model.lowest_height(model.heights(w))
         value = regularizer.value(w) + height
         too_high = value > lower + _BAND[1] * (state.objective - lower)
-        if may_solve and (too_high or state.stalled_for > 0):
+        due = state.iteration % _SOLVE_EVERY == 0
+        if may_solve and (too_high or due or state.stalled_for > 0):
             # Or is the bound too low? It is that of earlier iterations, and of this alpha.
             plane = best_plane(model, bundle.floor, radius, alpha)
             lower = max(lower, candidate_below(plane, regularizer).lower)

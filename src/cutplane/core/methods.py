@@ -8,10 +8,11 @@ from typing import Literal
 from cutplane.core.balanced_proximal import BalancedProximal
 from cutplane.core.cuts import ConvexCuts, Cuts
 from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory, Memory
+from cutplane.core.nbm import ObjectiveCuts, ProximalToBest
 from cutplane.core.over_ball import OverBall
 from cutplane.core.protocols import Regularizer, as_quadratic
 from cutplane.core.proximal import Proximal
-from cutplane.core.query import AtCandidate, OnSegment, Query
+from cutplane.core.query import AtCandidate, ByTrials, OnSegment, Query
 from cutplane.core.regions import Level, TrustRegion
 from cutplane.core.stabilizers import NoStabilizer, Stabilizer
 
@@ -41,9 +42,24 @@ class Method:
                     "without a regularizer nothing but its planes keeps the method from going back "
                     "and forth; kelley() needs KeepAll"
                 )
+            if not isinstance(self.cuts, ConvexCuts):
+                raise ValueError(
+                    "candidates lie anywhere in the ball, where lowered planes say nothing; "
+                    "kelley() needs ConvexCuts"
+                )
+        if isinstance(self.stabilizer, ProximalToBest) != isinstance(self.cuts, ObjectiveCuts):
+            raise ValueError(
+                "ProximalToBest takes planes of the objective, and all others take planes of the "
+                "risk; it goes with ObjectiveCuts, and only with them"
+            )
+        if self.groups != 1 and not isinstance(self.cuts, ConvexCuts):
+            raise ValueError(
+                f"{type(self.cuts).__name__} compares planes with the whole risk; "
+                "groups need ConvexCuts"
+            )
 
-    def require_suitable(self, regularizer: Regularizer) -> None:
-        """Raise ValueError if the method cannot minimise with this regularizer."""
+    def require_suitable(self, regularizer: Regularizer, *, convex: bool) -> None:
+        """Raise ValueError if the method cannot minimise such a risk with this regularizer."""
         over_ball = isinstance(self.stabilizer, OverBall)
         is_ball = hasattr(regularizer, "radius")
         if over_ball and not is_ball:
@@ -53,12 +69,18 @@ class Method:
                 f"{regularizer!r} is not strongly convex: it needs cp.kelley(), all other methods "
                 "need a regularizer such as cp.L2"
             )
+        if convex and isinstance(self.cuts, ObjectiveCuts):
+            raise ValueError(
+                "nbm() bounds nothing, so it takes risks that are not convex only; "
+                "use bmrm() for this one"
+            )
         if as_quadratic(regularizer) is None:
-            for choice, any_regularizer in (
-                (self.stabilizer, NoStabilizer),
-                (self.cuts, ConvexCuts),
+            for choice, fits in (
+                (self.stabilizer, isinstance(self.stabilizer, NoStabilizer)),
+                (self.cuts, isinstance(self.cuts, ConvexCuts)),
+                (self.query, not isinstance(self.query, ByTrials)),
             ):
-                if not isinstance(choice, any_regularizer):
+                if not fits:
                     name = type(choice).__name__
                     raise ValueError(f"{name} needs a quadratic regularizer such as cp.L2")
 

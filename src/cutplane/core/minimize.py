@@ -81,7 +81,7 @@ def minimize(
     resume : State, optional
         ``result.state`` of an earlier run on the same problem, to go on with.
     planes_from : State, optional
-        ``result.state`` of an earlier run on the same risk, with any regularizer. The new run
+        ``result.state`` of an earlier run on the same convex risk, with any regularizer. The run
         starts at its best point, with its planes: they lie below the risk, so they bound the new
         problem too. Iterations, evaluations and history start anew. Planes that had no weight in
         the last 20 reduced problems stay behind. The duals of Newton's method come along.
@@ -116,7 +116,7 @@ def minimize(
         method = bmrm() if risk.convex else nrbm()
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
-    method.require_suitable(regularizer)
+    method.require_suitable(regularizer, convex=risk.convex)
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
@@ -238,6 +238,11 @@ def _floors(risk: Risk, groups: int) -> list[Plane]:
 
 def _with_planes_of(earlier: State, risk: Risk, regularizer: Regularizer, method: Method) -> State:
     """Return the first state of a run that knows the planes of an earlier one on the same risk."""
+    if not (risk.convex and earlier.convex):
+        raise ValueError(
+            "planes of a risk that is not convex hold near one point and for one regularizer only; "
+            "give start=result.w in place of planes_from"
+        )
     n_parameters = earlier.bundle.n_parameters
     if n_parameters != risk.n_parameters:
         raise ValueError(
@@ -335,6 +340,7 @@ def _result(
         lower_bound=min(lower, objective) if consistent else lower,
         status=status,
         valid=risk.convex and consistent,
+        reason=getattr(risk, "unproven", ""),
     )
     return Result(
         w=final.best.w,

@@ -50,7 +50,8 @@ class ProximalToBest:
         # because the regularizer curves it by lam.
         lower = state.objective - error - dot(slope, image) / (2.0 * regularizer.lam)
         w = best.w - image / max(u, regularizer.lam)
-        return Candidate(w, lower, bundle.height_at(w))
+        # The planes are those of the objective; queries ask for the model of the risk.
+        return Candidate(w, lower, bundle.height_at(w) - regularizer.value(w))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,6 @@ class ObjectiveCuts:
 
     def add(self, state: State, found: Found, before: Point) -> bool:
         """Lower the planes if the best point is a new one, then add those of the points."""
-        if state.convex:
-            raise ValueError(
-                "nbm() bounds nothing, so it takes risks that are not convex only; "
-                "use bmrm() for this one"
-            )
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:
             ways = bundle.localities + _length(before.w, best.w)

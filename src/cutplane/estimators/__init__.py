@@ -2,14 +2,24 @@
 
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.multilabel import MultilabelClassifier
+from cutplane.estimators.novelty import NoveltyDetector
+from cutplane.estimators.ordinal import OrdinalClassifier
 from cutplane.estimators.path import Path, path
+from cutplane.estimators.quantiles import LinearQuantiles
 from cutplane.estimators.regressor import LinearRegressor
+from cutplane.estimators.structured_predictor import StructuredPredictor
 
 __all__ = [
     "LinearClassifier",
     "LinearClassifierCV",
+    "LinearQuantiles",
     "LinearRegressor",
     "LinearRegressorCV",
+    "MultilabelClassifier",
+    "NoveltyDetector",
+    "OrdinalClassifier",
     "Path",
+    "StructuredPredictor",
     "path",
 ]

@@ -120,13 +120,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
             y_numeric=self._task == "regression",
         )
-        if sample_weight is None:
-            weights = np.broadcast_to(1.0, X.shape[0])  # takes no memory
-        else:
-            weights = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        return Examples(X, y, weights)
+        return Examples(X, y, weights_of(X, sample_weight))
 
     def _problems(self, y: Any, weights: Vector) -> Problems:
         """Return what to fit for these targets and weights of examples."""
@@ -247,6 +241,13 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return model
 
     def _scores(self, X: Any) -> Any:
+        """Return the scores, one column a problem, intercepts included."""
+        scores = self._products(X)
+        scores += self.intercept_
+        return scores
+
+    def _products(self, X: Any) -> Any:
+        """Return the products with the coefficients alone, one column a problem."""
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         coef = np.atleast_2d(self.coef_).T
         scores = np.empty((X.shape[0], coef.shape[1]))
@@ -254,13 +255,22 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         n_rows = max(1, _BLOCK // X.shape[1])
         for begin in range(0, X.shape[0], n_rows):
             scores[begin : begin + n_rows] = X[begin : begin + n_rows] @ coef
-        scores += self.intercept_
         return scores
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def weights_of(X: Any, sample_weight: Any) -> Vector:
+    """Return the weights of the examples, validated; ones if none are given."""
+    if sample_weight is None:
+        return np.broadcast_to(1.0, X.shape[0])  # takes no memory
+    weights: Vector = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return weights
 
 
 def zeros_like_models(risks: Sequence[ModelRisk]) -> tuple[Matrix, NDArray[np.float64]]:

@@ -22,16 +22,28 @@ def load(name: str) -> tuple[Any, Vector]:
     InputError
         If ``CUTPLANE_DATA`` is not set, or the data are not there.
     """
+    folder = folder_of(name)
+    try:
+        X, y = _READERS[name](folder)
+    except FileNotFoundError as error:
+        raise InputError(f"CUTPLANE_DATA has no data set {name}: no {error.filename}") from error
+    return X, np.asarray(y, dtype=np.float64)
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of a data set.
+
+    Raises
+    ------
+    InputError
+        If ``CUTPLANE_DATA`` is not set.
+    """
     folder = os.environ.get("CUTPLANE_DATA")
     if not folder:
         raise InputError(
             f"CUTPLANE_DATA is not set: it must name the folder that holds the data set {name}"
         )
-    try:
-        X, y = _READERS[name](Path(folder) / name)
-    except FileNotFoundError as error:
-        raise InputError(f"CUTPLANE_DATA has no data set {name}: no {error.filename}") from error
-    return X, np.asarray(y, dtype=np.float64)
+    return Path(folder) / name
 
 
 def _two_classes(folder: Path) -> tuple[Any, Any]:

@@ -26,6 +26,8 @@ from cutplane.estimators import (
     LinearClassifierCV,
     LinearRegressor,
     LinearRegressorCV,
+    NoveltyDetector,
+    OrdinalClassifier,
 )
 from cutplane.estimators.multi_class import joint_loss
 from cutplane.io.atomic import write_atomically
@@ -34,20 +36,28 @@ from cutplane.io.sources import name_of, read_bytes
 from cutplane.io.traces import finite_or_none
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
 
-Estimator: TypeAlias = LinearClassifier | LinearRegressor
+Estimator: TypeAlias = LinearClassifier | LinearRegressor | NoveltyDetector | OrdinalClassifier
 
 _FORMAT = 1
 _KINDS: dict[str, type[Estimator]] = {
     "LinearClassifier": LinearClassifier,
     "LinearRegressor": LinearRegressor,
+    "NoveltyDetector": NoveltyDetector,
+    "OrdinalClassifier": OrdinalClassifier,
 }
+# What the tensor "intercept" is called in an estimator, where it is called something else.
+_INTERCEPTS = {"NoveltyDetector": "offset_", "OrdinalClassifier": "thresholds_"}
 # Cross-validation is over once a model is fitted: it is saved as one with the lam that was chosen.
 _SAVED_AS: dict[type[Any], str] = {
     **{of: kind for kind, of in _KINDS.items()},
     LinearClassifierCV: "LinearClassifier",
     LinearRegressorCV: "LinearRegressor",
 }
-_LOSSES = {"LinearClassifier": CLASSIFICATION | MEASURES, "LinearRegressor": REGRESSION}
+_LOSSES = {
+    "LinearClassifier": CLASSIFICATION | MEASURES,
+    "LinearRegressor": REGRESSION,
+    "OrdinalClassifier": CLASSIFICATION,
+}
 _CLASS_TYPES: dict[str, tuple[type, ...]] = {
     **{f"{sign}int{bits}": (int,) for sign in ("", "u") for bits in (8, 16, 32, 64)},
     **{f"float{bits}": (float,) for bits in (16, 32, 64)},
@@ -58,7 +68,7 @@ _CLASS_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to a file, whole or not at all.
+    """Write a fitted linear estimator to a file, whole or not at all.
 
     An estimator that chose its ``lam`` by cross-validation is saved as the `LinearClassifier` or
     `LinearRegressor` with that ``lam`` that it has become.
@@ -83,11 +93,12 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
         known = ", ".join(of.__name__ for of in _SAVED_AS)
         raise TypeError(f"cannot save a {type(estimator).__name__}; only {known}")
     check_is_fitted(estimator)
-    if not isinstance(estimator.loss, str):
+    if kind in _LOSSES and not isinstance(estimator.loss, str):
         raise TypeError("cannot save a model with a loss of its own; give the loss by name")
+    intercept = getattr(estimator, _INTERCEPTS.get(kind, "intercept_"))
     tensors = {
         "coef": np.ascontiguousarray(estimator.coef_),
-        "intercept": np.atleast_1d(np.asarray(estimator.intercept_, dtype=estimator.coef_.dtype)),
+        "intercept": np.atleast_1d(np.asarray(intercept, dtype=estimator.coef_.dtype)),
     }
     model = _describe(estimator, kind)
     document = json.dumps({"model": model, "sha256": _digest(model, tensors)}, allow_nan=False)
@@ -154,7 +165,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _describe_classes(estimator: Estimator) -> dict[str, Any] | None:
-    if not isinstance(estimator, LinearClassifier):
+    if not isinstance(estimator, LinearClassifier | OrdinalClassifier):
         return None
     classes = estimator.classes_
     dtype = "str" if classes.dtype.kind == "U" else classes.dtype.name
@@ -229,12 +240,20 @@ def _restore(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Estimat
         rows = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         problems = rows if estimator.multi_class == "ovr" else 1
         expected_ndim, found = 2, coef.shape[0]
+    elif isinstance(estimator, OrdinalClassifier):
+        estimator.classes_ = _checked_classes(classes)
+        rows = found = len(estimator.classes_) - 1
+        problems, expected_ndim = 1, 1
+        if (np.diff(intercept) < 0.0).any():
+            raise _Malformed("thresholds are not in order")
     else:
         rows, problems, expected_ndim, found = 1, 1, 1, 1
     if coef.ndim != expected_ndim or found != rows or intercept.shape != (rows,):
         raise _Malformed(f"weights of shapes {coef.shape} and {intercept.shape}")
     estimator.coef_ = coef
-    estimator.intercept_ = intercept if expected_ndim == 2 else float(intercept[0])
+    single = isinstance(estimator, LinearRegressor | NoveltyDetector)
+    offsets = float(intercept[0]) if single else intercept
+    setattr(estimator, _INTERCEPTS.get(kind, "intercept_"), offsets)
     estimator.n_features_in_ = coef.shape[-1]
     if names is not None:
         estimator.feature_names_in_ = _checked_names(names, coef.shape[-1])
@@ -249,6 +268,8 @@ def _checked_parameters(kind: str, parameters: object) -> dict[str, Any]:
         raise _Malformed("parameters are not plain values")
     if unknown := [name for name in parameters if name not in known]:
         raise _Malformed(f"unknown parameter {unknown[0]!r}")
+    if kind not in _LOSSES:
+        return parameters
     if parameters.get("loss") not in _LOSSES[kind]:
         raise _Malformed(f"unknown loss {parameters.get('loss')!r}")
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from cutplane.losses.at_k import BreakEven, PrecisionAtK, RecallAtK
+from cutplane.losses.columns import ColumnLoss, LabelRanking, NonCrossing
 from cutplane.losses.f_beta import FBeta, f1
 from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
@@ -61,6 +62,7 @@ __all__ = [
     "REGRESSION",
     "Absolute",
     "BreakEven",
+    "ColumnLoss",
     "CrammerSinger",
     "EpsilonInsensitive",
     "ErrorRate",
@@ -68,9 +70,11 @@ __all__ = [
     "FBeta",
     "Hinge",
     "Huber",
+    "LabelRanking",
     "Logistic",
     "Loss",
     "MulticlassLoss",
+    "NonCrossing",
     "Poisson",
     "PrecisionAtK",
     "Quantile",

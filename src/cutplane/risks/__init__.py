@@ -2,12 +2,24 @@
 
 from typing import TypeAlias
 
+from cutplane.risks.columns import ColumnsRisk
 from cutplane.risks.composite import WeightedSum
 from cutplane.risks.function import FunctionRisk
 from cutplane.risks.linear import LinearRisk
 from cutplane.risks.multiclass import MulticlassRisk
+from cutplane.risks.shared_scores import SharedScoresRisk
+from cutplane.risks.structured import StructuredRisk
 
-ModelRisk: TypeAlias = LinearRisk | MulticlassRisk
+ModelRisk: TypeAlias = ColumnsRisk | LinearRisk | MulticlassRisk | SharedScoresRisk
 """A risk of a linear model, with coefficients and intercepts."""
 
-__all__ = ["FunctionRisk", "LinearRisk", "ModelRisk", "MulticlassRisk", "WeightedSum"]
+__all__ = [
+    "ColumnsRisk",
+    "FunctionRisk",
+    "LinearRisk",
+    "ModelRisk",
+    "MulticlassRisk",
+    "SharedScoresRisk",
+    "StructuredRisk",
+    "WeightedSum",
+]

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.protocols import Matrix, NonFiniteRisk, Plane, Quadratic, Vector
+from cutplane.core.protocols import Matrix, Plane, Quadratic, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.data import Rows, as_rows, class_pullback, class_scores, in_words
 from cutplane.losses.class_offsets import BestOffsets
 from cutplane.losses.multiclass import MulticlassLoss, Ray
 from cutplane.risks.composite import Summable
+from cutplane.risks.finite_scores import require_finite
 from cutplane.risks.linear import normalised
 
 
@@ -92,12 +93,7 @@ class MulticlassRisk(Summable):
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         scores = class_scores(self.rows, w.reshape(self.n_classes, -1))
-        # The extremes tell of all: one is infinite or NaN if any score is.
-        if not (np.isfinite(scores.max()) and np.isfinite(scores.min())):
-            raise NonFiniteRisk(
-                f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
-                "scale the features, or raise lam"
-            )
+        require_finite(scores, w)
         return MulticlassPoint(self, w, scores, None)
 
     def __repr__(self) -> str:

@@ -1,0 +1,17 @@
+"""Structured outputs: what a model must offer, and models with exact inference."""
+
+from cutplane.structured.classes import MulticlassModel
+from cutplane.structured.labels import MultilabelModel
+from cutplane.structured.model import StructuredModel
+from cutplane.structured.rna import PairCounts, RNAFolding
+from cutplane.structured.tree import Tree, TreeModel
+
+__all__ = [
+    "MulticlassModel",
+    "MultilabelModel",
+    "PairCounts",
+    "RNAFolding",
+    "StructuredModel",
+    "Tree",
+    "TreeModel",
+]

@@ -1,0 +1,203 @@
+"""The product of all choices: each combination works, or says in one sentence why it cannot.
+
+A new stabilizer, memory, query or kind of cuts is one line of a dictionary here.
+"""
+
+import re
+from collections.abc import Callable
+from itertools import product
+from typing import NamedTuple
+
+import cvxpy
+import numpy as np
+import pytest
+from cvxpy.transforms import indicator
+
+import cutplane as cp
+from cutplane.core.balanced_proximal import BalancedProximal
+from cutplane.core.cuts import ConvexCuts, NonConvexCuts
+from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
+from cutplane.core.nbm import ObjectiveCuts, ProximalToBest
+from cutplane.core.over_ball import OverBall
+from cutplane.core.proximal import Proximal
+from cutplane.core.query import AtCandidate, ByTrials, CutAt, OnSegment
+from cutplane.core.regions import Level, TrustRegion
+from cutplane.core.stabilizers import NoStabilizer
+
+from ..risks.exact import clarabel
+from .oracles import FunctionRisk, largest, ramp_loss, waves
+from .problems import PROBLEMS, MaxOfPlanes
+
+STABILIZERS = {
+    "none": NoStabilizer(),
+    "proximal": Proximal(),
+    "adaptive": Proximal(None),
+    "trust region": TrustRegion(),
+    "level": Level(),
+    "balanced": BalancedProximal(),
+    "ball": OverBall(),
+    "proximal to best": ProximalToBest(),
+}
+MEMORIES = {
+    "all": KeepAll(),
+    "used": ForgetIdle(),
+    "limited": LimitedMemory(12),
+    "aggregate": AggregateOnly(),
+}
+QUERIES = {
+    "candidate": AtCandidate(),
+    "segment": OnSegment(),
+    "greedy": OnSegment(beyond=0.0, enough=0.0, otherwise=ByTrials(cut_at=CutAt.LOWEST)),
+    **{f"trials, {cut_at}": ByTrials(cut_at=cut_at) for cut_at in CutAt},
+}
+CUTS = {"convex": ConvexCuts(), "non-convex": NonConvexCuts(), "objective": ObjectiveCuts()}
+
+
+class Problem(NamedTuple):
+    """A risk for each run, what is added to it, where to begin, and the minimum if it is known."""
+
+    make_risk: Callable[[], object]
+    regularizer: object
+    start: np.ndarray
+    optimum: float | None = None
+    groups: int = 1
+
+
+def of_planes(slopes, offsets, regularizer, penalty, make_risk=MaxOfPlanes):
+    """The maximum of planes, the last of them flat, with its exact minimum."""
+    w = cvxpy.Variable(slopes.shape[1])
+    goal = cvxpy.max(slopes @ w + offsets) + penalty(w)
+    clarabel(cvxpy.Minimize(goal))
+    return Problem(
+        lambda: make_risk(slopes, offsets), regularizer, np.zeros(w.size), float(goal.value)
+    )
+
+
+def _problems():
+    rng = np.random.default_rng(0)
+    slopes = np.vstack([rng.normal(size=(12, 3)), np.zeros(3)])
+    offsets = np.append(rng.normal(size=12), -1.0)
+
+    def with_floor(slopes, offsets):
+        return MaxOfPlanes(slopes, offsets, lower_bound=-1.0)
+
+    def without_lines(slopes, offsets):
+        return FunctionRisk(largest(slopes, offsets), 3, convex=True)
+
+    yield "planes", of_planes(slopes, offsets, cp.L2(0.3), lambda w: 0.15 * cvxpy.sum_squares(w))
+    centre, weights = np.array([1.0, 0.0, 0.0]), np.array([1.0, 2.0, 0.5])
+    yield (
+        "function, other metric",
+        of_planes(
+            slopes, offsets, cp.L2(0.3, centre=centre, weights=weights),
+            lambda w: 0.15 * cvxpy.sum_squares(cvxpy.multiply(weights, w - centre)), without_lines,
+        ),
+    )  # fmt: skip
+    yield (
+        "elastic net",
+        of_planes(
+            slopes, offsets, cp.ElasticNet(0.2, 0.5),
+            lambda w: 0.1 * cvxpy.norm1(w) + 0.05 * cvxpy.sum_squares(w), with_floor,
+        ),
+    )  # fmt: skip
+    yield "L1", of_planes(slopes, offsets, cp.L1(0.1), lambda w: 0.1 * cvxpy.norm1(w), with_floor)
+    yield (
+        "ball",
+        of_planes(slopes, offsets, cp.Ball(1.0), lambda w: indicator([cvxpy.norm2(w) <= 1.0])),
+    )
+    hinge = PROBLEMS["hinge CSR intercept"]
+    yield "groups", Problem(hinge.make_risk, hinge.regularizer, np.zeros(4), hinge.optimum, 3)
+    X = rng.normal(size=(30, 3))
+    y = np.where(X @ [1.0, -2.0, 0.5] + rng.normal(size=30) > 0, 1.0, -1.0)
+    ramp = ramp_loss(X, y)
+    yield "ramp loss", Problem(lambda: FunctionRisk(ramp, 3), cp.L2(0.1), np.full(3, 0.1))
+    yield "waves", Problem(lambda: FunctionRisk(waves, 2), cp.L2(0.5), np.array([1.0, -2.0]))
+
+
+ALL = dict(_problems())
+
+
+def combined(stabilizer, memory, query, cuts, problem):
+    """Return the method for a problem, or the reason why it cannot be used."""
+    try:
+        method = cp.Method(
+            STABILIZERS[stabilizer], MEMORIES[memory], QUERIES[query], CUTS[cuts], problem.groups
+        )
+        method.require_suitable(problem.regularizer, convex=problem.optimum is not None)
+    except ValueError as refused:
+        return str(refused)
+    return method
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("stabilizer", STABILIZERS)
+def test_every_combination_works_or_says_why_not(stabilizer, name):
+    problem = ALL[name]
+    risk = problem.make_risk()
+    first = problem.regularizer.value(problem.start) + risk.at(problem.start).value
+    for choices in product(MEMORIES, QUERIES, CUTS):
+        method = combined(stabilizer, *choices, problem)
+        if isinstance(method, str):
+            assert re.search("needs?|minimises over|takes|goes with", method)
+            assert "\n" not in method
+            assert len(method) < 160
+            continue
+        result = cp.minimize(
+            problem.make_risk(), problem.regularizer, method=method, start=problem.start,
+            tol=1e-2, max_iter=15,
+        )  # fmt: skip
+        where = f"{stabilizer}, {', '.join(choices)}: {result!r}"
+        assert np.isfinite(result.objective), where
+        assert result.objective <= first, where
+        if problem.optimum is None:
+            assert not result.certificate.valid, where
+            continue
+        assert result.certificate.valid, where
+        assert result.certificate.lower_bound <= problem.optimum + 1e-9, where
+        assert problem.optimum <= result.objective + 1e-9, where
+        gaps = [record.gap for record in result.history]
+        # The paper's greedy search may get stuck, and says so.
+        stuck = "greedy" in choices and result.status is not cp.Status.OPTIMAL
+        assert result.status is cp.Status.OPTIMAL or gaps[-1] < 0.9 * gaps[0] or stuck, where
+
+
+def test_how_many_combinations_there_are():
+    # Which ones can be used is part of the interface: none may be lost, and none become false.
+    legal = {
+        name: sum(
+            not isinstance(combined(*choices, problem), str)
+            for choices in product(STABILIZERS, MEMORIES, QUERIES, CUTS)
+        )
+        for name, problem in ALL.items()
+    }
+    free = 6 * len(MEMORIES) * len(QUERIES)  # stabilizers but the two that go with one choice only
+    assert legal == {
+        "planes": 2 * free,
+        "function, other metric": 2 * free,
+        "elastic net": len(MEMORIES) * 3,  # no stabilizer, no search by trials
+        "L1": len(MEMORIES) * 3,
+        "ball": 1,
+        "groups": free,
+        "ramp loss": 2 * free + len(MEMORIES) * len(QUERIES),  # and proximal to best
+        "waves": 2 * free + len(MEMORIES) * len(QUERIES),
+    }
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("query", ["candidate", "segment"])
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("stabilizer", list(STABILIZERS)[:6])
+def test_convex_combinations_reach_the_optimum(stabilizer, memory, query, groups):
+    problem = PROBLEMS["hinge CSR intercept"]
+    method = cp.Method(
+        STABILIZERS[stabilizer], MEMORIES[memory], QUERIES[query], ConvexCuts(), groups
+    )
+    # Two planes close the gap like 1/t, so less is asked of them.
+    result = cp.minimize(
+        problem.make_risk(),
+        problem.regularizer,
+        method=method,
+        stop=cp.Gap(relative=0.05 if memory == "aggregate" else 1e-4),
+    )
+    assert result.status is cp.Status.OPTIMAL
+    assert result.certificate.lower_bound <= problem.optimum <= result.objective + 1e-9

@@ -1,0 +1,120 @@
+"""Grades: order, thresholds, probabilities, what two grades are, awkward input."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from cutplane import LinearClassifier, LinearRegressor, OrdinalClassifier, Status
+
+# As in test_estimator_checks.py. The decision values of three grades are sums of two scores.
+TIGHT = {"lam": 0.1, "tol": 1e-11}
+THE_MEDIAN = {
+    "check_classifiers_train": "predict gives the median grade, not the most probable one"
+}
+
+
+@parametrize_with_checks(
+    [
+        OrdinalClassifier(),
+        OrdinalClassifier("squared_hinge", **TIGHT),
+        OrdinalClassifier("logistic", **TIGHT),
+    ],
+    expected_failed_checks=lambda model: THE_MEDIAN if model.loss == "logistic" else {},
+)
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def grades():
+    """Five grades of unequal width: a number with noise, cut into pieces."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    score = X @ [2.0, -1.0, 0.5, 0.0] + 0.5 * rng.normal(size=600)
+    return X, np.searchsorted([-3.0, -2.5, 0.0, 3.0], score)
+
+
+def test_it_finds_grades(grades):
+    X, y = grades
+    model = OrdinalClassifier("logistic", lam=1e-4).fit(X[:400], y[:400])
+    assert model.certificate_.status is Status.OPTIMAL
+    assert model.coef_.shape == (4,)
+    assert model.thresholds_.shape == (4,)
+    assert (np.diff(model.thresholds_) > 0.0).all()
+    # Neither one against the rest nor a number that is rounded knows of thresholds.
+    error = mean_absolute_error(y[400:], model.predict(X[400:]))
+    unordered = LinearClassifier("logistic", lam=1e-4).fit(X[:400], y[:400])
+    numbers = LinearRegressor(lam=1e-4).fit(X[:400], y[:400])
+    rounded = numbers.predict(X[400:]).round()
+    assert error < mean_absolute_error(y[400:], unordered.predict(X[400:]))
+    assert error < mean_absolute_error(y[400:], rounded)
+
+
+def test_only_the_order_of_grades_matters(grades):
+    X, y = grades
+    numbers = OrdinalClassifier().fit(X, y)
+    far_apart = OrdinalClassifier().fit(X, 10.0**y)
+    words = OrdinalClassifier().fit(X, np.array(["a", "b", "c", "d", "e"])[y])
+    assert (far_apart.coef_ == numbers.coef_).all()
+    assert (words.thresholds_ == numbers.thresholds_).all()
+    assert (words.predict(X) == np.array(["a", "b", "c", "d", "e"])[numbers.predict(X)]).all()
+
+
+def test_the_reverse_order_is_the_mirror_image(grades):
+    X, y = grades
+    up, down = (OrdinalClassifier("logistic", **TIGHT).fit(X, sign * y) for sign in (1, -1))
+    np.testing.assert_allclose(down.coef_, -up.coef_, atol=1e-6)
+    np.testing.assert_allclose(down.thresholds_, -up.thresholds_[::-1], atol=1e-6)
+
+
+def test_predictions_count_thresholds(grades):
+    X, y = grades
+    model = OrdinalClassifier().fit(X, y)
+    scores = model.score_samples(X)
+    np.testing.assert_allclose(scores, X @ model.coef_)
+    assert (model.predict(X) == (scores[:, None] > model.thresholds_).sum(axis=1)).all()
+    assert (model.predict(X) == model.decision_function(X).argmax(axis=1)).all()
+
+
+def test_probabilities(grades):
+    X, y = grades
+    model = OrdinalClassifier("logistic").fit(X, y)
+    probability = model.predict_proba(X)
+    assert probability.shape == (600, 5)
+    assert (probability >= 0.0).all()
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    above = 1.0 / (1.0 + np.exp(model.thresholds_ - model.score_samples(X)[:, None]))
+    np.testing.assert_allclose(probability[:, 2:].sum(axis=1), above[:, 1], atol=1e-12)
+    # The prediction is the median.
+    below = probability.cumsum(axis=1)
+    assert (model.predict(X) == (below < 0.5).sum(axis=1)).all()
+    assert not hasattr(OrdinalClassifier("hinge"), "predict_proba")
+
+
+def test_two_grades_are_two_classes(cancer):
+    X, y = cancer
+    grades = OrdinalClassifier("logistic", **TIGHT).fit(X, y)
+    classes = LinearClassifier("logistic", **TIGHT).fit(X, y)
+    np.testing.assert_allclose(grades.coef_, classes.coef_[0], atol=1e-6)
+    np.testing.assert_allclose(-grades.thresholds_, classes.intercept_, atol=1e-6)
+    assert grades.decision_function(X).shape == (len(y),)
+
+
+def test_a_warm_start_goes_on_from_there(grades):
+    X, y = grades
+    model = OrdinalClassifier(warm_start=True).fit(X, y)
+    first = model.n_iter_
+    assert model.fit(X, y).n_iter_ < first
+
+
+def test_a_grade_without_weight_is_none(grades):
+    X, y = grades
+    model = OrdinalClassifier().fit(X, y, sample_weight=(y != 2).astype(float))
+    assert model.classes_.tolist() == [0, 1, 3, 4]
+    assert model.thresholds_.shape == (3,)
+
+
+def test_one_grade_is_refused():
+    with pytest.raises(ValueError, match="got one class only: 7"):
+        OrdinalClassifier().fit([[1.0], [2.0]], [7, 7])
