@@ -218,6 +218,8 @@ class Loss(ABC):
         return self.slopes(y, scores + offset, weights)
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        if self.of_differences:
+            return 0.0
         direction = np.ones_like(scores)
         if float(self.slopes(y, scores, weights).sum()) > 0.0:
             direction = -direction
