@@ -37,7 +37,7 @@ from cutplane.estimators.multi_class import MULTI_CLASS
 from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
 from cutplane.report.convergence import draw_png, require_plotting
 from cutplane.report.curves import mean_run
 from cutplane.report.progress import progress_on
@@ -62,7 +62,8 @@ def fit(
         str | None,
         _model_option(
             metavar="NAME",
-            help=f"For classes: {', '.join(CLASSIFICATION)}. For numbers: {', '.join(REGRESSION)}.",
+            help=f"For classes: {', '.join([*CLASSIFICATION, *MEASURES])}. "
+            f"For numbers: {', '.join(REGRESSION)}.",
             show_default="hinge or squared",
         ),
     ] = None,
@@ -99,6 +100,17 @@ def fit(
         float | None,
         _model_option(help="Width of the rounded kink of loss smooth_hinge.", show_default="0.5"),
     ] = None,
+    beta: Annotated[
+        float | None,
+        _model_option(help="Weight of recall, for loss f_beta.", show_default="1"),
+    ] = None,
+    k: Annotated[
+        float | None,
+        _model_option(
+            help="For the losses at k: how many examples, or below 1 which share of them.",
+            show_default="0.1",
+        ),
+    ] = None,
     features: Annotated[
         int | None,
         _model_option(help="Number of features.", show_default="largest index in TRAIN"),
@@ -133,7 +145,15 @@ def fit(
     """
     task, loss = task_and_loss(task, loss)
     check_solver_options(lam=lam, c=c, tol=tol, max_iter=max_iter, time_limit=time_limit)
-    check_loss_options(loss, quantile=quantile, epsilon=epsilon, delta=delta, smoothing=smoothing)
+    check_loss_options(
+        loss,
+        quantile=quantile,
+        epsilon=epsilon,
+        delta=delta,
+        smoothing=smoothing,
+        beta=beta,
+        k=k,
+    )
     require_at_least_one("--threads", threads)
     require_at_least_one("--features", features)
     check_class_options(task, loss, class_weight=class_weight, multi_class=multi_class)
@@ -163,6 +183,8 @@ def fit(
         "epsilon": epsilon,
         "delta": delta,
         "smoothing": smoothing,
+        "beta": beta,
+        "k": k,
         "max_iter": max_iter,
         "time_limit": time_limit,
         "method": method,

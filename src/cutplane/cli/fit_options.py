@@ -7,7 +7,7 @@ from enum import StrEnum
 from cutplane.cli.options import require_at_least_one, require_known, require_positive
 from cutplane.estimators.multi_class import MULTI_CLASS
 from cutplane.io import InputError
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
 
 
 class Task(StrEnum):
@@ -23,7 +23,7 @@ class ClassWeight(StrEnum):
     BALANCED = "balanced"
 
 
-_LOSSES = {Task.CLASSIFICATION: CLASSIFICATION, Task.REGRESSION: REGRESSION}
+_LOSSES = {Task.CLASSIFICATION: CLASSIFICATION | MEASURES, Task.REGRESSION: REGRESSION}
 _DEFAULT_LOSSES = {Task.CLASSIFICATION: "hinge", Task.REGRESSION: "squared"}
 
 # With another loss than these, the option would silently do nothing.
@@ -32,6 +32,8 @@ _LOSSES_WITH = {
     "--epsilon": ("epsilon_insensitive", "squared_epsilon_insensitive"),
     "--delta": ("huber",),
     "--smoothing": ("smooth_hinge",),
+    "--beta": ("f_beta",),
+    "--k": ("precision_at_k", "recall_at_k"),
 }
 
 
@@ -40,8 +42,8 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
     if loss is None:
         task = task or Task.CLASSIFICATION
         return task, _DEFAULT_LOSSES[task]
-    require_known("--loss", loss, [*CLASSIFICATION, *REGRESSION])
-    meant = Task.CLASSIFICATION if loss in CLASSIFICATION else Task.REGRESSION
+    require_known("--loss", loss, [*CLASSIFICATION, *MEASURES, *REGRESSION])
+    meant = Task.REGRESSION if loss in REGRESSION else Task.CLASSIFICATION
     if task not in (None, meant):
         choices = ", ".join(_LOSSES[task])
         raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
@@ -89,6 +91,8 @@ def check_loss_options(
     epsilon: float | None,
     delta: float | None,
     smoothing: float | None,
+    beta: float | None,
+    k: float | None,
 ) -> None:
     """Refuse parameters of a loss that are out of range, or that belong to another loss."""
     given = {
@@ -96,6 +100,8 @@ def check_loss_options(
         "--epsilon": epsilon,
         "--delta": delta,
         "--smoothing": smoothing,
+        "--beta": beta,
+        "--k": k,
     }
     for option, value in given.items():
         losses = _LOSSES_WITH[option]
@@ -107,3 +113,6 @@ def check_loss_options(
         require_positive("--epsilon", epsilon)
     require_positive("--delta", delta)
     require_positive("--smoothing", smoothing)
+    require_positive("--beta", beta)
+    if k is not None and not 0 < k < 1 and not (k >= 1 and k.is_integer()):
+        raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")

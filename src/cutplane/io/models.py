@@ -34,7 +34,7 @@ from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
 from cutplane.io.traces import finite_or_none
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
 
 Estimator: TypeAlias = LinearClassifier | LinearRegressor | NoveltyDetector | OrdinalClassifier
 
@@ -54,7 +54,7 @@ _SAVED_AS: dict[type[Any], str] = {
     LinearRegressorCV: "LinearRegressor",
 }
 _LOSSES = {
-    "LinearClassifier": CLASSIFICATION,
+    "LinearClassifier": CLASSIFICATION | MEASURES,
     "LinearRegressor": REGRESSION,
     "OrdinalClassifier": CLASSIFICATION,
 }

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
+from cutplane.losses.at_k import BreakEven, PrecisionAtK, RecallAtK
 from cutplane.losses.columns import ColumnLoss, LabelRanking, NonCrossing
+from cutplane.losses.f_beta import FBeta, f1
 from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
+from cutplane.losses.measures import ErrorRate
 from cutplane.losses.multiclass import CrammerSinger, MulticlassLoss, Softmax
 from cutplane.losses.ramps import (
     Absolute,
@@ -19,6 +22,7 @@ from cutplane.losses.ramps import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.losses.roc_area import ROCArea
 from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
@@ -29,6 +33,17 @@ CLASSIFICATION: dict[str, Callable[..., Loss]] = {
     "exponential": Exponential,
 }
 """Losses for labels -1 and 1, by the names that estimators and the command line know."""
+
+MEASURES: dict[str, Callable[..., Loss]] = {
+    "error_rate": ErrorRate,
+    "f1": f1,
+    "f_beta": FBeta,
+    "precision_at_k": PrecisionAtK,
+    "recall_at_k": RecallAtK,
+    "break_even": BreakEven,
+    "roc_area": ROCArea,
+}
+"""Losses for labels -1 and 1 that judge the sample as a whole, by name."""
 
 REGRESSION: dict[str, Callable[..., Loss]] = {
     "squared": Squared,
@@ -43,12 +58,16 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 
 __all__ = [
     "CLASSIFICATION",
+    "MEASURES",
     "REGRESSION",
     "Absolute",
+    "BreakEven",
     "ColumnLoss",
     "CrammerSinger",
     "EpsilonInsensitive",
+    "ErrorRate",
     "Exponential",
+    "FBeta",
     "Hinge",
     "Huber",
     "LabelRanking",
@@ -57,9 +76,12 @@ __all__ = [
     "MulticlassLoss",
     "NonCrossing",
     "Poisson",
+    "PrecisionAtK",
     "Quantile",
+    "ROCArea",
     "Ramp",
     "RampLoss",
+    "RecallAtK",
     "SmoothHinge",
     "SmoothLoss",
     "Softmax",
