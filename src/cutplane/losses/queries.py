@@ -1,0 +1,101 @@
+"""Documents by query: who competes with whom, and in which order they should be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.core.protocols import Vector
+
+
+class Queries:
+    """Which query each document belongs to.
+
+    Parameters
+    ----------
+    qid : array-like of shape (n_documents,)
+        The query of each document: numbers or words, in any order.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (n_documents,)
+        The same, numbered from 0 in the order of the sorted names.
+    sizes : ndarray of shape (n_queries,)
+        How many documents each query has.
+    """
+
+    def __init__(self, qid: Any) -> None:
+        names, numbers, sizes = np.unique(np.asarray(qid), return_inverse=True, return_counts=True)
+        if numbers.ndim != 1:
+            raise ValueError(f"qid has shape {numbers.shape}, but there is one query a document")
+        self.names: NDArray[Any] = names
+        self.numbers: NDArray[np.int64] = numbers
+        self.sizes: NDArray[np.int64] = sizes
+
+    @classmethod
+    def one(cls, n_documents: int) -> Queries:
+        """Return a single query that all documents belong to."""
+        return cls(np.zeros(n_documents, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+class Judged:
+    """Documents sorted by query, and within each from the most to the least relevant.
+
+    Attributes
+    ----------
+    documents : ndarray of shape (n_documents,)
+        The documents in this order. Ties keep theirs.
+    starts : ndarray of shape (n_queries + 1,)
+        Where each query begins.
+    relevance : ndarray of shape (n_documents,)
+        In this order.
+    grades : ndarray of shape (n_documents,)
+        Different relevances of a query, numbered from 1, the least relevant.
+    weights : ndarray of shape (n_queries,)
+        The weight of each query.
+    """
+
+    def __init__(self, queries: Queries, y: Vector, weights: Vector) -> None:
+        if len(y) != len(queries.numbers):
+            raise ValueError(f"{len(y)} targets, but queries of {len(queries.numbers)} documents")
+        self.y, self.doc_weights = y.copy(), weights.copy()
+        self.documents = np.lexsort((-y, queries.numbers))
+        self.starts = np.concatenate([[0], np.cumsum(queries.sizes)])
+        self.relevance = y[self.documents]
+        self.grades = self._grades(queries.numbers[self.documents])
+        own = weights[self.documents]
+        self.weights = own[self.starts[:-1]]
+        if not (own == np.repeat(self.weights, queries.sizes)).all():
+            raise ValueError("all documents of a query must have the same weight")
+
+    def is_for(self, y: Vector, weights: Vector) -> bool:
+        """Whether these are the targets and weights that it was made for."""
+        return np.array_equal(y, self.y) and np.array_equal(weights, self.doc_weights)
+
+    def blocks(self, values: Vector) -> Vector:
+        """Return for each document the mean of ``values`` over those of the same query and grade."""
+        changes = np.ones(len(values), dtype=np.bool_)
+        changes[1:] = np.diff(self.grades) != 0
+        changes[self.starts[:-1]] = True
+        begins = np.flatnonzero(changes)
+        lengths = np.diff(np.append(begins, len(values)))
+        means: Vector = np.add.reduceat(values, begins) / lengths
+        return np.repeat(means, lengths)
+
+    def positions(self) -> NDArray[np.int64]:
+        """Return the position of each document in its query, from 0."""
+        return np.arange(len(self.documents)) - np.repeat(self.starts[:-1], np.diff(self.starts))
+
+    def _grades(self, query: NDArray[np.int64]) -> NDArray[np.int64]:
+        # Counted from the end, where the least relevant document of a query stands.
+        y, query = self.relevance[::-1], query[::-1]
+        new = np.diff(query, prepend=-1) != 0
+        rises = np.cumsum(new | (np.diff(y, prepend=np.nan) != 0.0))
+        return (rises - np.repeat(rises[new] - 1, np.diff(np.append(np.flatnonzero(new), len(y)))))[
+            ::-1
+        ].copy()
