@@ -18,6 +18,7 @@ from cutplane.losses.ramps import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.losses.ranking import NDCGHinge, PairwiseHinge, RankingLoss
 from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
@@ -40,8 +41,12 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers, by name."""
 
+RANKING: dict[str, Callable[..., Loss]] = {"pairwise": PairwiseHinge, "ndcg": NDCGHinge}
+"""Losses for documents of queries, by name."""
+
 __all__ = [
     "CLASSIFICATION",
+    "RANKING",
     "REGRESSION",
     "Absolute",
     "CrammerSinger",
@@ -52,10 +57,13 @@ __all__ = [
     "Logistic",
     "Loss",
     "MulticlassLoss",
+    "NDCGHinge",
+    "PairwiseHinge",
     "Poisson",
     "Quantile",
     "Ramp",
     "RampLoss",
+    "RankingLoss",
     "SmoothHinge",
     "SmoothLoss",
     "Softmax",

@@ -77,7 +77,7 @@ class Judged:
         """Whether these are the targets and weights that it was made for."""
         return np.array_equal(y, self.y) and np.array_equal(weights, self.doc_weights)
 
-    def blocks(self, values: Vector) -> Vector:
+    def means(self, values: Vector) -> Vector:
         """Return for each document the mean of ``values`` over those of the same query and grade."""
         changes = np.ones(len(values), dtype=np.bool_)
         changes[1:] = np.diff(self.grades) != 0

@@ -4,9 +4,14 @@
     ndcg       max over rankings p of  1 - NDCG@k(p) + sum_i a_p(i) z_i - sum_i a_ideal(i) z_i
 
 The second bounds ``1 - NDCG@k`` of the ranking by scores from above (O. Chapelle, Q. Le, A. Smola:
-Large margin optimization of ranking measures, 2007). ``a`` is the weight of a position, and the
-ideal ranking gives documents of the same relevance the mean weight of their positions: then the
-loss is convex, and does not depend on the order of the documents.
+Large margin optimization of ranking measures, 2007). ``a`` is the weight of a position. Two choices
+are ours:
+
+- The ideal ranking gives documents of the same relevance the mean weight of their positions. So the
+  loss is convex, and does not depend on the order of the documents.
+- Positions count up to ``k``, but not beyond the number of relevant documents. NDCG with this
+  shorter list is not larger, so the bound holds. With weight on the positions below, irrelevant
+  documents would have to have equal scores: on MQ2008 the optimum was ``w = 0``.
 
 Both are sums over queries, of which those without documents of different relevance do not count.
 """
@@ -267,6 +272,7 @@ class _Rankings(NamedTuple):
     ideal: Vector
     discounts: Vector
     position_weights: Vector
+    lengths: NDArray[np.int64]
     scales: Vector
 
 
@@ -280,9 +286,9 @@ class NDCGHinge(RankingLoss):
     k : int
         How many positions count.
     decay : float, optional
-        With it the weights of positions are ``p^-decay`` for all positions, and the ranking is found
-        by linear assignment: much slower, and a matrix of all documents and positions of a query.
-        By default they are the discounts, and the ranking is found by sorting.
+        With it the weight of position p is ``p^-decay``, and the ranking is found by linear
+        assignment: much slower. By default the weights are the discounts, and the ranking is found
+        by sorting.
     """
 
     def __init__(self, k: int = 10, decay: float | None = None) -> None:
@@ -303,19 +309,22 @@ class NDCGHinge(RankingLoss):
 
     def _prepare_for(self, judged: Judged) -> _Rankings:
         positions = judged.positions()
-        longest = int(positions.max()) + 1
-        discounts = discounts_of(min(self.k, longest))
-        weights = discounts
+        begins, sizes = judged.starts[:-1], np.diff(judged.starts)
+        gains = gains_of(judged.relevance)
+        lengths = np.minimum(np.add.reduceat((gains > 0.0).astype(np.int64), begins), self.k)
+        longest = int(lengths.max())
+        discounts = weights = discounts_of(longest)
         if self.decay is not None:
             weights = np.arange(1.0, longest + 1.0) ** -self.decay
-        gains = gains_of(judged.relevance)
-        begins = judged.starts[:-1]
-        best = np.add.reduceat(gains * _at(discounts, positions), begins)
+        listed = positions < np.repeat(lengths, sizes)
+        best = np.add.reduceat(np.where(listed, gains, 0.0) * _at(discounts, positions), begins)
         some = judged.grades[begins] > 1
-        gains /= np.repeat(np.where(some, best, 1.0), np.diff(judged.starts))
-        ideal = judged.blocks(_at(weights, positions))
+        gains /= np.repeat(np.where(some, best, 1.0), sizes)
+        ideal = judged.means(np.where(listed, _at(weights, positions), 0.0))
         scales = np.where(some, judged.weights, 0.0)
-        return _Rankings(judged, gains, ideal, discounts, weights, scales / _total(scales))
+        return _Rankings(
+            judged, gains, ideal, discounts, weights, lengths, scales / _total(scales)
+        )
 
     def _run(
         self,
@@ -340,6 +349,7 @@ class NDCGHinge(RankingLoss):
             prepared.gains,
             prepared.ideal,
             prepared.discounts,
+            prepared.lengths,
             prepared.scales,
             sorting,
             slopes,
@@ -364,15 +374,15 @@ def _assign(
     judged = prepared.judged
     for q in range(part.start, part.stop):
         i = slice(judged.starts[q], judged.starts[q + 1])
-        documents, gains = judged.documents[i], prepared.gains[i]
-        places = np.arange(len(documents))
-        weights, discounts = prepared.position_weights[places], _at(prepared.discounts, places)
+        documents, gains, scale = judged.documents[i], prepared.gains[i], prepared.scales[q]
+        n = prepared.lengths[q]
+        weights, discounts = prepared.position_weights[:n], prepared.discounts[:n]
         z = scores[documents] - scores[documents].min()
-        gain = np.outer(z, weights) - np.outer(gains, discounts)
-        _, position = linear_sum_assignment(gain, maximize=True)
-        slope = weights[position] - prepared.ideal[i]
-        offset = 1.0 - float(gains @ discounts[position])
-        scale = prepared.scales[q]
+        violation = np.outer(z, weights) - np.outer(gains, discounts)
+        chosen, position = linear_sum_assignment(violation, maximize=True)
+        slope = -prepared.ideal[i]
+        slope[chosen] += weights[position]
+        offset = 1.0 - float(gains[chosen] @ discounts[position])
         slopes[documents] = scale * slope
         offsets[q] = scale * offset
         values[q] = scale * max(offset + float(slope @ z), 0.0)

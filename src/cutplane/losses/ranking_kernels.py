@@ -177,6 +177,7 @@ def ndcg_hinge(
     gains: Any,
     ideal: Any,
     discounts: Any,
+    lengths: Any,
     scales: Any,
     sorting: Any,
     slopes: Any,
@@ -186,8 +187,8 @@ def ndcg_hinge(
     """Find the ranking that violates the margin most: the documents sorted by ``z_i - gain_i``.
 
     Gains are divided by the best possible sum of gains times discounts; ``ideal`` is the position
-    weight of each document in a perfect ranking, ``discounts`` that of each position, zero from
-    their end on.
+    weight of each document in a perfect ranking. In any ranking it is the discount of its position
+    up to the length of the query's list, and zero below.
     """
     largest = 0
     for q in range(first, last):
@@ -211,7 +212,7 @@ def ndcg_hinge(
         value = 0.0
         for t in range(n):
             i = order[t]
-            weight = discounts[t] if t < len(discounts) else 0.0
+            weight = discounts[t] if t < lengths[q] else 0.0
             offset -= weight * gains[begin + i]
             slope = weight - ideal[begin + i]
             document = documents[begin + i]
