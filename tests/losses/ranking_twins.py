@@ -55,8 +55,9 @@ def ndcg_queries(y, qid, k, decay=None):
             continue
         n = min(k, int((own > 0.0).sum()))
         weights = np.zeros(len(own))
-        weights[:n] = [1.0 / np.log2(p + 2.0) if decay is None else (p + 1.0) ** -decay
-                       for p in range(n)]
+        weights[:n] = [
+            1.0 / np.log2(p + 2.0) if decay is None else (p + 1.0) ** -decay for p in range(n)
+        ]
         best = sorted(range(len(own)), key=lambda i: -own[i])
         ideal = np.zeros(len(own))
         for grade in np.unique(own):

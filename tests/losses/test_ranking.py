@@ -15,6 +15,7 @@ from cutplane.core.threads import thread_limit
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.queries import Judged, Queries
 from cutplane.losses.ranking_kernels import _sort, sum_of_pair_weights
+
 from .ranking_twins import ndcg, pairs_of, pairwise
 
 PAIRWISE = [

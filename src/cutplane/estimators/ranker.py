@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
@@ -13,9 +13,8 @@ from cutplane.data import as_rows
 from cutplane.estimators.linear import Examples, LinearModel
 from cutplane.estimators.ranking_measures import Rankings, mean_of_defined
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
-from cutplane.losses import RANKING
+from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.queries import Queries
-from cutplane.losses.ranking import RankingLoss
 from cutplane.risks import LinearRisk
 
 
@@ -178,7 +177,7 @@ class LinearRanker(LinearModel):
         check_is_fitted(self)
         return self._scores(X)[:, 0]
 
-    def score(self, X: Any, y: Any, *, qid: Any = None) -> float:
+    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the mean of NDCG@k over queries that have a relevant document.
 
         Parameters
@@ -189,6 +188,8 @@ class LinearRanker(LinearModel):
             Relevance, not negative; the gain is ``2^relevance - 1``.
         qid : array-like of shape (n_documents,)
             The query of each document. It may be left out only if it was for `fit`.
+        sample_weight : array-like of shape (n_documents,), optional
+            Weights of the queries, as for `fit`.
 
         Returns
         -------
@@ -202,14 +203,18 @@ class LinearRanker(LinearModel):
                 "sklearn.set_config(enable_metadata_routing=True) passes it on"
             )
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        check_consistent_length(scores, y)
-        mean = mean_of_defined(Rankings(y, scores, _queries(qid, len(y))).ndcg(self.k))
+        check_consistent_length(scores, y, sample_weight)
+        queries = _queries(qid, len(y))
+        weights = None if sample_weight is None else queries.weights_of(np.asarray(sample_weight))
+        mean = mean_of_defined(Rankings(y, scores, queries).ndcg(self.k), weights)
         if mean is None:
             raise ValueError("NDCG is not defined: no query has a relevant document")
         return mean
 
     def _examples(self, X: Any, y: _Judgements, sample_weight: Any) -> Examples:
         X, relevance, weights = super()._examples(X, y.y, sample_weight)
+        if X.shape[0] == 1:
+            raise ValueError("nothing to rank: there is only 1 sample")
         queries = _queries(y.qid, X.shape[0])
         return Examples(X, _Judgements(np.asarray(relevance, dtype=np.float64), queries), weights)
 
@@ -217,21 +222,19 @@ class LinearRanker(LinearModel):
         return _RankingProblem(weights, y.y[None, :], y.qid)
 
     def _risks(self, X: Any, problems: _RankingProblem) -> Sequence[LinearRisk]:  # type: ignore[override]
-        loss = self.loss_function()
-        assert isinstance(loss, RankingLoss)
         self.n_queries_ = len(problems.queries)
-        risk = LinearRisk(
-            as_rows(X, n_threads=self._n_threads()),
-            problems.targets[0],
-            loss.for_queries(problems.queries),
-            weights=problems.weights,
-            intercept=False,
-        )
+        loss = cast(RankingLoss, self.loss_function()).for_queries(problems.queries)
+        rows, y = as_rows(X, n_threads=self._n_threads()), problems.targets[0]
+        risk = LinearRisk(rows, y, loss, weights=problems.weights, intercept=False)
         loss.check_judgements(risk.y, risk.weights)
         return [risk]
 
+    def _seen_by_callbacks(self, y: _Judgements, sample_weight: Any) -> dict[str, Any]:
+        metadata = {"qid": y.qid.names[y.qid.numbers], "sample_weight": sample_weight}
+        return {"y": y.y, "metadata": metadata}
+
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
-        return {"coef_": coef[0], "intercept_": 0.0}
+        return {"coef_": coef[0], "intercept_": 0.0, "n_queries_": self.n_queries_}
 
 
 def _queries(qid: Any, n_documents: int) -> Queries:

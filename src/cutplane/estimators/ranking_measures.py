@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.core.protocols import Vector
-from cutplane.losses.queries import Queries
-from cutplane.losses.ranking import PairwiseHinge, discounts_of, gains_of
+from cutplane.losses import PairwiseHinge
+from cutplane.losses.queries import Queries, discounts_of, gains_of
 
 
 class Rankings:
@@ -90,7 +90,9 @@ class Rankings:
         return sums
 
 
-def mean_of_defined(values: Vector) -> float | None:
+def mean_of_defined(values: Vector, weights: Vector | None = None) -> float | None:
     """Return the mean over queries with a relevant document, None if there are none."""
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if len(defined) else None
+    defined = ~np.isnan(values)
+    weights = defined.astype(np.float64) if weights is None else np.where(defined, weights, 0.0)
+    total = float(weights.sum())
+    return float(weights[defined] @ values[defined]) / total if total > 0.0 else None

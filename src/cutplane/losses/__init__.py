@@ -18,7 +18,9 @@ from cutplane.losses.ramps import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from cutplane.losses.ranking import NDCGHinge, PairwiseHinge, RankingLoss
+from cutplane.losses.ranking import RankingLoss
+from cutplane.losses.ranking_ndcg import NDCGHinge
+from cutplane.losses.ranking_pairs import PairwiseHinge
 from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {

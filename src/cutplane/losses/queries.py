@@ -20,8 +20,10 @@ class Queries:
 
     Attributes
     ----------
+    names : ndarray of shape (n_queries,)
+        The queries, sorted.
     numbers : ndarray of shape (n_documents,)
-        The same, numbered from 0 in the order of the sorted names.
+        The query of each document as its place in ``names``.
     sizes : ndarray of shape (n_queries,)
         How many documents each query has.
     """
@@ -38,6 +40,14 @@ class Queries:
     def one(cls, n_documents: int) -> Queries:
         """Return a single query that all documents belong to."""
         return cls(np.zeros(n_documents, dtype=np.int64))
+
+    def weights_of(self, weights: Vector) -> Vector:
+        """Return the weight of each query, from equal weights of its documents."""
+        each = np.empty(len(self))
+        each[self.numbers] = weights
+        if not np.array_equal(each[self.numbers], weights):
+            raise ValueError("all documents of a query must have the same weight")
+        return each
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -68,17 +78,14 @@ class Judged:
         self.starts = np.concatenate([[0], np.cumsum(queries.sizes)])
         self.relevance = y[self.documents]
         self.grades = self._grades(queries.numbers[self.documents])
-        own = weights[self.documents]
-        self.weights = own[self.starts[:-1]]
-        if not (own == np.repeat(self.weights, queries.sizes)).all():
-            raise ValueError("all documents of a query must have the same weight")
+        self.weights = queries.weights_of(weights)
 
     def is_for(self, y: Vector, weights: Vector) -> bool:
         """Whether these are the targets and weights that it was made for."""
         return np.array_equal(y, self.y) and np.array_equal(weights, self.doc_weights)
 
     def means(self, values: Vector) -> Vector:
-        """Return for each document the mean of ``values`` over those of the same query and grade."""
+        """Return for each document the mean of ``values`` over those of its query and grade."""
         changes = np.ones(len(values), dtype=np.bool_)
         changes[1:] = np.diff(self.grades) != 0
         changes[self.starts[:-1]] = True
@@ -89,13 +96,29 @@ class Judged:
 
     def positions(self) -> NDArray[np.int64]:
         """Return the position of each document in its query, from 0."""
-        return np.arange(len(self.documents)) - np.repeat(self.starts[:-1], np.diff(self.starts))
+        begins: NDArray[np.int64] = np.repeat(self.starts[:-1], np.diff(self.starts))
+        return np.arange(len(self.documents)) - begins
 
     def _grades(self, query: NDArray[np.int64]) -> NDArray[np.int64]:
         # Counted from the end, where the least relevant document of a query stands.
         y, query = self.relevance[::-1], query[::-1]
-        new = np.diff(query, prepend=-1) != 0
-        rises = np.cumsum(new | (np.diff(y, prepend=np.nan) != 0.0))
-        return (rises - np.repeat(rises[new] - 1, np.diff(np.append(np.flatnonzero(new), len(y)))))[
-            ::-1
-        ].copy()
+        first = np.diff(query, prepend=-1) != 0
+        rises = np.cumsum(first | (np.diff(y, prepend=0.0) != 0.0))
+        before = rises[first] - 1
+        grades: NDArray[np.int64] = rises - before[np.cumsum(first) - 1]
+        return grades[::-1].copy()
+
+
+def gains_of(relevance: Vector) -> Vector:
+    """Return ``2^relevance - 1``."""
+    with np.errstate(over="ignore"):
+        gains: Vector = np.exp2(relevance) - 1.0
+    if not np.isfinite(gains).all():
+        raise ValueError(f"relevance {relevance.max():g} is too large for a gain of 2^relevance")
+    return gains
+
+
+def discounts_of(n: int) -> Vector:
+    """Return ``1/log2(1 + p)`` for the first ``n`` positions."""
+    discounts: Vector = 1.0 / np.log2(np.arange(2.0, n + 2.0))
+    return discounts
