@@ -7,7 +7,7 @@ from enum import StrEnum
 from cutplane.cli.options import require_at_least_one, require_known, require_positive
 from cutplane.estimators.multi_class import MULTI_CLASS
 from cutplane.io import InputError
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, RANKING, REGRESSION
 
 
 class Task(StrEnum):
@@ -15,6 +15,7 @@ class Task(StrEnum):
 
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
+    RANKING = "ranking"
 
 
 class ClassWeight(StrEnum):
@@ -23,8 +24,16 @@ class ClassWeight(StrEnum):
     BALANCED = "balanced"
 
 
-_LOSSES = {Task.CLASSIFICATION: CLASSIFICATION, Task.REGRESSION: REGRESSION}
-_DEFAULT_LOSSES = {Task.CLASSIFICATION: "hinge", Task.REGRESSION: "squared"}
+_LOSSES = {
+    Task.CLASSIFICATION: CLASSIFICATION,
+    Task.REGRESSION: REGRESSION,
+    Task.RANKING: RANKING,
+}
+_DEFAULT_LOSSES = {
+    Task.CLASSIFICATION: "hinge",
+    Task.REGRESSION: "squared",
+    Task.RANKING: "pairwise",
+}
 
 # With another loss than these, the option would silently do nothing.
 _LOSSES_WITH = {
@@ -32,6 +41,7 @@ _LOSSES_WITH = {
     "--epsilon": ("epsilon_insensitive", "squared_epsilon_insensitive"),
     "--delta": ("huber",),
     "--smoothing": ("smooth_hinge",),
+    "--k": ("ndcg",),
 }
 
 
@@ -40,8 +50,8 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
     if loss is None:
         task = task or Task.CLASSIFICATION
         return task, _DEFAULT_LOSSES[task]
-    require_known("--loss", loss, [*CLASSIFICATION, *REGRESSION])
-    meant = Task.CLASSIFICATION if loss in CLASSIFICATION else Task.REGRESSION
+    require_known("--loss", loss, [name for names in _LOSSES.values() for name in names])
+    meant = next(task for task, names in _LOSSES.items() if loss in names)
     if task not in (None, meant):
         choices = ", ".join(_LOSSES[task])
         raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
@@ -53,7 +63,7 @@ def check_class_options(
 ) -> None:
     """Refuse options for classes where there are none, or that do not go with the loss."""
     for option, value in {"--class-weight": class_weight, "--multi-class": multi_class}.items():
-        if value is not None and task is Task.REGRESSION:
+        if value is not None and task is not Task.CLASSIFICATION:
             raise InputError(f"{option} is for classification")
     if multi_class is not None:
         require_known("--multi-class", multi_class, MULTI_CLASS)
@@ -89,6 +99,7 @@ def check_loss_options(
     epsilon: float | None,
     delta: float | None,
     smoothing: float | None,
+    k: int | None,
 ) -> None:
     """Refuse parameters of a loss that are out of range, or that belong to another loss."""
     given = {
@@ -96,6 +107,7 @@ def check_loss_options(
         "--epsilon": epsilon,
         "--delta": delta,
         "--smoothing": smoothing,
+        "--k": k,
     }
     for option, value in given.items():
         losses = _LOSSES_WITH[option]
@@ -107,3 +119,4 @@ def check_loss_options(
         require_positive("--epsilon", epsilon)
     require_positive("--delta", delta)
     require_positive("--smoothing", smoothing)
+    require_at_least_one("--k", k)

@@ -197,7 +197,7 @@ class LinearRanker(LinearModel):
             NDCG with ``k`` as the estimator has it.
         """
         scores = self.predict(X)
-        if qid is None and self.n_queries_ > 1:
+        if qid is None and getattr(self, "n_queries_", None) != 1:  # unknown in a loaded model
             raise ValueError(
                 "score needs qid, as the fit had it; in a search or a cross-validation, "
                 "sklearn.set_config(enable_metadata_routing=True) passes it on"

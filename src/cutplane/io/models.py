@@ -24,6 +24,7 @@ from cutplane.core.state import Certificate, Status
 from cutplane.estimators import (
     LinearClassifier,
     LinearClassifierCV,
+    LinearRanker,
     LinearRegressor,
     LinearRegressorCV,
 )
@@ -32,14 +33,15 @@ from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
 from cutplane.io.traces import finite_or_none
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, RANKING, REGRESSION
 
-Estimator: TypeAlias = LinearClassifier | LinearRegressor
+Estimator: TypeAlias = LinearClassifier | LinearRegressor | LinearRanker
 
 _FORMAT = 1
 _KINDS: dict[str, type[Estimator]] = {
     "LinearClassifier": LinearClassifier,
     "LinearRegressor": LinearRegressor,
+    "LinearRanker": LinearRanker,
 }
 # Cross-validation is over once a model is fitted: it is saved as one with the lam that was chosen.
 _SAVED_AS: dict[type[Any], str] = {
@@ -47,7 +49,11 @@ _SAVED_AS: dict[type[Any], str] = {
     LinearClassifierCV: "LinearClassifier",
     LinearRegressorCV: "LinearRegressor",
 }
-_LOSSES = {"LinearClassifier": CLASSIFICATION, "LinearRegressor": REGRESSION}
+_LOSSES = {
+    "LinearClassifier": CLASSIFICATION,
+    "LinearRegressor": REGRESSION,
+    "LinearRanker": RANKING,
+}
 _CLASS_TYPES: dict[str, tuple[type, ...]] = {
     **{f"{sign}int{bits}": (int,) for sign in ("", "u") for bits in (8, 16, 32, 64)},
     **{f"float{bits}": (float,) for bits in (16, 32, 64)},

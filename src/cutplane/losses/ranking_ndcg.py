@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from cutplane.core.protocols import Vector
 from cutplane.losses.queries import Judged, discounts_of, gains_of
@@ -128,6 +127,8 @@ def _assign(
     out: Answers,
 ) -> None:
     """Find the most violated ranking of each query by linear assignment."""
+    from scipy.optimize import linear_sum_assignment  # takes long to import, and is rarely needed
+
     judged = prepared.judged
     for q in range(part.start, part.stop):
         i = slice(judged.starts[q], judged.starts[q + 1])
