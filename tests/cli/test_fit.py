@@ -40,7 +40,7 @@ def test_json_holds_the_certificate(run, two_classes):
 
 def test_json_agrees_with_the_estimator(run, two_classes):
     report = strict_json(run("fit", two_classes, "--lam", 0.01, "--json", "-q").stdout)
-    X, y = read_svmlight(two_classes)
+    X, y, _ = read_svmlight(two_classes)
     fitted = cp.LinearClassifier(lam=0.01).fit(X, y)
     assert report["objective"] == fitted.certificate_.objective
     assert report["lower_bound"] == fitted.certificate_.lower_bound
@@ -84,7 +84,7 @@ def test_regression(run, numbers, tmp_path, arguments):
     result = run("fit", numbers, *arguments, "--out", model, "--json", "-q")
     assert result.exit_code == 0
     assert strict_json(result.stdout)["estimator"] == "LinearRegressor"
-    X, y = read_svmlight(numbers)
+    X, y, _ = read_svmlight(numbers)
     assert load_model(model).score(X, y) > 0.5
 
 

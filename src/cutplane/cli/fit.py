@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from numpy.typing import NDArray
 
-from cutplane import LinearClassifier, LinearRegressor
+from cutplane import LinearClassifier, LinearRanker, LinearRegressor
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit_options import (
     ClassWeight,
@@ -34,10 +34,17 @@ from cutplane.cli.options import (
 from cutplane.core.state import State, Status, percent
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
-from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
+from cutplane.io import (
+    InputError,
+    SvmlightData,
+    TraceWriter,
+    read_svmlight,
+    save_model,
+    write_atomically,
+)
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
-from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 from cutplane.report.convergence import draw_png, require_plotting
 from cutplane.report.curves import mean_run
 from cutplane.report.progress import progress_on
@@ -56,15 +63,16 @@ def fit(
     ],
     task: Annotated[
         Task | None,
-        _model_option(metavar="TASK", help="classification or regression; by default as the loss."),
+        _model_option(metavar="TASK", help=f"{', '.join(Task)}; by default as the loss."),
     ] = None,
     loss: Annotated[
         str | None,
         _model_option(
             metavar="NAME",
             help=f"For classes: {', '.join([*CLASSIFICATION, *MEASURES])}. "
-            f"For numbers: {', '.join(REGRESSION)}.",
-            show_default="hinge or squared",
+            f"For numbers: {', '.join(REGRESSION)}. "
+            f"For documents of queries: {', '.join(RANKING)}.",
+            show_default="hinge, squared or pairwise",
         ),
     ] = None,
     multi_class: Annotated[
@@ -107,8 +115,9 @@ def fit(
     k: Annotated[
         float | None,
         _model_option(
-            help="For the losses at k: how many examples, or below 1 which share of them.",
-            show_default="0.1",
+            help="For the losses at k: how many examples, or below 1 which share of them. "
+            "For ndcg: how many positions.",
+            show_default="0.1 or 10",
         ),
     ] = None,
     features: Annotated[
@@ -164,27 +173,27 @@ def fit(
     require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=[train])
 
     name = name_of(train)
-    data = read_svmlight(train, n_features=features)
+    data = read_svmlight(train, n_features=features, queries=task is Task.RANKING)
     estimator: Estimator
     if task is Task.CLASSIFICATION:
         y = class_labels(data.y, name)
         estimator = LinearClassifier(loss)
     else:
-        y = target_numbers(data.y, name)
-        estimator = LinearRegressor(loss)
+        y = target_numbers(data.y, name, task)
+        estimator = LinearRegressor(loss) if task is Task.REGRESSION else LinearRanker(loss)
     given = {
         "multi_class": multi_class,
         "lam": lam,
         "C": c,
         "tol": tol,
-        "fit_intercept": intercept,
+        "fit_intercept": None if task is Task.RANKING else intercept,
         "class_weight": class_weight and class_weight.value,
         "quantile": quantile,
         "epsilon": epsilon,
         "delta": delta,
         "smoothing": smoothing,
         "beta": beta,
-        "k": k,
+        "k": k if k is None or k < 1 else int(k),
         "max_iter": max_iter,
         "time_limit": time_limit,
         "method": method,
@@ -193,7 +202,7 @@ def fit(
     estimator.set_params(**{key: value for key, value in given.items() if value is not None})
 
     with contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
-        fitted = _fit(estimator, data.X, y, name=name, trace=writer, quiet=quiet)
+        fitted = _fit(estimator, data, y, name=name, trace=writer, quiet=quiet)
         if out is not None:
             save_model(estimator, out)
         if plot is not None:
@@ -208,7 +217,7 @@ def fit(
 
 def _fit(
     estimator: Estimator,
-    X: Any,
+    data: SvmlightData,
     y: NDArray[Any],
     *,
     name: str,
@@ -224,13 +233,16 @@ def _fit(
             stack.enter_context(display)
         estimator.set_params(callbacks=tuple(watchers))
         try:
-            estimator.fit(X, y)
+            if isinstance(estimator, LinearRanker):
+                estimator.fit(data.X, y, qid=data.qid)
+            else:
+                estimator.fit(data.X, y)
         except (ValueError, ArithmeticError) as error:
             raise InputError(f"{name}: {' '.join(str(error).split())}") from error
     # Each only once: rounding can warn in every iteration.
     for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
         print(f"cutplane: {message}", file=sys.stderr)
-    return Fit(estimator, n_samples=X.shape[0])
+    return Fit(estimator, n_samples=data.X.shape[0])
 
 
 def _picture(fitted: Fit, name: str) -> bytes:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from cutplane.cli.options import require_at_least_one, require_known, require_positive
 from cutplane.estimators.multi_class import MULTI_CLASS
 from cutplane.io import InputError
-from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
 
 class Task(StrEnum):
@@ -15,6 +15,7 @@ class Task(StrEnum):
 
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
+    RANKING = "ranking"
 
 
 class ClassWeight(StrEnum):
@@ -23,8 +24,16 @@ class ClassWeight(StrEnum):
     BALANCED = "balanced"
 
 
-_LOSSES = {Task.CLASSIFICATION: CLASSIFICATION | MEASURES, Task.REGRESSION: REGRESSION}
-_DEFAULT_LOSSES = {Task.CLASSIFICATION: "hinge", Task.REGRESSION: "squared"}
+_LOSSES = {
+    Task.CLASSIFICATION: CLASSIFICATION | MEASURES,
+    Task.REGRESSION: REGRESSION,
+    Task.RANKING: RANKING,
+}
+_DEFAULT_LOSSES = {
+    Task.CLASSIFICATION: "hinge",
+    Task.REGRESSION: "squared",
+    Task.RANKING: "pairwise",
+}
 
 # With another loss than these, the option would silently do nothing.
 _LOSSES_WITH = {
@@ -33,7 +42,7 @@ _LOSSES_WITH = {
     "--delta": ("huber",),
     "--smoothing": ("smooth_hinge",),
     "--beta": ("f_beta",),
-    "--k": ("precision_at_k", "recall_at_k"),
+    "--k": ("precision_at_k", "recall_at_k", "ndcg"),
 }
 
 
@@ -42,8 +51,8 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
     if loss is None:
         task = task or Task.CLASSIFICATION
         return task, _DEFAULT_LOSSES[task]
-    require_known("--loss", loss, [*CLASSIFICATION, *MEASURES, *REGRESSION])
-    meant = Task.REGRESSION if loss in REGRESSION else Task.CLASSIFICATION
+    require_known("--loss", loss, [name for names in _LOSSES.values() for name in names])
+    meant = next(task for task, names in _LOSSES.items() if loss in names)
     if task not in (None, meant):
         choices = ", ".join(_LOSSES[task])
         raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
@@ -55,7 +64,7 @@ def check_class_options(
 ) -> None:
     """Refuse options for classes where there are none, or that do not go with the loss."""
     for option, value in {"--class-weight": class_weight, "--multi-class": multi_class}.items():
-        if value is not None and task is Task.REGRESSION:
+        if value is not None and task is not Task.CLASSIFICATION:
             raise InputError(f"{option} is for classification")
     if multi_class is not None:
         require_known("--multi-class", multi_class, MULTI_CLASS)
@@ -116,3 +125,5 @@ def check_loss_options(
     require_positive("--beta", beta)
     if k is not None and not 0 < k < 1 and not (k >= 1 and k.is_integer()):
         raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")
+    if loss == "ndcg" and k is not None and k < 1:
+        raise InputError(f"--k must be a whole number from 1 on for --loss ndcg, not {k:g}")

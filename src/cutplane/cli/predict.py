@@ -31,7 +31,8 @@ def predict(
     """Predict a label for every line of DATA; the labels in DATA are ignored.
 
     Labels are printed as they stood in the training file. With two classes, --scores prints one
-    column: positive for the second class.
+    column: positive for the second class. For a ranker, the predictions are the scores by which
+    the documents of a query are ranked, highest first.
     """
     if scores and probabilities:
         raise InputError("give --scores or --probabilities, not both")

@@ -24,6 +24,7 @@ from cutplane.core.state import Certificate, Status
 from cutplane.estimators import (
     LinearClassifier,
     LinearClassifierCV,
+    LinearRanker,
     LinearRegressor,
     LinearRegressorCV,
     NoveltyDetector,
@@ -34,14 +35,17 @@ from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
 from cutplane.io.traces import finite_or_none
-from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
-Estimator: TypeAlias = LinearClassifier | LinearRegressor | NoveltyDetector | OrdinalClassifier
+Estimator: TypeAlias = (
+    LinearClassifier | LinearRegressor | LinearRanker | NoveltyDetector | OrdinalClassifier
+)
 
 _FORMAT = 1
 _KINDS: dict[str, type[Estimator]] = {
     "LinearClassifier": LinearClassifier,
     "LinearRegressor": LinearRegressor,
+    "LinearRanker": LinearRanker,
     "NoveltyDetector": NoveltyDetector,
     "OrdinalClassifier": OrdinalClassifier,
 }
@@ -57,6 +61,7 @@ _LOSSES = {
     "LinearClassifier": CLASSIFICATION | MEASURES,
     "LinearRegressor": REGRESSION,
     "OrdinalClassifier": CLASSIFICATION,
+    "LinearRanker": RANKING,
 }
 _CLASS_TYPES: dict[str, tuple[type, ...]] = {
     **{f"{sign}int{bits}": (int,) for sign in ("", "u") for bits in (8, 16, 32, 64)},

@@ -22,6 +22,9 @@ from cutplane.losses.ramps import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.losses.ranking import RankingLoss
+from cutplane.losses.ranking_ndcg import NDCGHinge
+from cutplane.losses.ranking_pairs import PairwiseHinge
 from cutplane.losses.roc_area import ROCArea
 from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
 
@@ -56,9 +59,13 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers, by name."""
 
+RANKING: dict[str, Callable[..., Loss]] = {"pairwise": PairwiseHinge, "ndcg": NDCGHinge}
+"""Losses for documents of queries, by name."""
+
 __all__ = [
     "CLASSIFICATION",
     "MEASURES",
+    "RANKING",
     "REGRESSION",
     "Absolute",
     "BreakEven",
@@ -74,13 +81,16 @@ __all__ = [
     "Logistic",
     "Loss",
     "MulticlassLoss",
+    "NDCGHinge",
     "NonCrossing",
+    "PairwiseHinge",
     "Poisson",
     "PrecisionAtK",
     "Quantile",
     "ROCArea",
     "Ramp",
     "RampLoss",
+    "RankingLoss",
     "RecallAtK",
     "SmoothHinge",
     "SmoothLoss",
