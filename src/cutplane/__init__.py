@@ -48,7 +48,8 @@ from cutplane.regularizers import (
     QuadraticForm,
     SquaredLp,
 )
-from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
+from cutplane.risks import ChainRisk, FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
+from cutplane.structured import ChainCRF, ChainMargin
 
 if TYPE_CHECKING:
     from cutplane.estimators import (
@@ -94,6 +95,9 @@ __all__ = [
     "Ball",
     "BoundedL2",
     "Certificate",
+    "ChainCRF",
+    "ChainMargin",
+    "ChainRisk",
     "CrammerSinger",
     "ElasticNet",
     "Entropy",
