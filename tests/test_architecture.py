@@ -102,6 +102,7 @@ PUBLIC = {
     "Record",
     "Result",
     "Seconds",
+    "SequenceTagger",
     "SmoothHinge",
     "Softmax",
     "Squared",

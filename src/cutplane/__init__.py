@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         LinearRegressor,
         LinearRegressorCV,
         Path,
+        SequenceTagger,
         path,
     )
     from cutplane.io import load_model, save_model
@@ -69,6 +70,7 @@ _ON_FIRST_USE = {
     "LinearRegressor": "cutplane.estimators",
     "LinearRegressorCV": "cutplane.estimators",
     "Path": "cutplane.estimators",
+    "SequenceTagger": "cutplane.estimators",
     "path": "cutplane.estimators",
     "load_model": "cutplane.io",
     "save_model": "cutplane.io",
@@ -126,6 +128,7 @@ __all__ = [
     "Record",
     "Result",
     "Seconds",
+    "SequenceTagger",
     "SmoothHinge",
     "Softmax",
     "Squared",

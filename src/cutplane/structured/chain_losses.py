@@ -196,6 +196,14 @@ class ChainCRF(ChainLoss):
             )
         return Marginals(data, dot(weights, values), slopes, pairs[:, :, :n], entropies)
 
+    def marginals(self, chains: Chains, scores: ChainScores) -> Matrix:
+        """Return the probability of each token's labels, given all of its sequence."""
+        first = np.zeros(chains.n_tokens, dtype=np.int32)
+        data = LabelledChains(chains, first, np.ones(chains.n_sequences))
+        probabilities = self.evaluate(data, scores).slopes().emissions
+        probabilities[:, 0] += 1.0  # slopes are less one where y is
+        return np.clip(probabilities, 0.0, 1.0)
+
 
 class Marginals(ChainOutcome):
     """The probabilities of labels and of pairs of labels, less those of y."""
