@@ -59,6 +59,7 @@ from cutplane.regularizers import (
     SquaredLp,
 )
 from cutplane.risks import (
+    ChainRisk,
     ColumnsRisk,
     FunctionRisk,
     LinearRisk,
@@ -68,6 +69,8 @@ from cutplane.risks import (
     WeightedSum,
 )
 from cutplane.structured import (
+    ChainCRF,
+    ChainMargin,
     MulticlassModel,
     MultilabelModel,
     PairCounts,
@@ -89,6 +92,7 @@ if TYPE_CHECKING:
         NoveltyDetector,
         OrdinalClassifier,
         Path,
+        SequenceTagger,
         StructuredPredictor,
         path,
     )
@@ -107,6 +111,7 @@ _ON_FIRST_USE = {
     "OrdinalClassifier": "cutplane.estimators",
     "Path": "cutplane.estimators",
     "StructuredPredictor": "cutplane.estimators",
+    "SequenceTagger": "cutplane.estimators",
     "path": "cutplane.estimators",
     "load_model": "cutplane.io",
     "save_model": "cutplane.io",
@@ -134,6 +139,9 @@ __all__ = [
     "BoundedL2",
     "BreakEven",
     "Certificate",
+    "ChainCRF",
+    "ChainMargin",
+    "ChainRisk",
     "ColumnsRisk",
     "CrammerSinger",
     "ElasticNet",
@@ -181,6 +189,7 @@ __all__ = [
     "Record",
     "Result",
     "Seconds",
+    "SequenceTagger",
     "SharedScoresRisk",
     "SmoothHinge",
     "Softmax",

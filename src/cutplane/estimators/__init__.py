@@ -10,6 +10,7 @@ from cutplane.estimators.quantiles import LinearQuantiles
 from cutplane.estimators.ranker import LinearRanker
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.estimators.structured_predictor import StructuredPredictor
+from cutplane.estimators.tagger import SequenceTagger
 
 __all__ = [
     "LinearClassifier",
@@ -22,6 +23,7 @@ __all__ = [
     "NoveltyDetector",
     "OrdinalClassifier",
     "Path",
+    "SequenceTagger",
     "StructuredPredictor",
     "path",
 ]
