@@ -71,10 +71,10 @@ class Rankings:
         _, places = np.unique(self._scores, return_inverse=True)
         loss, weights = PairwiseHinge().for_queries(self._queries), np.ones(len(self._y))
         try:
-            wrong = loss.tangent(self._y, places.astype(np.float64), weights).offset
+            wrong = loss.evaluate(self._y, places.astype(np.float64), weights).offset
         except ValueError:  # no pairs
             return None
-        right = loss.tangent(-self._y, places.astype(np.float64), weights).offset
+        right = loss.evaluate(-self._y, places.astype(np.float64), weights).offset
         return (1.0 + right - wrong) / 2.0
 
     @cached_property

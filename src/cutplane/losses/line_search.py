@@ -18,11 +18,7 @@ _LAST_NEWTON = 1e-7
 
 
 def minimize_on_ray(
-    function: Callable[[float], tuple[float, float]],
-    extra: Quadratic,
-    *,
-    accuracy: float = _NARROW,
-    ungained: float = 0.0,
+    function: Callable[[float], tuple[float, float]], extra: Quadratic, *, accuracy: float = _NARROW
 ) -> float:
     """Minimise ``function(k) + extra(k)`` over ``k >= 0`` by cutting planes in one dimension.
 
@@ -38,14 +34,12 @@ def minimize_on_ray(
         Known exactly and not approximated.
     accuracy : float
         Width of the final bracket, relative to its upper end.
-    ungained : float
-        The search also ends when no step can gain more than the best one so far by this share.
     """
     lo = 0.0
     value_lo, slope_lo = function(lo)
     if slope_lo + extra.slope >= 0.0:
         return lo
-    best, best_value, value_zero = lo, value_lo, value_lo
+    best, best_value = lo, value_lo
 
     hi = 1.0
     for _ in range(_MAX_DOUBLINGS):
@@ -71,17 +65,6 @@ def minimize_on_ray(
             if not lo < k < hi:
                 # The model is lowest at an end that was evaluated: that end is the minimiser.
                 break
-            if ungained > 0.0:
-                tangent = max(value_lo + slope_lo * (k - lo), value_hi + slope_hi * (k - hi))
-                least = tangent + extra.slope * k + 0.5 * extra.curvature * k * k
-                if best_value - least <= ungained * (value_zero - best_value):
-                    break
-                if step % 3 == 1:
-                    # Where a rough minimum will do, a function of many pieces is nearly smooth:
-                    # interpolating its slope needs two thirds of the evaluations.
-                    left = slope_lo + extra.slope + extra.curvature * lo
-                    right = slope_hi + extra.slope + extra.curvature * hi
-                    k = lo + (hi - lo) * left / (left - right)
         value, slope = function(k)
         total = value + extra.slope * k + 0.5 * extra.curvature * k * k
         if total < best_value:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cutplane.core.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Quadratic, Vector
-from cutplane.losses.line_search import minimize_on_ray
+from cutplane.losses.line_search import minimize_on_ray, minimize_roughly
 
 Task = Literal["classification", "regression", "ranking"]
 
@@ -170,7 +170,9 @@ class Loss(ABC):
             value, slopes = self(y, scores + step * direction, weights)
             return value, dot(np.ascontiguousarray(slopes), direction)
 
-        return minimize_on_ray(on_ray, extra, ungained=self.ungained)
+        if self.ungained > 0.0:
+            return minimize_roughly(on_ray, extra, share=self.ungained)
+        return minimize_on_ray(on_ray, extra)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimise the loss over a constant added to all scores."""

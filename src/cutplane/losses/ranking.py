@@ -17,17 +17,17 @@ from cutplane.core.products import dot
 from cutplane.core.protocols import Quadratic, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.losses.line_search import minimize_roughly
-from cutplane.losses.loss import AtBestOffset, Loss
+from cutplane.losses.loss import AtBestOffset, Loss, Tangent
 from cutplane.losses.queries import Judged, Queries
 
-# A search along a ray ends when at most this share of its gain is left. Each step costs as much as
-# an evaluation of the loss. On MQ2008 (folds 1-3, lam = 1e-2 to 1e-4, gap 1e-3) there are about 8
-# evaluations in an iteration, 17 with an exact search, and as many iterations.
-_LEFT = 0.2
+# Each step of a search along a ray costs as much as an evaluation of the loss. On MQ2008 (folds 1-3,
+# lam = 1e-2 to 1e-4, gap 1e-3) there are about 8 evaluations in an iteration, 17 with an exact
+# search, and as many iterations.
+_UNGAINED = 0.2
 
 
-class Tangent(NamedTuple):
-    """The loss at some scores: ``value = offset + slopes.scores``, and below it everywhere else."""
+class Evaluated(NamedTuple):
+    """The loss at some scores, and its tangent there: ``value = offset + slopes.scores``."""
 
     value: float
     slopes: Vector
@@ -47,7 +47,7 @@ class _Last(NamedTuple):
 
     prepared: Any
     scores: Vector
-    tangent: Tangent
+    evaluated: Evaluated
 
 
 class RankingLoss(Loss):
@@ -55,6 +55,8 @@ class RankingLoss(Loss):
 
     task = "ranking"
     additive = False
+    of_differences = True
+    ungained = _UNGAINED
 
     def __init__(self) -> None:
         self._queries: Queries | None = None
@@ -79,35 +81,25 @@ class RankingLoss(Loss):
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
-        value, slopes, _ = self.tangent(y, scores, weights)
+        value, slopes, _ = self.evaluate(y, scores, weights)
         return value, slopes.copy()
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the loss."""
-        return self.tangent(y, scores, weights).value
+        return self.evaluate(y, scores, weights).value
 
-    def tangent(self, y: Vector, scores: Vector, weights: Vector) -> Tangent:
-        """Return value, slopes and offset of the tangent at these scores.
-
-        The last one is kept, because a risk asks for value, slopes and offset one after another.
-        """
-        prepared, last = self._prepare(y, weights), self._last
-        if last is None or last.prepared is not prepared or not np.array_equal(last.scores, scores):
-            found = self._evaluate(prepared, scores)
-            self._last = last = _Last(prepared, scores.copy(), found)
-        return last.tangent
-
-    def tangent_offset(
+    def tangent(
         self,
         y: Vector,
         scores: Vector,
-        slopes: Vector,
         weights: Vector,
         *,
-        value: float | None = None,
-    ) -> float:
-        """Return the offset of the tangent at these scores, without cancellation."""
-        return self.tangent(y, scores, weights).offset
+        value: float,
+        best: AtBestOffset | None = None,
+    ) -> Tangent:
+        """Return the tangent at these scores; its offset is computed without cancellation."""
+        _, slopes, offset = self.evaluate(y, scores, weights)
+        return Tangent(slopes, offset)
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
@@ -119,15 +111,15 @@ class RankingLoss(Loss):
             value, slopes, _ = self._evaluate(prepared, scores + step * direction)
             return value, dot(slopes, direction)
 
-        return minimize_roughly(on_ray, extra, share=_LEFT)
+        return minimize_roughly(on_ray, extra, share=self.ungained)
 
-    def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
-        """Return the loss: a constant added to all scores does not change it."""
-        return AtBestOffset(0.0, self.value(y, scores, weights))
-
-    def balanced_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        """Return the slopes, which always sum to zero."""
-        return self.slopes(y, scores, weights)
+    def evaluate(self, y: Vector, scores: Vector, weights: Vector) -> Evaluated:
+        """Return the loss and its tangent; the last ones are kept, since a point asks for both."""
+        prepared, last = self._prepare(y, weights), self._last
+        if last is None or last.prepared is not prepared or not np.array_equal(last.scores, scores):
+            found = self._evaluate(prepared, scores)
+            self._last = last = _Last(prepared, scores.copy(), found)
+        return last.evaluated
 
     def _prepare(self, y: Vector, weights: Vector) -> Any:
         """Return what depends on targets and weights only; kept, since they rarely change."""
@@ -137,7 +129,7 @@ class RankingLoss(Loss):
             self._prepared = prepared = self._prepare_for(judged)
         return prepared
 
-    def _evaluate(self, prepared: Any, scores: Vector) -> Tangent:
+    def _evaluate(self, prepared: Any, scores: Vector) -> Evaluated:
         judged: Judged = prepared.judged
         n_queries = len(judged.weights)
         out = Answers(np.empty(len(scores)), np.empty(n_queries), np.empty(n_queries))
@@ -155,7 +147,7 @@ class RankingLoss(Loss):
             width=max(1, len(scores) // n_queries),
         )
         self._sortings.append(sorting)
-        return Tangent(float(out.values.sum()), out.slopes, float(out.offsets.sum()))
+        return Evaluated(float(out.values.sum()), out.slopes, float(out.offsets.sum()))
 
     @abstractmethod
     def _prepare_for(self, judged: Judged) -> Any:
