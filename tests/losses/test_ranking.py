@@ -64,7 +64,7 @@ def test_every_loss_is_here():
 @given(seed=seeds)
 def test_value_is_that_of_the_definition(loss, seed):
     y, scores, qid, weights, _ = sample(seed, largest=5 if loss in NDCG else 12)
-    value, slopes, offset = loss.for_queries(qid).tangent(y, scores, weights)
+    value, slopes, offset = loss.for_queries(qid).evaluate(y, scores, weights)
     assert value == pytest.approx(by_definition(loss, y, scores, qid, weights), abs=1e-12)
     assert offset + slopes @ scores == pytest.approx(value, abs=1e-12)
     assert slopes.sum() == pytest.approx(0.0, abs=1e-12)
@@ -75,7 +75,7 @@ def test_value_is_that_of_the_definition(loss, seed):
 def test_tangents_stay_below(loss, seed):
     y, scores, qid, weights, rng = sample(seed)
     bound = loss.for_queries(qid)
-    _, slopes, offset = bound.tangent(y, scores, weights)
+    _, slopes, offset = bound.evaluate(y, scores, weights)
     for spread in (0.1, 1.0, 10.0):
         other = scores + spread * rng.normal(size=len(y))
         there = bound.value(y, other, weights)
@@ -174,11 +174,11 @@ def test_threads_and_earlier_calls_leave_no_trace(loss):
     y, scores, qid, weights = large_sample()
     assert len(y) > 2**16  # more than one block
     with thread_limit(1):
-        expected = loss.for_queries(qid).tangent(y, scores, weights)
+        expected = loss.for_queries(qid).evaluate(y, scores, weights)
     bound = loss.for_queries(qid)
     with thread_limit(4):
         bound.value(y, -scores, weights)
-        for found in (bound.tangent(y, scores, weights), bound.tangent(y, scores, weights)):
+        for found in (bound.evaluate(y, scores, weights), bound.evaluate(y, scores, weights)):
             assert found.value == expected.value
             assert found.offset == expected.offset
             assert np.array_equal(found.slopes, expected.slopes)
@@ -235,7 +235,7 @@ def test_many_different_relevances():
 def test_large_scores_leave_the_offset_exact():
     y, qid = np.array([1.0, 0.0, 2.0, 0.0]), np.array([0, 0, 1, 1])
     scores = np.array([1e12, 1e12 + 1.0, -1e12, 1e12])
-    value, slopes, offset = PairwiseHinge().for_queries(qid).tangent(y, scores, np.ones(4))
+    value, slopes, offset = PairwiseHinge().for_queries(qid).evaluate(y, scores, np.ones(4))
     assert offset == 1.0
     assert np.array_equal(slopes, [-0.5, 0.5, -0.5, 0.5])
     assert value == (2.0 + (2e12 + 1.0)) / 2.0

@@ -20,9 +20,9 @@ from cutplane.losses.line_search import minimize_roughly
 from cutplane.losses.loss import AtBestOffset, Loss, Tangent
 from cutplane.losses.queries import Judged, Queries
 
-# Each step of a search along a ray costs as much as an evaluation of the loss. On MQ2008 (folds 1-3,
-# lam = 1e-2 to 1e-4, gap 1e-3) there are about 8 evaluations in an iteration, 17 with an exact
-# search, and as many iterations.
+# Each step of a search along a ray costs as much as an evaluation of the loss. On MQ2008 (folds 1
+# to 3, lam = 1e-2 to 1e-4, gap 1e-3) there are about 8 evaluations in an iteration, 17 with an
+# exact search, and as many iterations.
 _UNGAINED = 0.2
 
 
