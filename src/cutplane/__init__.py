@@ -48,7 +48,16 @@ from cutplane.regularizers import (
     QuadraticForm,
     SquaredLp,
 )
-from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, WeightedSum
+from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, StructuredRisk, WeightedSum
+from cutplane.structured import (
+    MulticlassModel,
+    MultilabelModel,
+    PairCounts,
+    RNAFolding,
+    StructuredModel,
+    Tree,
+    TreeModel,
+)
 
 if TYPE_CHECKING:
     from cutplane.estimators import (
@@ -57,6 +66,7 @@ if TYPE_CHECKING:
         LinearRegressor,
         LinearRegressorCV,
         Path,
+        StructuredPredictor,
         path,
     )
     from cutplane.io import load_model, save_model
@@ -68,6 +78,7 @@ _ON_FIRST_USE = {
     "LinearRegressor": "cutplane.estimators",
     "LinearRegressorCV": "cutplane.estimators",
     "Path": "cutplane.estimators",
+    "StructuredPredictor": "cutplane.estimators",
     "path": "cutplane.estimators",
     "load_model": "cutplane.io",
     "save_model": "cutplane.io",
@@ -112,13 +123,17 @@ __all__ = [
     "Logistic",
     "Loss",
     "Method",
+    "MulticlassModel",
     "MulticlassRisk",
+    "MultilabelModel",
     "NonFiniteRisk",
+    "PairCounts",
     "Path",
     "Plane",
     "Poisson",
     "QuadraticForm",
     "Quantile",
+    "RNAFolding",
     "Record",
     "Result",
     "Seconds",
@@ -130,6 +145,11 @@ __all__ = [
     "SquaredLp",
     "State",
     "Status",
+    "StructuredModel",
+    "StructuredPredictor",
+    "StructuredRisk",
+    "Tree",
+    "TreeModel",
     "WeightedSum",
     "as_rows",
     "balanced_proximal",

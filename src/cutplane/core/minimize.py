@@ -335,6 +335,7 @@ def _result(
         lower_bound=min(lower, objective) if consistent else lower,
         status=status,
         valid=risk.convex and consistent,
+        reason=getattr(risk, "unproven", ""),
     )
     return Result(
         w=final.best.w,

@@ -91,6 +91,8 @@ class SearchablePoint(Point, Protocol):
 class Risk(Protocol):
     """The part of the objective that looks at data.
 
+    One that is not convex may say why its gap is no proof, in a text ``unproven``.
+
     Attributes
     ----------
     n_parameters : int

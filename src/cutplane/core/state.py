@@ -93,19 +93,22 @@ class Certificate(_Bounds):
     status : Status
         Why the run ended.
     valid : bool
-        Whether the lower bound holds: true for convex risks, unless the run was inconsistent.
+        Whether both bounds hold: true for convex risks, unless the run was inconsistent.
+    reason : str
+        Why the certificate is not valid, where the risk has more to say than that it is not convex.
     """
 
     objective: float
     lower_bound: float
     status: Status
     valid: bool
+    reason: str = ""
 
     def __str__(self) -> str:
         proof = (
             f"no model is better by more than {percent(self.relative_gap)}"
             if self.valid
-            else "the gap is not a proof here"
+            else self.reason or "the gap is not a proof here"
         )
         return (
             f"objective {self.objective:.8g}, lower bound {self.lower_bound:.8g}, "

@@ -4,6 +4,7 @@ from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV
 from cutplane.estimators.path import Path, path
 from cutplane.estimators.regressor import LinearRegressor
+from cutplane.estimators.structured_predictor import StructuredPredictor
 
 __all__ = [
     "LinearClassifier",
@@ -11,5 +12,6 @@ __all__ = [
     "LinearRegressor",
     "LinearRegressorCV",
     "Path",
+    "StructuredPredictor",
     "path",
 ]

@@ -1,4 +1,4 @@
-"""Checks of what a user brings: subgradients, convexity, lower bounds, conjugates.
+"""Checks of what a user brings: subgradients, convexity, lower bounds, conjugates, inference.
 
 A wrong subgradient or lower bound makes a wrong certificate, and shows as ``inconsistent`` only
 sometimes. Each check takes one call, raises an AssertionError that says what is wrong, and returns
@@ -6,8 +6,9 @@ a report of what was found to be right. Everything is tried at random places, th
 """
 
 from cutplane.testing.loss import check_loss
+from cutplane.testing.model import check_model
 from cutplane.testing.regularizer import check_regularizer
 from cutplane.testing.risk import check_risk
 from cutplane.testing.slopes import Report
 
-__all__ = ["Report", "check_loss", "check_regularizer", "check_risk"]
+__all__ = ["Report", "check_loss", "check_model", "check_regularizer", "check_risk"]

@@ -1,0 +1,170 @@
+"""The risk of a structured model: the mean of the worst that each example can hold against ``w``.
+
+    R(w) = sum_i weight_i * max_y [ loss(y_i, y) + w.(psi(x_i, y) - psi(x_i, y_i)) ]
+
+or, with rescaled slacks, ``loss * (1 + w.(...))``. It is convex, and the outputs that attain the
+maxima make its planes (:mod:`cutplane.structured.examples`). A point keeps those outputs, not the
+scores: what else could be worst on the way to another point, only inference can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.core.protocols import Plane, Vector
+from cutplane.risks.composite import Summable
+from cutplane.risks.linear import normalised
+from cutplane.structured.examples import Examples, Worst
+from cutplane.structured.model import as_examples, name_of_model, prepared
+from cutplane.structured.workers import Workers
+
+_MOST_GROUPS = 16
+
+
+class StructuredRisk(Summable):
+    """Mean structured hinge loss of a model on a sample.
+
+    Parameters
+    ----------
+    model : StructuredModel
+        Joint features, loss and inference. A model with ``initialize`` is copied first.
+    X, Y : sequences of the same length
+        Inputs and true outputs.
+    weights : ndarray of shape (n_examples,), optional
+        Weights of the examples, not negative; scaled to sum to one. Equal by default.
+    rescaling : {"margin", "slack"}
+        Whether the loss is added to the score or multiplies what is missing to the margin. The
+        latter needs a model with ``slack_augmented_inference``.
+    n_jobs : int, optional
+        How many examples are worked on at the same time: by threads if the model says
+        ``releases_gil = True``, else by processes. -1 means as many as there are cores; so does
+        the default for threads, while the default for processes is one. The result is the same.
+
+    Attributes
+    ----------
+    model : StructuredModel
+        The model, ready for use.
+    n_examples : int
+    evaluations : int
+        How often the whole risk was evaluated.
+    inferences : int
+        How often inference was called for an example.
+    """
+
+    lower_bound = 0.0
+    has_segments = False
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        Y: Any,
+        *,
+        weights: Vector | None = None,
+        rescaling: str = "margin",
+        n_jobs: int | None = None,
+    ) -> None:
+        inputs, outputs = as_examples(X, Y)
+        self.model = prepared(model, inputs, outputs)
+        self.weights = normalised(weights, len(inputs))
+        self.n_examples = len(inputs)
+        self.n_parameters = int(self.model.n_parameters)
+        # Where inference misses outputs, values are too low, and planes may lie above them: what
+        # is evaluated is not a convex function then, whatever the risk itself is.
+        self.convex = bool(getattr(self.model, "exact", True))
+        self.unproven = "" if self.convex else "inference is not exact, so the risk may be higher"
+        self.evaluations = 0
+        self.inferences = 0
+        self._examples = Examples(self.model, inputs, outputs, rescaling)
+        self._workers: Workers[Worst] = Workers(
+            self._examples.worst,
+            releases_gil=bool(getattr(self.model, "releases_gil", False)),
+            n_jobs=n_jobs,
+        )
+        self._used = np.flatnonzero(self.weights)
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest: inference is what takes the time."""
+        return 1 << (min(len(self._used), _MOST_GROUPS).bit_length() - 1)
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        return np.zeros(n_groups)
+
+    def worst(self, i: int, w: Vector) -> Worst:
+        """Return the worst output of example ``i`` at ``w``, by one inference.
+
+        Its plane, times the weight of the example, is one of the example's part of the risk.
+        """
+        self.inferences += 1
+        return self._examples.worst(i, w)
+
+    def at(self, w: Vector) -> StructuredPoint:
+        """Evaluate the risk at ``w``: one inference for each example that has a weight."""
+        self.evaluations += 1
+        self.inferences += len(self._used)
+        found = self._workers(self._used.tolist(), w)
+        return StructuredPoint(w, found, self.weights[self._used], self._used)
+
+    def __repr__(self) -> str:
+        return (
+            f"StructuredRisk({name_of_model(self.model)}, {self.n_examples} examples, "
+            f"{self.n_parameters} parameters)"
+        )
+
+
+class StructuredPoint:
+    """The risk of a structured model at ``w``, with the worst output of each example there.
+
+    Attributes
+    ----------
+    w : ndarray
+        Parameters.
+    """
+
+    def __init__(
+        self, w: Vector, found: Sequence[Worst], weights: Vector, examples: NDArray[np.int64]
+    ) -> None:
+        self.w = w
+        self._weights = weights
+        self._examples = examples
+        self._losses = np.array([worst.loss for worst in found])
+        self._indices = np.concatenate([worst.difference.indices for worst in found])
+        self._values = np.concatenate([worst.difference.values for worst in found])
+        self._owners = np.repeat(
+            np.arange(len(found)), [len(worst.difference.indices) for worst in found]
+        )
+        self._planes: dict[int, list[Plane]] = {}
+
+    @cached_property
+    def value(self) -> float:
+        """The risk."""
+        scores = np.bincount(
+            self._owners, weights=self.w[self._indices] * self._values, minlength=len(self._losses)
+        )
+        return float(np.sum(self._weights * (self._losses + scores)))
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here; computed on first use, then kept."""
+        return self.planes(1)[0]
+
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group; examples are dealt out to the groups in turn."""
+        if n_groups not in self._planes:
+            group_of = self._examples % n_groups
+            self._planes[n_groups] = [self._plane(group_of == k) for k in range(n_groups)]
+        return self._planes[n_groups]
+
+    def _plane(self, members: NDArray[np.bool_]) -> Plane:
+        weights = np.where(members, self._weights, 0.0)
+        slope = np.bincount(
+            self._indices, weights=weights[self._owners] * self._values, minlength=len(self.w)
+        )
+        # Without any entries NumPy counts in integers.
+        return Plane(np.asarray(slope, dtype=np.float64), float(np.sum(weights * self._losses)))

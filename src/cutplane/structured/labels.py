@@ -1,0 +1,83 @@
+"""Several labels at once as a structured model, alone or joined by a tree."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cutplane.core.protocols import Matrix, Vector
+from cutplane.structured.max_sum import Labels, best_labels, parents_first
+
+
+class MultilabelModel:
+    """A set of labels, given as a vector of zeros and ones.
+
+    Each label has a vector of weights. With `parents`, a label and its parent also have four, for
+    what they are together. The loss is the number of wrong labels.
+
+    Parameters
+    ----------
+    parents : array-like of shape (n_labels,), optional
+        Joins the labels to a tree: the parent of each label, or -1. Without it each label is a
+        problem of its own.
+    """
+
+    releases_gil = True
+    n_parameters: int
+
+    def __init__(self, parents: Any = None) -> None:
+        self.parents = parents
+
+    def initialize(self, X: list[Any], Y: list[Any]) -> None:
+        """Look up the numbers of labels and features, and check the data."""
+        self.n_labels, self.n_features = len(Y[0]), len(X[0])
+        for i, y in enumerate(Y):
+            if len(y) != self.n_labels or not np.isin(y, (0, 1)).all():
+                raise ValueError(f"output {i} is no vector of {self.n_labels} zeros and ones")
+        if self.parents is not None and len(self.parents) != self.n_labels:
+            raise ValueError(f"{len(self.parents)} parents for {self.n_labels} labels")
+        joined = self.parents is not None
+        self._parents = np.asarray(
+            self.parents if joined else np.full(self.n_labels, -1), dtype=np.int64
+        )
+        self._order = parents_first(self._parents)
+        self.n_parameters = self.n_labels * self.n_features + (4 * self.n_labels if joined else 0)
+
+    def outputs(self, x: Any) -> list[Any]:
+        """Return all sets of labels."""
+        return [np.array(y) for y in product((0, 1), repeat=self.n_labels)]
+
+    def joint_feature(self, x: Any, y: Any) -> Vector:
+        """Return the input for each label that is set, then what labels and parents are."""
+        y = np.asarray(y, dtype=np.int64)
+        single = np.outer(y, np.asarray(x, dtype=np.float64)).ravel()
+        if self.parents is None:
+            return single
+        together = np.zeros((self.n_labels, 2, 2))
+        inner = np.flatnonzero(self._parents >= 0)
+        together[inner, y[self._parents[inner]], y[inner]] = 1.0
+        return np.concatenate([single, together.ravel()])
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Return the number of wrong labels."""
+        return float(np.sum(np.asarray(y) != np.asarray(y_hat)))
+
+    def inference(self, x: Any, w: Vector) -> Labels:
+        """Return the labels with the highest score."""
+        return self._best(x, w, np.zeros((self.n_labels, 2)))
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Vector) -> Labels:
+        """Return the labels with the highest sum of score and loss."""
+        y = np.asarray(y)
+        return self._best(x, w, np.column_stack([y != 0, y != 1]).astype(np.float64))
+
+    def _best(self, x: Any, w: Vector, unary: Matrix) -> Labels:
+        single, together = np.split(w, [self.n_labels * self.n_features])
+        unary[:, 1] += single.reshape(self.n_labels, -1) @ np.asarray(x, dtype=np.float64)
+        pairwise = together.reshape(-1, 2, 2) if len(together) else np.zeros((1, 2, 2))
+        return best_labels(unary, np.ascontiguousarray(pairwise), self._parents, self._order)
+
+    def __repr__(self) -> str:
+        return f"MultilabelModel(parents={self.parents!r})"

@@ -1,0 +1,99 @@
+"""What a structured model must offer: features, a loss, and two searches for the best output."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from numbers import Integral
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import issparse
+
+from cutplane.core.protocols import Vector
+
+
+class StructuredModel(Protocol):
+    """Scores an output ``y`` of an input ``x`` by ``w . joint_feature(x, y)``.
+
+    Inputs and outputs are any objects. No base class is needed. Optional are
+
+    - ``initialize(X, Y)``, which looks at the data and sets ``n_parameters``;
+    - ``slack_augmented_inference(x, y, w)``, for rescaled slacks;
+    - ``exact = False``, if inference may miss the best output: then no gap is a proof;
+    - ``releases_gil = True``, if inference is compiled and lets other threads run;
+    - ``outputs(x)``, all outputs of an input, for `cutplane.testing.check_model`.
+
+    Attributes
+    ----------
+    n_parameters : int
+        Length of ``w``.
+    """
+
+    n_parameters: int
+
+    def joint_feature(self, x: Any, y: Any) -> Any:
+        """Return a vector of ``n_parameters`` numbers, or a pair ``(indices, values)``."""
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Return what it costs to say ``y_hat`` where ``y`` is true: 0 if they are the same."""
+
+    def inference(self, x: Any, w: Vector) -> Any:
+        """Return the output with the highest score."""
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Vector) -> Any:
+        """Return the output with the highest sum of its score and its loss beside ``y``."""
+
+
+_METHODS = {
+    "joint_feature": "joint_feature(x, y)",
+    "loss": "loss(y, y_hat)",
+    "inference": "inference(x, w)",
+    "loss_augmented_inference": "loss_augmented_inference(x, y, w)",
+}
+
+
+def require_model(model: Any) -> None:
+    """Raise TypeError unless an object offers what a structured model must."""
+    for name, call in _METHODS.items():
+        if isinstance(model, type) or not callable(getattr(model, name, None)):
+            raise TypeError(f"{name_of_model(model)} is no structured model: it has no {call}")
+
+
+def prepared(model: Any, X: list[Any], Y: list[Any]) -> Any:
+    """Return a model that knows its number of parameters; the given one is left as it is."""
+    require_model(model)
+    if callable(getattr(model, "initialize", None)):
+        model = deepcopy(model)
+        model.initialize(X, Y)
+    n_parameters = getattr(model, "n_parameters", None)
+    if not (isinstance(n_parameters, Integral) and int(n_parameters) > 0):
+        raise TypeError(
+            f"{name_of_model(model)}.n_parameters must be a whole number above 0, got "
+            f"{n_parameters!r}; a model may set it in initialize(X, Y)"
+        )
+    return model
+
+
+def as_examples(X: Any, Y: Any) -> tuple[list[Any], list[Any]]:
+    """Return inputs and outputs as lists of the same length, at least one of each."""
+    inputs, outputs = as_list(X), as_list(Y)
+    if len(inputs) != len(outputs):
+        raise ValueError(f"X has {len(inputs)} examples, Y has {len(outputs)}")
+    if not inputs:
+        raise ValueError("a model needs at least one example")
+    return inputs, outputs
+
+
+def as_list(things: Any) -> list[Any]:
+    """Return a list of examples, one for each row of a table."""
+    if issparse(things):
+        raise TypeError("a sparse matrix is no list of examples; give a list of its rows")
+    # What is no sequence, or has rows that are not what it goes through, such as a data frame.
+    if hasattr(things, "iloc") or not hasattr(things, "__iter__"):
+        things = np.asarray(things)
+    return list(things)
+
+
+def name_of_model(model: Any) -> str:
+    """Return what to call a model in a message."""
+    return model.__name__ if isinstance(model, type) else type(model).__name__

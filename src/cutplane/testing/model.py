@@ -1,0 +1,193 @@
+"""Check a structured model: features, loss, and both searches against all outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cutplane.core.protocols import Vector
+from cutplane.structured.features import Features, as_features
+from cutplane.structured.model import as_examples, name_of_model, prepared
+from cutplane.testing.slopes import Report, require
+
+_ROUNDING = 1e-9  # of scores, which are sums of many terms
+
+
+def check_model(
+    model: Any,
+    X: Any,
+    Y: Any,
+    outputs: Callable[[Any], Iterable[Any]] | None = None,
+    *,
+    n_trials: int = 10,
+    scale: float = 1.0,
+    seed: int = 0,
+) -> Report:
+    """Check a structured model on a few examples, small ones if all outputs are to be tried.
+
+    Joint features must be finite and repeatable, the loss zero for the true output and never
+    negative. With random weights, inference must find an output whose score no other exceeds, and
+    loss-augmented inference one for score plus loss. The others are all outputs, where they can be
+    listed; else the true one, and those that the model itself finds.
+
+    Parameters
+    ----------
+    model : StructuredModel
+        What to check.
+    X, Y : sequences
+        Inputs and their true outputs.
+    outputs : callable, optional
+        From an input to all its outputs; by default the model's own method ``outputs``, if it has
+        one.
+    n_trials : int
+        How many random weights to try for each example.
+    scale : float
+        Size of the weights.
+    seed : int
+        Of the weights.
+
+    Returns
+    -------
+    Report
+        What was found to be right.
+
+    Raises
+    ------
+    AssertionError
+        If anything is wrong.
+
+    Examples
+    --------
+    >>> import cutplane as cp
+    >>> print(check_model(cp.MulticlassModel(), np.eye(3), [0, 1, 2]))
+    MulticlassModel
+      ok: joint features are finite and repeatable
+      ok: the loss is zero for the true output, and never negative
+      ok: inference finds the best of all outputs
+      ok: loss_augmented_inference finds the best of all outputs
+      ok: slack_augmented_inference finds the best of all outputs
+    """
+    inputs, truths = as_examples(X, Y)
+    model = prepared(model, inputs, truths)
+    listed = outputs or getattr(model, "outputs", None)
+    rng = np.random.default_rng(seed)
+    trials = [scale * rng.normal(size=model.n_parameters) for _ in range(n_trials)]
+    examples = [
+        _Example(model, i, x, y, listed)
+        for i, (x, y) in enumerate(zip(inputs, truths, strict=True))
+    ]
+    searches = ["inference", "loss_augmented_inference"]
+    if callable(getattr(model, "slack_augmented_inference", None)):
+        searches.append("slack_augmented_inference")
+    passed = [
+        "joint features are finite and repeatable",
+        "the loss is zero for the true output, and never negative",
+    ]
+    known = "the best of all outputs" if listed else "no worse output than others that are known"
+    for search in searches:
+        missed = sum(example.missed(search, w) for example in examples for w in trials)
+        if getattr(model, "exact", True):
+            passed.append(f"{search} finds {known}")
+        else:
+            passed.append(f"{search} missed the best {missed} times in {n_trials * len(examples)}")
+    return Report(name_of_model(model), tuple(passed))
+
+
+class _Output(NamedTuple):
+    output: Any
+    features: Features
+    loss: float
+
+
+class _Example:
+    """An example, with the outputs that are known of it."""
+
+    def __init__(self, model: Any, number: int, x: Any, y: Any, listed: Any) -> None:
+        self._model = model
+        self._exact = getattr(model, "exact", True)
+        self._x = x
+        self._y = y
+        self._name = f"{name_of_model(model)}, example {number}"
+        truth = self._judged(y)
+        self._require(truth.loss == 0.0, f"the loss of the true output is {truth.loss}, not 0")
+        self._listed = listed is not None
+        self._known = [truth, *map(self._judged, listed(x) if listed else ())]
+
+    def missed(self, search: str, w: Vector) -> bool:
+        """Run a search, and say whether it missed the best of the outputs that are known."""
+        before = w.copy()
+        arguments = (self._x, w) if search == "inference" else (self._x, self._y, w)
+        found = getattr(self._model, search)(*arguments)
+        self._require(np.array_equal(w, before), f"{search} changes w")
+        answer = self._judged(found)
+        goals = [self._goal(search, output, w) for output in self._known]
+        best, reached = int(np.argmax(goals)), self._goal(search, answer, w)
+        noise = _ROUNDING * (abs(goals[best]) + float(np.abs(w).sum()) + 1.0)
+        if not self._listed:
+            self._known.append(answer)
+        self._require(
+            not self._listed or reached <= goals[best] + noise,
+            f"{search} finds {_shown(found)}, which is better than all outputs that were listed",
+        )
+        missed = goals[best] > reached + noise
+        if missed and self._exact:
+            self._complain(search, answer, reached, self._known[best], goals[best], w)
+        return missed
+
+    def _complain(
+        self, search: str, found: _Output, reached: float, best: _Output, goal: float, w: Vector
+    ) -> None:
+        what = {"inference": "score", "loss_augmented_inference": "score + loss"}.get(
+            search, "loss * (1 + score - true score)"
+        )
+        hint = ""
+        highest = max(output.features.dot(w) for output in self._known)
+        if search != "inference" and found.features.dot(w) >= highest - _ROUNDING * abs(highest):
+            hint = ", and what it finds has the best score: does it leave the loss out?"
+        self._require(
+            False,
+            f"{search} finds {_shown(found.output)} with {what} {reached:.8g}, but "
+            f"{_shown(best.output)} has {goal:.8g}{hint}",
+        )
+
+    def _goal(self, search: str, output: _Output, w: Vector) -> float:
+        score = output.features.dot(w)
+        if search == "inference":
+            return score
+        if search == "loss_augmented_inference":
+            return score + output.loss
+        return output.loss * (1.0 + score - self._known[0].features.dot(w))
+
+    def _judged(self, output: Any) -> _Output:
+        """Return an output with its features and its loss, which are checked."""
+        features = self._features(output)
+        loss = float(self._model.loss(self._y, output))
+        self._require(
+            np.isfinite(loss) and loss >= 0.0,
+            f"the loss of {_shown(output)} is {loss}, it must be finite and not negative",
+        )
+        return _Output(output, features, loss)
+
+    def _features(self, output: Any) -> Features:
+        try:
+            first, second = (
+                as_features(self._model.joint_feature(self._x, output), self._model.n_parameters)
+                for _ in range(2)
+            )
+        except ValueError as error:
+            raise AssertionError(f"{self._name}: {error}") from error
+        same = np.array_equal(first.indices, second.indices) and np.array_equal(
+            first.values, second.values
+        )
+        self._require(same, f"joint_feature of {_shown(output)} is not the same the second time")
+        return first
+
+    def _require(self, condition: bool, message: str) -> None:
+        require(bool(condition), f"{self._name}: {message}")
+
+
+def _shown(output: Any) -> str:
+    text = " ".join(repr(output).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
