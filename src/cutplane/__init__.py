@@ -48,8 +48,17 @@ from cutplane.regularizers import (
     QuadraticForm,
     SquaredLp,
 )
-from cutplane.risks import FunctionRisk, LinearRisk, MulticlassRisk, StructuredRisk, WeightedSum
+from cutplane.risks import (
+    ChainRisk,
+    FunctionRisk,
+    LinearRisk,
+    MulticlassRisk,
+    StructuredRisk,
+    WeightedSum,
+)
 from cutplane.structured import (
+    ChainCRF,
+    ChainMargin,
     MulticlassModel,
     MultilabelModel,
     PairCounts,
@@ -105,6 +114,9 @@ __all__ = [
     "Ball",
     "BoundedL2",
     "Certificate",
+    "ChainCRF",
+    "ChainMargin",
+    "ChainRisk",
     "CrammerSinger",
     "ElasticNet",
     "Entropy",

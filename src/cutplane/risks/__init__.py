@@ -2,6 +2,7 @@
 
 from typing import TypeAlias
 
+from cutplane.risks.chain import ChainRisk
 from cutplane.risks.composite import WeightedSum
 from cutplane.risks.function import FunctionRisk
 from cutplane.risks.linear import LinearRisk
@@ -12,6 +13,7 @@ ModelRisk: TypeAlias = LinearRisk | MulticlassRisk
 """A risk of a linear model, with coefficients and intercepts."""
 
 __all__ = [
+    "ChainRisk",
     "FunctionRisk",
     "LinearRisk",
     "ModelRisk",

@@ -13,18 +13,29 @@ points costs no pass over the features. It costs a dynamic program on each seque
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic, Vector
-from cutplane.core.wolfe import Trial, between, beyond
-from cutplane.data import Rows, as_rows, class_pullback, class_scores, in_words
+from cutplane.core.protocols import NonFiniteRisk, Plane, Vector
+from cutplane.data import (
+    Rows,
+    as_rows,
+    class_block_pullbacks,
+    class_pullback,
+    class_scores,
+    in_words,
+)
+from cutplane.risks.chain_segment import ChainSegment
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
 from cutplane.risks.linear import normalised
 from cutplane.structured.chain import Chains, ChainScores
 from cutplane.structured.chain_losses import ChainLoss, ChainOutcome, ChainSlopes, LabelledChains
+
+# Runs of consecutive sequences that a group is dealt.
+_PARTS_EACH = 4
 
 
 class ChainRisk(Summable):
@@ -46,6 +57,8 @@ class ChainRisk(Summable):
         Whether labels have weights at the start and at the end of a sequence.
     weights : ndarray of shape (n_sequences,), optional
         Weights of the sequences, not negative; scaled to sum to one. Equal by default.
+    n_threads : int, optional
+        Number of threads; all cores by default. It has no influence on the results.
 
     Attributes
     ----------
@@ -66,10 +79,11 @@ class ChainRisk(Summable):
         n_labels: int | None = None,
         ends: bool = False,
         weights: Vector | None = None,
+        n_threads: int | None = None,
     ) -> None:
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
-        self.rows: Rows = as_rows(rows)
+        self.rows: Rows = as_rows(rows, n_threads=n_threads)
         n_tokens, self.n_features = self.rows.shape
         if n_tokens == 0:
             raise ValueError("a risk needs at least one token")
@@ -81,7 +95,6 @@ class ChainRisk(Summable):
         self.n_labels = int(labels.max()) + 1 if n_labels is None else n_labels
         if not labels.max() < self.n_labels:
             raise ValueError(f"y has label {labels.max()}, there are {self.n_labels} labels")
-        n_threads = getattr(self.rows, "n_threads", None)
         chains = Chains(offsets, self.n_labels, n_threads=n_threads)
         if chains.n_tokens != n_tokens:
             raise ValueError(f"offsets end at {chains.n_tokens}, X has {n_tokens} rows")
@@ -145,8 +158,33 @@ class ChainRisk(Summable):
         parts = [class_pullback(self.rows, emissions), slopes.transitions.sum(axis=0)]
         if self.ends:
             parts += [emissions[chains.firsts].sum(axis=0), emissions[chains.lasts].sum(axis=0)]
-        slope = np.concatenate([part.ravel() for part in parts])
-        return Plane(slope, float(slopes.offsets.sum()))
+        return Plane(_joined(parts), float(slopes.offsets.sum()))
+
+    def pull_back_groups(self, slopes: ChainSlopes, n_groups: int) -> list[Plane]:
+        """Return the plane of each group of sequences: one pass over the data.
+
+        Consecutive sequences are dealt out to the groups in turn: see `cutplane.risks.groups`.
+        """
+        emissions, chains = slopes.emissions, self.data.chains
+        n_parts = n_groups * _PARTS_EACH
+        blocks = np.arange(n_parts + 1) * chains.n_blocks // n_parts
+        tokens = chains.offsets[chains.bounds[blocks]]
+        sums = [
+            list(class_block_pullbacks(self.rows, emissions, tokens)),
+            [slopes.transitions[i:j].sum(axis=0) for i, j in pairwise(blocks)],
+        ]
+        if self.ends:
+            for ends in (chains.firsts, chains.lasts):
+                cuts = np.searchsorted(ends, tokens)
+                sums.append([emissions[ends[i:j]].sum(axis=0) for i, j in pairwise(cuts)])
+        offsets = [slopes.offsets[i:j].sum() for i, j in pairwise(blocks)]
+        return [
+            Plane(
+                _joined([np.sum(part[k::n_groups], axis=0) for part in sums]),
+                float(np.sum(offsets[k::n_groups])),
+            )
+            for k in range(n_groups)
+        ]
 
     def __repr__(self) -> str:
         ends = ", ends" if self.ends else ""
@@ -157,12 +195,26 @@ class ChainRisk(Summable):
 
 
 class ChainPoint:
-    """The risk of a linear chain at ``w``, with the scores there."""
+    """The risk of a linear chain at ``w``, with the scores there.
 
-    def __init__(self, risk: ChainRisk, w: Vector, scores: ChainScores) -> None:
+    Attributes
+    ----------
+    w : ndarray
+        Parameters.
+    scores : ChainScores
+        Of all labels and transitions.
+    came : float or None
+        How far from its start the search went that led here; None if none did.
+    """
+
+    def __init__(
+        self, risk: ChainRisk, w: Vector, scores: ChainScores, *, came: float | None = None
+    ) -> None:
         self._risk = risk
         self.w = w
         self.scores = scores
+        self.came = came
+        self._group_planes: dict[int, list[Plane]] = {}
 
     @cached_property
     def outcome(self) -> ChainOutcome:
@@ -182,66 +234,23 @@ class ChainPoint:
     def _plane(self) -> Plane:
         return self._risk.pull_back(self.outcome.slopes())
 
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group, all in one pass over the data, the first time."""
+        if n_groups not in self._group_planes:
+            planes = self._risk.pull_back_groups(self.outcome.slopes(), n_groups)
+            self._group_planes[n_groups] = planes
+        return self._group_planes[n_groups]
+
     def toward(self, other: ChainPoint) -> ChainSegment:
         """Return the risk on the ray from here through ``other``."""
-        return ChainSegment(self._risk, self, other)
+        return ChainSegment(self, other)
+
+    def moved(self, step: float, direction: ChainScores, way: Vector) -> ChainPoint:
+        """Return the point after a step along a direction of scores, and a way of parameters."""
+        came = step * float(np.linalg.norm(way))
+        scores = self.scores.moved(step, direction)
+        return ChainPoint(self._risk, self.w + step * way, scores, came=came)
 
 
-# A trial is good enough where the slope is this share of that at the start, or after so many.
-_FLAT = 0.1
-_MOST_TRIALS = 3
-
-
-class ChainSegment:
-    """The risk on a ray between two points, from their scores alone.
-
-    Each step costs a dynamic program on each sequence. So points are kept, and the search ends
-    where the objective is nearly flat.
-    """
-
-    def __init__(self, risk: ChainRisk, start: ChainPoint, end: ChainPoint) -> None:
-        self._risk = risk
-        self._direction = ChainScores(
-            *(there - here for here, there in zip(start.scores, end.scores, strict=True))
-        )
-        self._way = end.w - start.w
-        self._start = start
-        self._known = {0.0: start, 1.0: end}
-
-    def minimize(self, regularizer: Quadratic) -> float:
-        """Return a step where the risk plus the regularizer on the ray is nearly the lowest."""
-
-        def trial(step: float) -> Trial:
-            value, slope = self.along(step)
-            value += regularizer.slope * step + 0.5 * regularizer.curvature * step**2
-            return Trial(step, value, slope + regularizer.slope + regularizer.curvature * step)
-
-        start = trial(0.0)
-        if start.slope >= 0.0:
-            return 0.0
-        low, high, trials = start, None, [start]
-        step = 1.0
-        for _ in range(1 + _MOST_TRIALS):
-            here = trial(step)
-            trials.append(here)
-            if abs(here.slope) <= _FLAT * abs(start.slope):
-                break
-            if here.slope > 0.0:
-                high = here
-            else:
-                low = here
-            step = between(low, high) if high else beyond(low, start)
-        return min(trials, key=lambda one: one.value).step
-
-    def along(self, step: float) -> tuple[float, float]:
-        """Return the risk at ``step`` and its derivative by the step."""
-        outcome = self.at(step).outcome
-        return outcome.value, outcome.slope_along(self._direction)
-
-    def at(self, step: float) -> ChainPoint:
-        """Return the point at ``step``, without a pass over the data."""
-        if step not in self._known:
-            start = self._start
-            scores = start.scores.moved(step, self._direction)
-            self._known[step] = ChainPoint(self._risk, start.w + step * self._way, scores)
-        return self._known[step]
+def _joined(parts: list[Any]) -> Vector:
+    return np.concatenate([part.ravel() for part in parts])

@@ -87,12 +87,12 @@ class Chains:
     @cached_property
     def firsts(self) -> Indices:
         """The first token of each sequence that has one."""
-        return self.offsets[:-1][self.lengths > 0]
+        return np.asarray(self.offsets[:-1][self.lengths > 0])
 
     @cached_property
     def lasts(self) -> Indices:
         """The last token of each sequence that has one."""
-        return self.offsets[1:][self.lengths > 0] - 1
+        return np.asarray(self.offsets[1:][self.lengths > 0] - 1)
 
     @cached_property
     def _seconds(self) -> Indices:
@@ -108,14 +108,14 @@ class Chains:
 
     def sum_by_block(self, values: Vector) -> Vector:
         """Return the sums of a number for each sequence over the blocks."""
-        return np.bincount(self.block_of, weights=values, minlength=self.n_blocks)
+        return _sums(self.block_of, values, self.n_blocks)
 
     def count_pairs(self, labels: Labels, weights: Vector) -> NDArray[np.float64]:
         """Return for each block how often labels follow each other, weighted by sequence."""
         n, here = self.n_labels, self._seconds
         sequences = np.repeat(np.arange(self.n_sequences), np.maximum(self.lengths - 1, 0))
         pairs = (self.block_of[sequences] * n + labels[here - 1]) * n + labels[here]
-        counts = np.bincount(pairs, weights=weights[sequences], minlength=self.n_blocks * n * n)
+        counts = _sums(pairs, weights[sequences], self.n_blocks * n * n)
         return counts.reshape(self.n_blocks, n, n)
 
     def run(self, task: Callable[[int, int], object]) -> None:
@@ -154,3 +154,9 @@ class Chains:
     def best(self, scores: ChainScores) -> Labels:
         """Return the labels with the largest score."""
         return self.worst(scores, np.zeros(self.n_tokens, dtype=np.int32), 0.0)[0]
+
+
+def _sums(places: NDArray[np.int64], values: Vector, n_places: int) -> Vector:
+    """Return the sum of the values that belong to each place."""
+    sums: Any = np.bincount(places, weights=values, minlength=n_places)
+    return np.asarray(sums, dtype=np.float64)

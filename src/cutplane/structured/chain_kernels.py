@@ -45,6 +45,7 @@ def with_padding(matrix: Matrix, fill: float) -> Matrix:
 
 @njit(cache=True, nogil=True)
 def longest_in(offsets: Indices, first: int, last: int) -> int:
+    """Return the length of the longest of some sequences, at least 1."""
     longest = 1
     for i in range(first, last):
         longest = max(longest, offsets[i + 1] - offsets[i])
@@ -58,13 +59,14 @@ def _gain(
     """Return ``score(labels) - score(y)`` of the tokens from i0 to i1, as a sum of differences."""
     if i0 == i1:
         return 0.0
-    total = start[labels[i0]] - start[y[i0]]
+    total: float = start[labels[i0]] - start[y[i0]]
     for t in range(i0, i1):
         if labels[t] != y[t]:
             total += S[t, labels[t]] - S[t, y[t]]
         if t > i0 and (labels[t] != y[t] or labels[t - 1] != y[t - 1]):
             total += T[labels[t - 1], labels[t]] - T[y[t - 1], y[t]]
-    return total + (end[labels[i1 - 1]] - end[y[i1 - 1]])
+    total += end[labels[i1 - 1]] - end[y[i1 - 1]]
+    return total
 
 
 @njit(cache=True, nogil=True)

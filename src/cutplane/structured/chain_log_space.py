@@ -23,14 +23,15 @@ _NEGLIGIBLE = -40.0
 
 @njit(cache=True, nogil=True)
 def _log_sum_exp(values: Vector, n: int) -> float:
-    top = values[0]
+    top: float = values[0]
     for b in range(1, n):
         top = max(top, values[b])
     total = 0.0
     for b in range(n):
         if values[b] - top > _NEGLIGIBLE:
             total += np.exp(values[b] - top)
-    return top + np.log(total)
+    top += np.log(total)
+    return top
 
 
 @njit(cache=True, nogil=True)

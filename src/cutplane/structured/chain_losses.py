@@ -49,7 +49,7 @@ class LabelledChains:
     def largest_entropies(self) -> Vector:
         """The weighted entropy of each block if all labels are equally likely."""
         lengths = self.weights * self.chains.lengths
-        return self.chains.sum_by_block(lengths) * np.log(self.chains.n_labels)
+        return np.asarray(self.chains.sum_by_block(lengths) * np.log(self.chains.n_labels))
 
 
 class ChainSlopes(NamedTuple):
