@@ -122,6 +122,7 @@ PUBLIC = {
     "WeightedSum",
     "as_rows",
     "balanced_proximal",
+    "block_ascent",
     "bmrm",
     "bmrm_without_qp",
     "dual_ascent",
@@ -134,6 +135,7 @@ PUBLIC = {
     "nrbm",
     "path",
     "proximal",
+    "quasi_newton",
     "save_model",
     "trust_region",
 }

@@ -5,8 +5,8 @@ plane below it, and the planes of all examples together one below the risk. An e
 worst output of every example. These are kept, and the weights of all that were kept are improved,
 example by example, until little is left to gain by it (block-coordinate ascent in the dual, with
 caches as in N. Shah, V. Kolmogorov, C. Lampert: A multi-plane block-coordinate Frank-Wolfe
-algorithm, 2015). The weights' plane bounds the optimum, its minimiser is where the risk is evaluated
-next.
+algorithm, 2015). The weights' plane bounds the optimum, its minimiser is where the risk is
+evaluated next.
 
 What an example has to gain is known after each visit. Those with little wait until the next
 evaluation.
@@ -28,8 +28,9 @@ from cutplane.core.query import Found
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State
 from cutplane.online.chain_caches import ChainCaches, obstacle_to_chain_caches
+from cutplane.online.output_caches import OutputCaches
 from cutplane.regularizers import L2
-from cutplane.risks import ChainRisk
+from cutplane.risks import ChainRisk, StructuredRisk
 
 # Passes end when the caches have so small a share of the gap left to gain.
 _ENOUGH = 0.2
@@ -98,8 +99,8 @@ class BlockAscent:
 def block_ascent(*, outputs: int = 20, passes: int = 20, planes: int = 4) -> Method:
     """Block ascent on cached outputs, for structured models: few inferences.
 
-    The method where inference is what takes the time. It needs a risk that is a maximum over
-    outputs (`cutplane.ChainRisk` with `cutplane.ChainMargin`), and the regularizer ``lam/2 |w|^2``.
+    The method where inference is what takes the time. It needs a `cutplane.StructuredRisk`, or a
+    `cutplane.ChainRisk` with the loss `cutplane.ChainMargin`, and the regularizer ``lam/2 |w|^2``.
 
     Parameters
     ----------
@@ -127,12 +128,14 @@ def block_ascent(*, outputs: int = 20, passes: int = 20, planes: int = 4) -> Met
 
 def obstacle_to_block_ascent(risk: object, regularizer: object) -> str | None:
     """Return why block ascent cannot be used, or None if it can."""
-    if not isinstance(risk, ChainRisk):
+    if not isinstance(risk, ChainRisk | StructuredRisk):
         return "it needs the risk of a structured model"
+    if not risk.convex:
+        return "inference is not exact"
     if not isinstance(regularizer, L2) or not regularizer.plain:
         return "it needs the regularizer lam/2 |w|^2, without centre and weights"
-    return obstacle_to_chain_caches(risk)
+    return obstacle_to_chain_caches(risk) if isinstance(risk, ChainRisk) else None
 
 
-def _caches(risk: ChainRisk, lam: float, most: int) -> Caches:
-    return ChainCaches(risk, lam, most)
+def _caches(risk: ChainRisk | StructuredRisk, lam: float, most: int) -> Caches:
+    return (ChainCaches if isinstance(risk, ChainRisk) else OutputCaches)(risk, lam, most)

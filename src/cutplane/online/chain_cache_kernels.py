@@ -5,8 +5,8 @@ sequence 0 is the true one. With ``D[i, p]`` their features beyond those of the 
 
     w = -1/lam * sum_i weight_i * sum_p alpha[i, p] * D[i, p].
 
-A visit scores the cached labels of one sequence at ``w``, moves weight from the worst to the best of
-them until that sequence has little to gain, and brings ``w`` up to date. Inner products of the
+A visit scores the cached labels of one sequence at ``w``, moves weight from the worst to the best
+of them until that sequence has little to gain, and brings ``w`` up to date. Inner products of the
 ``D[i, p]`` are kept, so only the beginning and the end of a visit touch the features.
 
 Coefficients are stored feature by feature, all labels of a feature side by side: a token's
@@ -88,7 +88,7 @@ def _rank(
 
 
 @njit(cache=True, nogil=True)
-def _balance(
+def balance(
     alpha: Matrix, gram: NDArray[np.float64], i: int, count: int, stiffness: float,
     heights: Vector, moved: Vector,
 ) -> float:  # fmt: skip
@@ -157,9 +157,7 @@ def ascend(
             else:
                 scores[t, labels[first + t]] = 0.0
         _rank(scores, transitions, ends, n, labels, first, count, losses, i, heights)
-        gaps[i] = weights[i] * _balance(
-            alpha, gram, i, count, weights[i] / lam, heights, moved
-        )
+        gaps[i] = weights[i] * balance(alpha, gram, i, count, weights[i] / lam, heights, moved)
         for t in range(n):
             for p in range(count):
                 shares[labels[first + p * n + t]] += moved[p]
@@ -182,6 +180,28 @@ def ascend(
 
 
 @njit(cache=True, nogil=True)
+def place_for_one(counts: Indices, alpha: Matrix, idle: Indices, i: int) -> int:
+    """Return where a new output of an example goes, and count it.
+
+    In a full cache it takes the place of the one that had no weight for the longest time, or of
+    the lightest, whose weight it takes over. The true output stays.
+    """
+    place: int = counts[i]
+    most = alpha.shape[1]
+    if place < most:
+        counts[i] += 1
+    else:
+        place = 1
+        for p in range(2, most):
+            if idle[i, p] > idle[i, place] or (
+                idle[i, p] == 0 and idle[i, place] == 0 and alpha[i, p] < alpha[i, place]
+            ):
+                place = p
+    idle[i, place] = 0
+    return place
+
+
+@njit(cache=True, nogil=True)
 def insert(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], offsets: Indices,
     most: int, labels: Labels, counts: Indices, alpha: Matrix, losses: Matrix,
@@ -190,9 +210,7 @@ def insert(
 ) -> int:  # fmt: skip
     """Put the labels that were found for each sequence into its cache, if they are new.
 
-    In a full cache they take the place of those that had no weight for the longest time, or of the
-    lightest ones, whose weight they take over. Returns how often the latter happened. ``coef`` is
-    all zero before and after.
+    Returns how often they took over the weight of others. ``coef`` is all zero before and after.
     """
     n_labels = coef.shape[1]
     transitions, ends = np.zeros((n_labels, n_labels)), np.zeros((2, n_labels))
@@ -215,19 +233,9 @@ def insert(
                 idle[i, p] = 0
         if known:
             continue
-        place = counts[i]
-        if place < most:
-            counts[i] += 1
-        else:
-            place = 1  # the true labels stay
-            for p in range(2, most):
-                if idle[i, p] > idle[i, place] or (
-                    idle[i, p] == 0 and idle[i, place] == 0 and alpha[i, p] < alpha[i, place]
-                ):
-                    place = p
-            if alpha[i, place] > 0.0:
-                taken_over += 1
-        idle[i, place] = 0
+        place = place_for_one(counts, alpha, idle, i)
+        if alpha[i, place] > 0.0:
+            taken_over += 1
         losses[i, place] = mistakes[i]
         at = first + place * n
         for t in range(n):

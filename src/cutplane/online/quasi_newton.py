@@ -118,10 +118,10 @@ class QuasiNewtonSteps:
 def quasi_newton(*, steps: int = 20, planes: int | None = None) -> Method:
     """L-BFGS with a certificate: the method for smooth risks such as conditional random fields.
 
-    Every point where L-BFGS evaluates the risk gives a plane, and the planes bound the optimum as in
-    `bmrm`. For a `cutplane.ChainRisk` with the loss of a conditional random field and a few hundred
-    features at most, L-BFGS starts from rough second derivatives. Where the risk has kinks it falls
-    back to the steps of `bmrm`, and is slow.
+    Every point where L-BFGS evaluates the risk gives a plane, and the planes bound the optimum as
+    in `bmrm`. For a `cutplane.ChainRisk` with the loss of a conditional random field and a few
+    hundred features at most, L-BFGS starts from rough second derivatives. Where the risk has kinks
+    it falls back to the steps of `bmrm`, and is slow.
 
     Parameters
     ----------

@@ -83,7 +83,9 @@ class LinearRisk(Summable):
     def groups(self, n_groups: int) -> Groups:
         """Return the partition of the examples into so many groups."""
         if not self.loss.additive:
-            raise ValueError(f"groups need a loss that is a sum over examples, {self.loss!r} is not")
+            raise ValueError(
+                f"groups need a loss that is a sum over examples, {self.loss!r} is not"
+            )
         if n_groups not in self._groups:
             self._groups[n_groups] = Groups(self.rows, self.y, self.weights, n_groups)
         return self._groups[n_groups]
