@@ -32,11 +32,12 @@ _MOST_EPOCHS = 20
 
 
 class Fit(NamedTuple):
-    """What a method found, and what it cost."""
+    """What a method found, and what it cost: up to the tolerance, and up to its end."""
 
     w: Vector
     objective: float
     inferences: float
+    inferences_in_all: float
     seconds: float
     status: str
 
@@ -51,21 +52,34 @@ class Task(NamedTuple):
 
 
 def certified(method: Callable[[], cp.Method], task: Task) -> tuple[Fit, float]:
-    """Run a method of ours to the tolerance; return also its lower bound."""
+    """Run a method of ours to the tolerance; return also its lower bound.
+
+    The first one, which gives the others their goal, goes on to what `cutplane.minimize` aims at,
+    a quarter of the tolerance.
+    """
+    reached: list[int] = []
+
+    def watch(state: cp.State) -> None:
+        if not reached and state.relative_gap <= task.tol:
+            reached.append(task.risk.inferences)
+
     task.risk.inferences = 0
     result = uninterrupted(
         cp.minimize(
             task.risk,
             cp.L2(task.lam),
             method=method(),
-            stop=cp.Gap(relative=task.tol),
+            tol=task.tol,
+            stop=None if task.goal == -np.inf else cp.Gap(relative=task.tol),
             max_iter=None,
             time_limit=_MOST_SECONDS,
+            callbacks=[watch],
         )
     )
     fit = Fit(
         result.w,
         result.objective,
+        (reached or [task.risk.inferences])[0] / task.risk.n_sequences,
         task.risk.inferences / task.risk.n_sequences,
         result.seconds,
         str(result.status),
@@ -143,7 +157,8 @@ def stochastic_steps(task: Task) -> Fit:
 
 def _uncertified(task: Task, objective: float, w: Vector, seconds: float) -> Fit:
     inferences = task.risk.inferences / task.risk.n_sequences
-    return Fit(w, objective, inferences, seconds, "reached" if objective <= task.goal else "missed")
+    status = "reached" if objective <= task.goal else "missed"
+    return Fit(w, objective, inferences, inferences, seconds, status)
 
 
 def error_of(risk: cp.ChainRisk, w: Vector, words: Words) -> float:
@@ -167,9 +182,12 @@ class Table:
     published: dict[float, tuple[int, float, float]]
 
 
+# Nothing but evaluations of the whole risk, one an iteration.
+_LEVEL = partial(cp.level, groups=32, line_search=False)
+
 TABLE_4 = Table(
     cp.ChainCRF(),
-    {"quasi_newton()": cp.quasi_newton, "bmrm()": cp.bmrm},
+    {"quasi_newton()": cp.quasi_newton, "bmrm()": cp.bmrm, "level()": _LEVEL},
     {"L-BFGS": scipy_l_bfgs, "SGD": stochastic_steps},
     {
         1e-4: (192, 2.71, 0.145),
@@ -187,6 +205,7 @@ TABLE_5 = Table(
     {
         "block_ascent()": cp.block_ascent,
         "bmrm()": cp.bmrm,
+        "level()": _LEVEL,
         "BMRM": partial(cp.bmrm, line_search=False),
     },
     {"SGD": stochastic_steps},
@@ -242,6 +261,7 @@ def _row(lam: float, name: str, fit: Fit, error: float) -> Row:
         "lam": lam,
         "method": name,
         "inferences": fit.inferences,
+        "in all": fit.inferences_in_all,
         "objective": fit.objective,
         "test error": error,
         "seconds": fit.seconds,
@@ -255,9 +275,19 @@ EXPERIMENTS: dict[str, Experiment] = {
         title=f"{model} on OCR, inferences a word to a relative gap of {tol:g} (paper 004, "
         f"Table {name[-1]})",
         run=partial(compare, table, tol=tol),
-        columns=["lam", "method", "inferences", "objective", "test error", "seconds", "status"],
-        paper="The gap of the paper is 0.01. L-BFGS and SGD prove nothing: they run until their "
-        "objective is as good as ours is proven to be.",
+        columns=[
+            "lam",
+            "method",
+            "inferences",
+            "in all",
+            "objective",
+            "test error",
+            "seconds",
+            "status",
+        ],
+        paper="The gap of the paper is 0.01. Our first method goes on to a quarter of the gap, as "
+        "minimize does with tol. L-BFGS and SGD prove nothing: they run until their objective is "
+        "as good as ours is proven to be.",
     )
     for name, model, table in (
         ("table4", "Conditional random fields", TABLE_4),

@@ -138,4 +138,6 @@ def obstacle_to_block_ascent(risk: object, regularizer: object) -> str | None:
 
 
 def _caches(risk: ChainRisk | StructuredRisk, lam: float, most: int) -> Caches:
-    return (ChainCaches if isinstance(risk, ChainRisk) else OutputCaches)(risk, lam, most)
+    if isinstance(risk, ChainRisk):
+        return ChainCaches(risk, lam, most)
+    return OutputCaches(risk, lam, most)

@@ -269,7 +269,7 @@ def _gain_of(
     labels: Labels, at: int, true_at: int, coef: Matrix, transitions: Matrix, ends: Matrix,
 ) -> float:  # fmt: skip
     """Return what cached labels score more than the true ones."""
-    gain = ends[0, labels[at]] - ends[0, labels[true_at]]
+    gain: float = ends[0, labels[at]] - ends[0, labels[true_at]]
     gain += ends[1, labels[at + n - 1]] - ends[1, labels[true_at + n - 1]]
     for t in range(n):
         label, true = labels[at + t], labels[true_at + t]
