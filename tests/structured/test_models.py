@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
@@ -19,6 +19,7 @@ seeds = st.integers(0, 10**6)
 
 
 @every
+@settings(max_examples=10)
 @given(seed=seeds)
 def test_inference_is_exact(name, seed):
     rng = np.random.default_rng(seed)

@@ -123,6 +123,15 @@ def test_workers_leave_no_trace(name):
     assert same(fits[0], fits[2])
 
 
+def test_a_copy_outlives_the_original():
+    risk = cp.StructuredRisk(*multiclass(np.random.default_rng(1)), n_jobs=2)
+    w = np.ones(risk.n_parameters)
+    value = risk.at(w).value
+    copy = pickle.loads(pickle.dumps(risk))
+    del risk
+    assert copy.at(w).value == value
+
+
 def test_inferences_are_counted():
     model, X, Y = multiclass(np.random.default_rng(0))
     risk = cp.StructuredRisk(model, X, Y, weights=[1, 0, 1, 1, 1, 1, 1])

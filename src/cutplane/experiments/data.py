@@ -62,15 +62,26 @@ def _letters(folder: Path) -> tuple[Words, Words]:
 
 
 def _read(name: str, reader: Callable[[Path], T]) -> T:
+    try:
+        return reader(folder_of(name))
+    except FileNotFoundError as error:
+        raise InputError(f"CUTPLANE_DATA has no data set {name}: no {error.filename}") from error
+
+
+def folder_of(name: str) -> Path:
+    """Return the folder of a data set.
+
+    Raises
+    ------
+    InputError
+        If ``CUTPLANE_DATA`` is not set.
+    """
     folder = os.environ.get("CUTPLANE_DATA")
     if not folder:
         raise InputError(
             f"CUTPLANE_DATA is not set: it must name the folder that holds the data set {name}"
         )
-    try:
-        return reader(Path(folder) / name)
-    except FileNotFoundError as error:
-        raise InputError(f"CUTPLANE_DATA has no data set {name}: no {error.filename}") from error
+    return Path(folder) / name
 
 
 def _two_classes(folder: Path) -> tuple[Any, Any]:

@@ -12,6 +12,7 @@ from cutplane.structured.rna_features import (
     BASES,
     N_FEATURES,
     PAIRS,
+    PLACES,
     SHORTEST_HAIRPIN,
     Bases,
     Partners,
@@ -69,10 +70,16 @@ class RNAFolding:
     ----------
     missed, wrong : float
         What a pair costs that is missed, or wrong.
+
+    Attributes
+    ----------
+    places : dict
+        Where the weights of each kind of feature are, as slices: ``w[model.places["stack"]]``.
     """
 
     releases_gil = True
     n_parameters = N_FEATURES
+    places = PLACES
 
     def __init__(self, *, missed: float = 1.0, wrong: float = 1.0) -> None:
         if not (missed >= 0.0 and wrong >= 0.0):

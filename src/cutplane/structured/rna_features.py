@@ -164,7 +164,7 @@ def count_features(bases: Bases, partners: Partners) -> Vector:
             counts[_CLOSING + pair] += 1.0
             counts[_HAIRPIN_MISMATCH + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
             length = min(j - i - 1, LONGEST)
-            counts[_HAIRPIN_LENGTH : _HAIRPIN_LENGTH + length - SHORTEST_HAIRPIN + 1] += 1.0
+            _count_up(counts, _HAIRPIN_LENGTH, length - SHORTEST_HAIRPIN + 1)
             continue
         last = j - 1
         while partners[last] < 0:
@@ -188,6 +188,13 @@ def count_features(bases: Bases, partners: Partners) -> Vector:
                 counts[_MULTI_UNPAIRED] += 1.0
                 k += 1
     return counts
+
+
+@njit(cache=True, nogil=True)
+def _count_up(counts: Vector, begin: int, n: int) -> None:
+    """Count a length as at least each of the first ``n``."""
+    for k in range(begin, begin + n):
+        counts[k] += 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -217,9 +224,9 @@ def _count_two_pairs(
     counts[_CLOSING + turned] += 1.0
     length = min(left + right, LONGEST)
     if left == 0 or right == 0:
-        counts[_BULGE_LENGTH : _BULGE_LENGTH + length] += 1.0
+        _count_up(counts, _BULGE_LENGTH, length)
         return
     counts[_INTERIOR_MISMATCH + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
     counts[_INTERIOR_MISMATCH + 16 * turned + 4 * bases[l + 1] + bases[k - 1]] += 1.0
-    counts[_INTERIOR_LENGTH : _INTERIOR_LENGTH + length - 1] += 1.0
-    counts[_ASYMMETRY : _ASYMMETRY + min(abs(left - right), _MOST_ASYMMETRY)] += 1.0
+    _count_up(counts, _INTERIOR_LENGTH, length - 1)
+    _count_up(counts, _ASYMMETRY, min(abs(left - right), _MOST_ASYMMETRY))

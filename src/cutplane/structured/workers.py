@@ -56,6 +56,10 @@ class Workers(Generic[T]):
             return [self._function(i, w) for i in examples]
         return self._by_threads(examples, w) if self._releases_gil else self._by_jobs(examples, w)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The file goes with the original, so a copy writes its own.
+        return self.__dict__ | {"_path": None}
+
     def _by_threads(self, examples: Sequence[int], w: Vector) -> list[T]:
         results: list[T | None] = [None] * len(examples)
         left = deque(range(len(examples)))
