@@ -106,6 +106,7 @@ PUBLIC = {
     "Record",
     "Result",
     "Seconds",
+    "SequenceTagger",
     "SmoothHinge",
     "Softmax",
     "Squared",

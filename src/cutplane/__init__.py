@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         LinearRegressor,
         LinearRegressorCV,
         Path,
+        SequenceTagger,
         StructuredPredictor,
         path,
     )
@@ -87,6 +88,7 @@ _ON_FIRST_USE = {
     "LinearRegressor": "cutplane.estimators",
     "LinearRegressorCV": "cutplane.estimators",
     "Path": "cutplane.estimators",
+    "SequenceTagger": "cutplane.estimators",
     "StructuredPredictor": "cutplane.estimators",
     "path": "cutplane.estimators",
     "load_model": "cutplane.io",
@@ -149,6 +151,7 @@ __all__ = [
     "Record",
     "Result",
     "Seconds",
+    "SequenceTagger",
     "SmoothHinge",
     "Softmax",
     "Squared",

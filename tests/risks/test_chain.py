@@ -262,7 +262,7 @@ def test_what_is_refused():
         (y, [0, 4, 3], {}, "never fall"),
         (y, [1, 3], {}, "begin with 0"),
         (y, [0, 1.5, 3], {}, "whole numbers"),
-        (y, [0], {}, "vector"),
+        (y, [[0, 3]], {}, "vector"),
         (y, offsets, {"weights": np.ones(3)}, "weights have shape"),
     ]:
         with pytest.raises(ValueError, match=said):

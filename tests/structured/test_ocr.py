@@ -20,7 +20,6 @@ def words(data_folder):
     return pixels[tokens].astype(np.float64), letters[tokens], offsets
 
 
-@pytest.mark.parametrize("groups", [1, 16])
 @pytest.mark.parametrize(
     ("loss", "lam", "published"),
     [
@@ -30,11 +29,11 @@ def words(data_folder):
         (cp.ChainCRF(), 1e-5, 2.29),
     ],
 )
-def test_objectives_of_the_paper(words, loss, lam, published, groups):
+def test_objectives_of_the_paper(words, loss, lam, published):
     risk = cp.ChainRisk(*words, loss)
     assert risk.n_parameters == 4004
     result = cp.minimize(
-        risk, cp.L2(lam), method=cp.bmrm(groups=groups), stop=cp.Gap(relative=0.01)
+        risk, cp.L2(lam), method=cp.bmrm(groups="auto"), stop=cp.Gap(relative=0.01)
     )
     assert result.status is cp.Status.OPTIMAL
     assert round(result.objective, 2) == published

@@ -5,6 +5,7 @@ from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegre
 from cutplane.estimators.path import Path, path
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.estimators.structured_predictor import StructuredPredictor
+from cutplane.estimators.tagger import SequenceTagger
 
 __all__ = [
     "LinearClassifier",
@@ -12,6 +13,7 @@ __all__ = [
     "LinearRegressor",
     "LinearRegressorCV",
     "Path",
+    "SequenceTagger",
     "StructuredPredictor",
     "path",
 ]

@@ -64,7 +64,7 @@ class Chains:
 
     def __init__(self, offsets: Any, n_labels: int, *, n_threads: int | None = None) -> None:
         offsets = np.asarray(offsets)
-        if offsets.ndim != 1 or len(offsets) < 2:
+        if offsets.ndim != 1 or len(offsets) < 1:
             raise ValueError("offsets must be a vector: where sequences begin, and the last ends")
         self.offsets: Indices = offsets.astype(np.int64)
         if (self.offsets != offsets).any():

@@ -24,8 +24,9 @@ from cutplane.core.products import dot
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.structured.chain import Chains, ChainScores
-from cutplane.structured.chain_kernels import Labels, fill_gains, fill_marginals, with_padding
+from cutplane.structured.chain_kernels import Labels, fill_gains, with_padding
 from cutplane.structured.chain_log_space import fill_marginals_in_log_space
+from cutplane.structured.chain_marginals import fill_marginals
 
 # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
 # a number of tokens must not overflow.
@@ -195,6 +196,14 @@ class ChainCRF(ChainLoss):
                 )
             )
         return Marginals(data, dot(weights, values), slopes, pairs[:, :, :n], entropies)
+
+    def marginals(self, chains: Chains, scores: ChainScores) -> Matrix:
+        """Return the probability of each token's labels, given all of its sequence."""
+        first = np.zeros(chains.n_tokens, dtype=np.int32)
+        data = LabelledChains(chains, first, np.ones(chains.n_sequences))
+        probabilities = self.evaluate(data, scores).slopes().emissions
+        probabilities[:, 0] += 1.0  # slopes are less one where y is
+        return np.clip(probabilities, 0.0, 1.0)
 
 
 class Marginals(ChainOutcome):
