@@ -22,7 +22,7 @@ from cutplane.data import as_rows, class_scores
 from cutplane.estimators.linear import look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
-from cutplane.online import automatic_structured, block_ascent, quasi_newton
+from cutplane.online import automatic_for_chains, block_ascent, quasi_newton
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 from cutplane.risks import ChainRisk
@@ -36,7 +36,7 @@ LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
 TAGGER_METHODS: dict[str, Any] = {
     name: method for name, method in METHODS.items() if name not in ("newton", "dual-ascent")
 } | {
-    "auto": automatic_structured,
+    "auto": automatic_for_chains,
     "block-ascent": lambda risk, regularizer: block_ascent(),
     "quasi-newton": lambda risk, regularizer: quasi_newton(),
 }

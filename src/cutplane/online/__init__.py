@@ -1,6 +1,6 @@
 """Methods that keep a dual for each example, and hand their work to the bundle as planes."""
 
-from cutplane.online.automatic import automatic, automatic_structured
+from cutplane.online.automatic import automatic, automatic_for_chains
 from cutplane.online.block_ascent import (
     BlockAscent,
     block_ascent,
@@ -23,7 +23,7 @@ __all__ = [
     "QuasiNewtonSteps",
     "SmoothedNewton",
     "automatic",
-    "automatic_structured",
+    "automatic_for_chains",
     "block_ascent",
     "dual_ascent",
     "newton",

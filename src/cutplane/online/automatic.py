@@ -14,7 +14,7 @@ from cutplane.online.block_ascent import block_ascent, obstacle_to_block_ascent
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
 from cutplane.online.newton import newton, obstacle_to_newton
 from cutplane.online.quasi_newton import quasi_newton
-from cutplane.risks import ChainRisk, LinearRisk, ModelRisk, StructuredRisk
+from cutplane.risks import ChainRisk, LinearRisk, ModelRisk
 from cutplane.structured import ChainCRF
 
 _log = logging.getLogger("cutplane")
@@ -68,11 +68,9 @@ def automatic(
     return bmrm(groups="auto")
 
 
-def automatic_structured(
-    risk: ChainRisk | StructuredRisk, regularizer: QuadraticRegularizer
-) -> Method:
+def automatic_for_chains(risk: ChainRisk, regularizer: QuadraticRegularizer) -> Method:
     """Return the method that should need the fewest inferences, and log why in one line."""
-    if isinstance(risk, ChainRisk) and isinstance(risk.loss, ChainCRF):
+    if isinstance(risk.loss, ChainCRF):
         _log.info("method: quasi-newton (a smooth loss, %d parameters)", risk.n_parameters)
         return quasi_newton(planes=None if risk.n_parameters <= _FEW_PARAMETERS else _FEW_PLANES)
     obstacle = obstacle_to_block_ascent(risk, regularizer) or _cheap_inference(risk)
@@ -83,9 +81,9 @@ def automatic_structured(
     return bmrm(groups="auto")
 
 
-def _cheap_inference(risk: ChainRisk | StructuredRisk) -> str | None:
+def _cheap_inference(risk: ChainRisk) -> str | None:
     """Return why saving inferences is not worth it, or None if it is."""
-    if isinstance(risk, ChainRisk) and risk.data.chains.n_tokens * risk.n_labels**2 < _LITTLE_WORK:
+    if risk.data.chains.n_tokens * risk.n_labels**2 < _LITTLE_WORK:
         return "all dynamic programs together take less than a millisecond"
     return None
 
