@@ -209,9 +209,7 @@ class OnSegment:
         there = risk.at(candidate.w)
         segment = best.toward(there)
         step = _best_step_with(regularizer, segment, best.w, there.w)
-        lowest = (
-            segment.at(step) if step <= _SOUND else risk.at(best.w + step * (there.w - best.w))
-        )
+        lowest = segment.at(step) if step <= _SOUND else risk.at(best.w + step * (there.w - best.w))
         cut = segment.at(step + self.beyond * (1.0 - step))
         if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest
