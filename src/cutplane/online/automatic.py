@@ -31,7 +31,9 @@ _SOFT_ENOUGH = 1.5
 # and in its factors, of an entry read twice, and of an iteration that reads nothing.
 _WORTH = 6.0
 _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
-# Below so many steps of dynamic programs planes of groups are as fast, and faster for gaps of 1e-6.
+# With so few steps of dynamic programs an evaluation costs little beside everything else, and there
+# is nothing to be saved. Block ascent is slow at gaps below 1e-6, which small problems are asked for
+# most often. Not a measured crossover.
 _LITTLE_WORK = 1_000_000
 # With more parameters a hundred planes take 80 MB and more; then only so many are kept.
 _FEW_PARAMETERS = 100_000
@@ -89,7 +91,7 @@ def automatic_for_chains(risk: ChainRisk, regularizer: QuadraticRegularizer) -> 
 def _cheap_inference(risk: ChainRisk) -> str | None:
     """Return why saving inferences is not worth it, or None if it is."""
     if risk.data.chains.n_tokens * risk.n_labels**2 < _LITTLE_WORK:
-        return "all dynamic programs together take less than a millisecond"
+        return "inference costs little here"
     return None
 
 
