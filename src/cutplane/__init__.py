@@ -51,6 +51,7 @@ from cutplane.regularizers import (
     SquaredLp,
 )
 from cutplane.risks import (
+    ChainRisk,
     ColumnsRisk,
     FunctionRisk,
     LinearRisk,
@@ -60,6 +61,8 @@ from cutplane.risks import (
     WeightedSum,
 )
 from cutplane.structured import (
+    ChainCRF,
+    ChainMargin,
     MulticlassModel,
     MultilabelModel,
     PairCounts,
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
         NoveltyDetector,
         OrdinalClassifier,
         Path,
+        SequenceTagger,
         StructuredPredictor,
         path,
     )
@@ -97,6 +101,7 @@ _ON_FIRST_USE = {
     "OrdinalClassifier": "cutplane.estimators",
     "Path": "cutplane.estimators",
     "StructuredPredictor": "cutplane.estimators",
+    "SequenceTagger": "cutplane.estimators",
     "path": "cutplane.estimators",
     "load_model": "cutplane.io",
     "save_model": "cutplane.io",
@@ -123,6 +128,9 @@ __all__ = [
     "Ball",
     "BoundedL2",
     "Certificate",
+    "ChainCRF",
+    "ChainMargin",
+    "ChainRisk",
     "ColumnsRisk",
     "CrammerSinger",
     "ElasticNet",
@@ -162,6 +170,7 @@ __all__ = [
     "Record",
     "Result",
     "Seconds",
+    "SequenceTagger",
     "SharedScoresRisk",
     "SmoothHinge",
     "Softmax",

@@ -12,6 +12,7 @@ Sums are float64, whatever the type of X.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,28 +71,60 @@ def class_pullback(rows: Rows, slopes: Matrix) -> Matrix:
         Those of `cutplane.as_rows` are read once; of others the vector product is used.
     slopes : ndarray of shape (n_samples, n_classes)
     """
+    n_samples, n_classes = len(slopes), slopes.shape[1]
+    match rows:
+        case RowMajor() | ColumnMajor():
+            n_blocks = _count_sums(rows, n_samples * rows.shape[1], n_classes)
+            bounds = even_bounds(n_samples, n_blocks)
+        case CompressedRows():
+            n_blocks = _count_sums(rows, len(rows.values), n_classes)
+            bounds = balanced_bounds(rows.starts, n_blocks)
+        case _:
+            bounds = np.array([0, n_samples])
+    return np.ascontiguousarray(class_block_pullbacks(rows, slopes, bounds).sum(axis=0))
+
+
+def class_block_pullbacks(
+    rows: Rows, slopes: Matrix, bounds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return ``slopes' X`` for each block of consecutive rows alone.
+
+    Parameters
+    ----------
+    rows : Rows
+    slopes : ndarray of shape (n_samples, n_classes)
+    bounds : ndarray
+        The row where each block begins, and where the last ends.
+
+    Returns
+    -------
+    ndarray of shape (n_blocks, n_classes, n_features)
+    """
     n_samples, n_features = rows.shape
     n_classes = slopes.shape[1]
     slopes = _as_matrix(slopes, (n_samples, n_classes), "slopes")
+    n_blocks = len(bounds) - 1
     match rows:
         case RowMajor() | ColumnMajor():
-            bounds = even_bounds(n_samples, _count_sums(rows, n_samples * n_features, n_classes))
-            sums = np.empty((len(bounds) - 1, n_classes, n_features))
+            sums = np.empty((n_blocks, n_classes, n_features))
             if isinstance(rows, RowMajor):
                 _run(rows, bounds, _row_pullback, rows.X, slopes, sums)
             else:
                 _run(rows, bounds, _column_pullback, rows.columns, slopes, sums)
-            return np.asarray(sums.sum(axis=0))
+            return sums
         case CompressedRows():
-            n_blocks = _count_sums(rows, len(rows.values), n_classes)
-            bounds = balanced_bounds(rows.starts, n_blocks)
             sums = np.empty((n_blocks, n_features, n_classes))
             arrays = (rows.values, rows.indices, rows.starts)
             _run(rows, bounds, _csr_pullback, *arrays, slopes, sums)
-            return np.ascontiguousarray(sums.sum(axis=0).T)
+            return sums.transpose(0, 2, 1)
         case _:
-            columns = (np.ascontiguousarray(column) for column in slopes.T)
-            return np.array([rows.pullback(column) for column in columns])
+            sums = np.empty((n_blocks, n_classes, n_features))
+            row = np.arange(n_samples)
+            for block, (begin, end) in enumerate(pairwise(bounds)):
+                inside = (begin <= row) & (row < end)
+                for k in range(n_classes):
+                    sums[block, k] = rows.pullback(np.where(inside, slopes[:, k], 0.0))
+            return sums
 
 
 def _count_sums(rows: Rows, n_entries: int, n_classes: int) -> int:

@@ -9,6 +9,7 @@ from cutplane.estimators.path import Path, path
 from cutplane.estimators.quantiles import LinearQuantiles
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.estimators.structured_predictor import StructuredPredictor
+from cutplane.estimators.tagger import SequenceTagger
 
 __all__ = [
     "LinearClassifier",
@@ -20,6 +21,7 @@ __all__ = [
     "NoveltyDetector",
     "OrdinalClassifier",
     "Path",
+    "SequenceTagger",
     "StructuredPredictor",
     "path",
 ]

@@ -227,12 +227,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return [Progress(sys.stdout)] if self.verbose else []
 
     def _n_threads(self) -> int | None:
-        # As in joblib: -1 means all cores, which is what None means here as well.
-        if self.n_jobs is None or self.n_jobs == -1:
-            return None
-        if self.n_jobs < 1:
-            raise ValueError(f"n_jobs must be None, -1 or at least 1, got {self.n_jobs}")
-        return int(self.n_jobs)
+        return threads_of(self.n_jobs)
 
     def _fitted_with(self, coef: Matrix, intercept: Vector) -> Self:
         """Return a copy that predicts with these coefficients."""
@@ -280,6 +275,16 @@ def zeros_like_models(risks: Sequence[ModelRisk]) -> tuple[Matrix, NDArray[np.fl
         np.zeros((n_problems, risks[0].n_parameters)),
         np.zeros((n_problems, *risks[0].intercept_shape)),
     )
+
+
+def threads_of(n_jobs: int | None) -> int | None:
+    """Return the number of threads, None for all cores."""
+    # As in joblib: -1 means all cores, which is what None means here as well.
+    if n_jobs is None or n_jobs == -1:
+        return None
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs must be None, -1 or at least 1, got {n_jobs}")
+    return int(n_jobs)
 
 
 def look_up(what: str, name: object, registry: Mapping[str, T]) -> T:

@@ -61,7 +61,7 @@ def minimize_on_ray(
         k = middle
         # Every third step bisects, so that one flat tangent cannot hold the search up.
         if step % 3 != 2 and np.isfinite(value_hi) and np.isfinite(slope_hi):
-            k = _model_minimum(lo, value_lo, slope_lo, hi, value_hi, slope_hi, extra)
+            k = model_minimum(lo, value_lo, slope_lo, hi, value_hi, slope_hi, extra)
             if not lo < k < hi:
                 # The model is lowest at an end that was evaluated: that end is the minimiser.
                 break
@@ -79,7 +79,7 @@ def minimize_on_ray(
     return best
 
 
-def _model_minimum(
+def model_minimum(
     lo: float,
     value_lo: float,
     slope_lo: float,

@@ -2,6 +2,7 @@
 
 from typing import TypeAlias
 
+from cutplane.risks.chain import ChainRisk
 from cutplane.risks.columns import ColumnsRisk
 from cutplane.risks.composite import WeightedSum
 from cutplane.risks.function import FunctionRisk
@@ -14,6 +15,7 @@ ModelRisk: TypeAlias = ColumnsRisk | LinearRisk | MulticlassRisk | SharedScoresR
 """A risk of a linear model, with coefficients and intercepts."""
 
 __all__ = [
+    "ChainRisk",
     "ColumnsRisk",
     "FunctionRisk",
     "LinearRisk",

@@ -1,0 +1,154 @@
+"""Linear chains: the cost of an evaluation, how it grows, and how many a fit takes.
+
+    CUTPLANE_DATA=folder python benchmarks/structured.py [--parts cost growth fits]
+
+cost: one evaluation (value and plane) on the training words of the OCR data beside the NumPy
+product of their features with the coefficients, 41,679 x 128 by 128 x 26 in float64; at the
+parameters after 20 iterations. Ratios are of the fastest of rounds that take turns.
+
+growth: nanoseconds a token of the dynamic programs, on generated scores, for more labels, longer
+sequences and more of them. A multiple of the labels' square would be constant in the last column.
+
+fits: iterations, evaluations and inferences (dynamic programs on a sequence, here divided by the
+number of sequences) to a certified relative gap of 1 %, with the settings of paper 004, Table 5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from datasets import DataError, data_folder
+from timing import describe_machine, machine_load
+
+import cutplane as cp
+from cutplane.data import class_pullback, class_scores
+from cutplane.structured.chain import Chains, ChainScores
+from cutplane.structured.chain_losses import ChainLoss, LabelledChains
+
+LOSSES = (cp.ChainMargin(), cp.ChainCRF())
+SETTINGS = ((LOSSES[0], 1e-3), (LOSSES[0], 1e-4), (LOSSES[1], 1e-4), (LOSSES[1], 1e-5))
+ROUNDS = 30
+
+
+def ocr_words() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return pixels, letters and offsets of the words in folds 0 to 7."""
+    try:
+        with np.load(data_folder() / "ocr_letters" / "ocr_letters.npz") as file:
+            pixels, letters = np.unpackbits(file["X"], axis=1), file["y"]
+            lengths, train = np.diff(file["offsets"].astype(int)), file["fold"] < 8
+    except FileNotFoundError as error:
+        raise DataError(f"ocr_letters is not in CUTPLANE_DATA: {error.filename}.") from error
+    tokens = np.repeat(train, lengths)
+    offsets = np.concatenate([[0], np.cumsum(lengths[train])])
+    return pixels[tokens].astype(np.float64), letters[tokens], offsets
+
+
+def fastest(ways: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
+    """Return the least seconds of each way; they take turns."""
+    best = dict.fromkeys(ways, np.inf)
+    for _ in range(rounds):
+        for name, work in ways.items():
+            time.sleep(0.05)  # the threads of the BLAS spin for a while after its work
+            begin = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - begin)
+    return best
+
+
+def measure_cost() -> None:
+    words = ocr_words()
+    print(f"\n{'loss':16}{'product':>10}{'scores':>10}{'program':>10}{'pullback':>10}", end="")
+    print(f"{'all':>10}{'ratio':>8}   milliseconds")
+    for loss in LOSSES:
+        risk = cp.ChainRisk(*words, loss)
+        w = cp.minimize(risk, cp.L2(1e-4), max_iter=20).w
+        coef = risk.split(w)[0]
+        by_feature = np.ascontiguousarray(coef.T)
+        scores = risk.scores(w)
+        slopes = risk.evaluate(scores).slopes().emissions
+        found = fastest(
+            {
+                "product": lambda by_feature=by_feature: words[0] @ by_feature,
+                "scores": lambda risk=risk, coef=coef: class_scores(risk.rows, coef),
+                "program": lambda risk=risk, scores=scores: risk.evaluate(scores),
+                "pullback": lambda risk=risk, slopes=slopes: class_pullback(risk.rows, slopes),
+                "all": lambda risk=risk, w=w: risk.at(w).plane(),
+            }
+        )
+        cells = "".join(f"{1e3 * seconds:10.1f}" for seconds in found.values())
+        print(f"{loss!r:16}{cells}{found['all'] / found['product']:8.2f}")
+
+
+def program_seconds(loss: ChainLoss, n_sequences: int, length: int, n_labels: int) -> float:
+    rng = np.random.default_rng(0)
+    n_tokens = n_sequences * length
+    chains = Chains(np.arange(n_sequences + 1) * length, n_labels)
+    y = rng.integers(0, n_labels, n_tokens).astype(np.int32)
+    data = LabelledChains(chains, y, np.full(n_sequences, 1.0 / n_sequences))
+    ends = np.zeros(n_labels)
+    scores = ChainScores(
+        rng.normal(size=(n_tokens, n_labels)), rng.normal(size=(n_labels, n_labels)), ends, ends
+    )
+    return fastest({"program": lambda: loss.evaluate(data, scores)}, rounds=10)["program"]
+
+
+def measure_growth() -> None:
+    print(f"\n{'loss':16}{'sequences':>10}{'length':>8}{'labels':>8}{'ns/token':>10}", end="")
+    print(f"{'ns/(token*labels^2)':>21}")
+    shapes = [(4000, 10, labels) for labels in (4, 8, 16, 32, 64)]
+    shapes += [(40_000 // length, length, 16) for length in (1, 100, 1000, 10_000)]
+    shapes += [(n, 10, 16) for n in (1000, 16_000)]
+    for loss in LOSSES:
+        for n_sequences, length, n_labels in shapes:
+            seconds = program_seconds(loss, n_sequences, length, n_labels)
+            each = 1e9 * seconds / (n_sequences * length)
+            print(
+                f"{loss!r:16}{n_sequences:10}{length:8}{n_labels:8}{each:10.0f}"
+                f"{each / n_labels**2:21.2f}",
+                flush=True,
+            )
+
+
+def measure_fits() -> None:
+    words = ocr_words()
+    print(f"\n{'loss':16}{'lam':>8}{'groups':>8}{'objective':>11}{'iterations':>12}", end="")
+    print(f"{'evaluations':>13}{'inferences':>12}{'seconds':>9}")
+    for loss, lam in SETTINGS:
+        for groups in (1, "auto"):
+            risk = cp.ChainRisk(*words, loss)
+            result = cp.minimize(
+                risk, cp.L2(lam), method=cp.bmrm(groups=groups), stop=cp.Gap(relative=0.01)
+            )
+            print(
+                f"{loss!r:16}{lam:8g}{groups if groups == 1 else risk.good_groups:8}"
+                f"{result.objective:11.4f}{result.iterations:12}{result.evaluations:13}"
+                f"{risk.inferences / risk.n_sequences:12.0f}{result.seconds:9.1f}",
+                flush=True,
+            )
+
+
+PARTS = {"cost": measure_cost, "growth": measure_growth, "fits": measure_fits}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    chosen = parser.parse_args().parts
+    for name, value in describe_machine().items():
+        print(f"{name}: {value}")
+    try:
+        for part in chosen:
+            PARTS[part]()
+    except DataError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"\nload at the end: {machine_load()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,283 @@
+"""Labels for the tokens of sequences: linear chains with a certificate."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.utils import assert_all_finite
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from cutplane.core.methods import Method
+from cutplane.core.minimize import minimize
+from cutplane.core.protocols import Vector
+from cutplane.core.threads import thread_limit
+from cutplane.data import as_rows, class_scores
+from cutplane.estimators.linear import look_up, threads_of, warn_unless_successful
+from cutplane.estimators.methods import METHODS
+from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
+from cutplane.regularizers import L2
+from cutplane.report.progress import Progress
+from cutplane.risks import ChainRisk
+from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
+from cutplane.structured.chain import Chains, ChainScores
+
+LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
+"""From a name to the loss of a sequence."""
+
+# Those that need nothing but planes. Groups of sequences pay: see docs/tag-sequences.md.
+TAGGER_METHODS: dict[str, Any] = {
+    name: METHODS["grouped"] if name == "auto" else method
+    for name, method in METHODS.items()
+    if name not in ("newton", "dual-ascent")
+}
+"""From a name to the method for a problem."""
+
+
+def _is_crf(tagger: SequenceTagger) -> bool:
+    if tagger.loss != "crf":
+        raise AttributeError(f"the loss {tagger.loss!r} implies no probabilities")
+    return True
+
+
+class SequenceTagger(BaseEstimator):
+    """Linear chain that labels the tokens of sequences, and proves how good the fit is.
+
+    It minimises ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
+    its labels' scores (linear in the tokens' features), of its transitions from label to label and,
+    if wanted, of the weights of its first and its last label.
+
+    Parameters
+    ----------
+    loss : {"margin", "crf"}, default="margin"
+        "margin" is a max-margin Markov network, also known as structural support vector machine:
+        right labels shall score more than others, by one for each mistake of these. "crf" is a
+        conditional random field, which also knows probabilities.
+    lam : float, default=1e-4
+        Strength of the regularizer.
+    fit_ends : bool, default=True
+        Whether labels have weights at the start and at the end of a sequence.
+    tol : float, default=1e-3
+        The relative gap between objective and lower bound that is promised.
+    max_iter : int or None, default=1000
+        Limit on iterations.
+    time_limit : float, optional
+        Limit on seconds.
+    method : str or Method, default="auto"
+        How to minimise. "auto" is "grouped"; see `cutplane.bmrm`. Others by name are "bmrm",
+        "bmrm-line-search", "limited-memory", "proximal", "trust-region" and "level".
+    verbose : int, default=0
+        Print the progress if positive.
+    n_jobs : int, optional
+        Number of threads; all cores by default (results do not depend on it).
+    callbacks : sequence of callables, default=()
+        Each is called with the solver's `State` after every iteration; one that returns true ends
+        the fit with the best model so far.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels.
+    coef_ : ndarray of shape (n_labels, n_features)
+    transitions_ : ndarray of shape (n_labels, n_labels)
+        From a label (row) to the next one (column).
+    start_, end_ : ndarray of shape (n_labels,)
+        Of the first and the last label; zero if ``fit_ends`` is false.
+    vectorizer_ : DictVectorizer or None
+        What made a matrix of tokens with named features.
+    certificate_ : Certificate
+        Objective, lower bound, gap and status.
+    history_ : list of Record
+        The bounds after every iteration.
+    n_iter_, evaluations_, inferences_ : int
+        Iterations; evaluations of the risk; dynamic programs on a sequence.
+    fit_seconds_ : float
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import cutplane as cp
+    >>> X = [[["the"], ["cat"], ["sleeps"]], [["the"], ["dog"], ["barks"]], [["dogs"], ["sleep"]]]
+    >>> y = [["article", "noun", "verb"], ["article", "noun", "verb"], ["noun", "verb"]]
+    >>> tagger = cp.SequenceTagger(lam=0.01).fit(X, y)
+    >>> [labels.tolist() for labels in tagger.predict([[["the"], ["horse"], ["barks"]]])]
+    [['article', 'noun', 'verb']]
+    """
+
+    def __init__(
+        self,
+        loss: str = "margin",
+        *,
+        lam: float = 1e-4,
+        fit_ends: bool = True,
+        tol: float = 1e-3,
+        max_iter: int | None = 1000,
+        time_limit: float | None = None,
+        method: Any = "auto",
+        verbose: int = 0,
+        n_jobs: int | None = None,
+        callbacks: Any = (),
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.fit_ends = fit_ends
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.method = method
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+
+    def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : list of sequences, or a matrix
+            A sequence is a matrix with one row a token (array-like or CSR), or a list of tokens,
+            each a dictionary of features as for scikit-learn's DictVectorizer or a list of strings.
+            A matrix holds the tokens of all sequences behind each other.
+        y : list of lists of labels, or one label for each row of a matrix
+        lengths : list of int, optional
+            The number of tokens of each sequence, if ``X`` is one matrix or list of tokens.
+        sample_weight : array-like of shape (n_sequences,), optional
+            A weight of k counts as k copies of a sequence, a weight of 0 as none.
+
+        Returns
+        -------
+        SequenceTagger
+            The fitted estimator.
+        """
+        loss = look_up("loss", self.loss, LOSSES)()
+        tokens = read_tokens(X, lengths)
+        self.vectorizer_ = DictVectorizer() if tokens.named else None
+        tokens = self._as_matrix(tokens, reset=True)
+        labels = read_labels(y, tokens)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        begin = time.perf_counter()
+        weights = self._weights(sample_weight, tokens)
+        counted = np.repeat(weights > 0.0, tokens.lengths)
+        self.classes_ = np.unique(labels[counted])
+        if len(self.classes_) == 0:
+            raise ValueError("there is no token that counts: all sequences are empty or weigh 0")
+        # Labels of sequences without weight may be any.
+        numbers = np.searchsorted(self.classes_, labels) % len(self.classes_)
+        risk = ChainRisk(
+            tokens.X,
+            numbers,
+            tokens.offsets,
+            loss,
+            n_labels=len(self.classes_),
+            ends=self.fit_ends,
+            weights=weights,
+            n_threads=threads_of(self.n_jobs),
+        )
+        regularizer = L2(self.lam)
+        method = self.method
+        if not isinstance(method, Method):
+            method = look_up("method", method, TAGGER_METHODS)(risk, regularizer)
+        progress = [Progress(sys.stdout)] if self.verbose else []
+        with thread_limit(threads_of(self.n_jobs)):
+            result = minimize(
+                risk,
+                regularizer,
+                method=method,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                time_limit=self.time_limit,
+                callbacks=[*self.callbacks, *progress],
+            )
+        for display in progress:
+            display.finish()
+        self.coef_, self.transitions_, self.start_, self.end_ = risk.split(result.w)
+        self.certificate_ = result.certificate
+        self.history_ = result.history
+        self.n_iter_ = len(result.history)
+        self.evaluations_ = result.evaluations
+        self.inferences_ = risk.inferences
+        self.fit_seconds_ = time.perf_counter() - begin
+        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=3)
+        return self
+
+    def predict(self, X: Any, *, lengths: Any = None) -> Any:
+        """Return the best labels of each sequence.
+
+        Returns
+        -------
+        list of ndarray, or one ndarray if ``X`` came as one matrix with ``lengths``
+        """
+        tokens = self._tokens(X, lengths)
+        chains, scores = self._scores(tokens)
+        return tokens.like_input(self.classes_[chains.best(scores)])
+
+    @available_if(_is_crf)
+    def predict_marginals(self, X: Any, *, lengths: Any = None) -> Any:
+        """Return the probability of each label of each token, given all of the sequence.
+
+        Returns
+        -------
+        list of ndarray of shape (n_tokens, n_labels), or one ndarray if ``X`` came as one matrix
+        """
+        tokens = self._tokens(X, lengths)
+        chains, scores = self._scores(tokens)
+        return tokens.like_input(ChainCRF().marginals(chains, scores))
+
+    def score(self, X: Any, y: Any, *, lengths: Any = None) -> float:
+        """Return the share of tokens whose label is right."""
+        tokens = self._tokens(X, lengths)
+        labels = read_labels(y, tokens)
+        if len(labels) == 0:
+            raise ValueError("there is no token to score")
+        chains, scores = self._scores(tokens)
+        return float(np.mean(self.classes_[chains.best(scores)] == labels))
+
+    def _tokens(self, X: Any, lengths: Any) -> Tokens:
+        check_is_fitted(self)
+        return self._as_matrix(read_tokens(X, lengths), reset=False)
+
+    def _as_matrix(self, tokens: Tokens, *, reset: bool) -> Tokens:
+        """Return tokens as rows of a matrix that was found to be fit for use."""
+        if len(tokens.X if tokens.named else tokens.lengths) == 0 or tokens.lengths.sum() == 0:
+            if reset:
+                raise ValueError("there is no token to learn from: all sequences are empty")
+            return tokens._replace(X=np.empty((0, self.n_features_in_)))
+        if tokens.named:
+            if self.vectorizer_ is None:
+                raise ValueError("the model was fitted to matrices, these tokens have names")
+            tokens = tokens.vectorized(self.vectorizer_, fit=reset)
+        elif self.vectorizer_ is not None:
+            raise ValueError("the model was fitted to tokens with names, these are matrices")
+        X = validate_data(
+            self, tokens.X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset
+        )
+        return tokens._replace(X=X)
+
+    def _weights(self, sample_weight: Any, tokens: Tokens) -> Vector:
+        n_sequences = len(tokens.lengths)
+        if sample_weight is None:
+            return np.ones(n_sequences)
+        weights: Vector = _check_sample_weight(
+            sample_weight, tokens.lengths, dtype=np.float64, ensure_non_negative=True
+        )
+        return weights
+
+    def _scores(self, tokens: Tokens) -> tuple[Chains, ChainScores]:
+        n_threads = threads_of(self.n_jobs)
+        chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
+        emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), self.coef_)
+        return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags

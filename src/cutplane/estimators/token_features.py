@@ -1,0 +1,200 @@
+"""Sequences as users have them, brought into one matrix of tokens.
+
+Accepted are a list of sequences, each an array, a CSR matrix, or a list of tokens that are
+dictionaries or lists of strings; or all tokens behind each other, with ``lengths``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.utils import check_array, column_or_1d
+
+
+class Tokens(NamedTuple):
+    """The tokens of all sequences.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n_tokens, n_features), or a list of tokens with names
+    lengths : ndarray of shape (n_sequences,)
+    flat : bool
+        Whether they came as one matrix.
+    """
+
+    X: Any
+    lengths: NDArray[np.int64]
+    flat: bool
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where sequences begin, and the last ends."""
+        return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+
+    @property
+    def named(self) -> bool:
+        """Whether tokens are dictionaries or lists of strings."""
+        return isinstance(self.X, list)
+
+    def vectorized(self, vectorizer: DictVectorizer, *, fit: bool) -> Tokens:
+        """Return the tokens as rows of a matrix; names that were not there in a fit are left out.
+
+        A string that occurs k times in a token counts k.
+        """
+        tokens = (
+            token if isinstance(token, Mapping) else Counter(_strings(token, place))
+            for place, token in enumerate(self.X)
+        )
+        X = vectorizer.fit_transform(tokens) if fit else vectorizer.transform(tokens)
+        return self._replace(X=X)
+
+    def like_input(self, values: NDArray[Any]) -> Any:
+        """Return values of the tokens in the form the tokens came in."""
+        if self.flat:
+            return values
+        return np.split(values, np.cumsum(self.lengths)[:-1]) if len(self.lengths) else []
+
+
+def read_tokens(X: Any, lengths: Any) -> Tokens:
+    """Return the tokens of ``X``.
+
+    Raises
+    ------
+    ValueError
+        That names the sequence if one does not fit the others.
+    """
+    if lengths is not None:
+        return _read_flat(X, lengths)
+    if scipy.sparse.issparse(X) or getattr(X, "ndim", 1) == 2 or hasattr(X, "iloc"):
+        raise ValueError("X is one matrix: say by lengths how many tokens each sequence has")
+    if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str):
+        raise ValueError(f"X must be a list of sequences, got {type(X).__name__}")
+    sequences = [_as_sequence(sequence, place) for place, sequence in enumerate(X)]
+    sizes = np.array([_length(sequence) for sequence in sequences], dtype=np.int64)
+    filled = [place for place, size in enumerate(sizes) if size]
+    if any(isinstance(sequences[place], list) for place in filled):
+        for place in filled:
+            if not isinstance(sequences[place], list):
+                raise ValueError(
+                    f"sequence {place} is a matrix, but others have tokens with named features"
+                )
+        return Tokens([*chain.from_iterable(sequences[place] for place in filled)], sizes, False)
+    return Tokens(_stacked(sequences, filled), sizes, False)
+
+
+def read_labels(y: Any, tokens: Tokens) -> NDArray[Any]:
+    """Return the labels of all tokens, behind each other.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer than tokens, with the place of the sequence.
+    """
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if tokens.flat and not _is_nested(y):
+        labels = np.asarray(column_or_1d(y, warn=True))
+        n_tokens = int(tokens.lengths.sum())
+        if len(labels) != n_tokens:
+            raise ValueError(f"y has {len(labels)} labels, X has {n_tokens} tokens")
+        return labels
+    if len(y) != len(tokens.lengths):
+        raise ValueError(f"y has {len(y)} sequences, X has {len(tokens.lengths)}")
+    for place, (labels, size) in enumerate(zip(y, tokens.lengths, strict=True)):
+        if np.ndim(labels) != 1:
+            raise ValueError(f"y[{place}] must be a list of labels, got {labels!r}")
+        if len(labels) != size:
+            raise ValueError(f"sequence {place} has {size} tokens, but {len(labels)} labels")
+    filled = [np.asarray(labels) for labels in y if len(labels)]
+    return np.concatenate(filled) if filled else np.empty(0)
+
+
+def _read_flat(X: Any, lengths: Any) -> Tokens:
+    sizes = np.asarray(lengths)
+    if sizes.ndim != 1 or not np.issubdtype(sizes.dtype, np.integer) or (sizes < 0).any():
+        raise ValueError("lengths must be a list of whole numbers, none of them negative")
+    if _is_named(X):
+        X = list(X)
+    elif not hasattr(X, "shape"):
+        X = np.asarray(X)
+    n_tokens = len(X) if isinstance(X, list) else X.shape[0]
+    if n_tokens != sizes.sum():
+        raise ValueError(f"lengths sum to {sizes.sum()}, X has {n_tokens} tokens")
+    return Tokens(X, sizes.astype(np.int64), True)
+
+
+def _as_sequence(sequence: Any, place: int) -> Any:
+    """Return a sparse matrix, an array, or a list of tokens with names."""
+    if scipy.sparse.issparse(sequence):
+        return sequence
+    if _is_named(sequence):
+        return list(sequence)
+    try:
+        array = np.asarray(sequence)
+    except ValueError:  # rows of different lengths
+        raise ValueError(
+            f"the tokens of sequence {place} have different numbers of features"
+        ) from None
+    if array.size == 0 and array.ndim < 2:
+        return np.empty((0, 0))
+    if array.ndim != 2:
+        raise ValueError(
+            f"sequence {place} must be a matrix with one row a token, or a list of tokens that "
+            f"are dictionaries or lists of strings; got an array of shape {array.shape}"
+        )
+    return array
+
+
+def _is_named(sequence: Any) -> bool:
+    """Say whether tokens are dictionaries, or collections of strings."""
+    if not isinstance(sequence, Sequence) or isinstance(sequence, str) or not len(sequence):
+        return False
+    # A token may be empty: the first one that is not tells.
+    token = next((token for token in sequence if not _is_empty_list(token)), None)
+    if isinstance(token, Mapping):
+        return True
+    return isinstance(token, list | tuple | set | frozenset) and isinstance(next(iter(token)), str)
+
+
+def _is_empty_list(token: Any) -> bool:
+    return isinstance(token, list | tuple | set | frozenset) and not token
+
+
+def _strings(token: Any, place: int) -> Any:
+    if isinstance(token, list | tuple | set | frozenset) and all(
+        isinstance(name, str) for name in token
+    ):
+        return token
+    raise ValueError(f"token {place} must be a dictionary or a list of strings, got {token!r}")
+
+
+def _is_nested(y: Any) -> bool:
+    return isinstance(y, list | tuple) and len(y) > 0 and np.ndim(y[0]) == 1
+
+
+def _length(sequence: Any) -> int:
+    return len(sequence) if isinstance(sequence, list) else int(sequence.shape[0])
+
+
+def _stacked(sequences: list[Any], filled: list[int]) -> Any:
+    """Return one matrix; sequences without tokens need not say how many features they have."""
+    if not filled:
+        return np.empty((0, 0))
+    widths = {place: sequences[place].shape[1] for place in filled}
+    for place, width in widths.items():
+        if width != widths[filled[0]]:
+            raise ValueError(
+                f"sequence {place} has {width} features, sequence {filled[0]} has "
+                f"{widths[filled[0]]}"
+            )
+    parts = [sequences[place] for place in filled]
+    if any(scipy.sparse.issparse(part) for part in parts):
+        return scipy.sparse.vstack(parts, format="csr")
+    return np.vstack([check_array(part, dtype=(np.float64, np.float32)) for part in parts])

@@ -1,0 +1,256 @@
+"""The risk of a linear chain: the mean loss of whole sequences of labels.
+
+    R(w) = sum_i weight_i * loss(y_i, scores of sequence i)
+
+The parameters are one vector: coefficients of the tokens' features for each label (one row a
+label), then a matrix of transitions from label (row) to label (column), then, if wanted, the
+weights of each label at the start and at the end of a sequence.
+
+As in :mod:`cutplane.risks.linear` a point carries its scores, so moving along the line between two
+points costs no pass over the features. It costs a dynamic program on each sequence.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cutplane.core.protocols import NonFiniteRisk, Plane, Vector
+from cutplane.data import (
+    Rows,
+    as_rows,
+    class_block_pullbacks,
+    class_pullback,
+    class_scores,
+    in_words,
+)
+from cutplane.risks.chain_segment import ChainSegment
+from cutplane.risks.composite import Summable
+from cutplane.risks.groups import good_number_of_groups
+from cutplane.risks.linear import normalised
+from cutplane.structured.chain import Chains, ChainScores
+from cutplane.structured.chain_losses import ChainLoss, ChainOutcome, ChainSlopes, LabelledChains
+
+# Runs of consecutive sequences that a group is dealt.
+_PARTS_EACH = 4
+
+
+class ChainRisk(Summable):
+    """Mean loss of a linear chain on labelled sequences.
+
+    Parameters
+    ----------
+    rows : Rows or array-like of shape (n_tokens, n_features)
+        The features of all tokens, sequence after sequence; see `cutplane.as_rows`.
+    y : array-like of shape (n_tokens,)
+        Labels, numbered from 0 on.
+    offsets : array-like of shape (n_sequences + 1,)
+        The token where each sequence begins, and where the last ends. Sequences may be empty.
+    loss : ChainLoss
+        `cutplane.ChainMargin` or `cutplane.ChainCRF`.
+    n_labels : int, optional
+        By default one more than the largest of ``y``.
+    ends : bool
+        Whether labels have weights at the start and at the end of a sequence.
+    weights : ndarray of shape (n_sequences,), optional
+        Weights of the sequences, not negative; scaled to sum to one. Equal by default.
+    n_threads : int, optional
+        Number of threads; all cores by default. It has no influence on the results.
+
+    Attributes
+    ----------
+    inferences : int
+        How often a dynamic program ran on a sequence, in evaluations and searches.
+    """
+
+    convex = True
+    lower_bound = 0.0
+
+    def __init__(
+        self,
+        rows: Any,
+        y: Any,
+        offsets: Any,
+        loss: ChainLoss,
+        *,
+        n_labels: int | None = None,
+        ends: bool = False,
+        weights: Vector | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        if not isinstance(loss, ChainLoss):
+            raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
+        self.rows: Rows = as_rows(rows, n_threads=n_threads)
+        n_tokens, self.n_features = self.rows.shape
+        if n_tokens == 0:
+            raise ValueError("a risk needs at least one token")
+        labels = np.array(y, dtype=np.int32)
+        if labels.shape != (n_tokens,):
+            raise ValueError(f"y has shape {labels.shape}, X has {n_tokens} rows")
+        if (labels != np.asarray(y)).any() or labels.min() < 0:
+            raise ValueError("labels are numbered 0, 1, 2, ...")
+        self.n_labels = int(labels.max()) + 1 if n_labels is None else n_labels
+        if not labels.max() < self.n_labels:
+            raise ValueError(f"y has label {labels.max()}, there are {self.n_labels} labels")
+        chains = Chains(offsets, self.n_labels, n_threads=n_threads)
+        if chains.n_tokens != n_tokens:
+            raise ValueError(f"offsets end at {chains.n_tokens}, X has {n_tokens} rows")
+        self.data = LabelledChains(chains, labels, normalised(weights, chains.n_sequences))
+        self.loss = loss
+        self.ends = ends
+        self.n_parameters = self.n_labels * (self.n_features + self.n_labels + 2 * ends)
+        self.evaluations = 0
+        self.inferences = 0
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences, empty ones too."""
+        return self.data.chains.n_sequences
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest."""
+        return good_number_of_groups(self.rows)
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        return np.zeros(n_groups)
+
+    def at(self, w: Vector) -> ChainPoint:
+        """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
+        self.evaluations += 1
+        scores = self.scores(w)
+        for part in scores:
+            # The extremes tell of all: one is infinite or NaN if any score is.
+            if not (np.isfinite(part.max()) and np.isfinite(part.min())):
+                raise NonFiniteRisk(
+                    f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
+                    "scale the features, or raise lam"
+                )
+        return ChainPoint(self, w, scores)
+
+    def scores(self, w: Vector) -> ChainScores:
+        """Return the scores of labels and transitions: one pass over the data."""
+        coef, transitions, start, end = self.split(w)
+        return ChainScores(class_scores(self.rows, coef), transitions, start, end)
+
+    def split(self, w: Vector) -> tuple[Any, Any, Vector, Vector]:
+        """Return coefficients, transitions, and weights at start and end (zero if there are none).
+
+        They are views of ``w``.
+        """
+        n = self.n_labels
+        coef, transitions, ends = np.split(w, np.cumsum([n * self.n_features, n * n]))
+        start, end = (ends[:n], ends[n:]) if self.ends else (np.zeros(n), np.zeros(n))
+        return coef.reshape(n, -1), transitions.reshape(n, n), start, end
+
+    def evaluate(self, scores: ChainScores) -> ChainOutcome:
+        """Run the dynamic program on all sequences."""
+        self.inferences += self.n_sequences
+        return self.loss.evaluate(self.data, scores)
+
+    def pull_back(self, slopes: ChainSlopes) -> Plane:
+        """Return the plane with these slopes by the scores: one pass over the data."""
+        emissions, chains = slopes.emissions, self.data.chains
+        parts = [class_pullback(self.rows, emissions), slopes.transitions.sum(axis=0)]
+        if self.ends:
+            parts += [emissions[chains.firsts].sum(axis=0), emissions[chains.lasts].sum(axis=0)]
+        return Plane(_joined(parts), float(slopes.offsets.sum()))
+
+    def pull_back_groups(self, slopes: ChainSlopes, n_groups: int) -> list[Plane]:
+        """Return the plane of each group of sequences: one pass over the data.
+
+        Consecutive sequences are dealt out to the groups in turn: see `cutplane.risks.groups`.
+        """
+        emissions, chains = slopes.emissions, self.data.chains
+        n_parts = n_groups * _PARTS_EACH
+        blocks = np.arange(n_parts + 1) * chains.n_blocks // n_parts
+        tokens = chains.offsets[chains.bounds[blocks]]
+        sums = [
+            list(class_block_pullbacks(self.rows, emissions, tokens)),
+            [slopes.transitions[i:j].sum(axis=0) for i, j in pairwise(blocks)],
+        ]
+        if self.ends:
+            for ends in (chains.firsts, chains.lasts):
+                cuts = np.searchsorted(ends, tokens)
+                sums.append([emissions[ends[i:j]].sum(axis=0) for i, j in pairwise(cuts)])
+        offsets = [slopes.offsets[i:j].sum() for i, j in pairwise(blocks)]
+        return [
+            Plane(
+                _joined([np.sum(part[k::n_groups], axis=0) for part in sums]),
+                float(np.sum(offsets[k::n_groups])),
+            )
+            for k in range(n_groups)
+        ]
+
+    def __repr__(self) -> str:
+        ends = ", ends" if self.ends else ""
+        return (
+            f"ChainRisk({in_words(self.rows)}, {self.n_sequences} sequences, "
+            f"{self.n_labels} labels, {self.loss!r}{ends})"
+        )
+
+
+class ChainPoint:
+    """The risk of a linear chain at ``w``, with the scores there.
+
+    Attributes
+    ----------
+    w : ndarray
+        Parameters.
+    scores : ChainScores
+        Of all labels and transitions.
+    came : float or None
+        How far from its start the search went that led here; None if none did.
+    """
+
+    def __init__(
+        self, risk: ChainRisk, w: Vector, scores: ChainScores, *, came: float | None = None
+    ) -> None:
+        self._risk = risk
+        self.w = w
+        self.scores = scores
+        self.came = came
+        self._group_planes: dict[int, list[Plane]] = {}
+
+    @cached_property
+    def outcome(self) -> ChainOutcome:
+        """What the dynamic programs found: computed on first use, then kept."""
+        return self._risk.evaluate(self.scores)
+
+    @property
+    def value(self) -> float:
+        """The risk."""
+        return self.outcome.value
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here: one pass over the data, the first time."""
+        return self._plane
+
+    @cached_property
+    def _plane(self) -> Plane:
+        return self._risk.pull_back(self.outcome.slopes())
+
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group, all in one pass over the data, the first time."""
+        if n_groups not in self._group_planes:
+            planes = self._risk.pull_back_groups(self.outcome.slopes(), n_groups)
+            self._group_planes[n_groups] = planes
+        return self._group_planes[n_groups]
+
+    def toward(self, other: ChainPoint) -> ChainSegment:
+        """Return the risk on the ray from here through ``other``."""
+        return ChainSegment(self, other)
+
+    def moved(self, step: float, direction: ChainScores, way: Vector) -> ChainPoint:
+        """Return the point after a step along a direction of scores, and a way of parameters."""
+        came = step * float(np.linalg.norm(way))
+        scores = self.scores.moved(step, direction)
+        return ChainPoint(self._risk, self.w + step * way, scores, came=came)
+
+
+def _joined(parts: list[Any]) -> Vector:
+    return np.concatenate([part.ravel() for part in parts])

@@ -1,0 +1,284 @@
+"""The sequence tagger: forms of input, predictions, awkward input, scikit-learn's checks."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import cutplane as cp
+from cutplane.estimators.tagger import LOSSES, TAGGER_METHODS
+
+every_loss = pytest.mark.parametrize("loss", [*LOSSES])
+
+
+class Sequences:
+    """Sequences whose labels depend on the token and on the label before."""
+
+    def __init__(self, n_sequences=60, seed=0):
+        rng = np.random.default_rng(seed)
+        self.X, self.y = [], []
+        for length in rng.integers(1, 9, n_sequences):
+            labels = [int(rng.integers(3))]
+            for _ in range(1, length):
+                labels.append((labels[-1] + int(rng.random() < 0.8)) % 3)
+            X = np.eye(3)[labels] + 0.5 * rng.normal(size=(length, 3))
+            self.X.append(X)
+            self.y.append(np.array(["red", "green", "blue"])[labels])
+        self.lengths = [len(labels) for labels in self.y]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Sequences()
+
+
+@every_loss
+def test_learns_and_says_how_well(loss, data):
+    tagger = cp.SequenceTagger(loss, lam=1e-2).fit(data.X, data.y)
+    assert tagger.certificate_.status == "optimal"
+    assert tagger.certificate_.relative_gap <= 1e-3
+    assert len(tagger.history_) == tagger.n_iter_ > 0
+    assert tagger.inferences_ > tagger.evaluations_ > 0
+    assert list(tagger.classes_) == ["blue", "green", "red"]
+    assert tagger.coef_.shape == tagger.transitions_.shape == (3, 3)
+    assert tagger.start_.shape == tagger.end_.shape == (3,)
+    assert tagger.vectorizer_ is None
+    fresh = Sequences(seed=1)
+    predicted = tagger.predict(fresh.X)
+    assert [len(labels) for labels in predicted] == fresh.lengths
+    right = np.concatenate(predicted) == np.concatenate(fresh.y)
+    assert tagger.score(fresh.X, fresh.y) == right.mean()
+    # Transitions help: without them each token would be on its own.
+    alone = np.array(["red", "green", "blue"])[np.concatenate(fresh.X).argmax(axis=1)]
+    assert right.mean() > np.mean(alone == np.concatenate(fresh.y))
+
+
+@every_loss
+def test_all_forms_of_input_are_the_same_problem(loss, data):
+    names = ["a", "b", "c"]
+    dictionaries = [
+        [dict(zip(names, map(float, token), strict=True)) for token in X] for X in data.X
+    ]
+    flat, labels = np.vstack(data.X), np.concatenate(data.y)
+    forms = [
+        (data.X, data.y, None),
+        ([X.tolist() for X in data.X], [y.tolist() for y in data.y], None),
+        ([scipy.sparse.csr_array(X) for X in data.X], data.y, None),
+        (dictionaries, tuple(data.y), None),
+        (flat, labels, data.lengths),
+        (scipy.sparse.csr_matrix(flat), labels, data.lengths),
+        (flat, [y.tolist() for y in data.y], np.array(data.lengths)),
+        ([token for X in dictionaries for token in X], labels.tolist(), data.lengths),
+    ]
+    fits = []
+    for X, y, lengths in forms:
+        tagger = cp.SequenceTagger(loss, lam=0.1, tol=1e-6).fit(X, y, lengths=lengths)
+        fits.append(tagger)
+        predicted = tagger.predict(X, lengths=lengths)
+        if lengths is None:
+            assert isinstance(predicted, list)
+            predicted = np.concatenate(predicted)
+        assert predicted.shape == labels.shape
+        assert tagger.score(X, y, lengths=lengths) == np.mean(predicted == labels)
+        np.testing.assert_allclose(tagger.coef_, fits[0].coef_, atol=2e-3)
+    for tagger in fits:
+        assert tagger.certificate_.lower_bound <= min(f.certificate_.objective for f in fits)
+
+
+def test_marginals_are_probabilities(data):
+    tagger = cp.SequenceTagger("crf", lam=1e-2).fit(data.X, data.y)
+    marginals = tagger.predict_marginals([*data.X[:3], []])
+    assert [len(one) for one in marginals] == [*data.lengths[:3], 0]
+    together = np.vstack(marginals)
+    assert (together >= 0.0).all()
+    np.testing.assert_allclose(together.sum(axis=1), 1.0, rtol=1e-13)
+    one = tagger.predict_marginals(data.X[0][:1], lengths=[1])
+    scores = tagger.coef_ @ data.X[0][0] + tagger.start_ + tagger.end_
+    np.testing.assert_allclose(one[0], np.exp(scores) / np.exp(scores).sum(), rtol=1e-12)
+    assert not hasattr(cp.SequenceTagger("margin"), "predict_marginals")
+
+
+def test_features_with_names():
+    X = [
+        [{"word": "the", "long": False}, {"word": "cat", "long": True, "size": 3.0}],
+        [{"word": "dogs", "long": True}],
+    ]
+    y = [["D", "N"], ["N"]]
+    tagger = cp.SequenceTagger(lam=0.01).fit(X, y)
+    assert set(tagger.vectorizer_.feature_names_) == {
+        "word=the",
+        "word=cat",
+        "word=dogs",
+        "long",
+        "size",
+    }
+    assert tagger.n_features_in_ == 5
+    # What was not there in the fit is left out.
+    assert tagger.predict([[{"word": "the", "colour": "red"}, {"unheard": 1}]])[0][0] == "D"
+    strings = [[["the"], ["cat", "long", "long"]], [["dogs", "long"]], [[], ["cat"]]]
+    tagger = cp.SequenceTagger(lam=0.01).fit(strings, [*y, ["N", "N"]])
+    assert tagger.predict([[["the", "unheard"], {"cat", "long"}]])[0].tolist() == ["D", "N"]
+
+
+@every_loss
+def test_labels_may_be_numbers_and_only_one(loss):
+    tagger = cp.SequenceTagger(loss).fit([np.eye(2), np.eye(2)], [[7, 7], [7, 7]])
+    assert tagger.predict([np.eye(2)])[0].tolist() == [7, 7]
+    assert tagger.certificate_.objective == 0.0
+
+
+@every_loss
+def test_empty_sequences(loss, data):
+    X, y = [*data.X[:9], np.empty((0, 3)), []], [*data.y[:9], [], []]
+    tagger = cp.SequenceTagger(loss, lam=0.1).fit(X, y)
+    assert [len(labels) for labels in tagger.predict(X)] == [*data.lengths[:9], 0, 0]
+    assert tagger.predict([]) == []
+    assert tagger.predict([[]])[0].shape == (0,)
+    # They count as sequences whose loss is zero.
+    full = cp.SequenceTagger(loss, lam=0.1 * 11 / 9, tol=1e-6).fit(X[:9], y[:9])
+    other = cp.SequenceTagger(loss, lam=0.1, tol=1e-6).fit(X, y)
+    assert other.certificate_.objective * 11 / 9 == pytest.approx(
+        full.certificate_.objective, rel=2e-6
+    )
+
+
+def test_unseen_labels_are_wrong(data):
+    tagger = cp.SequenceTagger(lam=0.1).fit(data.X, data.y)
+    assert tagger.score(data.X[:2], [["mauve"] * len(X) for X in data.X[:2]]) == 0.0
+
+
+@every_loss
+def test_weights_are_copies(loss, data):
+    X, y = data.X[:6], data.y[:6]
+    copies = np.array([1, 0, 2, 1, 3, 1])
+    options = {"lam": 0.1, "tol": 1e-8}
+    weighted = cp.SequenceTagger(loss, **options).fit(X, y, sample_weight=copies)
+    order = np.repeat(np.arange(6), copies)
+    copied = cp.SequenceTagger(loss, **options).fit([X[i] for i in order], [y[i] for i in order])
+    assert weighted.certificate_.objective == pytest.approx(copied.certificate_.objective, rel=2e-8)
+
+
+@every_loss
+def test_without_ends(loss, data):
+    tagger = cp.SequenceTagger(loss, lam=0.1, fit_ends=False).fit(data.X, data.y)
+    with_ends = cp.SequenceTagger(loss, lam=0.1).fit(data.X, data.y)
+    np.testing.assert_array_equal([tagger.start_, tagger.end_], 0.0)
+    assert tagger.certificate_.objective >= with_ends.certificate_.lower_bound
+
+
+@pytest.mark.parametrize("method", [*TAGGER_METHODS, cp.bmrm(planes=20)], ids=str)
+def test_every_method_finds_the_same(method, data):
+    X, y = data.X[:20], data.y[:20]
+    tagger = cp.SequenceTagger(lam=0.1, method=method).fit(X, y)
+    tight = cp.SequenceTagger(lam=0.1, tol=1e-6).fit(X, y)
+    assert tagger.certificate_.status == "optimal"
+    assert tagger.certificate_.lower_bound <= tight.certificate_.objective
+    assert tight.certificate_.lower_bound <= tagger.certificate_.objective
+
+
+def test_jobs_leave_no_trace(data):
+    coefs = [cp.SequenceTagger(n_jobs=n).fit(data.X, data.y).coef_ for n in (1, 2, -1)]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
+    np.testing.assert_array_equal(coefs[0], coefs[2])
+
+
+def test_clone_and_pickle(data):
+    tagger = cp.SequenceTagger("crf", lam=0.1, fit_ends=False)
+    assert clone(tagger).get_params() == tagger.get_params()
+    tagger.fit(data.X, data.y)
+    again = pickle.loads(pickle.dumps(tagger))
+    for one, other in zip(tagger.predict(data.X), again.predict(data.X), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_limits_warn(data, capsys):
+    tagger = cp.SequenceTagger("crf", lam=1e-4, max_iter=2, verbose=1)
+    with pytest.warns(ConvergenceWarning, match="SequenceTagger ended with status iteration_limit"):
+        tagger.fit(data.X, data.y)
+    assert capsys.readouterr().out
+    assert tagger.n_iter_ == 2
+    stopped = cp.SequenceTagger("crf", lam=1e-4, callbacks=[lambda state: True])
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        stopped.fit(data.X, data.y)
+
+
+def test_what_is_refused(data):
+    fit = cp.SequenceTagger().fit
+    X, y = data.X[:3], data.y[:3]
+    named = [[["a"]], [["b"]]]
+    for arguments, options, said in [
+        ((np.ones((4, 2)), [0, 1, 0, 1]), {}, "say by lengths"),
+        ((scipy.sparse.eye_array(4), [0, 1, 0, 1]), {}, "say by lengths"),
+        (("abc", ["a"]), {}, "must be a list of sequences"),
+        ((X, y[:2]), {}, "y has 2 sequences, X has 3"),
+        ((X, [*y[:2], y[2][:-1]]), {}, rf"sequence 2 has {len(y[2])} tokens, but"),
+        ((X, [*y[:2], "red"]), {}, r"y\[2\] must be a list of labels"),
+        ((X, None), {}, "y is None"),
+        (([X[0], np.ones((2, 5))], y[:2]), {}, "sequence 1 has 5 features, sequence 0 has 3"),
+        (([X[0], [[1.0], [2.0, 3.0]]], y[:2]), {}, "sequence 1 have different numbers"),
+        (([X[0], np.ones(3)], y[:2]), {}, "sequence 1 must be a matrix"),
+        (([X[0], named[0]], y[:2]), {}, "sequence 0 is a matrix, but others have tokens"),
+        (([[["a"], 3]], [["x", "y"]]), {}, "token 1 must be a dictionary or a list of strings"),
+        (([np.array([[np.nan]])], [["x"]]), {}, "NaN"),
+        (([[], []], [[], []]), {}, "no token to learn from"),
+        ((X, y), {"sample_weight": np.zeros(3)}, "at least one non-zero"),
+        (([X[0], []], [y[0], []]), {"sample_weight": [0.0, 1.0]}, "no token that counts"),
+        ((np.ones((4, 2)), [0, 1, 0, 1]), {"lengths": [1, 2]}, "lengths sum to 3, X has 4"),
+        ((np.ones((4, 2)), [0, 1, 0]), {"lengths": [1, 3]}, "y has 3 labels, X has 4 tokens"),
+        ((np.ones((4, 2)), [0, 1, 0, 1]), {"lengths": [5, -1]}, "whole numbers"),
+        ((np.ones((2, 2)), [0.5, 1.0]), {"lengths": [2]}, "continuous"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            fit(*arguments, **options)
+    for options, said in [
+        ({"loss": "crv"}, "did you mean 'crf'"),
+        ({"method": "newton"}, "unknown method 'newton'"),
+        ({"lam": 0.0}, "lam"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            cp.SequenceTagger(**options).fit(X, y)
+
+
+def test_predictions_that_are_refused(data):
+    with pytest.raises(NotFittedError):
+        cp.SequenceTagger().predict(data.X)
+    tagger = cp.SequenceTagger(lam=0.1).fit(data.X, data.y)
+    named = cp.SequenceTagger(lam=0.1).fit([[["a"], ["b"]]], [["x", "y"]])
+    for model, X, said in [
+        (tagger, [np.ones((2, 5))], "5 features, but SequenceTagger is expecting 3"),
+        (tagger, [[["a"]]], "these tokens have names"),
+        (named, data.X, "these are matrices"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            model.predict(X)
+    with pytest.raises(ValueError, match="no token to score"):
+        tagger.score([[]], [[]])
+
+
+class RowTagger(ClassifierMixin, cp.SequenceTagger):
+    """A tagger of sequences of one token each: a classifier, which scikit-learn can check."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y, lengths=self._ones(X), sample_weight=sample_weight)
+
+    def predict(self, X):
+        return super().predict(X, lengths=self._ones(X))
+
+    def score(self, X, y):
+        return cp.SequenceTagger.score(self, X, y, lengths=self._ones(X))
+
+    @staticmethod
+    def _ones(X):
+        return np.ones((X if hasattr(X, "shape") else np.asarray(X)).shape[:1], dtype=int)
+
+
+@parametrize_with_checks(
+    [RowTagger(lam=0.1, tol=1e-9), RowTagger("crf", lam=0.1, tol=1e-9)],
+)
+def test_estimator_checks(estimator, check):
+    check(estimator)
