@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane import LinearClassifier, LinearRegressor, NoveltyDetector, OrdinalClassifier
+from cutplane import (
+    LinearClassifier,
+    LinearRegressor,
+    NoveltyDetector,
+    OrdinalClassifier,
+    SequenceTagger,
+)
 from cutplane.cli.labels import known_labels, plain_label, show_label, target_numbers
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
+from cutplane.cli.sequences import chunk_table, evaluate_tagger
 from cutplane.io import InputError, load_model, read_svmlight
 from cutplane.io.sources import name_of
 
@@ -20,17 +27,23 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
 
     Classifiers: accuracy, balanced accuracy, F1 and ROC area (two classes), confusion counts.
     Regressors: mean absolute error, root mean squared error, R2, and the mean of the model's loss.
+    Taggers of sequences: accuracy of tokens and sequences; precision, recall and F1 of chunks.
     """
+    report = _report(model, data)
+    print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
+
+
+def _report(model: str, data: str) -> dict[str, Any]:
     estimator = load_model(model)
+    if isinstance(estimator, SequenceTagger):
+        return evaluate_tagger(estimator, data, model)
     X, labels = read_svmlight(data, n_features=estimator.n_features_in_)
     if isinstance(estimator, NoveltyDetector):
         raise InputError(f"{name_of(model)}: a NoveltyDetector has no labels to compare with")
     if isinstance(estimator, LinearClassifier | OrdinalClassifier):
         y = known_labels(labels, estimator.classes_, name_of(data))
-        report = _classification(estimator, X, y)
-    else:
-        report = _regression(estimator, X, target_numbers(labels, name_of(data)))
-    print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
+        return _classification(estimator, X, y)
+    return _regression(estimator, X, target_numbers(labels, name_of(data)))
 
 
 def _classification(
@@ -94,8 +107,10 @@ def _mean_loss(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> fl
 
 _TITLES = {
     "n_samples": "samples",
+    "n_tokens": "tokens",
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
+    "sequence_accuracy": "sequence accuracy",
     "f1": "F1",
     "roc_area": "ROC area",
     "mae": "mean absolute error",
@@ -108,6 +123,8 @@ def _in_words(report: dict[str, Any]) -> str:
     lines = [f"{title:<24}{_show(report[key])}" for key, title in _TITLES.items() if key in report]
     if "mean_loss" in report:
         lines.append(f"{'mean ' + report['loss'] + ' loss':<24}{_show(report['mean_loss'])}")
+    if "chunks" in report:
+        lines += ["", *chunk_table(report["chunks"])]
     if "confusion" in report:
         lines += ["", *_confusion_table(report["classes"], report["confusion"])]
     return "\n".join(lines)

@@ -12,28 +12,36 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from numpy.typing import NDArray
 
-from cutplane import LinearClassifier, LinearRegressor
+from cutplane import LinearClassifier, LinearRegressor, SequenceTagger
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit_options import (
     ClassWeight,
     Task,
     check_class_options,
     check_loss_options,
+    check_method,
+    check_row_options,
     check_solver_options,
     task_and_loss,
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.labels import class_labels, target_numbers
-from cutplane.cli.options import (
-    require_at_least_one,
-    require_known,
-    require_outputs,
+from cutplane.cli.options import require_at_least_one, require_outputs
+from cutplane.cli.sequence_options import (
+    DEFAULT_TEMPLATES,
+    MinCountOption,
+    Pairs,
+    PairsOption,
+    TemplatesOption,
+    check_sequence_options,
+    read_templates,
 )
+from cutplane.cli.sequences import read_labelled
 from cutplane.core.state import State, Status, percent
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
+from cutplane.estimators.tagger import LOSSES
 from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
@@ -51,19 +59,22 @@ def fit(
     train: Annotated[
         str,
         typer.Argument(
-            metavar="TRAIN", help="Data in svmlight format, also compressed; - is stdin."
+            metavar="TRAIN",
+            help="Data in svmlight format, or in columns for sequences, also compressed; "
+            "- is stdin.",
         ),
     ],
     task: Annotated[
         Task | None,
-        _model_option(metavar="TASK", help="classification or regression; by default as the loss."),
+        _model_option(metavar="TASK", help=f"{', '.join(Task)}; by default as the loss."),
     ] = None,
     loss: Annotated[
         str | None,
         _model_option(
             metavar="NAME",
-            help=f"For classes: {', '.join(CLASSIFICATION)}. For numbers: {', '.join(REGRESSION)}.",
-            show_default="hinge or squared",
+            help=f"For classes: {', '.join(CLASSIFICATION)}. For numbers: {', '.join(REGRESSION)}. "
+            f"For sequences: {', '.join(LOSSES)}.",
+            show_default="hinge, squared or crf",
         ),
     ] = None,
     multi_class: Annotated[
@@ -103,6 +114,9 @@ def fit(
         int | None,
         _model_option(help="Number of features.", show_default="largest index in TRAIN"),
     ] = None,
+    templates: TemplatesOption = None,
+    min_count: MinCountOption = None,
+    pairs: PairsOption = None,
     tol: Annotated[float, _solver_option(help="Relative gap to reach.")] = 1e-3,
     max_iter: Annotated[int, _solver_option(help="Stop after so many iterations.")] = 1000,
     time_limit: Annotated[float | None, _solver_option(help="Stop after so many seconds.")] = None,
@@ -135,29 +149,39 @@ def fit(
     check_solver_options(lam=lam, c=c, tol=tol, max_iter=max_iter, time_limit=time_limit)
     check_loss_options(loss, quantile=quantile, epsilon=epsilon, delta=delta, smoothing=smoothing)
     require_at_least_one("--threads", threads)
-    require_at_least_one("--features", features)
+    check_row_options(task, intercept=intercept, features=features)
     check_class_options(task, loss, class_weight=class_weight, multi_class=multi_class)
-    if method is not None:
-        require_known("--method", method, METHODS)
+    check_sequence_options(
+        sequences=task is Task.SEQUENCES, templates=templates, min_count=min_count, pairs=pairs
+    )
+    check_method(task, method)
     if plot is not None:
         require_plotting()
     require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=[train])
 
     name = name_of(train)
-    data = read_svmlight(train, n_features=features)
     estimator: Estimator
-    if task is Task.CLASSIFICATION:
-        y = class_labels(data.y, name)
-        estimator = LinearClassifier(loss)
+    given: dict[str, Any]
+    if task is Task.SEQUENCES:
+        estimator = SequenceTagger(
+            loss,
+            templates=read_templates(templates or DEFAULT_TEMPLATES),
+            pairs=pairs or Pairs.OBSERVED.value,
+        )
+        X, y = read_labelled(train)
+        given = {"min_count": min_count, "lam": lam if c is None else 1.0 / (c * len(y))}
     else:
-        y = target_numbers(data.y, name)
-        estimator = LinearRegressor(loss)
-    given = {
+        X, y = read_svmlight(train, n_features=features)
+        if task is Task.CLASSIFICATION:
+            y = class_labels(y, name)
+            estimator = LinearClassifier(loss)
+        else:
+            y = target_numbers(y, name)
+            estimator = LinearRegressor(loss)
+        given = {"lam": lam, "C": c, "fit_intercept": intercept}
+    given |= {
         "multi_class": multi_class,
-        "lam": lam,
-        "C": c,
         "tol": tol,
-        "fit_intercept": intercept,
         "class_weight": class_weight and class_weight.value,
         "quantile": quantile,
         "epsilon": epsilon,
@@ -171,7 +195,7 @@ def fit(
     estimator.set_params(**{key: value for key, value in given.items() if value is not None})
 
     with contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
-        fitted = _fit(estimator, data.X, y, name=name, trace=writer, quiet=quiet)
+        fitted = _fit(estimator, X, y, name=name, trace=writer, quiet=quiet)
         if out is not None:
             save_model(estimator, out)
         if plot is not None:
@@ -187,7 +211,7 @@ def fit(
 def _fit(
     estimator: Estimator,
     X: Any,
-    y: NDArray[Any],
+    y: Any,
     *,
     name: str,
     trace: TraceWriter | None,
@@ -208,7 +232,8 @@ def _fit(
     # Each only once: rounding can warn in every iteration.
     for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
         print(f"cutplane: {message}", file=sys.stderr)
-    return Fit(estimator, n_samples=X.shape[0])
+    n_tokens = sum(map(len, y)) if isinstance(estimator, SequenceTagger) else None
+    return Fit(estimator, n_samples=len(y), n_tokens=n_tokens)
 
 
 def _picture(fitted: Fit, name: str) -> bytes:

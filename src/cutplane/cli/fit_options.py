@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from cutplane.cli.options import require_at_least_one, require_known, require_positive
+from cutplane.estimators.methods import METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
+from cutplane.estimators.tagger import LOSSES, TAGGER_METHODS
 from cutplane.io import InputError
 from cutplane.losses import CLASSIFICATION, REGRESSION
 
@@ -15,6 +17,7 @@ class Task(StrEnum):
 
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
+    SEQUENCES = "sequences"
 
 
 class ClassWeight(StrEnum):
@@ -23,8 +26,16 @@ class ClassWeight(StrEnum):
     BALANCED = "balanced"
 
 
-_LOSSES = {Task.CLASSIFICATION: CLASSIFICATION, Task.REGRESSION: REGRESSION}
-_DEFAULT_LOSSES = {Task.CLASSIFICATION: "hinge", Task.REGRESSION: "squared"}
+_LOSSES = {
+    Task.CLASSIFICATION: [*CLASSIFICATION],
+    Task.REGRESSION: [*REGRESSION],
+    Task.SEQUENCES: [*LOSSES],
+}
+_DEFAULT_LOSSES = {
+    Task.CLASSIFICATION: "hinge",
+    Task.REGRESSION: "squared",
+    Task.SEQUENCES: "crf",
+}
 
 # With another loss than these, the option would silently do nothing.
 _LOSSES_WITH = {
@@ -40,8 +51,8 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
     if loss is None:
         task = task or Task.CLASSIFICATION
         return task, _DEFAULT_LOSSES[task]
-    require_known("--loss", loss, [*CLASSIFICATION, *REGRESSION])
-    meant = Task.CLASSIFICATION if loss in CLASSIFICATION else Task.REGRESSION
+    require_known("--loss", loss, [name for losses in _LOSSES.values() for name in losses])
+    meant = next(each for each, losses in _LOSSES.items() if loss in losses)
     if task not in (None, meant):
         choices = ", ".join(_LOSSES[task])
         raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
@@ -53,7 +64,7 @@ def check_class_options(
 ) -> None:
     """Refuse options for classes where there are none, or that do not go with the loss."""
     for option, value in {"--class-weight": class_weight, "--multi-class": multi_class}.items():
-        if value is not None and task is Task.REGRESSION:
+        if value is not None and task is not Task.CLASSIFICATION:
             raise InputError(f"{option} is for classification")
     if multi_class is not None:
         require_known("--multi-class", multi_class, MULTI_CLASS)
@@ -62,6 +73,20 @@ def check_class_options(
             raise InputError(
                 f"--multi-class {multi_class} needs --loss {joint.extended_name}, not {loss}"
             )
+
+
+def check_method(task: Task, method: str | None) -> None:
+    """Refuse a method that is not there for the task."""
+    if method is not None:
+        require_known("--method", method, TAGGER_METHODS if task is Task.SEQUENCES else METHODS)
+
+
+def check_row_options(task: Task, *, intercept: bool, features: int | None) -> None:
+    """Refuse options for lines of numbers where there are sequences."""
+    require_at_least_one("--features", features)
+    if task is Task.SEQUENCES and (features is not None or not intercept):
+        option = "--no-intercept" if features is None else "--features"
+        raise InputError(f"{option} is not for --task sequences")
 
 
 def check_solver_options(

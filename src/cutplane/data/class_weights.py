@@ -1,9 +1,8 @@
 """Which pairs of feature and class have a weight: all of them, or those that occur together.
 
-With named features most pairs never occur: in CoNLL-2000 with the templates of
-CRF++ and 22 labels, one in 16 does.
-A model with weights for these only is another model, and a smaller one: its vectors and planes have
-a number for each pair that occurs, and no memory is spent on the others.
+With named features most pairs never occur: in CoNLL-2000 with the templates of CRF++ and 22 labels,
+one in 16 does. A model with weights for these only is another model, and a smaller one: its vectors
+and planes have a number for each pair that occurs, and no memory is spent on the others.
 """
 
 from __future__ import annotations

@@ -308,10 +308,11 @@ class SequenceTagger(BaseEstimator):
     def _scores(self, tokens: Tokens) -> tuple[Chains, ChainScores]:
         n_threads = threads_of(self.n_jobs)
         chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
-        if scipy.sparse.issparse(self.coef_):
-            emissions = scipy.sparse.csr_array(tokens.X).dot(self.coef_.T).toarray()
+        coef: Any = self.coef_
+        if scipy.sparse.issparse(coef):
+            emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
         else:
-            emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), self.coef_)
+            emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), coef)
         return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
 
     def __sklearn_tags__(self) -> Any:

@@ -74,8 +74,8 @@ def read_columns(path: str | os.PathLike[str]) -> ColumnData:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{name}:{line}: not UTF-8 text") from None
+        number = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{name}:{number}: not UTF-8 text") from None
     if "\0" in text:
         raise InputError(f"{name}: not a text file")
     sequences: list[list[Token]] = [[]]

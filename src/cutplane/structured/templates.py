@@ -49,7 +49,7 @@ U22:%x[0,1]/%x[1,1]/%x[2,1]
 """
 
 BUILT_IN = {"words": _WORDS, "chunking": _WORDS + _SECOND_COLUMN}
-"""From a name to templates: words in a window of two; and parts of speech (CRF++'s for CoNLL-2000)."""
+"""From a name to templates: words in a window; also a second column, as in CRF++'s example."""
 
 
 class Template(NamedTuple):
@@ -243,7 +243,7 @@ class _Column:
 def _distinct(
     columns: list[NDArray[np.int64]], n_tokens: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a token for each different row of the columns, and which of these each token equals."""
+    """Return a token for each different row of the columns, and which of them each token equals."""
     keys, size = np.zeros(n_tokens, dtype=np.int64), 1
     for column in columns:
         width = int(column.max()) + 1
