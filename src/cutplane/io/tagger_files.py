@@ -2,7 +2,8 @@
 
 ``coef`` is a matrix, or for observed pairs the values of a sparse one, feature after feature, with
 their ``coef_labels`` and with ``coef_starts``, where each feature's values begin. ``transitions``,
-``start`` and ``end`` are as in the tagger. ``features`` holds the names of features, if they have any: a list in JSON, as bytes.
+``start`` and ``end`` are as in the tagger. ``features`` holds the names of features, if they have
+any: a list in JSON, as bytes.
 """
 
 from __future__ import annotations
@@ -109,14 +110,15 @@ def _vectorizer(
     tagger: SequenceTagger, names: list[str] | None
 ) -> DictVectorizer | TemplateVectorizer | None:
     if tagger.templates is not None:
-        try:
-            templates = TemplateVectorizer(
-                parse_templates(tagger.templates), min_count=tagger.min_count
-            )
-        except (AttributeError, TypeError, ValueError) as error:
-            raise Malformed(str(error)) from None
+        if not isinstance(tagger.templates, str) or not isinstance(tagger.min_count, int):
+            raise Malformed("templates are no text, or min_count is no whole number")
         if names is None:
             raise Malformed("templates without names of features")
+        try:
+            parsed = parse_templates(tagger.templates)
+            templates = TemplateVectorizer(parsed, min_count=tagger.min_count)
+        except ValueError as error:
+            raise Malformed(str(error)) from None
         templates.feature_names_ = names
         return templates
     if names is None:
