@@ -16,7 +16,7 @@ def report_of(run, *arguments):
 
 
 def test_two_classes(run, model, two_classes):
-    X, y = read_svmlight(two_classes)
+    X, y, _ = read_svmlight(two_classes)
     loaded = load_model(model)
     predicted = loaded.predict(X)
     report = report_of(run, model, two_classes)
@@ -60,7 +60,7 @@ def test_three_classes_with_words(run, tmp_path):
 def test_regression(run, numbers, tmp_path, arguments, loss):
     path = tmp_path / "model"
     run("fit", numbers, *arguments, "--lam", 0.01, "--out", path, "-q")
-    X, y = read_svmlight(numbers)
+    X, y, _ = read_svmlight(numbers)
     predicted = load_model(path).predict(X)
     report = report_of(run, path, numbers)
     assert report["mae"] == pytest.approx(metrics.mean_absolute_error(y, predicted))

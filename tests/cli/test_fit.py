@@ -40,7 +40,7 @@ def test_json_holds_the_certificate(run, two_classes):
 
 def test_json_agrees_with_the_estimator(run, two_classes):
     report = strict_json(run("fit", two_classes, "--lam", 0.01, "--json", "-q").stdout)
-    X, y = read_svmlight(two_classes)
+    X, y, _ = read_svmlight(two_classes)
     fitted = cp.LinearClassifier(lam=0.01).fit(X, y)
     assert report["objective"] == fitted.certificate_.objective
     assert report["lower_bound"] == fitted.certificate_.lower_bound
@@ -84,7 +84,7 @@ def test_regression(run, numbers, tmp_path, arguments):
     result = run("fit", numbers, *arguments, "--out", model, "--json", "-q")
     assert result.exit_code == 0
     assert strict_json(result.stdout)["estimator"] == "LinearRegressor"
-    X, y = read_svmlight(numbers)
+    X, y, _ = read_svmlight(numbers)
     assert load_model(model).score(X, y) > 0.5
 
 
@@ -361,3 +361,36 @@ def test_help_names_every_loss(run):
     assert result.exit_code == 0
     for name in [*CLASSIFICATION, *REGRESSION]:
         assert name in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        (["f1"], cp.FBeta(1.0)),
+        (["f_beta", "--beta", 2], cp.FBeta(2.0)),
+        (["precision_at_k", "--k", 7], cp.PrecisionAtK(7)),
+        (["recall_at_k", "--k", 0.2], cp.RecallAtK(0.2)),
+        (["roc_area"], cp.ROCArea()),
+    ],
+)
+def test_measures(run, two_classes, options, loss):
+    result = run("fit", two_classes, "--lam", 0.01, "--json", "-q", "--loss", *options)
+    assert result.exit_code == 0
+    X, y = read_svmlight(two_classes)
+    fitted = cp.LinearClassifier(loss, lam=0.01).fit(X, y)
+    assert strict_json(result.stdout)["objective"] == fitted.certificate_.objective
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["f1", "--beta", 2], "--beta has no effect with --loss f1, only with f_beta"),
+        (["precision_at_k", "--k", 2.5], "--k must be a whole number from 1 on, or a share"),
+        (["precision_at_k", "--k", 61], "k is 61, but there are only 60 examples"),
+        (["f1", "--class-weight", "balanced"], "FBeta(1) counts examples"),
+    ],
+)
+def test_bad_options_of_measures(run, two_classes, options, message):
+    result = run("fit", two_classes, "--loss", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr

@@ -19,7 +19,7 @@ def test_labels_are_printed_as_written(run, model, two_classes):
     lines = result.stdout.splitlines()
     assert len(lines) == 60
     assert set(lines) == {"-1", "1"}
-    X, _ = read_svmlight(two_classes)
+    X, *_ = read_svmlight(two_classes)
     assert list(map(int, lines)) == load_model(model).predict(X).tolist()
 
 
@@ -39,7 +39,7 @@ def test_out_is_what_would_be_printed(run, model, two_classes, tmp_path):
 
 
 def test_scores_are_exact(run, model, two_classes):
-    X, _ = read_svmlight(two_classes)
+    X, *_ = read_svmlight(two_classes)
     printed = run("predict", model, two_classes, "--scores").stdout.split()
     assert list(map(float, printed)) == load_model(model).decision_function(X).tolist()
 
@@ -61,7 +61,7 @@ def test_probabilities(run, two_classes, tmp_path):
 
 def test_regression(run, numbers, tmp_path):
     path = fitted(run, numbers, tmp_path, "--loss", "absolute")
-    X, _ = read_svmlight(numbers)
+    X, *_ = read_svmlight(numbers)
     printed = run("predict", path, numbers).stdout.split()
     assert list(map(float, printed)) == load_model(path).predict(X).tolist()
 

@@ -1,12 +1,14 @@
 """The two products for many classes at once, for every format, against NumPy."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.data import as_rows, class_pullback, class_scores
+from cutplane.data import as_rows, class_block_pullbacks, class_pullback, class_scores
 
 EPS = np.finfo(np.float64).eps
 
@@ -76,6 +78,17 @@ def test_agrees_over_many_blocks_and_leaves_no_trace_of_threads(store, dtype):
 def test_rows_of_a_user_need_products_with_vectors_only():
     X, W, slopes = random(30, 4, 3, np.float64, np.random.default_rng(1))
     assert_products(OnlyVectors(X), X, W, slopes)
+
+
+@pytest.mark.parametrize("store", [*FORMATS.values(), OnlyVectors], ids=[*FORMATS, "only vectors"])
+def test_blocks_of_rows(store):
+    X, _, slopes = random(50, 4, 3, np.float64, np.random.default_rng(2))
+    bounds = np.array([0, 7, 7, 30, 50])
+    stored = store(X)
+    rows = stored if isinstance(stored, OnlyVectors) else as_rows(stored)
+    blocks = class_block_pullbacks(rows, slopes, bounds)
+    expected = [slopes[i:j].T @ X[i:j] for i, j in pairwise(bounds)]
+    np.testing.assert_allclose(blocks, expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("store", [FORMATS["C"], FORMATS["csr"]], ids=["C", "csr"])

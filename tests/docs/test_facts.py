@@ -94,10 +94,10 @@ def test_exit_codes():
 def print_json(tmp_path):
     """Return a function that runs a command with --json on labels, and gives what it prints."""
 
-    def run(labels, loss, *options):
+    def run(labels, loss, *options, qid=None):
         X = np.random.default_rng(0).normal(size=(len(labels), 2))
         data, model = str(tmp_path / "data.svm"), str(tmp_path / "model")
-        dump_svmlight_file(X, labels, data, zero_based=False)
+        dump_svmlight_file(X, labels, data, zero_based=False, query_id=qid)
         fit = ["fit", data, "--lam", "1", "--loss", loss, "--out", model, "--json", *options]
         evaluate = ["evaluate", model, data, "--json"]
         return [json.loads(CliRunner().invoke(app, command).stdout) for command in (fit, evaluate)]
@@ -116,6 +116,7 @@ def test_json_fields(print_json):
         print_json([0, 1, 2] * 4, "hinge"),
         print_json([0, 1, 2] * 4, "logistic", "--multi-class", "softmax"),
         print_json([0.5, 1.5, 7.0], "absolute"),
+        print_json([0, 1, 2], "pairwise", qid=[1, 1, 1]),
     ]
     assert fit_fields == {name for fit, _ in runs for name in fit}
     assert evaluate_fields == {name for _, evaluate in runs for name in evaluate}

@@ -77,6 +77,17 @@ def test_line_search_needs_no_more_evaluations_than_published(table):
     assert ours <= theirs
 
 
+@pytest.mark.parametrize(
+    ("table", "lam"),
+    [("table2", 0.2), ("table2", 1.0), ("table3", 0.2), ("table3", 1.0)],
+)
+def test_nbm_ends_where_the_published_one_does(table, lam):
+    result = TABLES[table].fit(cp.nbm(), 100, lam)
+    published, _ = TABLES[table].published["NBM"][100][LAMS.index(lam)]
+    assert result.status == "stationary"
+    assert result.objective <= published + 1e-3 * abs(published)
+
+
 @pytest.mark.slow
 def test_all_settings():
     counts, calls = np.zeros(3, dtype=int), []

@@ -147,6 +147,21 @@ def test_novelty_detectors_come_back(tmp_path):
     assert loaded.get_params() == fitted.get_params()
 
 
+@pytest.mark.parametrize("loss", ["pairwise", "ndcg"])
+def test_rankers_come_back(tmp_path, loss):
+    X, codes = make_data([0, 1, 2])
+    qid = np.arange(60) // 6
+    fitted = cp.LinearRanker(loss, lam=0.1, k=3, pair_weights="gains").fit(X, codes, qid=qid)
+    loaded = load_model(saved(fitted, tmp_path))
+    assert isinstance(loaded, cp.LinearRanker)
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    assert loaded.get_params() == fitted.get_params()
+    assert loaded.certificate_ == fitted.certificate_
+    assert loaded.score(X, codes, qid=qid) == fitted.score(X, codes, qid=qid)
+    with pytest.raises(ValueError, match="score needs qid"):
+        loaded.score(X, codes)
+
+
 def test_feature_names_come_back(tmp_path):
     pandas = pytest.importorskip("pandas")
     X, y = make_data([0, 1])

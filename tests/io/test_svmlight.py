@@ -96,6 +96,35 @@ def test_indices_are_small_and_values_are_double(write):
     assert X.data.dtype == np.float64
 
 
+def test_queries_are_read_where_they_are_asked_for(write):
+    path = write(b"1 qid:7 1:1\n0 qid:-3 # x\n\n2 qid:7 2:4\n")
+    data = read_svmlight(path, queries=True)
+    assert data.qid.tolist() == [7, -3, 7]
+    np.testing.assert_array_equal(data.X.toarray(), [[1, 0], [0, 0], [0, 4]])
+    assert read_svmlight(path).qid is None
+    words = read_svmlight(write(b"a qid:2 1:1\nb qid:1 1:1\n"), queries=True)
+    assert (words.y.tolist(), words.qid.tolist()) == (["a", "b"], [2, 1])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"1 1:1", "no query (qid:number after the label)"),
+        (b"1", "no query (qid:number after the label)"),
+        (b"1 qid: 1:1", "query '' is not a whole number"),
+        (b"1 qid:x 1:1", "query 'x' is not a whole number"),
+        (b"1 qid:2.5 1:1", "query '2.5' is not a whole number"),
+        (b"1 qid:99999999999999999999 1:1", "query 99999999999999999999 is too large"),
+        (b"1 qid:1 1:x", "value 'x' of feature 1 is not a number"),
+    ],
+)
+def test_first_bad_query_is_named(write, line, said):
+    path = write(b"1 qid:1 1:1\n# comment\n" + line + b"\n1 1:1\n")
+    with pytest.raises(InputError) as caught:
+        read_svmlight(path, queries=True)
+    assert str(caught.value) == f"{path}:3: {said}"
+
+
 def test_words_as_labels(write):
     data = read_svmlight(write("Grün 1:1\nrot 2:1 # x\n\nGrün qid:1 1:4\n".encode()))
     assert data.y.tolist() == ["Grün", "rot", "Grün"]

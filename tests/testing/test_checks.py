@@ -7,7 +7,7 @@ from scipy.special import xlogy
 
 import cutplane as cp
 from cutplane.core.protocols import Plane, Quadratic
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
 from cutplane.testing import check_loss, check_regularizer, check_risk
 
 from ..regularizers.registry import CASES, D
@@ -18,7 +18,7 @@ Y = np.where(X[:, 0] + RNG.normal(size=60) > 0, 1.0, -1.0)
 NUMBERS = X @ np.ones(5) + RNG.normal(size=60)
 COUNTS = RNG.poisson(2.0, 60).astype(float)
 CLASSES = np.arange(60) % 3
-LOSSES = [make() for make in (CLASSIFICATION | REGRESSION).values()]
+LOSSES = [make() for make in (CLASSIFICATION | MEASURES | REGRESSION).values()]
 
 
 def hinge(w):
@@ -47,7 +47,7 @@ def risk_of(loss, intercept):
 def test_linear_risks_pass(loss, intercept):
     report = check_risk(risk_of(loss, intercept), scale=0.5)
     assert "segments agree with the risk" in report.passed
-    assert "planes of groups add up" in report.passed
+    assert ("planes of groups add up" in report.passed) == loss.additive
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,8 @@ def test_groups_that_do_not_add_up():
 def test_losses_pass(loss):
     report = check_loss(loss)
     assert report.subject == repr(loss)
-    assert "the conjugate is that of the loss" in report.passed
+    assert ("the conjugate is that of the loss" in report.passed) == loss.additive
+    assert ("a weighted sum over examples" in report.passed) == loss.additive
 
 
 def test_losses_of_many_classes_are_sent_elsewhere():

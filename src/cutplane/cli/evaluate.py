@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cutplane import (
     LinearClassifier,
+    LinearRanker,
     LinearRegressor,
     NoveltyDetector,
     OrdinalClassifier,
@@ -18,8 +19,12 @@ from cutplane import (
 from cutplane.cli.labels import known_labels, plain_label, show_label, target_numbers
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
 from cutplane.cli.sequences import chunk_table, evaluate_tagger
+from cutplane.estimators.ranking_measures import Rankings, mean_of_defined
 from cutplane.io import InputError, load_model, read_svmlight
 from cutplane.io.sources import name_of
+from cutplane.losses.queries import Queries
+
+_NDCG_AT = (1, 3, 5, 10)
 
 
 def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = False) -> None:
@@ -28,6 +33,7 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
     Classifiers: accuracy, balanced accuracy, F1 and ROC area (two classes), confusion counts.
     Regressors: mean absolute error, root mean squared error, R2, and the mean of the model's loss.
     Taggers of sequences: accuracy of tokens and sequences; precision, recall and F1 of chunks.
+    Rankers: NDCG, mean average precision, mean reciprocal rank, pairs in the right order.
     """
     report = _report(model, data)
     print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
@@ -37,12 +43,18 @@ def _report(model: str, data: str) -> dict[str, Any]:
     estimator = load_model(model)
     if isinstance(estimator, SequenceTagger):
         return evaluate_tagger(estimator, data, model)
-    X, labels = read_svmlight(data, n_features=estimator.n_features_in_)
     if isinstance(estimator, NoveltyDetector):
         raise InputError(f"{name_of(model)}: a NoveltyDetector has no labels to compare with")
+    is_ranker = isinstance(estimator, LinearRanker)
+    X, labels, qid = read_svmlight(data, n_features=estimator.n_features_in_, queries=is_ranker)
     if isinstance(estimator, LinearClassifier | OrdinalClassifier):
         y = known_labels(labels, estimator.classes_, name_of(data))
         return _classification(estimator, X, y)
+    if isinstance(estimator, LinearRanker):
+        y = target_numbers(labels, name_of(data), "ranking")
+        if y.min() < 0:
+            raise InputError(f"{name_of(data)}: relevance must not be negative, got {y.min():g}")
+        return _ranking(y, estimator.predict(X), Queries(qid))
     return _regression(estimator, X, target_numbers(labels, name_of(data)))
 
 
@@ -98,6 +110,22 @@ def _regression(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> d
     }
 
 
+def _ranking(
+    y: NDArray[np.float64], scores: NDArray[np.float64], queries: Queries
+) -> dict[str, Any]:
+    rankings = Rankings(y, scores, queries)
+    reciprocal = rankings.reciprocal_rank()
+    return {
+        "n_samples": len(y),
+        "n_queries": len(queries),
+        "n_queries_without_relevant": int(np.isnan(reciprocal).sum()),
+        **{f"ndcg_{k}": mean_of_defined(rankings.ndcg(k)) for k in _NDCG_AT},
+        "map": mean_of_defined(rankings.average_precision()),
+        "mrr": mean_of_defined(reciprocal),
+        "pairwise_accuracy": rankings.pairwise_accuracy(),
+    }
+
+
 def _mean_loss(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> float:
     """Return the mean of what the model was trained to keep small, such as the pinball loss."""
     loss = estimator.loss_function()
@@ -116,6 +144,12 @@ _TITLES = {
     "mae": "mean absolute error",
     "rmse": "root mean squared error",
     "r2": "R2",
+    "n_queries": "queries",
+    "n_queries_without_relevant": "queries left out",
+    **{f"ndcg_{k}": f"NDCG@{k}" for k in _NDCG_AT},
+    "map": "mean average precision",
+    "mrr": "mean reciprocal rank",
+    "pairwise_accuracy": "pairwise accuracy",
 }
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane import LinearClassifier, LinearRegressor, SequenceTagger
+from cutplane import LinearClassifier, LinearRanker, LinearRegressor, SequenceTagger
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit_options import (
     ClassWeight,
@@ -45,7 +45,7 @@ from cutplane.estimators.tagger import LOSSES
 from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 from cutplane.report.convergence import draw_png, require_plotting
 from cutplane.report.curves import mean_run
 from cutplane.report.progress import progress_on
@@ -72,9 +72,11 @@ def fit(
         str | None,
         _model_option(
             metavar="NAME",
-            help=f"For classes: {', '.join(CLASSIFICATION)}. For numbers: {', '.join(REGRESSION)}. "
+            help=f"For classes: {', '.join([*CLASSIFICATION, *MEASURES])}. "
+            f"For numbers: {', '.join(REGRESSION)}. "
+            f"For documents of queries: {', '.join(RANKING)}. "
             f"For sequences: {', '.join(LOSSES)}.",
-            show_default="hinge, squared or crf",
+            show_default="hinge, squared, pairwise or crf",
         ),
     ] = None,
     multi_class: Annotated[
@@ -109,6 +111,18 @@ def fit(
     smoothing: Annotated[
         float | None,
         _model_option(help="Width of the rounded kink of loss smooth_hinge.", show_default="0.5"),
+    ] = None,
+    beta: Annotated[
+        float | None,
+        _model_option(help="Weight of recall, for loss f_beta.", show_default="1"),
+    ] = None,
+    k: Annotated[
+        float | None,
+        _model_option(
+            help="For the losses at k: how many examples, or below 1 which share of them. "
+            "For ndcg: how many positions.",
+            show_default="0.1 or 10",
+        ),
     ] = None,
     features: Annotated[
         int | None,
@@ -147,7 +161,15 @@ def fit(
     """
     task, loss = task_and_loss(task, loss)
     check_solver_options(lam=lam, c=c, tol=tol, max_iter=max_iter, time_limit=time_limit)
-    check_loss_options(loss, quantile=quantile, epsilon=epsilon, delta=delta, smoothing=smoothing)
+    check_loss_options(
+        loss,
+        quantile=quantile,
+        epsilon=epsilon,
+        delta=delta,
+        smoothing=smoothing,
+        beta=beta,
+        k=k,
+    )
     require_at_least_one("--threads", threads)
     check_row_options(task, intercept=intercept, features=features)
     check_class_options(task, loss, class_weight=class_weight, multi_class=multi_class)
@@ -160,6 +182,7 @@ def fit(
     require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=[train])
 
     name = name_of(train)
+    qid: Any = None  # the query of each line, for ranking
     estimator: Estimator
     given: dict[str, Any]
     if task is Task.SEQUENCES:
@@ -171,14 +194,15 @@ def fit(
         X, y = read_labelled(train)
         given = {"min_count": min_count, "lam": lam if c is None else 1.0 / (c * len(y))}
     else:
-        X, y = read_svmlight(train, n_features=features)
+        X, y, qid = read_svmlight(train, n_features=features, queries=task is Task.RANKING)
         if task is Task.CLASSIFICATION:
             y = class_labels(y, name)
             estimator = LinearClassifier(loss)
         else:
-            y = target_numbers(y, name)
-            estimator = LinearRegressor(loss)
-        given = {"lam": lam, "C": c, "fit_intercept": intercept}
+            y = target_numbers(y, name, task)
+            estimator = LinearRegressor(loss) if task is Task.REGRESSION else LinearRanker(loss)
+        fit_intercept = None if task is Task.RANKING else intercept
+        given = {"lam": lam, "C": c, "fit_intercept": fit_intercept}
     given |= {
         "multi_class": multi_class,
         "tol": tol,
@@ -187,6 +211,8 @@ def fit(
         "epsilon": epsilon,
         "delta": delta,
         "smoothing": smoothing,
+        "beta": beta,
+        "k": k if k is None or k < 1 else int(k),
         "max_iter": max_iter,
         "time_limit": time_limit,
         "method": method,
@@ -195,7 +221,7 @@ def fit(
     estimator.set_params(**{key: value for key, value in given.items() if value is not None})
 
     with contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
-        fitted = _fit(estimator, X, y, name=name, trace=writer, quiet=quiet)
+        fitted = _fit(estimator, X, y, qid, name=name, trace=writer, quiet=quiet)
         if out is not None:
             save_model(estimator, out)
         if plot is not None:
@@ -212,6 +238,7 @@ def _fit(
     estimator: Estimator,
     X: Any,
     y: Any,
+    qid: Any,
     *,
     name: str,
     trace: TraceWriter | None,
@@ -226,7 +253,10 @@ def _fit(
             stack.enter_context(display)
         estimator.set_params(callbacks=tuple(watchers))
         try:
-            estimator.fit(X, y)
+            if isinstance(estimator, LinearRanker):
+                estimator.fit(X, y, qid=qid)
+            else:
+                estimator.fit(X, y)
         except (ValueError, ArithmeticError) as error:
             raise InputError(f"{name}: {' '.join(str(error).split())}") from error
     # Each only once: rounding can warn in every iteration.

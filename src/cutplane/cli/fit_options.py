@@ -9,7 +9,7 @@ from cutplane.estimators.methods import METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
 from cutplane.estimators.tagger import LOSSES, TAGGER_METHODS
 from cutplane.io import InputError
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
 
 class Task(StrEnum):
@@ -17,6 +17,7 @@ class Task(StrEnum):
 
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
+    RANKING = "ranking"
     SEQUENCES = "sequences"
 
 
@@ -27,13 +28,15 @@ class ClassWeight(StrEnum):
 
 
 _LOSSES = {
-    Task.CLASSIFICATION: [*CLASSIFICATION],
+    Task.CLASSIFICATION: [*CLASSIFICATION, *MEASURES],
     Task.REGRESSION: [*REGRESSION],
+    Task.RANKING: [*RANKING],
     Task.SEQUENCES: [*LOSSES],
 }
 _DEFAULT_LOSSES = {
     Task.CLASSIFICATION: "hinge",
     Task.REGRESSION: "squared",
+    Task.RANKING: "pairwise",
     Task.SEQUENCES: "crf",
 }
 
@@ -43,6 +46,8 @@ _LOSSES_WITH = {
     "--epsilon": ("epsilon_insensitive", "squared_epsilon_insensitive"),
     "--delta": ("huber",),
     "--smoothing": ("smooth_hinge",),
+    "--beta": ("f_beta",),
+    "--k": ("precision_at_k", "recall_at_k", "ndcg"),
 }
 
 
@@ -51,8 +56,8 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
     if loss is None:
         task = task or Task.CLASSIFICATION
         return task, _DEFAULT_LOSSES[task]
-    require_known("--loss", loss, [name for losses in _LOSSES.values() for name in losses])
-    meant = next(each for each, losses in _LOSSES.items() if loss in losses)
+    require_known("--loss", loss, [name for names in _LOSSES.values() for name in names])
+    meant = next(task for task, names in _LOSSES.items() if loss in names)
     if task not in (None, meant):
         choices = ", ".join(_LOSSES[task])
         raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
@@ -114,6 +119,8 @@ def check_loss_options(
     epsilon: float | None,
     delta: float | None,
     smoothing: float | None,
+    beta: float | None,
+    k: float | None,
 ) -> None:
     """Refuse parameters of a loss that are out of range, or that belong to another loss."""
     given = {
@@ -121,6 +128,8 @@ def check_loss_options(
         "--epsilon": epsilon,
         "--delta": delta,
         "--smoothing": smoothing,
+        "--beta": beta,
+        "--k": k,
     }
     for option, value in given.items():
         losses = _LOSSES_WITH[option]
@@ -132,3 +141,8 @@ def check_loss_options(
         require_positive("--epsilon", epsilon)
     require_positive("--delta", delta)
     require_positive("--smoothing", smoothing)
+    require_positive("--beta", beta)
+    if k is not None and not 0 < k < 1 and not (k >= 1 and k.is_integer()):
+        raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")
+    if loss == "ndcg" and k is not None and k < 1:
+        raise InputError(f"--k must be a whole number from 1 on for --loss ndcg, not {k:g}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cutplane import LinearRanker
 from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.state import Certificate, Record, Status, percent
 from cutplane.io.models import Estimator
@@ -95,6 +96,8 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
     }
     if fit.n_tokens is not None:
         document["n_tokens"] = fit.n_tokens
+    if isinstance(estimator, LinearRanker):
+        document["n_queries"] = estimator.n_queries_
     if (joint := _joint(estimator)) is not None:
         document["multi_class"] = joint
     if len(fit.certificates) > 1:
@@ -126,7 +129,8 @@ def fit_in_words(fit: Fit) -> str:
     return "\n".join(
         [
             f"data       {_samples(fit)}, "
-            f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}",
+            f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}"
+            f"{_queries(estimator)}",
             f"model      {estimator.loss} loss{joint}, lam = {estimator.lam_:.6g}",
             f"work       {counts}",
             f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
@@ -190,6 +194,13 @@ def _classes(estimator: Estimator) -> str:
         return ""
     shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)
     return f", {len(classes)} classes ({', '.join(shown)})"
+
+
+def _queries(estimator: Estimator) -> str:
+    if not isinstance(estimator, LinearRanker):
+        return ""
+    number = estimator.n_queries_
+    return f", {number:,} {'query' if number == 1 else 'queries'}"
 
 
 def _joint(estimator: Estimator) -> str | None:

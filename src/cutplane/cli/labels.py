@@ -61,8 +61,10 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDAr
     return labels
 
 
-def target_numbers(labels: NDArray[Any], name: str) -> NDArray[np.float64]:
-    """Return a file's labels as a regressor takes them.
+def target_numbers(
+    labels: NDArray[Any], name: str, task: str = "regression"
+) -> NDArray[np.float64]:
+    """Return a file's labels as a regressor or a ranker takes them.
 
     Raises
     ------
@@ -70,9 +72,7 @@ def target_numbers(labels: NDArray[Any], name: str) -> NDArray[np.float64]:
         If they are words.
     """
     if labels.dtype.kind == "U":
-        raise InputError(
-            f"{name}: regression needs numbers as labels, not {show_label(labels[0])!r}"
-        )
+        raise InputError(f"{name}: {task} needs numbers as labels, not {show_label(labels[0])!r}")
     return labels
 
 

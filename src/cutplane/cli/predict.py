@@ -33,7 +33,8 @@ def predict(
     """Predict a label for every line of DATA; the labels in DATA are ignored.
 
     Labels are printed as they stood in the training file. With two classes, --scores prints one
-    column: positive for the second class.
+    column: positive for the second class. For a ranker, the predictions are the scores by which
+    the documents of a query are ranked, highest first.
 
     For a tagger of sequences, DATA are columns, and all of them are printed with one more.
     """

@@ -21,8 +21,6 @@ from cutplane.core.protocols import Plane, Point, QuadraticRegularizer, Vector, 
 from cutplane.core.query import Found
 from cutplane.core.state import Candidate, State
 
-_SHARE_OF_GAP = 1e-3
-
 
 @dataclass(frozen=True, slots=True)
 class ProximalToBest:
@@ -39,10 +37,9 @@ class ProximalToBest:
         slope = bundle.aggregate().slope if known else bundle.slopes[-1]
         length = 1.0 if state.memo is None else state.memo
         u = math.sqrt(dot(slope, regularizer.dual_metric(slope))) / length
-        accuracy = _SHARE_OF_GAP * state.gap if math.isfinite(state.gap) else 0.0
-        bundle.weigh(
-            max(u, regularizer.lam), accuracy=accuracy, shift=heights - bundle.centred_offsets
-        )
+        # Exactly: with a large u the minimum is so close to the best objective that a share of the
+        # gap, which is that for lam in place of u, would be no accuracy at all.
+        bundle.weigh(max(u, regularizer.lam), accuracy=0.0, shift=heights - bundle.centred_offsets)
         slope = bundle.aggregate().slope
         image = regularizer.dual_metric(slope)
         error = state.objective - float(bundle.alpha @ heights)

@@ -7,6 +7,7 @@ from cutplane.estimators.novelty import NoveltyDetector
 from cutplane.estimators.ordinal import OrdinalClassifier
 from cutplane.estimators.path import Path, path
 from cutplane.estimators.quantiles import LinearQuantiles
+from cutplane.estimators.ranker import LinearRanker
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.estimators.structured_predictor import StructuredPredictor
 from cutplane.estimators.tagger import SequenceTagger
@@ -15,6 +16,7 @@ __all__ = [
     "LinearClassifier",
     "LinearClassifierCV",
     "LinearQuantiles",
+    "LinearRanker",
     "LinearRegressor",
     "LinearRegressorCV",
     "MultilabelClassifier",

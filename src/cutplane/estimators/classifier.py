@@ -18,7 +18,7 @@ from cutplane.data import as_rows
 from cutplane.estimators.linear import LinearModel, Problems
 from cutplane.estimators.multi_class import joined, joint_loss, split_by_class
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
-from cutplane.losses import CLASSIFICATION, MulticlassLoss
+from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
 from cutplane.risks import ModelRisk, MulticlassRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
@@ -39,7 +39,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     Parameters
     ----------
     loss : str or Loss, default="hinge"
-        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential".
+        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential"; or a measure of the
+        whole sample: "error_rate", "f1", "f_beta", "precision_at_k", "recall_at_k", "break_even" or
+        "roc_area".
     multi_class : {"ovr", "crammer_singer", "softmax"}, default="ovr"
         How more than two classes are told apart. "ovr" fits each against the rest, with any loss.
         The others fit all classes at once, with one certificate: "crammer_singer" extends
@@ -50,7 +52,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         The same in scikit-learn's terms: ``lam = 1 / (C * n_samples)``, or the sum of weights in
         place of ``n_samples``.
     fit_intercept : bool, default=True
-        Whether to fit an intercept. It is not regularized.
+        Whether to fit an intercept. It is not regularized. Losses for the top of a ranking and for
+        the ROC area do not depend on it: for them it is set after the fit, so that as many training
+        examples are predicted positive as the measure asks for, or the error is smallest.
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
     tol : float, default=1e-3
@@ -71,6 +75,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         Number of threads; all cores by default (results do not depend on it).
     smoothing : float, default=0.5
         Width of the rounded kink of "smooth_hinge".
+    beta : float, default=1.0
+        How much more recall counts than precision, for "f_beta".
+    k : int or float, default=0.1
+        How many examples "precision_at_k" and "recall_at_k" look at: a count, or below 1 a share of
+        the sample.
     callbacks : sequence of callables, default=()
         Each is called with the solver's `State` after every iteration; one that returns true ends
         the fit with the best model so far.
@@ -107,7 +116,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     """
 
     _task = "classification"
-    _losses = CLASSIFICATION
+    _losses = CLASSIFICATION | MEASURES
 
     def __init__(
         self,
@@ -126,6 +135,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         verbose: int = 0,
         n_jobs: int | None = None,
         smoothing: float = 0.5,
+        beta: float = 1.0,
+        k: float = 0.1,
         callbacks: Any = (),
     ) -> None:
         self.loss = loss
@@ -142,6 +153,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.smoothing = smoothing
+        self.beta = beta
+        self.k = k
         self.callbacks = callbacks
 
     @with_callbacks

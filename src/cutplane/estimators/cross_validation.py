@@ -147,7 +147,7 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
     scoring : str or callable, optional
         As in scikit-learn; the accuracy by default. If there are sample weights it is given those
         of the test part.
-    fit_intercept, class_weight, tol, method, n_jobs, smoothing : optional
+    fit_intercept, class_weight, tol, method, n_jobs, smoothing, beta, k : optional
         As in `LinearClassifier`.
     max_iter : int or None, default=1000
         Limit on iterations, for each lam.
@@ -196,6 +196,8 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
         verbose: int = 0,
         n_jobs: int | None = None,
         smoothing: float = 0.5,
+        beta: float = 1.0,
+        k: float = 0.1,
         callbacks: Any = (),
     ) -> None:
         self.lams = lams
@@ -213,6 +215,8 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
             verbose=verbose,
             n_jobs=n_jobs,
             smoothing=smoothing,
+            beta=beta,
+            k=k,
             callbacks=callbacks,
         )
 

@@ -156,8 +156,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             self,
             max_subtasks=self.max_iter if n_problems == 1 else n_problems,
             X=X,
-            y=y,
-            sample_weight=sample_weight,
+            **self._seen_by_callbacks(y, sample_weight),
         )
         if callable(self.callbacks) or self.callbacks is None:
             raise TypeError(f"callbacks must be a sequence of callables, got {self.callbacks!r}")
@@ -206,6 +205,10 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             type(self).__name__, self.tol, [*prepared.certificates, *certificates], stacklevel=5
         )
         return self
+
+    def _seen_by_callbacks(self, y: Any, sample_weight: Any) -> dict[str, Any]:
+        """Return targets and metadata of the examples for scikit-learn's callbacks."""
+        return {"y": y, "metadata": {"sample_weight": sample_weight}}
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         """Return the attributes that make the estimator ready to predict."""

@@ -14,7 +14,7 @@ from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.lams import decreasing, fits_along, lam_grid
 from cutplane.estimators.linear import look_up, warn_unless_successful
 from cutplane.estimators.regressor import LinearRegressor
-from cutplane.losses import CLASSIFICATION, REGRESSION, Loss
+from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, Loss
 from cutplane.report.figures import png_of
 from cutplane.report.path_picture import draw_path
 
@@ -237,5 +237,5 @@ def _estimator_of(loss: str | Loss) -> type[LinearClassifier] | type[LinearRegre
     """Return the kind of estimator that has this loss."""
     if isinstance(loss, Loss):
         return LinearClassifier if loss.task == "classification" else LinearRegressor
-    look_up("loss", loss, CLASSIFICATION | REGRESSION)
-    return LinearClassifier if loss in CLASSIFICATION else LinearRegressor
+    look_up("loss", loss, CLASSIFICATION | MEASURES | REGRESSION)
+    return LinearRegressor if loss in REGRESSION else LinearClassifier

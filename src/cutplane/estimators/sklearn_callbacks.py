@@ -46,14 +46,14 @@ class FitTask:
 
     @classmethod
     def of_fit(
-        cls, estimator: Any, *, max_subtasks: int | None, X: Any, y: Any, sample_weight: Any
+        cls, estimator: Any, *, max_subtasks: int | None, X: Any, y: Any, metadata: dict[str, Any]
     ) -> FitTask:
-        """Open the root task of ``estimator.fit``."""
+        """Open the root task of ``estimator.fit``; metadata that are None were not given."""
         context = None
         if hasattr(estimator, "_init_callback_context"):
             context = estimator._init_callback_context(max_subtasks=max_subtasks)
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        return cls(estimator, context, {"X": X, "y": y, "metadata": metadata})
+        given = {name: value for name, value in metadata.items() if value is not None}
+        return cls(estimator, context, {"X": X, "y": y, "metadata": given or None})
 
     def subtask(self, name: str, *, max_subtasks: int | None) -> FitTask:
         """Open a task below this one."""

@@ -149,7 +149,11 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         if start is not None and len(start) != risk.n_parameters:
             start = None
         task = FitTask.of_fit(
-            self, max_subtasks=self.max_iter, X=X, y=y, sample_weight=sample_weight
+            self,
+            max_subtasks=self.max_iter,
+            X=X,
+            y=y,
+            metadata={"sample_weight": sample_weight},
         )
 
         def best_so_far(state: State) -> Attributes:

@@ -309,10 +309,10 @@ class SequenceTagger(BaseEstimator):
         n_threads = threads_of(self.n_jobs)
         chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
         coef: Any = self.coef_
-        if scipy.sparse.issparse(coef):
-            emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
-        else:
+        if isinstance(coef, np.ndarray):
             emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), coef)
+        else:
+            emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
         return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
 
     def __sklearn_tags__(self) -> Any:

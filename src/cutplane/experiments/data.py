@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from cutplane.core.protocols import Vector
-from cutplane.io import InputError
+from cutplane.io import InputError, SvmlightData, read_svmlight
 
 
 def load(name: str) -> tuple[Any, Vector]:
@@ -22,12 +22,27 @@ def load(name: str) -> tuple[Any, Vector]:
     InputError
         If ``CUTPLANE_DATA`` is not set, or the data are not there.
     """
-    folder = folder_of(name)
     try:
-        X, y = _READERS[name](folder)
+        X, y = _READERS[name](folder_of(name))
     except FileNotFoundError as error:
         raise InputError(f"CUTPLANE_DATA has no data set {name}: no {error.filename}") from error
     return X, np.asarray(y, dtype=np.float64)
+
+
+def load_letor(name: str, parts: Sequence[str]) -> SvmlightData:
+    """Return documents, relevance and queries of some files of a LETOR data set.
+
+    Raises
+    ------
+    InputError
+        If ``CUTPLANE_DATA`` is not set, or the data are not there.
+    """
+    folder = folder_of(name)
+    read = [read_svmlight(folder / f"{part}.txt.xz", queries=True) for part in parts]
+    X = scipy.sparse.vstack([data.X for data in read]).toarray()
+    y = np.concatenate([data.y for data in read])
+    qid = np.concatenate([np.asarray(data.qid) for data in read])
+    return SvmlightData(X, y, qid)
 
 
 def folder_of(name: str) -> Path:

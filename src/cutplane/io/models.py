@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from cutplane.estimators import (
     LinearClassifier,
     LinearClassifierCV,
+    LinearRanker,
     LinearRegressor,
     LinearRegressorCV,
     NoveltyDetector,
@@ -43,16 +44,22 @@ from cutplane.io.model_parts import (
 )
 from cutplane.io.sources import name_of, read_bytes
 from cutplane.io.tagger_files import fill_tagger, tensors_of_tagger
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
 Estimator: TypeAlias = (
-    LinearClassifier | LinearRegressor | NoveltyDetector | OrdinalClassifier | SequenceTagger
+    LinearClassifier
+    | LinearRegressor
+    | LinearRanker
+    | NoveltyDetector
+    | OrdinalClassifier
+    | SequenceTagger
 )
 
 _FORMAT = 1
 _KINDS: dict[str, type[Estimator]] = {
     "LinearClassifier": LinearClassifier,
     "LinearRegressor": LinearRegressor,
+    "LinearRanker": LinearRanker,
     "NoveltyDetector": NoveltyDetector,
     "OrdinalClassifier": OrdinalClassifier,
     "SequenceTagger": SequenceTagger,
@@ -66,9 +73,10 @@ _SAVED_AS: dict[type[Any], str] = {
     LinearRegressorCV: "LinearRegressor",
 }
 _LOSSES = {
-    "LinearClassifier": CLASSIFICATION,
+    "LinearClassifier": CLASSIFICATION | MEASURES,
     "LinearRegressor": REGRESSION,
     "OrdinalClassifier": CLASSIFICATION,
+    "LinearRanker": RANKING,
 }
 
 

@@ -8,8 +8,9 @@ same wherever it is read:
 - Indices increase along a line; a zero may be left out.
 - Labels are numbers, or words (for classification), but not both in one file.
 
-Ranking's ``qid:`` is accepted and ignored. scikit-learn does the parsing. It does not say where a
-file is wrong, so a file that it refuses is read again line by line to find the place.
+Ranking's ``qid:number`` after the label is read where it is asked for, else ignored. scikit-learn
+does the parsing. It does not say where a file is wrong, so a file that it refuses is read again
+line by line to find the place.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cutplane.io.sources import name_of, read_bytes
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LARGEST_INDEX = np.iinfo(np.int32).max
+_LARGEST_QUERY = np.iinfo(np.int64).max
 
 
 class SvmlightData(NamedTuple):
@@ -38,13 +40,18 @@ class SvmlightData(NamedTuple):
         The features, float64.
     y : ndarray, shape (n_samples,)
         The labels: float64, or str when the file's labels are words.
+    qid : ndarray, shape (n_samples,), or None
+        The query of each line, int64, if it was asked for.
     """
 
     X: Any
     y: NDArray[Any]
+    qid: NDArray[np.int64] | None = None
 
 
-def read_svmlight(path: str | os.PathLike[str], *, n_features: int | None = None) -> SvmlightData:
+def read_svmlight(
+    path: str | os.PathLike[str], *, n_features: int | None = None, queries: bool = False
+) -> SvmlightData:
     """Read a data set in the svmlight format, plain or compressed (gzip, bzip2, xz).
 
     Parameters
@@ -53,6 +60,8 @@ def read_svmlight(path: str | os.PathLike[str], *, n_features: int | None = None
         The file; ``-`` is standard input.
     n_features : int, optional
         Number of columns of ``X``. By default the largest index in the file.
+    queries : bool
+        Whether every line must have a query, ``qid:number`` after the label.
 
     Raises
     ------
@@ -64,36 +73,47 @@ def read_svmlight(path: str | os.PathLike[str], *, n_features: int | None = None
     if b"\0" in text:
         raise InputError(f"{name}: not a text file")
     try:
-        X, y = _parse(text, n_features)
+        X, y, qid = _parse(text, n_features, queries)
     except (ValueError, OverflowError) as error:
-        numbers, words = _read_slowly(text, name, n_features)
+        numbers, words = _read_slowly(text, name, n_features, queries)
         if not words:  # the line-by-line reader found nothing wrong: let the parser speak
             raise InputError(f"{name}: {error}") from error
-        X, _ = _parse(numbers, n_features)
+        X, _, qid = _parse(numbers, n_features, queries)
         y = np.array(words)
+    if qid is not None and len(qid) != len(y):
+        if len(qid) == 0:
+            raise InputError(f"{name}: no line has a query (qid:number after the label)")
+        _read_slowly(text, name, n_features, queries)  # raises, and says where
     if not (np.isfinite(X.data).all() and (y.dtype.kind == "U" or np.isfinite(y).all())):
-        _read_slowly(text, name, n_features)  # raises, and says where
+        _read_slowly(text, name, n_features, queries)  # raises, and says where
         raise InputError(f"{name}: a number is not finite")
     if X.shape[0] == 0:
         raise InputError(f"{name}: no data in the file")
     if X.nnz == 0 and n_features is None:
         raise InputError(f"{name}: no line has a feature (index:value)")
-    return SvmlightData(X, y)
+    return SvmlightData(X, y, qid)
 
 
-def _parse(text: bytes, n_features: int | None) -> tuple[Any, NDArray[Any]]:
+def _parse(
+    text: bytes, n_features: int | None, queries: bool
+) -> tuple[Any, NDArray[Any], NDArray[np.int64] | None]:
+    """Return features and labels; if asked for, the queries of those lines that have one."""
     # Imported here because it takes longer than all of cutplane's own modules.
     from scipy.sparse import csr_matrix
     from sklearn.datasets import load_svmlight_file
 
-    X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features, zero_based=False)
+    X, y, *qid = load_svmlight_file(
+        io.BytesIO(text), n_features=n_features, zero_based=False, query_id=queries
+    )
     # scikit-learn leaves 64-bit indices. Half of that means half the memory traffic of every pass.
     index = np.int32 if X.nnz <= _LARGEST_INDEX else np.int64
     parts = (X.data, X.indices.astype(index), X.indptr.astype(index))
-    return csr_matrix(parts, shape=X.shape), y
+    return csr_matrix(parts, shape=X.shape), y, qid[0] if queries else None
 
 
-def _read_slowly(text: bytes, name: str, n_features: int | None) -> tuple[bytes, list[str]]:
+def _read_slowly(
+    text: bytes, name: str, n_features: int | None, queries: bool
+) -> tuple[bytes, list[str]]:
     """Check every line.
 
     Returns
@@ -109,6 +129,8 @@ def _read_slowly(text: bytes, name: str, n_features: int | None) -> tuple[bytes,
     for line_number, tokens in _lines(text):
         try:
             word = _check_label(tokens[0])
+            if queries:
+                _check_query(tokens[1:])
             _check_features(tokens[1:], n_features)
             first = first or f"{_show(tokens[0])} in line {line_number}"
             if (word is None) != (not words) and lines:
@@ -147,6 +169,18 @@ def _check_label(token: bytes) -> str | None:
     if not np.isfinite(number):
         raise _Wrong(f"label {_show(token)} is not finite")
     return None
+
+
+def _check_query(tokens: list[bytes]) -> None:
+    if not tokens or not tokens[0].startswith(b"qid:"):
+        raise _Wrong("no query (qid:number after the label)")
+    number = tokens[0].removeprefix(b"qid:")
+    try:
+        query = int(number)
+    except ValueError:
+        raise _Wrong(f"query {_show(number)} is not a whole number") from None
+    if abs(query) > _LARGEST_QUERY:
+        raise _Wrong(f"query {query} is too large")
 
 
 def _check_features(tokens: list[bytes], n_features: int | None) -> None:

@@ -35,15 +35,15 @@ def tensors_of_tagger(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
     """
     coef: Any = tagger.coef_
     tensors = {"transitions": tagger.transitions_, "start": tagger.start_, "end": tagger.end_}
-    if scipy.sparse.issparse(coef):
+    if isinstance(coef, np.ndarray):
+        tensors["coef"] = coef
+    else:
         by_feature = coef.T.tocsr()
         tensors |= {
             "coef": by_feature.data,
             "coef_labels": by_feature.indices.astype(np.int32),
             "coef_starts": by_feature.indptr.astype(np.int64),
         }
-    else:
-        tensors["coef"] = coef
     if tagger.vectorizer_ is not None:
         names = tagger.vectorizer_.feature_names_
         if not all(isinstance(name, str) for name in names):
@@ -109,14 +109,14 @@ def _sparse_coef(tensors: dict[str, NDArray[Any]], n_classes: int) -> Any:
 def _vectorizer(
     tagger: SequenceTagger, names: list[str] | None
 ) -> DictVectorizer | TemplateVectorizer | None:
-    if tagger.templates is not None:
-        if not isinstance(tagger.templates, str) or not isinstance(tagger.min_count, int):
+    text, min_count = (tagger.get_params()[name] for name in ("templates", "min_count"))
+    if text is not None:
+        if not isinstance(text, str) or not isinstance(min_count, int):
             raise Malformed("templates are no text, or min_count is no whole number")
         if names is None:
             raise Malformed("templates without names of features")
         try:
-            parsed = parse_templates(tagger.templates)
-            templates = TemplateVectorizer(parsed, min_count=tagger.min_count)
+            templates = TemplateVectorizer(parse_templates(text), min_count=min_count)
         except ValueError as error:
             raise Malformed(str(error)) from None
         templates.feature_names_ = names

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
+from cutplane.losses.at_k import BreakEven, PrecisionAtK, RecallAtK
 from cutplane.losses.columns import ColumnLoss, LabelRanking, NonCrossing
+from cutplane.losses.f_beta import FBeta, f1
 from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
+from cutplane.losses.measures import ErrorRate
 from cutplane.losses.multiclass import CrammerSinger, MulticlassLoss, Softmax
 from cutplane.losses.ramps import (
     Absolute,
@@ -19,6 +22,10 @@ from cutplane.losses.ramps import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.losses.ranking import RankingLoss
+from cutplane.losses.ranking_ndcg import NDCGHinge
+from cutplane.losses.ranking_pairs import PairwiseHinge
+from cutplane.losses.roc_area import ROCArea
 from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
@@ -29,6 +36,17 @@ CLASSIFICATION: dict[str, Callable[..., Loss]] = {
     "exponential": Exponential,
 }
 """Losses for labels -1 and 1, by the names that estimators and the command line know."""
+
+MEASURES: dict[str, Callable[..., Loss]] = {
+    "error_rate": ErrorRate,
+    "f1": f1,
+    "f_beta": FBeta,
+    "precision_at_k": PrecisionAtK,
+    "recall_at_k": RecallAtK,
+    "break_even": BreakEven,
+    "roc_area": ROCArea,
+}
+"""Losses for labels -1 and 1 that judge the sample as a whole, by name."""
 
 REGRESSION: dict[str, Callable[..., Loss]] = {
     "squared": Squared,
@@ -41,25 +59,39 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers, by name."""
 
+RANKING: dict[str, Callable[..., Loss]] = {"pairwise": PairwiseHinge, "ndcg": NDCGHinge}
+"""Losses for documents of queries, by name."""
+
 __all__ = [
     "CLASSIFICATION",
+    "MEASURES",
+    "RANKING",
     "REGRESSION",
     "Absolute",
+    "BreakEven",
     "ColumnLoss",
     "CrammerSinger",
     "EpsilonInsensitive",
+    "ErrorRate",
     "Exponential",
+    "FBeta",
     "Hinge",
     "Huber",
     "LabelRanking",
     "Logistic",
     "Loss",
     "MulticlassLoss",
+    "NDCGHinge",
     "NonCrossing",
+    "PairwiseHinge",
     "Poisson",
+    "PrecisionAtK",
     "Quantile",
+    "ROCArea",
     "Ramp",
     "RampLoss",
+    "RankingLoss",
+    "RecallAtK",
     "SmoothHinge",
     "SmoothLoss",
     "Softmax",

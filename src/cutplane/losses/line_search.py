@@ -1,4 +1,4 @@
-"""Minimise a convex function of one variable: with tangents only, or with second derivatives."""
+"""Minimise a convex function of one variable: by tangents, roughly, or by second derivatives."""
 
 from __future__ import annotations
 
@@ -97,6 +97,59 @@ def model_minimum(
     left = -(slope_lo + extra.slope) / extra.curvature
     right = -(slope_hi + extra.slope) / extra.curvature
     return float(np.clip(crossing, right, left))
+
+
+def minimize_roughly(
+    function: Callable[[float], tuple[float, float]], extra: Quadratic, *, share: float
+) -> float:
+    """Minimise ``function(k) + extra(k)`` over ``k >= 0``, to a share of what the search gains.
+
+    For functions that are dear to evaluate and have so many kinks that they look smooth: the next
+    step is where the slopes of the bracket's ends, drawn as a line, cross zero (regula falsi, in
+    its Illinois variant), while the tangents there bound what is left to gain.
+    """
+
+    def total(k: float) -> tuple[float, float]:
+        value, slope = function(k)
+        value += extra.slope * k + 0.5 * extra.curvature * k * k
+        return value, slope + extra.slope + extra.curvature * k
+
+    lo, hi = 0.0, 1.0
+    value_lo, slope_lo = total(lo)
+    if slope_lo >= 0.0:
+        return lo
+    start = best_value = value_lo
+    best = lo
+    for _ in range(_MAX_DOUBLINGS):
+        value_hi, slope_hi = total(hi)
+        if value_hi < best_value:
+            best, best_value = hi, value_hi
+        if not slope_hi < 0.0:
+            break
+        lo, value_lo, slope_lo = hi, value_hi, slope_hi
+        hi *= 2.0
+    else:
+        return best  # falls for ever: the infimum is not attained
+
+    trust_lo = trust_hi = 1.0  # an end that stays is trusted less and less
+    for _ in range(_MAX_STEPS):
+        width = hi - lo
+        crossing = (value_hi - value_lo - slope_hi * width) / (slope_lo - slope_hi)
+        left = best_value - (value_lo + slope_lo * crossing)
+        if left <= share * (start - best_value) or width <= _NARROW * hi:
+            break
+        rise, fall = slope_hi * trust_hi, -slope_lo * trust_lo
+        k = lo + width * float(np.clip(fall / (fall + rise), 0.05, 0.95))
+        value, slope = total(k)
+        if value < best_value:
+            best, best_value = k, value
+        if slope < 0.0:
+            lo, value_lo, slope_lo = k, value, slope
+            trust_lo, trust_hi = 1.0, 0.5 * trust_hi
+        else:
+            hi, value_hi, slope_hi = k, value, slope
+            trust_hi, trust_lo = 1.0, 0.5 * trust_lo
+    return best
 
 
 def find_root(derivatives: Callable[[float], tuple[float, float]]) -> float:

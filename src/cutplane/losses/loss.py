@@ -8,12 +8,13 @@ plane in ``w``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from cutplane.core.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Quadratic, Vector
-from cutplane.losses.line_search import minimize_on_ray
+from cutplane.losses.line_search import minimize_on_ray, minimize_roughly
 
 Task = Literal["classification", "regression", "ranking"]
 
@@ -21,10 +22,21 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class AtBestOffset(NamedTuple):
-    """A loss minimised over a constant that is added to all scores."""
+    """A loss minimised over a constant that is added to all scores.
+
+    ``witness`` is what the loss found on the way and can use again for the tangent there.
+    """
 
     offset: float
     value: float
+    witness: Any = None
+
+
+class Tangent(NamedTuple):
+    """A function ``slopes.z + offset`` of the scores that is never above the loss."""
+
+    slopes: Vector
+    offset: float
 
 
 class Loss(ABC):
@@ -44,12 +56,19 @@ class Loss(ABC):
     additive : bool
         Whether it is a sum over examples. Only then may the examples be split into groups with
         planes of their own.
+    of_differences : bool
+        Whether a constant added to all scores changes nothing. The intercept is then no matter of
+        the loss: `threshold` says where to put it.
+    ungained : float
+        The share of the possible gain that `minimize_along` may leave to save evaluations.
     """
 
     task: ClassVar[Task]
     lower_bound: ClassVar[float] = 0.0
     of_residual: ClassVar[bool] = False
     additive: ClassVar[bool] = True
+    of_differences: ClassVar[bool] = False
+    ungained: ClassVar[float] = 0.0
 
     @abstractmethod
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
@@ -85,6 +104,13 @@ class Loss(ABC):
         if self.task == "classification" and not (np.abs(y) == 1.0).all():
             raise ValueError("the targets of a classification loss are -1 and 1")
 
+    def check_weights(self, weights: Vector) -> None:  # noqa: B027 (most losses allow all)
+        """Raise ValueError if the loss is not defined for these weights, all of them positive."""
+
+    def threshold(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the score above which to predict the positive class, for losses of differences."""
+        return 0.0
+
     def predict(self, scores: Vector) -> Vector:
         """Return what a regression model with this loss predicts: the score itself by default."""
         return scores
@@ -115,6 +141,26 @@ class Loss(ABC):
             value = self.value(y, scores, weights)
         return value - float(slopes @ scores)
 
+    def tangent(
+        self,
+        y: Vector,
+        scores: Vector,
+        weights: Vector,
+        *,
+        value: float,
+        best: AtBestOffset | None = None,
+    ) -> Tangent:
+        """Return the tangent at ``scores``, or at the best constant added to them.
+
+        ``value`` is the loss there. The tangent at the best constant bounds the minimum over
+        constants: its slopes sum to zero.
+        """
+        if best is None:
+            slopes = self.slopes(y, scores, weights)
+        else:
+            slopes = self.balanced_slopes(y, scores, best.offset, weights)
+        return Tangent(slopes, self.tangent_offset(y, scores, slopes, weights, value=value))
+
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
@@ -122,8 +168,10 @@ class Loss(ABC):
 
         def on_ray(step: float) -> tuple[float, float]:
             value, slopes = self(y, scores + step * direction, weights)
-            return value, float(slopes @ direction)
+            return value, dot(np.ascontiguousarray(slopes), direction)
 
+        if self.ungained > 0.0:
+            return minimize_roughly(on_ray, extra, share=self.ungained)
         return minimize_on_ray(on_ray, extra)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
@@ -172,6 +220,8 @@ class Loss(ABC):
         return self.slopes(y, scores + offset, weights)
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        if self.of_differences:
+            return 0.0
         direction = np.ones_like(scores)
         if float(self.slopes(y, scores, weights).sum()) > 0.0:
             direction = -direction

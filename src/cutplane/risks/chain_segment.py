@@ -40,6 +40,7 @@ class ChainSegment:
             *(there - here for here, there in zip(start.scores, end.scores, strict=True))
         )
         self._known = {0.0: start, 1.0: end}
+        self._seen: dict[float, tuple[float, float]] = {}
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return a step where the risk plus the regularizer on the ray is nearly the lowest.
@@ -80,8 +81,10 @@ class ChainSegment:
 
     def along(self, step: float) -> tuple[float, float]:
         """Return the risk at ``step`` and its derivative by the step."""
-        outcome = self.at(step).outcome
-        return outcome.value, outcome.slope_along(self._direction)
+        if step not in self._seen:
+            outcome = self.at(step).outcome
+            self._seen[step] = outcome.value, outcome.slope_along(self._direction)
+        return self._seen[step]
 
     def at(self, step: float) -> ChainPoint:
         """Return the point at ``step``, without a pass over the data."""

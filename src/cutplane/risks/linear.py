@@ -66,10 +66,14 @@ class LinearRisk(Summable):
         self.loss = loss
         self.weights = normalised(weights, n_samples)
         self.intercept = intercept
+        # To a loss of differences of scores an intercept means nothing.
+        self.minimizes_intercept = intercept and not loss.of_differences
         self.lower_bound = loss.lower_bound
         self.evaluations = 0
         self._groups: dict[int, Groups] = {}
-        loss.check_targets(y[self.weights > 0.0])
+        used = self.weights > 0.0
+        loss.check_targets(y[used])
+        loss.check_weights(self.weights[used])
         # The intercept takes up a shift of the targets. Without it, targets around 1e10 would leave
         # their rounding errors in the offset of every plane.
         self.shift = float(self.weights @ y) if intercept and loss.of_residual else 0.0
@@ -135,7 +139,7 @@ class LinearPoint:
         # of most points it is not wanted.
         self._best: AtBestOffset | None = None
         self._group_planes: dict[int, list[Plane]] = {}
-        if risk.intercept:
+        if risk.minimizes_intercept:
             best = risk.loss.minimize_offset(risk.y, scores + guess, risk.weights)
             self._best = best._replace(offset=best.offset + guess)
 
@@ -160,10 +164,16 @@ class LinearPoint:
             return risk.loss.balanced_slopes(risk.y, self.scores, self.offset, risk.weights)
         return risk.loss.slopes(risk.y, self.scores, risk.weights)
 
-    @property
+    @cached_property
     def intercept(self) -> float:
-        """The best intercept for these coefficients; zero if the model has none."""
-        return self.offset + self._risk.shift
+        """The best intercept for these coefficients; zero if the model has none.
+
+        Where the loss has none to prefer, what its threshold says.
+        """
+        risk = self._risk
+        if risk.intercept and risk.loss.of_differences:
+            return -risk.loss.threshold(risk.y, self.scores, risk.weights)
+        return self.offset + risk.shift
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: one pass over the data, the first time."""
@@ -181,16 +191,14 @@ class LinearPoint:
     @cached_property
     def _plane(self) -> Plane:
         risk = self._risk
-        slopes = self.slopes
-        # Balanced slopes belong to the same tangent at all offsets.
-        offset = risk.loss.tangent_offset(
-            risk.y, self.scores, slopes, risk.weights, value=self.value
+        slopes, offset = risk.loss.tangent(
+            risk.y, self.scores, risk.weights, value=self.value, best=self._best
         )
         return Plane(risk.rows.pullback(slopes), offset)
 
     @property
     def _shifted_scores(self) -> Vector:
-        return self.scores + self.offset if self._risk.intercept else self.scores
+        return self.scores + self.offset if self._risk.minimizes_intercept else self.scores
 
     def toward(self, other: LinearPoint) -> LinearSegment:
         """Return the risk on the ray from here through ``other``."""
@@ -227,7 +235,7 @@ class LinearSegment:
         """Return the scores at the start, and how they change from there to the end."""
         start, end = self._start, self._end
         scores, direction = start.scores, end.scores - start.scores
-        if self._risk.intercept:
+        if self._risk.minimizes_intercept:
             scores = scores + start.offset
             direction += end.offset - start.offset
         return scores, direction

@@ -111,8 +111,8 @@ class SharedScoresPoint:
             loss.minimize_offset(y, scores + near, risk.weights)
             for (y, loss), near in zip(risk.terms, guess.tolist(), strict=True)
         ]
-        self.intercept = guess + np.array([offset for offset, _ in best])
-        self._values = [value for _, value in best]
+        self.intercept = guess + np.array([found.offset for found in best])
+        self._values = [found.value for found in best]
         self.value = float(sum(self._values))
 
     def plane(self) -> Plane:

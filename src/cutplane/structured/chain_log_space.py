@@ -1,6 +1,6 @@
 """The forward-backward algorithm for transitions too far apart to be exponentiated.
 
-The fast kernel (:func:`cutplane.structured.chain_kernels.fill_marginals`) multiplies by
+The fast kernel (:func:`cutplane.structured.chain_marginals.fill_marginals`) multiplies by
 ``exp(T - max T)``. Early candidates of a bundle method may have transitions that differ by
 thousands, where that is zero. Here all is kept as logarithms. That would take L^2 exponentials a
 token; but of numbers that far apart few matter, and the others are not computed.
@@ -15,7 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cutplane.core.protocols import Matrix, Vector
-from cutplane.structured.chain_kernels import Indices, Labels, longest_in, relative_scores
+from cutplane.structured.chain_kernels import Indices, Labels, longest_in
+from cutplane.structured.chain_marginals import relative_scores
 
 # exp(-40) is 4e-18 of the sum that it would be added to.
 _NEGLIGIBLE = -40.0

@@ -24,8 +24,9 @@ from cutplane.core.products import dot
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.threads import map_blocks
 from cutplane.structured.chain import Chains, ChainScores
-from cutplane.structured.chain_kernels import Labels, fill_gains, fill_marginals, with_padding
+from cutplane.structured.chain_kernels import Labels, fill_gains, with_padding
 from cutplane.structured.chain_log_space import fill_marginals_in_log_space
+from cutplane.structured.chain_marginals import fill_marginals
 
 # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
 # a number of tokens must not overflow.

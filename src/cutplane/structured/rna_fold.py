@@ -162,7 +162,7 @@ def fold(bases: Bases, scores: Scores, bonus: Vector, truth: Partners) -> Partne
     n = len(bases)
     closed, some, one = fill(bases, scores, bonus, truth)
     partners = np.full(n, -1, dtype=np.int64)
-    stack = [(0, 0)]  # parts that are closed by a pair, to be looked into
+    stack = [(0, 0)]  # pairs whose inside is still to be found; the first entry is for its type
     stack.pop()
     # The exterior: the best score of each beginning, and where its last branch begins.
     best = np.zeros(n + 1)

@@ -16,8 +16,9 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
     """Check a loss of scores.
 
     Value and slopes must agree with each other and with finite differences, the loss must be convex
-    and a sum over examples, not below its lower bound, and its conjugate, if it has one, the true
-    one. The searches must find what is at least as low as what the check tries.
+    and a sum over examples (unless it says that it is not ``additive``), not below its lower bound,
+    and its conjugate, if it has one, the true one. The searches must find what is at least as low
+    as what the check tries, but for the gain that the loss says it leaves (``ungained``).
 
     Parameters
     ----------
@@ -47,8 +48,7 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
         )
     rng = np.random.default_rng(seed)
     y = _targets(loss, rng) if y is None else np.asarray(y, dtype=np.float64)
-    weights = rng.uniform(0.1, 1.0, len(y))
-    weights /= weights.sum()
+    weights = _weights(loss, len(y), rng)
     name = repr(loss)
     places = [rng.normal(scale=2.0, size=len(y)) for _ in range(n_trials)]
     tried = Tried(name, lambda z: loss(y, z, weights), places, 1e-10, rng, subgradient="slopes")
@@ -63,6 +63,12 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
             and np.allclose(loss.slopes(y, z, weights), slopes, rtol=1e-9, atol=1e-12),
             f"{name}: value() and slopes() differ from what the call returns",
         )
+        require(
+            value >= loss.lower_bound - tried.noise(value),
+            f"{name}: lower_bound is {loss.lower_bound:g}, but the loss of a sample is {value:.6g}",
+        )
+        if not loss.additive:
+            continue
         each = [loss(y[[i]], z[[i]], weights[[i]])[0] for i in range(len(y))]
         require(
             abs(sum(each) - value) <= tried.noise(value, *each),
@@ -76,12 +82,24 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
             f"{name}: lower_bound is {loss.lower_bound:g}, but the loss of the score {z[i]:.6g} is "
             f"{means[i]:.6g} where the target is {y[i]:.6g}",
         )
-    passed += ["a weighted sum over examples", f"not below the lower bound {loss.lower_bound:g}"]
+    passed += ["a weighted sum over examples"] * loss.additive
+    passed.append(f"not below the lower bound {loss.lower_bound:g}")
     if _check_conjugate_of(loss, tried, y, weights):
         passed.append("the conjugate is that of the loss")
     _check_searches(loss, tried, y, weights)
     passed.append("searches find the minimum")
     return Report(name, tuple(passed))
+
+
+def _weights(loss: Loss, n_samples: int, rng: np.random.Generator) -> Vector:
+    """Return weights that sum to one; equal ones if the loss refuses others."""
+    weights = rng.uniform(0.1, 1.0, n_samples)
+    try:
+        loss.check_weights(weights)
+    except ValueError:
+        weights = np.ones(n_samples)
+    weights /= weights.sum()
+    return weights
 
 
 def _targets(loss: Loss, rng: np.random.Generator) -> Vector:
@@ -120,10 +138,18 @@ def _check_conjugate_of(loss: Loss, tried: Tried, y: Vector, weights: Vector) ->
 def _check_searches(loss: Loss, tried: Tried, y: Vector, weights: Vector) -> None:
     extra = Quadratic(0.1, 0.5)
 
-    def reached(value_at: Callable[[float], float], best: float, others: Vector, what: str) -> None:
+    def reached(
+        value_at: Callable[[float], float],
+        best: float,
+        others: Vector,
+        what: str,
+        *,
+        ungained: float = 0.0,
+    ) -> None:
         lowest, seen = value_at(best), min(map(value_at, others))
+        left = ungained * (value_at(0.0) - lowest) if ungained else 0.0
         require(
-            lowest <= seen + 100 * tried.noise(lowest, seen),
+            lowest <= seen + left + 100 * tried.noise(lowest, seen),
             f"{tried.name}: {what} finds {lowest:.8g} at {best:.6g}, but {seen:.8g} is possible",
         )
 
@@ -139,6 +165,7 @@ def _check_searches(loss: Loss, tried: Tried, y: Vector, weights: Vector) -> Non
             step,
             np.append(np.linspace(0.0, 2.0, 21), step * np.array([0.99, 1.01])),
             "minimize_along()",
+            ungained=loss.ungained,
         )
         offset = loss.minimize_offset(y, z, weights).offset
         reached(

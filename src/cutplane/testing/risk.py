@@ -105,7 +105,8 @@ def check_risk(
         for start, end in pairwise(points):
             _check_segment(tried, risk, start, end)
         passed.append("segments agree with the risk")
-    if all(hasattr(point, "planes") for point in points):
+    splits = getattr(getattr(risk, "loss", None), "additive", True)
+    if splits and all(hasattr(point, "planes") for point in points):
         for point in points:
             _check_groups(tried, point)
         passed.append("planes of groups add up")
