@@ -105,7 +105,15 @@ def print_json(tmp_path):
     return run
 
 
-def test_json_fields(print_json):
+def print_sequences_json(folder):
+    data, model = folder / "data.txt", str(folder / "model")
+    data.write_text("the DT B-NP\ncat NN I-NP\n")
+    fit = ["fit", str(data), "--lam", "1", "--loss", "crf", "--out", model, "--json"]
+    evaluate = ["evaluate", model, str(data), "--json"]
+    return [json.loads(CliRunner().invoke(app, command).stdout) for command in (fit, evaluate)]
+
+
+def test_json_fields(print_json, tmp_path):
     page = (DOCS / "command-line.md").read_text()
     fit_fields, evaluate_fields = (
         {name for row in table(section(page, title)) for name in _CODE.findall(row[0])}
@@ -117,6 +125,7 @@ def test_json_fields(print_json):
         print_json([0, 1, 2] * 4, "logistic", "--multi-class", "softmax"),
         print_json([0.5, 1.5, 7.0], "absolute"),
         print_json([0, 1, 2], "pairwise", qid=[1, 1, 1]),
+        print_sequences_json(tmp_path),
     ]
     assert fit_fields == {name for fit, _ in runs for name in fit}
     assert evaluate_fields == {name for _, evaluate in runs for name in evaluate}

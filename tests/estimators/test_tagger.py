@@ -282,3 +282,57 @@ class RowTagger(ClassifierMixin, cp.SequenceTagger):
 )
 def test_estimator_checks(estimator, check):
     check(estimator)
+
+
+COLUMNS = [[("the", "D"), ("cat", "N"), ("sleeps", "V")], [("dogs", "N"), ("bark", "V")]]
+ROLES = [["B", "I", "O"], ["B", "O"]]
+
+
+@every_loss
+def test_templates_make_features_of_columns(loss):
+    tagger = cp.SequenceTagger(loss, lam=0.1, templates="U0:%x[0,0]\nU1:%x[-1,1]", tol=1e-6)
+    tagger.fit(COLUMNS, ROLES)
+    assert set(tagger.vectorizer_.feature_names_) == {
+        *(f"U0:{word}" for word in ("the", "cat", "sleeps", "dogs", "bark")),
+        *(f"U1:{tag}" for tag in ("_B-1", "D", "N")),
+    }
+    before = [["_B-1", "D", "N"], ["_B-1", "N"]]
+    strings = [
+        [[f"U0:{word}", f"U1:{tag}"] for (word, _), tag in zip(x, tags, strict=True)]
+        for x, tags in zip(COLUMNS, before, strict=True)
+    ]
+    same = cp.SequenceTagger(loss, lam=0.1, tol=1e-6).fit(strings, ROLES)
+    assert tagger.certificate_.objective == pytest.approx(same.certificate_.objective, rel=2e-6)
+    # More columns than templates ask for are left alone; words that were not there have no weight.
+    longer = [[(*token, "O") for token in x] for x in [*COLUMNS, [("unheard", "N")]]]
+    assert [len(labels) for labels in tagger.predict(longer)] == [3, 2, 1]
+
+
+@every_loss
+def test_observed_pairs_have_weights(loss):
+    every = cp.SequenceTagger(loss, lam=0.1, templates="chunking").fit(COLUMNS, ROLES)
+    some = cp.SequenceTagger(loss, lam=0.1, templates="chunking", pairs="observed")
+    some.fit(COLUMNS, ROLES)
+    assert some.coef_.shape == every.coef_.shape
+    assert some.coef_.nnz < every.coef_.size
+    # Fewer weights can do no better.
+    assert some.certificate_.objective >= every.certificate_.lower_bound
+    emissions = some.coef_.toarray() @ some.vectorizer_.transform(COLUMNS[1], np.array([2])).T
+    first, second = np.asarray(emissions.T)
+    scores = first[:, None] + second + some.transitions_ + some.start_[:, None] + some.end_
+    best = np.unravel_index(scores.argmax(), scores.shape)
+    assert some.predict(COLUMNS)[1].tolist() == some.classes_[list(best)].tolist()
+    assert some.predict([[]])[0].shape == (0,)
+
+
+def test_columns_that_are_refused():
+    for options, X, said in [
+        ({"templates": "chunking"}, [np.eye(2)], "templates need tokens that are lists"),
+        ({"templates": "chunking"}, [[["a"], ["b"]]], "the templates ask for 2"),
+        ({"templates": "nothing"}, COLUMNS, "a template begins with U"),
+        ({"templates": "words", "min_count": 0}, COLUMNS, "min_count"),
+        ({"pairs": "obserbed"}, COLUMNS, "did you mean 'observed'"),
+        ({"pairs": "observed"}, [np.eye(2)], "need a sparse matrix"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            cp.SequenceTagger(**options).fit(X, [["x", "y"], ["x"]][: len(X)])

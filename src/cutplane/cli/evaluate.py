@@ -14,9 +14,11 @@ from cutplane import (
     LinearRegressor,
     NoveltyDetector,
     OrdinalClassifier,
+    SequenceTagger,
 )
 from cutplane.cli.labels import known_labels, plain_label, show_label, target_numbers
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
+from cutplane.cli.sequences import chunk_table, evaluate_tagger
 from cutplane.estimators.ranking_measures import Rankings, mean_of_defined
 from cutplane.io import InputError, load_model, read_svmlight
 from cutplane.io.sources import name_of
@@ -30,24 +32,30 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
 
     Classifiers: accuracy, balanced accuracy, F1 and ROC area (two classes), confusion counts.
     Regressors: mean absolute error, root mean squared error, R2, and the mean of the model's loss.
+    Taggers of sequences: accuracy of tokens and sequences; precision, recall and F1 of chunks.
     Rankers: NDCG, mean average precision, mean reciprocal rank, pairs in the right order.
     """
+    report = _report(model, data)
+    print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
+
+
+def _report(model: str, data: str) -> dict[str, Any]:
     estimator = load_model(model)
+    if isinstance(estimator, SequenceTagger):
+        return evaluate_tagger(estimator, data, model)
     if isinstance(estimator, NoveltyDetector):
         raise InputError(f"{name_of(model)}: a NoveltyDetector has no labels to compare with")
     is_ranker = isinstance(estimator, LinearRanker)
     X, labels, qid = read_svmlight(data, n_features=estimator.n_features_in_, queries=is_ranker)
     if isinstance(estimator, LinearClassifier | OrdinalClassifier):
         y = known_labels(labels, estimator.classes_, name_of(data))
-        report = _classification(estimator, X, y)
-    elif isinstance(estimator, LinearRanker):
+        return _classification(estimator, X, y)
+    if isinstance(estimator, LinearRanker):
         y = target_numbers(labels, name_of(data), "ranking")
         if y.min() < 0:
             raise InputError(f"{name_of(data)}: relevance must not be negative, got {y.min():g}")
-        report = _ranking(y, estimator.predict(X), Queries(qid))
-    else:
-        report = _regression(estimator, X, target_numbers(labels, name_of(data)))
-    print(json.dumps(report, allow_nan=False) if as_json else _in_words(report))
+        return _ranking(y, estimator.predict(X), Queries(qid))
+    return _regression(estimator, X, target_numbers(labels, name_of(data)))
 
 
 def _classification(
@@ -127,8 +135,10 @@ def _mean_loss(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> fl
 
 _TITLES = {
     "n_samples": "samples",
+    "n_tokens": "tokens",
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
+    "sequence_accuracy": "sequence accuracy",
     "f1": "F1",
     "roc_area": "ROC area",
     "mae": "mean absolute error",
@@ -147,6 +157,8 @@ def _in_words(report: dict[str, Any]) -> str:
     lines = [f"{title:<24}{_show(report[key])}" for key, title in _TITLES.items() if key in report]
     if "mean_loss" in report:
         lines.append(f"{'mean ' + report['loss'] + ' loss':<24}{_show(report['mean_loss'])}")
+    if "chunks" in report:
+        lines += ["", *chunk_table(report["chunks"])]
     if "confusion" in report:
         lines += ["", *_confusion_table(report["classes"], report["confusion"])]
     return "\n".join(lines)

@@ -12,36 +12,37 @@ from functools import partial
 from typing import Annotated, Any
 
 import typer
-from numpy.typing import NDArray
 
-from cutplane import LinearClassifier, LinearRanker, LinearRegressor
+from cutplane import LinearClassifier, LinearRanker, LinearRegressor, SequenceTagger
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit_options import (
     ClassWeight,
     Task,
     check_class_options,
     check_loss_options,
+    check_method,
+    check_row_options,
     check_solver_options,
     task_and_loss,
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.labels import class_labels, target_numbers
-from cutplane.cli.options import (
-    require_at_least_one,
-    require_known,
-    require_outputs,
+from cutplane.cli.options import require_at_least_one, require_outputs
+from cutplane.cli.sequence_options import (
+    DEFAULT_TEMPLATES,
+    MinCountOption,
+    Pairs,
+    PairsOption,
+    TemplatesOption,
+    check_sequence_options,
+    read_templates,
 )
+from cutplane.cli.sequences import read_labelled
 from cutplane.core.state import State, Status, percent
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
-from cutplane.io import (
-    InputError,
-    SvmlightData,
-    TraceWriter,
-    read_svmlight,
-    save_model,
-    write_atomically,
-)
+from cutplane.estimators.tagger import LOSSES
+from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, write_atomically
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
 from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
@@ -58,7 +59,9 @@ def fit(
     train: Annotated[
         str,
         typer.Argument(
-            metavar="TRAIN", help="Data in svmlight format, also compressed; - is stdin."
+            metavar="TRAIN",
+            help="Data in svmlight format, or in columns for sequences, also compressed; "
+            "- is stdin.",
         ),
     ],
     task: Annotated[
@@ -71,8 +74,9 @@ def fit(
             metavar="NAME",
             help=f"For classes: {', '.join([*CLASSIFICATION, *MEASURES])}. "
             f"For numbers: {', '.join(REGRESSION)}. "
-            f"For documents of queries: {', '.join(RANKING)}.",
-            show_default="hinge, squared or pairwise",
+            f"For documents of queries: {', '.join(RANKING)}. "
+            f"For sequences: {', '.join(LOSSES)}.",
+            show_default="hinge, squared, pairwise or crf",
         ),
     ] = None,
     multi_class: Annotated[
@@ -124,6 +128,9 @@ def fit(
         int | None,
         _model_option(help="Number of features.", show_default="largest index in TRAIN"),
     ] = None,
+    templates: TemplatesOption = None,
+    min_count: MinCountOption = None,
+    pairs: PairsOption = None,
     tol: Annotated[float, _solver_option(help="Relative gap to reach.")] = 1e-3,
     max_iter: Annotated[int, _solver_option(help="Stop after so many iterations.")] = 1000,
     time_limit: Annotated[float | None, _solver_option(help="Stop after so many seconds.")] = None,
@@ -164,29 +171,41 @@ def fit(
         k=k,
     )
     require_at_least_one("--threads", threads)
-    require_at_least_one("--features", features)
+    check_row_options(task, intercept=intercept, features=features)
     check_class_options(task, loss, class_weight=class_weight, multi_class=multi_class)
-    if method is not None:
-        require_known("--method", method, METHODS)
+    check_sequence_options(
+        sequences=task is Task.SEQUENCES, templates=templates, min_count=min_count, pairs=pairs
+    )
+    check_method(task, method)
     if plot is not None:
         require_plotting()
     require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=[train])
 
     name = name_of(train)
-    data = read_svmlight(train, n_features=features, queries=task is Task.RANKING)
+    qid: Any = None  # the query of each line, for ranking
     estimator: Estimator
-    if task is Task.CLASSIFICATION:
-        y = class_labels(data.y, name)
-        estimator = LinearClassifier(loss)
+    given: dict[str, Any]
+    if task is Task.SEQUENCES:
+        estimator = SequenceTagger(
+            loss,
+            templates=read_templates(templates or DEFAULT_TEMPLATES),
+            pairs=pairs or Pairs.OBSERVED.value,
+        )
+        X, y = read_labelled(train)
+        given = {"min_count": min_count, "lam": lam if c is None else 1.0 / (c * len(y))}
     else:
-        y = target_numbers(data.y, name, task)
-        estimator = LinearRegressor(loss) if task is Task.REGRESSION else LinearRanker(loss)
-    given = {
+        X, y, qid = read_svmlight(train, n_features=features, queries=task is Task.RANKING)
+        if task is Task.CLASSIFICATION:
+            y = class_labels(y, name)
+            estimator = LinearClassifier(loss)
+        else:
+            y = target_numbers(y, name, task)
+            estimator = LinearRegressor(loss) if task is Task.REGRESSION else LinearRanker(loss)
+        fit_intercept = None if task is Task.RANKING else intercept
+        given = {"lam": lam, "C": c, "fit_intercept": fit_intercept}
+    given |= {
         "multi_class": multi_class,
-        "lam": lam,
-        "C": c,
         "tol": tol,
-        "fit_intercept": None if task is Task.RANKING else intercept,
         "class_weight": class_weight and class_weight.value,
         "quantile": quantile,
         "epsilon": epsilon,
@@ -202,7 +221,7 @@ def fit(
     estimator.set_params(**{key: value for key, value in given.items() if value is not None})
 
     with contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
-        fitted = _fit(estimator, data, y, name=name, trace=writer, quiet=quiet)
+        fitted = _fit(estimator, X, y, qid, name=name, trace=writer, quiet=quiet)
         if out is not None:
             save_model(estimator, out)
         if plot is not None:
@@ -217,8 +236,9 @@ def fit(
 
 def _fit(
     estimator: Estimator,
-    data: SvmlightData,
-    y: NDArray[Any],
+    X: Any,
+    y: Any,
+    qid: Any,
     *,
     name: str,
     trace: TraceWriter | None,
@@ -234,15 +254,16 @@ def _fit(
         estimator.set_params(callbacks=tuple(watchers))
         try:
             if isinstance(estimator, LinearRanker):
-                estimator.fit(data.X, y, qid=data.qid)
+                estimator.fit(X, y, qid=qid)
             else:
-                estimator.fit(data.X, y)
+                estimator.fit(X, y)
         except (ValueError, ArithmeticError) as error:
             raise InputError(f"{name}: {' '.join(str(error).split())}") from error
     # Each only once: rounding can warn in every iteration.
     for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
         print(f"cutplane: {message}", file=sys.stderr)
-    return Fit(estimator, n_samples=data.X.shape[0])
+    n_tokens = sum(map(len, y)) if isinstance(estimator, SequenceTagger) else None
+    return Fit(estimator, n_samples=len(y), n_tokens=n_tokens)
 
 
 def _picture(fitted: Fit, name: str) -> bytes:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from cutplane.cli.options import require_at_least_one, require_known, require_positive
+from cutplane.estimators.methods import METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
+from cutplane.estimators.tagger import LOSSES, TAGGER_METHODS
 from cutplane.io import InputError
 from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
@@ -16,6 +18,7 @@ class Task(StrEnum):
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
     RANKING = "ranking"
+    SEQUENCES = "sequences"
 
 
 class ClassWeight(StrEnum):
@@ -25,14 +28,16 @@ class ClassWeight(StrEnum):
 
 
 _LOSSES = {
-    Task.CLASSIFICATION: CLASSIFICATION | MEASURES,
-    Task.REGRESSION: REGRESSION,
-    Task.RANKING: RANKING,
+    Task.CLASSIFICATION: [*CLASSIFICATION, *MEASURES],
+    Task.REGRESSION: [*REGRESSION],
+    Task.RANKING: [*RANKING],
+    Task.SEQUENCES: [*LOSSES],
 }
 _DEFAULT_LOSSES = {
     Task.CLASSIFICATION: "hinge",
     Task.REGRESSION: "squared",
     Task.RANKING: "pairwise",
+    Task.SEQUENCES: "crf",
 }
 
 # With another loss than these, the option would silently do nothing.
@@ -73,6 +78,20 @@ def check_class_options(
             raise InputError(
                 f"--multi-class {multi_class} needs --loss {joint.extended_name}, not {loss}"
             )
+
+
+def check_method(task: Task, method: str | None) -> None:
+    """Refuse a method that is not there for the task."""
+    if method is not None:
+        require_known("--method", method, TAGGER_METHODS if task is Task.SEQUENCES else METHODS)
+
+
+def check_row_options(task: Task, *, intercept: bool, features: int | None) -> None:
+    """Refuse options for lines of numbers where there are sequences."""
+    require_at_least_one("--features", features)
+    if task is Task.SEQUENCES and (features is not None or not intercept):
+        option = "--no-intercept" if features is None else "--features"
+        raise InputError(f"{option} is not for --task sequences")
 
 
 def check_solver_options(

@@ -43,6 +43,7 @@ class Fit:
 
     estimator: Estimator
     n_samples: int
+    n_tokens: int | None = None  # of sequences
 
     @property
     def certificates(self) -> list[Certificate]:
@@ -93,6 +94,8 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         "planes": sum(_planes(history) for history in fit.histories),
         "seconds": estimator.fit_seconds_,
     }
+    if fit.n_tokens is not None:
+        document["n_tokens"] = fit.n_tokens
     if isinstance(estimator, LinearRanker):
         document["n_queries"] = estimator.n_queries_
     if (joint := _joint(estimator)) is not None:
@@ -125,7 +128,7 @@ def fit_in_words(fit: Fit) -> str:
     each = f", means over {problems} classes, each against the rest" if problems > 1 else ""
     return "\n".join(
         [
-            f"data       {_count(fit.n_samples, 'sample')}, "
+            f"data       {_samples(fit)}, "
             f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}"
             f"{_queries(estimator)}",
             f"model      {estimator.loss} loss{joint}, lam = {estimator.lam_:.6g}",
@@ -173,6 +176,12 @@ def _bounds_to_json(certificate: Certificate) -> dict[str, Any]:
         "status": str(certificate.status),
         "valid": certificate.valid,
     }
+
+
+def _samples(fit: Fit) -> str:
+    if fit.n_tokens is None:
+        return _count(fit.n_samples, "sample")
+    return f"{_count(fit.n_samples, 'sequence')}, {_count(fit.n_tokens, 'token')}"
 
 
 def _planes(history: Sequence[Record]) -> int:

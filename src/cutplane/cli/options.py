@@ -18,7 +18,7 @@ from cutplane.io.sources import STANDARD_INPUT
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 DataArgument = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="Data in svmlight format, also compressed; - is stdin."),
+    typer.Argument(metavar="DATA", help="Data in the format of fit, also compressed; - is stdin."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")]

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from cutplane import SequenceTagger
 from cutplane.cli.labels import show_label
 from cutplane.cli.options import DataArgument, ModelArgument, QuietOption, require_outputs
+from cutplane.cli.sequences import probability_lines, tag_columns
 from cutplane.io import InputError, load_model, read_svmlight, write_atomically
 from cutplane.io.models import Estimator
 
@@ -33,36 +35,58 @@ def predict(
     Labels are printed as they stood in the training file. With two classes, --scores prints one
     column: positive for the second class. For a ranker, the predictions are the scores by which
     the documents of a query are ranked, highest first.
+
+    For a tagger of sequences, DATA are columns, and all of them are printed with one more.
     """
     if scores and probabilities:
         raise InputError("give --scores or --probabilities, not both")
     require_outputs({"--out": out}, inputs=[model, data])
     estimator = load_model(model)
-    X = read_svmlight(data, n_features=estimator.n_features_in_).X
-    if scores or probabilities:
-        lines = _columns(estimator, X, "--scores" if scores else "--probabilities", quiet=quiet)
-    elif hasattr(estimator, "classes_"):
-        lines = [show_label(label) for label in estimator.predict(X).tolist()]
+    option = "--scores" if scores else "--probabilities" if probabilities else None
+    if isinstance(estimator, SequenceTagger) and option is None:
+        text = tag_columns(estimator, data, model)
     else:
-        lines = [repr(number) for number in estimator.predict(X).tolist()]
-    text = "".join(f"{line}\n" for line in lines)
+        text = "".join(f"{line}\n" for line in _lines(estimator, data, model, option, quiet=quiet))
     if out is None:
         sys.stdout.buffer.write(text.encode())  # as in the training file, whatever the terminal
     else:
         write_atomically(out, text.encode())
 
 
+def _lines(
+    estimator: Estimator, data: str, model: str, option: str | None, *, quiet: bool
+) -> Iterable[str]:
+    if option is not None:
+        _require_method(estimator, option)
+    if isinstance(estimator, SequenceTagger):
+        _say_columns(estimator, quiet=quiet)
+        return probability_lines(estimator, data, model)
+    X = read_svmlight(data, n_features=estimator.n_features_in_).X
+    if option is not None:
+        return _columns(estimator, getattr(estimator, _METHODS[option])(X), quiet=quiet)
+    if hasattr(estimator, "classes_"):
+        return [show_label(label) for label in estimator.predict(X).tolist()]
+    return [repr(number) for number in estimator.predict(X).tolist()]
+
+
 _METHODS = {"--scores": "decision_function", "--probabilities": "predict_proba"}
 
 
-def _columns(estimator: Estimator, X: Any, option: str, *, quiet: bool) -> Iterable[str]:
-    if not hasattr(estimator, _METHODS[option]):
+def _require_method(estimator: Estimator, option: str) -> None:
+    tagger = isinstance(estimator, SequenceTagger) and option == "--probabilities"
+    if not hasattr(estimator, "predict_marginals" if tagger else _METHODS[option]):
         loss = f" with the {estimator.loss} loss" if hasattr(estimator, "loss") else ""
         raise InputError(f"{option}: a {type(estimator).__name__}{loss} has none")
-    values = getattr(estimator, _METHODS[option])(X)
+
+
+def _columns(estimator: Estimator, values: Any, *, quiet: bool) -> Iterable[str]:
     if values.ndim == 1:
         return map(repr, values.tolist())
+    _say_columns(estimator, quiet=quiet)
+    return (" ".join(map(repr, row)) for row in values.tolist())
+
+
+def _say_columns(estimator: Any, *, quiet: bool) -> None:
     if not quiet:
         labels = " ".join(show_label(label) for label in estimator.classes_)
         print(f"columns: {labels}", file=sys.stderr)
-    return (" ".join(map(repr, row)) for row in values.tolist())

@@ -1,6 +1,16 @@
 """Where X lives, and its two products: scores ``X w`` and pullback ``X' slopes``."""
 
 from cutplane.data.class_products import class_block_pullbacks, class_pullback, class_scores
+from cutplane.data.class_weights import AllPairs, ObservedPairs
 from cutplane.data.rows import Rows, as_rows, in_words
 
-__all__ = ["Rows", "as_rows", "class_block_pullbacks", "class_pullback", "class_scores", "in_words"]
+__all__ = [
+    "AllPairs",
+    "ObservedPairs",
+    "Rows",
+    "as_rows",
+    "class_block_pullbacks",
+    "class_pullback",
+    "class_scores",
+    "in_words",
+]

@@ -7,6 +7,7 @@ import time
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
@@ -28,9 +29,13 @@ from cutplane.report.progress import Progress
 from cutplane.risks import ChainRisk
 from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
 from cutplane.structured.chain import Chains, ChainScores
+from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
 LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
 """From a name to the loss of a sequence."""
+
+PAIRS = {"all": False, "observed": True}
+"""From a name to whether only pairs of feature and label that occur together have a weight."""
 
 # Those that need nothing but planes, and two that are made for structured models.
 TAGGER_METHODS: dict[str, Any] = {
@@ -66,6 +71,15 @@ class SequenceTagger(BaseEstimator):
         Strength of the regularizer.
     fit_ends : bool, default=True
         Whether labels have weights at the start and at the end of a sequence.
+    pairs : {"all", "observed"}, default="all"
+        Which pairs of feature and label have a weight: all, or those that occur together in the
+        data of a fit. The latter takes a fraction of the memory if features have names.
+    templates : str, optional
+        For tokens that are lists of columns (such as word and part of speech): templates that make
+        features of them, as a text in the format of CRF++, or "words" or "chunking" for two that
+        are there. See `cutplane.structured.templates`.
+    min_count : int, default=1
+        Features that templates find for fewer tokens are left out.
     tol : float, default=1e-3
         The relative gap between objective and lower bound that is promised.
     max_iter : int or None, default=1000
@@ -90,12 +104,16 @@ class SequenceTagger(BaseEstimator):
     classes_ : ndarray of shape (n_labels,)
         The labels.
     coef_ : ndarray of shape (n_labels, n_features)
+        A sparse array for observed pairs.
     transitions_ : ndarray of shape (n_labels, n_labels)
         From a label (row) to the next one (column).
     start_, end_ : ndarray of shape (n_labels,)
         Of the first and the last label; zero if ``fit_ends`` is false.
-    vectorizer_ : DictVectorizer or None
-        What made a matrix of tokens with named features.
+    vectorizer_ : DictVectorizer, TemplateVectorizer or None
+        What made a matrix of tokens with named features, or with columns. It knows their names:
+        ``feature_names_``.
+    lam_ : float
+        The strength of the regularizer.
     certificate_ : Certificate
         Objective, lower bound, gap and status.
     history_ : list of Record
@@ -121,6 +139,9 @@ class SequenceTagger(BaseEstimator):
         *,
         lam: float = 1e-4,
         fit_ends: bool = True,
+        pairs: str = "all",
+        templates: str | None = None,
+        min_count: int = 1,
         tol: float = 1e-3,
         max_iter: int | None = 1000,
         time_limit: float | None = None,
@@ -132,6 +153,9 @@ class SequenceTagger(BaseEstimator):
         self.loss = loss
         self.lam = lam
         self.fit_ends = fit_ends
+        self.pairs = pairs
+        self.templates = templates
+        self.min_count = min_count
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
@@ -147,7 +171,8 @@ class SequenceTagger(BaseEstimator):
         ----------
         X : list of sequences, or a matrix
             A sequence is a matrix with one row a token (array-like or CSR), or a list of tokens,
-            each a dictionary of features as for scikit-learn's DictVectorizer or a list of strings.
+            each a dictionary of features as for scikit-learn's DictVectorizer or a list of strings:
+            names of features, or columns if there are templates.
             A matrix holds the tokens of all sequences behind each other.
         y : list of lists of labels, or one label for each row of a matrix
         lengths : list of int, optional
@@ -161,8 +186,9 @@ class SequenceTagger(BaseEstimator):
             The fitted estimator.
         """
         loss = look_up("loss", self.loss, LOSSES)()
+        observed_only = look_up("pairs", self.pairs, PAIRS)
         tokens = read_tokens(X, lengths)
-        self.vectorizer_ = DictVectorizer() if tokens.named else None
+        self.vectorizer_ = self._new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, reset=True)
         labels = read_labels(y, tokens)
         if labels.dtype.kind == "f":
@@ -183,6 +209,7 @@ class SequenceTagger(BaseEstimator):
             loss,
             n_labels=len(self.classes_),
             ends=self.fit_ends,
+            observed_only=observed_only,
             weights=weights,
             n_threads=threads_of(self.n_jobs),
         )
@@ -203,6 +230,7 @@ class SequenceTagger(BaseEstimator):
             )
         for display in progress:
             display.finish()
+        self.lam_ = self.lam
         self.coef_, self.transitions_, self.start_, self.end_ = risk.split(result.w)
         self.certificate_ = result.certificate
         self.history_ = result.history
@@ -245,6 +273,11 @@ class SequenceTagger(BaseEstimator):
         chains, scores = self._scores(tokens)
         return float(np.mean(self.classes_[chains.best(scores)] == labels))
 
+    def _new_vectorizer(self) -> DictVectorizer | TemplateVectorizer:
+        if self.templates is None:
+            return DictVectorizer()
+        return TemplateVectorizer(parse_templates(self.templates), min_count=self.min_count)
+
     def _tokens(self, X: Any, lengths: Any) -> Tokens:
         check_is_fitted(self)
         return self._as_matrix(read_tokens(X, lengths), reset=False)
@@ -259,6 +292,8 @@ class SequenceTagger(BaseEstimator):
             if self.vectorizer_ is None:
                 raise ValueError("the model was fitted to matrices, these tokens have names")
             tokens = tokens.vectorized(self.vectorizer_, fit=reset)
+        elif self.templates is not None:
+            raise ValueError("templates need tokens that are lists of columns, these are matrices")
         elif self.vectorizer_ is not None:
             raise ValueError("the model was fitted to tokens with names, these are matrices")
         X = validate_data(
@@ -278,7 +313,11 @@ class SequenceTagger(BaseEstimator):
     def _scores(self, tokens: Tokens) -> tuple[Chains, ChainScores]:
         n_threads = threads_of(self.n_jobs)
         chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
-        emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), self.coef_)
+        coef: Any = self.coef_
+        if isinstance(coef, np.ndarray):
+            emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), coef)
+        else:
+            emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
         return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
 
     def __sklearn_tags__(self) -> Any:

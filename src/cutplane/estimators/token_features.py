@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import check_array, column_or_1d
 
+from cutplane.structured.templates import TemplateVectorizer
+
 
 class Tokens(NamedTuple):
     """The tokens of all sequences.
@@ -43,11 +45,15 @@ class Tokens(NamedTuple):
         """Whether tokens are dictionaries or lists of strings."""
         return isinstance(self.X, list)
 
-    def vectorized(self, vectorizer: DictVectorizer, *, fit: bool) -> Tokens:
+    def vectorized(self, vectorizer: DictVectorizer | TemplateVectorizer, *, fit: bool) -> Tokens:
         """Return the tokens as rows of a matrix; names that were not there in a fit are left out.
 
-        A string that occurs k times in a token counts k.
+        For templates, a token's strings are its columns. Without, a string that occurs k times in a
+        token counts k.
         """
+        if isinstance(vectorizer, TemplateVectorizer):
+            vectorize = vectorizer.fit_transform if fit else vectorizer.transform
+            return self._replace(X=vectorize(self.X, self.lengths))
         tokens = (
             token if isinstance(token, Mapping) else Counter(_strings(token, place))
             for place, token in enumerate(self.X)

@@ -1,6 +1,7 @@
 """Model files: a fitted estimator as a safetensors file that loads without running code.
 
-The tensors are ``coef`` and ``intercept``. The file's metadata holds one JSON document: the model
+The tensors are ``coef`` and ``intercept`` (others for a tagger of sequences: see
+:mod:`cutplane.io.tagger_files`). The file's metadata holds one JSON document: the model
 (format version, kind of estimator, constructor parameters, classes, feature names, certificates)
 and a SHA-256 digest of the model and the tensors, so that a damaged file is refused and never
 predicts something else.
@@ -13,14 +14,12 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import math
 import os
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.state import Certificate, Status
 from cutplane.estimators import (
     LinearClassifier,
     LinearClassifierCV,
@@ -29,16 +28,31 @@ from cutplane.estimators import (
     LinearRegressorCV,
     NoveltyDetector,
     OrdinalClassifier,
+    SequenceTagger,
 )
 from cutplane.estimators.multi_class import joint_loss
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
+from cutplane.io.model_parts import (
+    Malformed,
+    checked_certificates,
+    checked_classes,
+    checked_names,
+    describe_certificate,
+    describe_classes,
+    is_plain,
+)
 from cutplane.io.sources import name_of, read_bytes
-from cutplane.io.traces import finite_or_none
+from cutplane.io.tagger_files import fill_tagger, tensors_of_tagger
 from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
 Estimator: TypeAlias = (
-    LinearClassifier | LinearRegressor | LinearRanker | NoveltyDetector | OrdinalClassifier
+    LinearClassifier
+    | LinearRegressor
+    | LinearRanker
+    | NoveltyDetector
+    | OrdinalClassifier
+    | SequenceTagger
 )
 
 _FORMAT = 1
@@ -48,6 +62,7 @@ _KINDS: dict[str, type[Estimator]] = {
     "LinearRanker": LinearRanker,
     "NoveltyDetector": NoveltyDetector,
     "OrdinalClassifier": OrdinalClassifier,
+    "SequenceTagger": SequenceTagger,
 }
 # What the tensor "intercept" is called in an estimator, where it is called something else.
 _INTERCEPTS = {"NoveltyDetector": "offset_", "OrdinalClassifier": "thresholds_"}
@@ -63,17 +78,10 @@ _LOSSES = {
     "OrdinalClassifier": CLASSIFICATION,
     "LinearRanker": RANKING,
 }
-_CLASS_TYPES: dict[str, tuple[type, ...]] = {
-    **{f"{sign}int{bits}": (int,) for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": (float,) for bits in (16, 32, 64)},
-    "bool": (bool,),
-    "str": (str,),
-    "object": (str,),
-}
 
 
 def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted linear estimator to a file, whole or not at all.
+    """Write a fitted estimator to a file, whole or not at all.
 
     An estimator that chose its ``lam`` by cross-validation is saved as the `LinearClassifier` or
     `LinearRegressor` with that ``lam`` that it has become.
@@ -100,11 +108,7 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     check_is_fitted(estimator)
     if kind in _LOSSES and not isinstance(estimator.loss, str):
         raise TypeError("cannot save a model with a loss of its own; give the loss by name")
-    intercept = getattr(estimator, _INTERCEPTS.get(kind, "intercept_"))
-    tensors = {
-        "coef": np.ascontiguousarray(estimator.coef_),
-        "intercept": np.atleast_1d(np.asarray(intercept, dtype=estimator.coef_.dtype)),
-    }
+    tensors = _tensors(estimator, kind)
     model = _describe(estimator, kind)
     document = json.dumps({"model": model, "sha256": _digest(model, tensors)}, allow_nan=False)
     write_atomically(path, save(tensors, metadata={"cutplane": document}))
@@ -121,20 +125,27 @@ def load_model(path: str | os.PathLike[str]) -> Estimator:
     try:
         model, tensors = _read(path)
         return _restore(model, tensors)
-    except _Malformed as malformed:
+    except Malformed as malformed:
         raise InputError(f"{name_of(path)}: not a usable cutplane model: {malformed}") from None
 
 
-class _Malformed(Exception):
-    """What is wrong with a model file."""
+# -- from estimator to tensors and JSON ------------------------------------------------------------
 
 
-# -- from estimator to JSON ------------------------------------------------------------------------
+def _tensors(estimator: Estimator, kind: str) -> dict[str, NDArray[Any]]:
+    if isinstance(estimator, SequenceTagger):
+        return tensors_of_tagger(estimator)
+    intercept = getattr(estimator, _INTERCEPTS.get(kind, "intercept_"))
+    return {
+        "coef": np.ascontiguousarray(estimator.coef_),
+        "intercept": np.atleast_1d(np.asarray(intercept, dtype=estimator.coef_.dtype)),
+    }
 
 
 def _describe(estimator: Estimator, kind: str) -> dict[str, Any]:
     from cutplane import __version__
 
+    classes = getattr(estimator, "classes_", None)
     names = getattr(estimator, "feature_names_in_", None)
     certificates = estimator.certificate_
     return {
@@ -142,10 +153,10 @@ def _describe(estimator: Estimator, kind: str) -> dict[str, Any]:
         "cutplane": __version__,
         "kind": kind,
         "parameters": _plain_parameters(estimator, kind),
-        "classes": _describe_classes(estimator),
+        "classes": None if classes is None else describe_classes(classes),
         "feature_names": None if names is None else [str(name) for name in names],
         "certificates": [
-            _describe_certificate(certificate)
+            describe_certificate(certificate)
             for certificate in (certificates if isinstance(certificates, list) else [certificates])
         ],
     }
@@ -158,41 +169,14 @@ def _plain_parameters(estimator: Estimator, kind: str) -> dict[str, Any]:
         if name == "lam" and type(estimator) is not _KINDS[kind]:
             value = estimator.lam_  # chosen by cross-validation
         plain = value.item() if isinstance(value, np.generic) else value
-        if _is_plain(plain):
+        if is_plain(plain):
             parameters[name] = plain
     return parameters
 
 
-def _is_plain(value: object) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, bool | int | str)
-
-
-def _describe_classes(estimator: Estimator) -> dict[str, Any] | None:
-    if not isinstance(estimator, LinearClassifier | OrdinalClassifier):
-        return None
-    classes = estimator.classes_
-    dtype = "str" if classes.dtype.kind == "U" else classes.dtype.name
-    values = classes.tolist()
-    if not all(type(value) in _CLASS_TYPES.get(dtype, ()) for value in values):
-        raise TypeError(f"cannot save class labels of type {type(values[0]).__name__} ({dtype})")
-    return {"dtype": dtype, "values": values}
-
-
-def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
-    return {
-        "objective": finite_or_none(certificate.objective),
-        "lower_bound": finite_or_none(certificate.lower_bound),
-        "status": str(certificate.status),
-        "valid": bool(certificate.valid),
-    }
-
-
 def _digest(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256(json.dumps(model, sort_keys=True).encode())
-    for name in ("coef", "intercept"):
-        tensor = tensors[name]
+    for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tensor.shape} ".encode())
         digest.update(tensor.astype(tensor.dtype.newbyteorder("<"), copy=False).tobytes())
     return digest.hexdigest()
@@ -215,13 +199,13 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArr
         document = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["cutplane"])
         model, digest = document["model"], document["sha256"]
         if model["format"] != _FORMAT:
-            raise _Malformed(f"format {model['format']!r}; this version reads {_FORMAT}")
-        if len(tensors) != 2 or digest != _digest(model, tensors):
-            raise _Malformed("the file is damaged")
+            raise Malformed(f"format {model['format']!r}; this version reads {_FORMAT}")
+        if digest != _digest(model, tensors):
+            raise Malformed("the file is damaged")
     except (KeyError, TypeError):
-        raise _Malformed("it was not written by cutplane") from None
+        raise Malformed("it was not written by cutplane") from None
     except (SafetensorError, ValueError, RecursionError):
-        raise _Malformed("it is no safetensors file, or is damaged") from None
+        raise Malformed("it is no safetensors file, or is damaged") from None
     return model, tensors
 
 
@@ -230,107 +214,66 @@ def _restore(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Estimat
         kind, parameters, names = model["kind"], model["parameters"], model["feature_names"]
         classes, certificates = model["classes"], model["certificates"]
     except KeyError as missing:
-        raise _Malformed(f"no entry {missing}") from None
+        raise Malformed(f"no entry {missing}") from None
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise _Malformed(f"unknown kind of estimator {kind!r}")
+        raise Malformed(f"unknown kind of estimator {kind!r}")
+    if kind == "SequenceTagger":
+        tagger = SequenceTagger(**_checked_parameters(kind, parameters))
+        tagger.classes_ = checked_classes(classes, least=1)
+        (tagger.certificate_,) = checked_certificates(certificates, 1)
+        fill_tagger(tagger, tensors)
+        return tagger
+    if set(tensors) != {"coef", "intercept"}:
+        raise Malformed("the file is damaged")
     coef, intercept = tensors["coef"], tensors["intercept"]
     if coef.dtype.kind != "f" or intercept.dtype != coef.dtype:
-        raise _Malformed(f"weights of type {coef.dtype} and {intercept.dtype}")
+        raise Malformed(f"weights of type {coef.dtype} and {intercept.dtype}")
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise _Malformed("a weight is not finite")
+        raise Malformed("a weight is not finite")
 
     estimator = _KINDS[kind](**_checked_parameters(kind, parameters))
     if isinstance(estimator, LinearClassifier):
-        estimator.classes_ = _checked_classes(classes)
+        estimator.classes_ = checked_classes(classes)
         rows = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         problems = rows if estimator.multi_class == "ovr" else 1
         expected_ndim, found = 2, coef.shape[0]
     elif isinstance(estimator, OrdinalClassifier):
-        estimator.classes_ = _checked_classes(classes)
+        estimator.classes_ = checked_classes(classes)
         rows = found = len(estimator.classes_) - 1
         problems, expected_ndim = 1, 1
         if (np.diff(intercept) < 0.0).any():
-            raise _Malformed("thresholds are not in order")
+            raise Malformed("thresholds are not in order")
     else:
         rows, problems, expected_ndim, found = 1, 1, 1, 1
     if coef.ndim != expected_ndim or found != rows or intercept.shape != (rows,):
-        raise _Malformed(f"weights of shapes {coef.shape} and {intercept.shape}")
+        raise Malformed(f"weights of shapes {coef.shape} and {intercept.shape}")
     estimator.coef_ = coef
     single = isinstance(estimator, LinearRegressor | NoveltyDetector)
     offsets = float(intercept[0]) if single else intercept
     setattr(estimator, _INTERCEPTS.get(kind, "intercept_"), offsets)
     estimator.n_features_in_ = coef.shape[-1]
     if names is not None:
-        estimator.feature_names_in_ = _checked_names(names, coef.shape[-1])
-    checked = _checked_certificates(certificates, problems)
+        estimator.feature_names_in_ = checked_names(names, coef.shape[-1])
+    checked = checked_certificates(certificates, problems)
     estimator.certificate_ = checked if problems > 1 else checked[0]
     return estimator
 
 
 def _checked_parameters(kind: str, parameters: object) -> dict[str, Any]:
     known = inspect.signature(_KINDS[kind]).parameters
-    if not isinstance(parameters, dict) or not all(map(_is_plain, parameters.values())):
-        raise _Malformed("parameters are not plain values")
+    if not isinstance(parameters, dict) or not all(map(is_plain, parameters.values())):
+        raise Malformed("parameters are not plain values")
     if unknown := [name for name in parameters if name not in known]:
-        raise _Malformed(f"unknown parameter {unknown[0]!r}")
+        raise Malformed(f"unknown parameter {unknown[0]!r}")
     if kind not in _LOSSES:
         return parameters
     if parameters.get("loss") not in _LOSSES[kind]:
-        raise _Malformed(f"unknown loss {parameters.get('loss')!r}")
+        raise Malformed(f"unknown loss {parameters.get('loss')!r}")
     try:
         estimator = _KINDS[kind](**parameters)
         loss = estimator.loss_function()  # predictions depend on it
         if isinstance(estimator, LinearClassifier):
             joint_loss(estimator.multi_class, loss)
     except (TypeError, ValueError) as error:
-        raise _Malformed(f"a parameter of the loss is wrong: {error}") from None
+        raise Malformed(f"a parameter of the loss is wrong: {error}") from None
     return parameters
-
-
-def _checked_classes(classes: object) -> NDArray[Any]:
-    match classes:
-        case {"dtype": str(dtype), "values": list(values)} if dtype in _CLASS_TYPES:
-            pass
-        case _:
-            raise _Malformed("no classes")
-    if not all(type(value) in _CLASS_TYPES[dtype] for value in values):
-        raise _Malformed(f"classes are not of type {dtype}")
-    try:
-        restored = np.array(values, dtype=dtype)
-    except (ValueError, OverflowError):
-        raise _Malformed(f"classes are not of type {dtype}") from None
-    if len(restored) < 2 or len(np.unique(restored)) != len(restored):
-        raise _Malformed("fewer than two different classes")
-    return restored
-
-
-def _checked_names(names: object, n_features: int) -> NDArray[Any]:
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _Malformed("feature names are not words")
-    if len(names) != n_features:
-        raise _Malformed(f"{len(names)} feature names for {n_features} features")
-    return np.array(names, dtype=object)
-
-
-def _checked_certificates(certificates: object, problems: int) -> list[Certificate]:
-    if not isinstance(certificates, list) or len(certificates) != problems:
-        raise _Malformed(f"expected {problems} certificates")
-    return [_checked_certificate(certificate) for certificate in certificates]
-
-
-def _checked_certificate(certificate: object) -> Certificate:
-    match certificate:
-        case {
-            "objective": float() | None as objective,
-            "lower_bound": float() | None as lower_bound,
-            "status": str(status),
-            "valid": bool(valid),
-        } if status in list(Status):
-            return Certificate(
-                objective=math.inf if objective is None else float(objective),
-                lower_bound=-math.inf if lower_bound is None else float(lower_bound),
-                status=Status(status),
-                valid=valid,
-            )
-        case _:
-            raise _Malformed("a certificate is incomplete")

@@ -32,8 +32,8 @@ _SOFT_ENOUGH = 1.5
 _WORTH = 6.0
 _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
 # With so few steps of dynamic programs an evaluation costs little beside everything else, and there
-# is nothing to be saved. Block ascent is slow at gaps below 1e-6, which small problems are asked for
-# most often. Not a measured crossover.
+# is nothing to be saved. Block ascent is slow at gaps below 1e-6, which small problems are often
+# asked for. Not a measured crossover.
 _LITTLE_WORK = 1_000_000
 # With more parameters a hundred planes take 80 MB and more; then only so many are kept.
 _FEW_PARAMETERS = 100_000

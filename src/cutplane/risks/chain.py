@@ -19,14 +19,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.core.protocols import NonFiniteRisk, Plane, Vector
-from cutplane.data import (
-    Rows,
-    as_rows,
-    class_block_pullbacks,
-    class_pullback,
-    class_scores,
-    in_words,
-)
+from cutplane.data import AllPairs, ObservedPairs, Rows, as_rows, in_words
 from cutplane.risks.chain_segment import ChainSegment
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
@@ -55,6 +48,9 @@ class ChainRisk(Summable):
         By default one more than the largest of ``y``.
     ends : bool
         Whether labels have weights at the start and at the end of a sequence.
+    observed_only : bool
+        Whether only those pairs of feature and label have a weight that occur together, in
+        sequences that count. The features must be sparse.
     weights : ndarray of shape (n_sequences,), optional
         Weights of the sequences, not negative; scaled to sum to one. Equal by default.
     n_threads : int, optional
@@ -78,6 +74,7 @@ class ChainRisk(Summable):
         *,
         n_labels: int | None = None,
         ends: bool = False,
+        observed_only: bool = False,
         weights: Vector | None = None,
         n_threads: int | None = None,
     ) -> None:
@@ -101,7 +98,11 @@ class ChainRisk(Summable):
         self.data = LabelledChains(chains, labels, normalised(weights, chains.n_sequences))
         self.loss = loss
         self.ends = ends
-        self.n_parameters = self.n_labels * (self.n_features + self.n_labels + 2 * ends)
+        self.pairs: AllPairs | ObservedPairs = AllPairs(self.rows, self.n_labels)
+        if observed_only:
+            counted = np.repeat(self.data.weights > 0.0, chains.lengths)
+            self.pairs = ObservedPairs(self.rows, np.where(counted, labels, -1), self.n_labels)
+        self.n_parameters = self.pairs.n_weights + self.n_labels * (self.n_labels + 2 * ends)
         self.evaluations = 0
         self.inferences = 0
 
@@ -134,18 +135,23 @@ class ChainRisk(Summable):
 
     def scores(self, w: Vector) -> ChainScores:
         """Return the scores of labels and transitions: one pass over the data."""
-        coef, transitions, start, end = self.split(w)
-        return ChainScores(class_scores(self.rows, coef), transitions, start, end)
+        emissions, *rest = self._parts(w)
+        return ChainScores(self.pairs.scores(emissions), *rest)
 
     def split(self, w: Vector) -> tuple[Any, Any, Vector, Vector]:
         """Return coefficients, transitions, and weights at start and end (zero if there are none).
 
-        They are views of ``w``.
+        They are views of ``w``; if only observed pairs have a weight, coefficients are a sparse
+        matrix instead.
         """
+        emissions, *rest = self._parts(w)
+        return self.pairs.as_matrix(emissions), *rest
+
+    def _parts(self, w: Vector) -> tuple[Vector, Any, Vector, Vector]:
         n = self.n_labels
-        coef, transitions, ends = np.split(w, np.cumsum([n * self.n_features, n * n]))
+        emissions, transitions, ends = np.split(w, np.cumsum([self.pairs.n_weights, n * n]))
         start, end = (ends[:n], ends[n:]) if self.ends else (np.zeros(n), np.zeros(n))
-        return coef.reshape(n, -1), transitions.reshape(n, n), start, end
+        return emissions, transitions.reshape(n, n), start, end
 
     def evaluate(self, scores: ChainScores) -> ChainOutcome:
         """Run the dynamic program on all sequences."""
@@ -155,7 +161,7 @@ class ChainRisk(Summable):
     def pull_back(self, slopes: ChainSlopes) -> Plane:
         """Return the plane with these slopes by the scores: one pass over the data."""
         emissions, chains = slopes.emissions, self.data.chains
-        parts = [class_pullback(self.rows, emissions), slopes.transitions.sum(axis=0)]
+        parts = [self.pairs.pullback(emissions), slopes.transitions.sum(axis=0)]
         if self.ends:
             parts += [emissions[chains.firsts].sum(axis=0), emissions[chains.lasts].sum(axis=0)]
         return Plane(_joined(parts), float(slopes.offsets.sum()))
@@ -170,7 +176,7 @@ class ChainRisk(Summable):
         blocks = np.arange(n_parts + 1) * chains.n_blocks // n_parts
         tokens = chains.offsets[chains.bounds[blocks]]
         sums = [
-            list(class_block_pullbacks(self.rows, emissions, tokens)),
+            list(self.pairs.block_pullbacks(emissions, tokens)),
             [slopes.transitions[i:j].sum(axis=0) for i, j in pairwise(blocks)],
         ]
         if self.ends:
@@ -187,7 +193,8 @@ class ChainRisk(Summable):
         ]
 
     def __repr__(self) -> str:
-        ends = ", ends" if self.ends else ""
+        ends = ", observed pairs" if isinstance(self.pairs, ObservedPairs) else ""
+        ends += ", ends" if self.ends else ""
         return (
             f"ChainRisk({in_words(self.rows)}, {self.n_sequences} sequences, "
             f"{self.n_labels} labels, {self.loss!r}{ends})"

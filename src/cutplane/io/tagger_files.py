@@ -1,0 +1,129 @@
+"""The tensors of a `cutplane.SequenceTagger` in a model file.
+
+``coef`` is a matrix, or for observed pairs the values of a sparse one, feature after feature, with
+their ``coef_labels`` and with ``coef_starts``, where each feature's values begin. ``transitions``,
+``start`` and ``end`` are as in the tagger. ``features`` holds the names of features, if they have
+any: a list in JSON, as bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.feature_extraction import DictVectorizer
+
+from cutplane.estimators import SequenceTagger
+from cutplane.estimators.tagger import LOSSES, PAIRS
+from cutplane.io.model_parts import Malformed
+from cutplane.structured.templates import TemplateVectorizer, parse_templates
+
+_WEIGHTS = ("coef", "transitions", "start", "end")
+_PLACES = ("coef_labels", "coef_starts")
+
+
+def tensors_of_tagger(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
+    """Return all that a fitted tagger predicts from, but its parameters and classes.
+
+    Raises
+    ------
+    TypeError
+        If its features have names that are no strings.
+    """
+    coef: Any = tagger.coef_
+    tensors = {"transitions": tagger.transitions_, "start": tagger.start_, "end": tagger.end_}
+    if isinstance(coef, np.ndarray):
+        tensors["coef"] = coef
+    else:
+        by_feature = coef.T.tocsr()
+        tensors |= {
+            "coef": by_feature.data,
+            "coef_labels": by_feature.indices.astype(np.int32),
+            "coef_starts": by_feature.indptr.astype(np.int64),
+        }
+    if tagger.vectorizer_ is not None:
+        names = tagger.vectorizer_.feature_names_
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("cannot save a tagger whose features have names that are no strings")
+        tensors["features"] = np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+    return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+
+
+def fill_tagger(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]]) -> None:
+    """Make a tagger with parameters and classes a fitted one.
+
+    Raises
+    ------
+    Malformed
+        If anything does not fit together.
+    """
+    if tagger.loss not in LOSSES or tagger.pairs not in PAIRS:
+        raise Malformed(f"unknown loss {tagger.loss!r} or pairs {tagger.pairs!r}")
+    sparse = PAIRS[tagger.pairs]
+    if {*tensors} - {"features"} != {*_WEIGHTS, *(_PLACES if sparse else ())}:
+        raise Malformed(f"arrays {', '.join(sorted(tensors))}")
+    for name in _WEIGHTS:
+        if tensors[name].dtype != np.float64 or not np.isfinite(tensors[name]).all():
+            raise Malformed(f"{name} has weights that are not finite, or no float64")
+    names = _checked_features(tensors["features"]) if "features" in tensors else None
+    n = len(tagger.classes_)
+    shapes = [tensors[name].shape for name in _WEIGHTS[1:]]
+    if shapes != [(n, n), (n,), (n,)]:
+        raise Malformed(f"weights of shapes {shapes} for {n} classes")
+    tagger.coef_ = _sparse_coef(tensors, n) if sparse else tensors["coef"]
+    if tagger.coef_.ndim != 2 or tagger.coef_.shape[0] != n:
+        raise Malformed(f"coefficients of shape {tagger.coef_.shape} for {n} classes")
+    tagger.n_features_in_ = tagger.coef_.shape[1]
+    if names is not None and len(names) != tagger.n_features_in_:
+        raise Malformed(f"{len(names)} names for {tagger.n_features_in_} features")
+    tagger.transitions_, tagger.start_, tagger.end_ = (tensors[name] for name in _WEIGHTS[1:])
+    tagger.lam_ = tagger.lam
+    tagger.vectorizer_ = _vectorizer(tagger, names)
+
+
+def _checked_features(content: NDArray[Any]) -> list[str]:
+    try:
+        names = json.loads(content.astype(np.uint8, casting="equiv").tobytes())
+    except (TypeError, ValueError, RecursionError):
+        raise Malformed("names of features are not readable") from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Malformed("names of features are not words")
+    return names
+
+
+def _sparse_coef(tensors: dict[str, NDArray[Any]], n_classes: int) -> Any:
+    values, labels, starts = (tensors[name] for name in ("coef", *_PLACES))
+    if labels.dtype != np.int32 or starts.dtype != np.int64 or starts.ndim != 1 or not len(starts):
+        raise Malformed("places of coefficients are not whole numbers")
+    if values.ndim != 1 or values.shape != labels.shape or starts[-1] != len(values):
+        raise Malformed("coefficients and their places do not fit together")
+    if starts[0] != 0 or (np.diff(starts) < 0).any() or not np.isin(labels, range(n_classes)).all():
+        raise Malformed("places of coefficients are out of range")
+    shape = (len(starts) - 1, n_classes)
+    return scipy.sparse.csr_array((values, labels, starts), shape=shape).T.tocsr()
+
+
+def _vectorizer(
+    tagger: SequenceTagger, names: list[str] | None
+) -> DictVectorizer | TemplateVectorizer | None:
+    text, min_count = (tagger.get_params()[name] for name in ("templates", "min_count"))
+    if text is not None:
+        if not isinstance(text, str) or not isinstance(min_count, int):
+            raise Malformed("templates are no text, or min_count is no whole number")
+        if names is None:
+            raise Malformed("templates without names of features")
+        try:
+            templates = TemplateVectorizer(parse_templates(text), min_count=min_count)
+        except ValueError as error:
+            raise Malformed(str(error)) from None
+        templates.feature_names_ = names
+        return templates
+    if names is None:
+        return None
+    vectorizer = DictVectorizer()
+    vectorizer.feature_names_ = names
+    vectorizer.vocabulary_ = {name: place for place, name in enumerate(names)}
+    return vectorizer

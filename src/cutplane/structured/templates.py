@@ -1,0 +1,255 @@
+"""Features of tokens from their columns, by templates as CRF++ has them.
+
+A template is a line of text that begins with ``U``. Each ``%x[row,column]`` in it stands for a
+word: that of the token so many rows on (or back, if negative), in this column, counted from 0. With
+the words put in, the line is the name of a feature that the token has:
+
+    U05:%x[-1,0]/%x[0,0]        U05:the/cat
+
+Before the first token of a sequence stand ``_B-1``, ``_B-2``, ..., behind the last ``_B+1``, ... .
+A line ``B`` asks for transitions from label to label, which `cutplane.SequenceTagger` always has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+_MACRO = re.compile(r"%x\[(-?\d{1,3}),(\d{1,3})\]")
+_LARGEST_KEY = 1 << 62
+
+_WORDS = """\
+U00:%x[-2,0]
+U01:%x[-1,0]
+U02:%x[0,0]
+U03:%x[1,0]
+U04:%x[2,0]
+U05:%x[-1,0]/%x[0,0]
+U06:%x[0,0]/%x[1,0]
+"""
+
+_SECOND_COLUMN = """\
+U10:%x[-2,1]
+U11:%x[-1,1]
+U12:%x[0,1]
+U13:%x[1,1]
+U14:%x[2,1]
+U15:%x[-2,1]/%x[-1,1]
+U16:%x[-1,1]/%x[0,1]
+U17:%x[0,1]/%x[1,1]
+U18:%x[1,1]/%x[2,1]
+U20:%x[-2,1]/%x[-1,1]/%x[0,1]
+U21:%x[-1,1]/%x[0,1]/%x[1,1]
+U22:%x[0,1]/%x[1,1]/%x[2,1]
+"""
+
+BUILT_IN = {"words": _WORDS, "chunking": _WORDS + _SECOND_COLUMN}
+"""From a name to templates: words in a window; also a second column, as in CRF++'s example."""
+
+
+class Template(NamedTuple):
+    """A template, cut at its macros: ``texts[0] word[0] texts[1] word[1] ... texts[-1]``.
+
+    Attributes
+    ----------
+    texts : tuple of str
+    places : tuple of (int, int)
+        The row of each word, relative to the token, and its column.
+    """
+
+    texts: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+
+def parse_templates(text: str, source: str = "templates") -> list[Template]:
+    """Return the templates in a text, or those of a name of `BUILT_IN`.
+
+    Parameters
+    ----------
+    text : str
+        One template a line. Lines that are empty or begin with ``#`` are left out.
+    source : str
+        Where the text comes from, for messages.
+
+    Raises
+    ------
+    ValueError
+        With the number of the line, if one is no template.
+
+    Examples
+    --------
+    >>> parse_templates("U1:%x[-1,0]")
+    [Template(texts=('U1:', ''), places=((-1, 0),))]
+    """
+    templates = []
+    for number, line in enumerate(BUILT_IN.get(text, text).splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith("#") or line == "B":
+            continue
+        if not line.startswith("U"):
+            what = "labels cannot depend on words and the label before, only B alone is known"
+            what = what if line.startswith("B") else "a template begins with U"
+            raise ValueError(f"{source}:{number}: {what}, got {line[:40]!r}")
+        texts = tuple(_MACRO.split(line)[::3])
+        if any("%" in part for part in texts):
+            raise ValueError(f"{source}:{number}: expected %x[row,column], got {line[:40]!r}")
+        found = _MACRO.findall(line)
+        templates.append(Template(texts, tuple((int(row), int(column)) for row, column in found)))
+    if not templates:
+        names = ", ".join(BUILT_IN)
+        raise ValueError(f"{source}: no line is a template (known names are {names})")
+    return templates
+
+
+class TemplateVectorizer:
+    """Makes a sparse matrix of the features that templates find: 1 where a token has a feature.
+
+    Parameters
+    ----------
+    templates : list of Template
+    min_count : int
+        Features that fewer tokens have are left out.
+
+    Attributes
+    ----------
+    feature_names_ : list of str
+        The features, in the order of the columns. It is all that is kept of a fit.
+    """
+
+    def __init__(self, templates: Sequence[Template], *, min_count: int = 1) -> None:
+        if min_count < 1:
+            raise ValueError(f"min_count must be at least 1, got {min_count}")
+        self.templates = list(templates)
+        self.min_count = min_count
+        places = [place for template in templates for place in template.places]
+        self.n_columns = max((column + 1 for _, column in places), default=1)
+        self._reach = max((abs(row) for row, _ in places), default=0)
+
+    def fit_transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
+        """Collect the features of all tokens, and return them as a CSR matrix.
+
+        Parameters
+        ----------
+        tokens : list of lists of str
+            The columns of each token, sequence after sequence.
+        lengths : ndarray of shape (n_sequences,)
+            The number of tokens of each sequence.
+        """
+        numbers: dict[str, int] = {}
+        found = np.empty((len(tokens), len(self.templates)), dtype=np.int32)
+        for k, (names, which) in enumerate(self._names(tokens, lengths)):
+            new = [numbers.setdefault(name, len(numbers)) for name in names]
+            found[:, k] = np.array(new, dtype=np.int32)[which]
+        kept = np.bincount(found.ravel(), minlength=len(numbers)) >= self.min_count
+        if not kept.any():
+            raise ValueError(f"no feature occurs min_count = {self.min_count} times")
+        self.feature_names_ = [name for name, keep in zip(numbers, kept, strict=True) if keep]
+        renumbered = np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
+        return self._matrix(renumbered[found])
+
+    def transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
+        """Return the known features of tokens as a CSR matrix; others are left out."""
+        numbers = {name: number for number, name in enumerate(self.feature_names_)}
+        found = np.empty((len(tokens), len(self.templates)), dtype=np.int32)
+        for k, (names, which) in enumerate(self._names(tokens, lengths)):
+            known = [numbers.get(name, -1) for name in names]
+            found[:, k] = np.array(known, dtype=np.int32)[which]
+        return self._matrix(found)
+
+    def _names(
+        self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]
+    ) -> Iterator[tuple[list[str], NDArray[np.int64]]]:
+        """Yield for each template different names, and which of them each token has.
+
+        Words become numbers at once, so that a name is made only once for all tokens that have it.
+        """
+        self._check(tokens)
+        columns = [_Column([token[k] for token in tokens]) for k in range(self.n_columns)]
+        begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        ends = np.repeat(np.cumsum(lengths), lengths)
+        for template in self.templates:
+            shifted = [
+                columns[column].shifted(row, begins, ends, self._reach)
+                for row, column in template.places
+            ]
+            examples, which = _distinct(shifted, len(tokens))
+            words = [
+                [numbered.word(number, self._reach) for number in numbers[examples].tolist()]
+                for numbers, numbered in zip(
+                    shifted, (columns[column] for _, column in template.places), strict=True
+                )
+            ]
+            form = "{}".join(text.replace("{", "{{").replace("}", "}}") for text in template.texts)
+            names = [form.format(*row) for row in zip(*words, strict=True)] if words else [form]
+            yield names, which
+
+    def _check(self, tokens: Sequence[Sequence[str]]) -> None:
+        for place, token in enumerate(tokens):
+            if not isinstance(token, list | tuple) or not all(isinstance(x, str) for x in token):
+                raise ValueError(f"token {place} must be a list of columns, got {token!r}")
+            if len(token) < self.n_columns:
+                raise ValueError(
+                    f"token {place} has {len(token)} columns, the templates ask for "
+                    f"{self.n_columns}"
+                )
+
+    def _matrix(self, found: NDArray[np.int32]) -> Any:
+        """Return the matrix with a 1 for each feature of a row; negative ones are left out."""
+        there = found >= 0
+        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))])
+        indices = found[there]
+        shape = (len(found), len(self.feature_names_))
+        X = scipy.sparse.csr_matrix(
+            (np.ones(len(indices)), indices, starts.astype(np.int32)), shape=shape
+        )
+        X.sum_duplicates()  # templates without a name of their own may find the same feature
+        return X
+
+
+class _Column:
+    """The words of a column as numbers, and numbers for the words beyond a sequence's ends."""
+
+    def __init__(self, words: list[str]) -> None:
+        numbers: dict[str, int] = {}
+        self._numbers = np.fromiter(
+            (numbers.setdefault(word, len(numbers)) for word in words), np.int64, len(words)
+        )
+        self._words = list(numbers)
+
+    def shifted(
+        self, row: int, begins: NDArray[np.int64], ends: NDArray[np.int64], reach: int
+    ) -> NDArray[np.int64]:
+        """Return the number of the word that stands ``row`` rows on from each token."""
+        place = np.arange(len(begins)) + row
+        inside = (begins <= place) & (place < ends)
+        # _B-1, _B-2, ... and then _B+1, _B+2, ..., behind all words.
+        beyond = np.where(place < begins, begins - place - 1, reach + place - ends)
+        return np.where(
+            inside, self._numbers[np.where(inside, place, 0)], len(self._words) + beyond
+        )
+
+    def word(self, number: int, reach: int) -> str:
+        if number < len(self._words):
+            return self._words[number]
+        beyond = number - len(self._words)
+        return f"_B-{beyond + 1}" if beyond < reach else f"_B+{beyond - reach + 1}"
+
+
+def _distinct(
+    columns: list[NDArray[np.int64]], n_tokens: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a token for each different row of the columns, and which of them each token equals."""
+    keys, size = np.zeros(n_tokens, dtype=np.int64), 1
+    for column in columns:
+        width = int(column.max()) + 1
+        if size * width > _LARGEST_KEY:
+            different, keys = np.unique(keys, return_inverse=True)
+            size = len(different)
+        keys, size = keys * width + column, size * width
+    _, examples, which = np.unique(keys, return_index=True, return_inverse=True)
+    return examples, which
