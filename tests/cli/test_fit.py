@@ -394,3 +394,47 @@ def test_bad_options_of_measures(run, two_classes, options, message):
     result = run("fit", two_classes, "--loss", *options)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_grades(run, three_classes, tmp_path):
+    path = tmp_path / "model"
+    options = ["--task", "ordinal", "--loss", "logistic", "--lam", 0.01]
+    result = run("fit", three_classes, *options, "--out", path, "--json", "-q")
+    assert result.exit_code == 0
+    X, y, _ = read_svmlight(three_classes)
+    model = cp.OrdinalClassifier("logistic", lam=0.01).fit(X, y)
+    report = json.loads(result.stdout)
+    assert (report["estimator"], report["loss"]) == ("OrdinalClassifier", "logistic")
+    assert report["objective"] == model.certificate_.objective
+    assert np.array_equal(cp.load_model(path).thresholds_, model.thresholds_)
+
+
+def test_outliers(run, tmp_path):
+    X = np.random.default_rng(0).normal(5.0, 1.0, size=(200, 3))
+    data, path = tmp_path / "data.svm", tmp_path / "model"
+    lines = [" ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row)) for row in X.tolist()]
+    data.write_text("".join(f"0 {line}\n" for line in lines))
+    result = run("fit", data, "--task", "novelty", "--nu", 0.1, "--out", path)
+    assert result.exit_code == 0
+    assert "one_class loss" in result.stdout
+    assert np.array_equal(cp.load_model(path).predict(X), cp.NoveltyDetector(0.1).fit(X).predict(X))
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "said"),
+    [
+        (["a", "b"], ["--task", "ordinal"], ": ordinal needs numbers as labels, not 'a'"),
+        ([1, 1.5], ["--task", "ordinal"], ": grades are whole numbers, not 1.5"),
+        ([1, 2], ["--task", "ordinal", "--no-intercept"],
+         "--no-intercept is not for --task ordinal"),
+        ([1, 2], ["--task", "ordinal", "--loss", "f1"],
+         "--loss f1 is for classification; losses for ordinal are"),
+        ([1, 2], ["--task", "novelty", "--lam", 1], "--lam is not for --task novelty"),
+        ([1, 2], ["--task", "novelty", "--nu", 1], "--nu must be between 0 and 1, not 1"),
+        ([1, 2], ["--nu", 0.5], "--nu has no effect with --loss hinge, only with one_class"),
+    ],
+)  # fmt: skip
+def test_grades_and_outliers_are_refused(complaint, tmp_path, labels, options, said):
+    data = tmp_path / "data.svm"
+    data.write_text("".join(f"{label} 1:{i + 1}\n" for i, label in enumerate(labels)))
+    assert said in complaint("fit", data, *options, "-q")

@@ -13,7 +13,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane import LinearClassifier, LinearRanker, LinearRegressor, SequenceTagger
+from cutplane import (
+    LinearClassifier,
+    LinearRanker,
+    LinearRegressor,
+    NoveltyDetector,
+    OrdinalClassifier,
+    SequenceTagger,
+)
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit_options import (
     ClassWeight,
@@ -26,7 +33,7 @@ from cutplane.cli.fit_options import (
     task_and_loss,
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
-from cutplane.cli.labels import class_labels, target_numbers
+from cutplane.cli.labels import class_labels, grade_labels, target_numbers
 from cutplane.cli.options import require_at_least_one, require_outputs
 from cutplane.cli.sequence_options import (
     DEFAULT_TEMPLATES,
@@ -53,6 +60,15 @@ from cutplane.report.progress import progress_on
 _model_option = partial(typer.Option, rich_help_panel="Model")
 _solver_option = partial(typer.Option, rich_help_panel="Solver")
 _output_option = partial(typer.Option, rich_help_panel="Output")
+
+
+_ESTIMATORS: dict[Task, Callable[[str], Estimator]] = {
+    Task.CLASSIFICATION: LinearClassifier,
+    Task.REGRESSION: LinearRegressor,
+    Task.ORDINAL: OrdinalClassifier,
+    Task.NOVELTY: lambda loss: NoveltyDetector(),
+    Task.RANKING: LinearRanker,
+}
 
 
 def fit(
@@ -124,6 +140,10 @@ def fit(
             show_default="0.1 or 10",
         ),
     ] = None,
+    nu: Annotated[
+        float | None,
+        _model_option(help="Largest share of outliers, for task novelty.", show_default="0.5"),
+    ] = None,
     features: Annotated[
         int | None,
         _model_option(help="Number of features.", show_default="largest index in TRAIN"),
@@ -169,9 +189,10 @@ def fit(
         smoothing=smoothing,
         beta=beta,
         k=k,
+        nu=nu,
     )
     require_at_least_one("--threads", threads)
-    check_row_options(task, intercept=intercept, features=features)
+    check_row_options(task, intercept=intercept, features=features, lam=lam, c=c)
     check_class_options(task, loss, class_weight=class_weight, multi_class=multi_class)
     check_sequence_options(
         sequences=task is Task.SEQUENCES, templates=templates, min_count=min_count, pairs=pairs
@@ -197,12 +218,13 @@ def fit(
         X, y, qid = read_svmlight(train, n_features=features, queries=task is Task.RANKING)
         if task is Task.CLASSIFICATION:
             y = class_labels(y, name)
-            estimator = LinearClassifier(loss)
-        else:
+        elif task is Task.ORDINAL:
+            y = grade_labels(y, name)
+        elif task is not Task.NOVELTY:
             y = target_numbers(y, name, task)
-            estimator = LinearRegressor(loss) if task is Task.REGRESSION else LinearRanker(loss)
-        fit_intercept = None if task is Task.RANKING else intercept
-        given = {"lam": lam, "C": c, "fit_intercept": fit_intercept}
+        estimator = _ESTIMATORS[task](loss)
+        with_intercept = task in (Task.CLASSIFICATION, Task.REGRESSION)
+        given = {"lam": lam, "C": c, "fit_intercept": intercept if with_intercept else None}
     given |= {
         "multi_class": multi_class,
         "tol": tol,
@@ -213,6 +235,7 @@ def fit(
         "smoothing": smoothing,
         "beta": beta,
         "k": k if k is None or k < 1 else int(k),
+        "nu": nu,
         "max_iter": max_iter,
         "time_limit": time_limit,
         "method": method,
@@ -272,7 +295,7 @@ def _picture(fitted: Fit, name: str) -> bytes:
     each = f", mean over {problems} classes" if problems > 1 else ""
     return draw_png(
         mean_run(fitted.histories),
-        title=f"{estimator.loss} loss on {os.path.basename(name)}, lam = {estimator.lam_:g}{each}",
+        title=f"{fitted.loss} loss on {os.path.basename(name)}, lam = {estimator.lam_:g}{each}",
         subtitle=f"{certificate.status}: within {percent(certificate.relative_gap)} of "
         f"the optimum after {estimator.fit_seconds_:.3g} s",
         tol=estimator.tol,

@@ -11,12 +11,17 @@ from cutplane.estimators.tagger import LOSSES, TAGGER_METHODS
 from cutplane.io import InputError
 from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
+ONE_CLASS = "one_class"
+"""The only loss for novelty; the detector itself has no choice of losses."""
+
 
 class Task(StrEnum):
     """What is to be predicted."""
 
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
+    ORDINAL = "ordinal"
+    NOVELTY = "novelty"
     RANKING = "ranking"
     SEQUENCES = "sequences"
 
@@ -30,12 +35,16 @@ class ClassWeight(StrEnum):
 _LOSSES = {
     Task.CLASSIFICATION: [*CLASSIFICATION, *MEASURES],
     Task.REGRESSION: [*REGRESSION],
+    Task.ORDINAL: [*CLASSIFICATION],
+    Task.NOVELTY: [ONE_CLASS],
     Task.RANKING: [*RANKING],
     Task.SEQUENCES: [*LOSSES],
 }
 _DEFAULT_LOSSES = {
     Task.CLASSIFICATION: "hinge",
     Task.REGRESSION: "squared",
+    Task.ORDINAL: "hinge",
+    Task.NOVELTY: ONE_CLASS,
     Task.RANKING: "pairwise",
     Task.SEQUENCES: "crf",
 }
@@ -48,6 +57,7 @@ _LOSSES_WITH = {
     "--smoothing": ("smooth_hinge",),
     "--beta": ("f_beta",),
     "--k": ("precision_at_k", "recall_at_k", "ndcg"),
+    "--nu": (ONE_CLASS,),
 }
 
 
@@ -57,8 +67,10 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
         task = task or Task.CLASSIFICATION
         return task, _DEFAULT_LOSSES[task]
     require_known("--loss", loss, [name for names in _LOSSES.values() for name in names])
+    if task is not None and loss in _LOSSES[task]:
+        return task, loss
     meant = next(task for task, names in _LOSSES.items() if loss in names)
-    if task not in (None, meant):
+    if task is not None:
         choices = ", ".join(_LOSSES[task])
         raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
     return meant, loss
@@ -86,12 +98,20 @@ def check_method(task: Task, method: str | None) -> None:
         require_known("--method", method, TAGGER_METHODS if task is Task.SEQUENCES else METHODS)
 
 
-def check_row_options(task: Task, *, intercept: bool, features: int | None) -> None:
-    """Refuse options for lines of numbers where there are sequences."""
+def check_row_options(
+    task: Task, *, intercept: bool, features: int | None, lam: float | None, c: float | None
+) -> None:
+    """Refuse options that mean nothing for the task, and would silently do nothing."""
     require_at_least_one("--features", features)
-    if task is Task.SEQUENCES and (features is not None or not intercept):
-        option = "--no-intercept" if features is None else "--features"
-        raise InputError(f"{option} is not for --task sequences")
+    given = {
+        "--features": (features is not None, {Task.SEQUENCES}),
+        "--no-intercept": (not intercept, {Task.SEQUENCES, Task.ORDINAL, Task.NOVELTY}),
+        "--lam": (lam is not None, {Task.NOVELTY}),
+        "--C": (c is not None, {Task.NOVELTY}),
+    }
+    for option, (is_given, meaningless) in given.items():
+        if is_given and task in meaningless:
+            raise InputError(f"{option} is not for --task {task}")
 
 
 def check_solver_options(
@@ -121,6 +141,7 @@ def check_loss_options(
     smoothing: float | None,
     beta: float | None,
     k: float | None,
+    nu: float | None,
 ) -> None:
     """Refuse parameters of a loss that are out of range, or that belong to another loss."""
     given = {
@@ -130,14 +151,16 @@ def check_loss_options(
         "--smoothing": smoothing,
         "--beta": beta,
         "--k": k,
+        "--nu": nu,
     }
     for option, value in given.items():
         losses = _LOSSES_WITH[option]
         if value is not None and loss not in losses:
             only = " or ".join(losses)
             raise InputError(f"{option} has no effect with --loss {loss}, only with {only}")
-    if quantile is not None and not 0 < quantile < 1:
-        raise InputError(f"--quantile must be between 0 and 1, not {quantile:g}")
+    for option, share in {"--quantile": quantile, "--nu": nu}.items():
+        if share is not None and not 0 < share < 1:
+            raise InputError(f"{option} must be between 0 and 1, not {share:g}")
     if epsilon != 0:
         require_positive("--epsilon", epsilon)
     require_positive("--delta", delta)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutplane import LinearRanker
+from cutplane.cli.fit_options import ONE_CLASS
 from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.state import Certificate, Record, Status, percent
 from cutplane.io.models import Estimator
@@ -44,6 +45,11 @@ class Fit:
     estimator: Estimator
     n_samples: int
     n_tokens: int | None = None  # of sequences
+
+    @property
+    def loss(self) -> str:
+        """The name of the loss."""
+        return str(getattr(self.estimator, "loss", ONE_CLASS))
 
     @property
     def certificates(self) -> list[Certificate]:
@@ -83,7 +89,7 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
     estimator = fit.estimator
     document = {
         "estimator": type(estimator).__name__,
-        "loss": estimator.loss,
+        "loss": fit.loss,
         "lam": estimator.lam_,
         "tol": estimator.tol,
         "n_samples": fit.n_samples,
@@ -131,7 +137,7 @@ def fit_in_words(fit: Fit) -> str:
             f"data       {_samples(fit)}, "
             f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}"
             f"{_queries(estimator)}",
-            f"model      {estimator.loss} loss{joint}, lam = {estimator.lam_:.6g}",
+            f"model      {fit.loss} loss{joint}, lam = {estimator.lam_:.6g}",
             f"work       {counts}",
             f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
             f"{each}",

@@ -39,6 +39,20 @@ def class_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
     return labels.astype(np.int64) if whole else as_words(labels)
 
 
+def grade_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return a file's labels as classes with an order.
+
+    Raises
+    ------
+    InputError
+        If they are words, whose order nobody knows, or not whole; or as for `class_labels`.
+    """
+    numbers = target_numbers(labels, name, "ordinal")
+    if not _all_whole(numbers):
+        raise InputError(f"{name}: grades are whole numbers, not {_first_fraction(numbers):g}")
+    return class_labels(numbers, name)
+
+
 def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[Any]:
     """Return a file's labels in the type of a model's classes, so that they can be compared.
 
@@ -94,6 +108,10 @@ def show_label(label: Any) -> str:
 def plain_label(label: Any) -> Any:
     """Return a label as Python's own int, float, bool or str."""
     return label.item() if isinstance(label, np.generic) else label
+
+
+def _first_fraction(numbers: NDArray[np.float64]) -> float:
+    return float(numbers[numbers != np.rint(numbers)][0])
 
 
 def _all_whole(numbers: NDArray[np.float64]) -> bool:
