@@ -140,6 +140,7 @@ PUBLIC = {
     "WeightedSum",
     "as_rows",
     "balanced_proximal",
+    "block_ascent",
     "bmrm",
     "bmrm_without_qp",
     "dual_ascent",
@@ -152,6 +153,7 @@ PUBLIC = {
     "nrbm",
     "path",
     "proximal",
+    "quasi_newton",
     "save_model",
     "trust_region",
 }

@@ -47,7 +47,7 @@ from cutplane.losses import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from cutplane.online import dual_ascent, newton
+from cutplane.online import block_ascent, dual_ascent, newton, quasi_newton
 from cutplane.regularizers import (
     L1,
     L2,
@@ -207,6 +207,7 @@ __all__ = [
     "WeightedSum",
     "as_rows",
     "balanced_proximal",
+    "block_ascent",
     "bmrm",
     "bmrm_without_qp",
     "dual_ascent",
@@ -219,6 +220,7 @@ __all__ = [
     "nrbm",
     "path",
     "proximal",
+    "quasi_newton",
     "save_model",
     "trust_region",
 ]

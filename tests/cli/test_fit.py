@@ -376,7 +376,7 @@ def test_help_names_every_loss(run):
 def test_measures(run, two_classes, options, loss):
     result = run("fit", two_classes, "--lam", 0.01, "--json", "-q", "--loss", *options)
     assert result.exit_code == 0
-    X, y = read_svmlight(two_classes)
+    X, y, _ = read_svmlight(two_classes)
     fitted = cp.LinearClassifier(loss, lam=0.01).fit(X, y)
     assert strict_json(result.stdout)["objective"] == fitted.certificate_.objective
 

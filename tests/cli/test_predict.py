@@ -103,7 +103,7 @@ def test_bad_input(complaint, model, two_classes, tmp_path):
 
 
 def test_grades_and_outliers(run, three_classes, tmp_path):
-    X, labels = read_svmlight(three_classes)
+    X, labels, _ = read_svmlight(three_classes)
     path = tmp_path / "model"
     grades = cp.OrdinalClassifier(lam=0.01).fit(X, labels)
     cp.save_model(grades, path)

@@ -144,8 +144,11 @@ def test_a_ranker_needs_queries_to_be_evaluated(run, complaint, queries, two_cla
     ("options", "said"),
     [
         (["--loss", "pairwise", "--k", 5],
-         "--k has no effect with --loss pairwise, only with ndcg"),
-        (["--loss", "ndcg", "--k", 0], "--k must be at least 1, not 0"),
+         "--k has no effect with --loss pairwise, only with precision_at_k or recall_at_k or ndcg"),
+        (["--loss", "ndcg", "--k", 0],
+         "--k must be a whole number from 1 on, or a share below 1, not 0"),
+        (["--loss", "ndcg", "--k", 0.5],
+         "--k must be a whole number from 1 on for --loss ndcg, not 0.5"),
         (["--task", "ranking", "--loss", "hinge"],
          "--loss hinge is for classification; losses for ranking are pairwise, ndcg"),
         (["--loss", "ndcg", "--class-weight", "balanced"], "--class-weight is for classification"),

@@ -407,3 +407,22 @@ def test_interrupt_at_any_line_leaves_a_sound_state(method):
 def test_bad_parameters(make):
     with pytest.raises(ValueError, match="must be"):
         make()
+
+
+@pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
+def test_long_steps_do_not_multiply_rounding_errors(loss):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20))
+    y = np.where(X @ rng.normal(size=20) + 3.0 * rng.normal(size=300) > 0.0, 1.0, -1.0)
+    drifts = []
+    # So strong a pull to the centre makes the search go far beyond each candidate.
+    result = cp.minimize(
+        cp.LinearRisk(X, y, loss, intercept=False),
+        cp.L2(1e-3),
+        method=cp.proximal(weight=1e4),
+        tol=1e-9,
+        max_iter=60,
+        callbacks=[lambda state: drifts.append(np.abs(state.best.scores - X @ state.best.w).max())],
+    )
+    assert max(drifts) < 1e-13
+    assert result.certificate.status is not cp.Status.INCONSISTENT

@@ -134,7 +134,8 @@ def check_loss_options(
     for option, value in given.items():
         losses = _LOSSES_WITH[option]
         if value is not None and loss not in losses:
-            raise InputError(f"{option} has no effect with --loss {loss}, only with {losses[0]}")
+            only = " or ".join(losses)
+            raise InputError(f"{option} has no effect with --loss {loss}, only with {only}")
     if quantile is not None and not 0 < quantile < 1:
         raise InputError(f"--quantile must be between 0 and 1, not {quantile:g}")
     if epsilon != 0:

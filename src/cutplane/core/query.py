@@ -67,6 +67,10 @@ class AtCandidate:
 # How far beyond its second point a search may go. When both points are the same up to rounding, the
 # direction between them is noise, and a long step along it would amplify the noise.
 _FARTHEST = 8.0
+# Beyond this step what a point takes over from the ends of its ray, such as scores, has larger
+# rounding errors than theirs. Search after search they would grow without bound (seen: 3e-6), so
+# such a point is evaluated afresh.
+_SOUND = 2.0
 
 
 # How often the candidate's zeros are tried at the lowest point, and which coordinates are small
@@ -205,7 +209,7 @@ class OnSegment:
         there = risk.at(candidate.w)
         segment = best.toward(there)
         step = _best_step_with(regularizer, segment, best.w, there.w)
-        lowest = segment.at(step)
+        lowest = segment.at(step) if step <= _SOUND else risk.at(best.w + step * (there.w - best.w))
         cut = segment.at(step + self.beyond * (1.0 - step))
         if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest

@@ -50,7 +50,8 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         Limit on seconds.
     method : Method, optional
         How to minimise. By default `cutplane.bmrm` with planes for groups of examples; or
-        `cutplane.nrbm` if the model says ``exact = False``.
+        `cutplane.nrbm` if the model says ``exact = False``. `cutplane.block_ascent` takes fewer
+        inferences, and more time between them.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.
     verbose : int, default=0

@@ -23,6 +23,7 @@ from cutplane.data import as_rows, class_scores
 from cutplane.estimators.linear import look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
+from cutplane.online import automatic_for_chains, block_ascent, quasi_newton
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 from cutplane.risks import ChainRisk
@@ -36,11 +37,13 @@ LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
 PAIRS = {"all": False, "observed": True}
 """From a name to whether only pairs of feature and label that occur together have a weight."""
 
-# Those that need nothing but planes. Groups of sequences pay: see docs/tag-sequences.md.
+# Those that need nothing but planes, and two that are made for structured models.
 TAGGER_METHODS: dict[str, Any] = {
-    name: METHODS["grouped"] if name == "auto" else method
-    for name, method in METHODS.items()
-    if name not in ("newton", "dual-ascent")
+    name: method for name, method in METHODS.items() if name not in ("newton", "dual-ascent")
+} | {
+    "auto": automatic_for_chains,
+    "block-ascent": lambda risk, regularizer: block_ascent(),
+    "quasi-newton": lambda risk, regularizer: quasi_newton(),
 }
 """From a name to the method for a problem."""
 
@@ -84,8 +87,10 @@ class SequenceTagger(BaseEstimator):
     time_limit : float, optional
         Limit on seconds.
     method : str or Method, default="auto"
-        How to minimise. "auto" is "grouped"; see `cutplane.bmrm`. Others by name are "bmrm",
-        "bmrm-line-search", "limited-memory", "proximal", "trust-region" and "level".
+        How to minimise. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
+        or "grouped" if the data are few; see `cutplane.quasi_newton`, `cutplane.block_ascent` and
+        `cutplane.bmrm`. Others by name are "bmrm", "bmrm-line-search", "limited-memory",
+        "proximal", "trust-region" and "level".
     verbose : int, default=0
         Print the progress if positive.
     n_jobs : int, optional

@@ -1,12 +1,13 @@
 """The tables and figures of the papers, computed anew: one module for what belongs together."""
 
-from cutplane.experiments import bmrm_figures, chained, lower_bound, ranking, rna
+from cutplane.experiments import bmrm_figures, chained, lower_bound, ocr, ranking, rna
 from cutplane.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = (
     bmrm_figures.EXPERIMENTS
     | lower_bound.EXPERIMENTS
     | chained.EXPERIMENTS
+    | ocr.EXPERIMENTS
     | ranking.EXPERIMENTS
     | rna.EXPERIMENTS
 )

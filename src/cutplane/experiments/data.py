@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
 from cutplane.core.protocols import Vector
 from cutplane.io import InputError, SvmlightData, read_svmlight
+
+T = TypeVar("T")
 
 
 def load(name: str) -> tuple[Any, Vector]:
@@ -22,11 +25,47 @@ def load(name: str) -> tuple[Any, Vector]:
     InputError
         If ``CUTPLANE_DATA`` is not set, or the data are not there.
     """
+    X, y = _read(name, _READERS[name])
+    return X, np.asarray(y, dtype=np.float64)
+
+
+class Words(NamedTuple):
+    """Words as sequences of letters: pixels of all letters, their labels, and where words begin."""
+
+    X: Any
+    y: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+
+def load_words() -> tuple[Words, Words]:
+    """Return the words that paper 004 trains on (folds 0 to 7), and those it tests on.
+
+    Raises
+    ------
+    InputError
+        If ``CUTPLANE_DATA`` is not set, or the data are not there.
+    """
+    return _read("ocr_letters", _letters)
+
+
+def _letters(folder: Path) -> tuple[Words, Words]:
+    with np.load(folder / "ocr_letters.npz") as file:
+        pixels = np.unpackbits(file["X"], axis=1).astype(np.float64)
+        y, offsets, fold = file["y"].astype(np.int64), file["offsets"], file["fold"]
+    lengths = np.diff(offsets)
+    parts = []
+    for chosen in (fold < 8, fold >= 8):
+        letters = np.repeat(chosen, lengths)
+        ends = np.concatenate(([0], np.cumsum(lengths[chosen])))
+        parts.append(Words(scipy.sparse.csr_array(pixels[letters]), y[letters], ends))
+    return parts[0], parts[1]
+
+
+def _read(name: str, reader: Callable[[Path], T]) -> T:
     try:
-        X, y = _READERS[name](folder_of(name))
+        return reader(folder_of(name))
     except FileNotFoundError as error:
         raise InputError(f"CUTPLANE_DATA has no data set {name}: no {error.filename}") from error
-    return X, np.asarray(y, dtype=np.float64)
 
 
 def load_letor(name: str, parts: Sequence[str]) -> SvmlightData:

@@ -1,6 +1,11 @@
 """Methods that keep a dual for each example, and hand their work to the bundle as planes."""
 
-from cutplane.online.automatic import automatic
+from cutplane.online.automatic import automatic, automatic_for_chains
+from cutplane.online.block_ascent import (
+    BlockAscent,
+    block_ascent,
+    obstacle_to_block_ascent,
+)
 from cutplane.online.dual_ascent import (
     DualAscent,
     DualEpochs,
@@ -8,15 +13,22 @@ from cutplane.online.dual_ascent import (
     obstacle_to_dual_ascent,
 )
 from cutplane.online.newton import NewtonSteps, SmoothedNewton, newton, obstacle_to_newton
+from cutplane.online.quasi_newton import QuasiNewtonSteps, quasi_newton
 
 __all__ = [
+    "BlockAscent",
     "DualAscent",
     "DualEpochs",
     "NewtonSteps",
+    "QuasiNewtonSteps",
     "SmoothedNewton",
     "automatic",
+    "automatic_for_chains",
+    "block_ascent",
     "dual_ascent",
     "newton",
+    "obstacle_to_block_ascent",
     "obstacle_to_dual_ascent",
     "obstacle_to_newton",
+    "quasi_newton",
 ]

@@ -10,9 +10,12 @@ from cutplane.core.methods import Method, bmrm, level
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.data.csr import CompressedRows
 from cutplane.losses import SmoothLoss
+from cutplane.online.block_ascent import block_ascent, obstacle_to_block_ascent
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
 from cutplane.online.newton import newton, obstacle_to_newton
-from cutplane.risks import ColumnsRisk, LinearRisk, ModelRisk
+from cutplane.online.quasi_newton import quasi_newton
+from cutplane.risks import ChainRisk, ColumnsRisk, LinearRisk, ModelRisk
+from cutplane.structured import ChainCRF
 
 _log = logging.getLogger("cutplane")
 
@@ -28,6 +31,13 @@ _SOFT_ENOUGH = 1.5
 # and in its factors, of an entry read twice, and of an iteration that reads nothing.
 _WORTH = 6.0
 _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
+# With so few steps of dynamic programs an evaluation costs little beside everything else, and there
+# is nothing to be saved. Block ascent is slow at gaps below 1e-6, which small problems are often
+# asked for. Not a measured crossover.
+_LITTLE_WORK = 1_000_000
+# With more parameters a hundred planes take 80 MB and more; then only so many are kept.
+_FEW_PARAMETERS = 100_000
+_FEW_PLANES = 30
 # The share of examples inside the rounded parts of a kink, on average over a run.
 _NEAR_A_KINK = 0.25
 
@@ -63,6 +73,26 @@ def automatic(
         no_dual_ascent,
     )
     return bmrm(groups="auto")
+
+
+def automatic_for_chains(risk: ChainRisk, regularizer: QuadraticRegularizer) -> Method:
+    """Return the method that should need the fewest inferences, and log why in one line."""
+    if isinstance(risk.loss, ChainCRF):
+        _log.info("method: quasi-newton (a smooth loss, %d parameters)", risk.n_parameters)
+        return quasi_newton(planes=None if risk.n_parameters <= _FEW_PARAMETERS else _FEW_PLANES)
+    obstacle = obstacle_to_block_ascent(risk, regularizer) or _cheap_inference(risk)
+    if obstacle is None:
+        _log.info("method: block ascent (a maximum over outputs, exact inference)")
+        return block_ascent()
+    _log.info("method: bmrm with line search and groups (no block ascent: %s)", obstacle)
+    return bmrm(groups="auto")
+
+
+def _cheap_inference(risk: ChainRisk) -> str | None:
+    """Return why saving inferences is not worth it, or None if it is."""
+    if risk.data.chains.n_tokens * risk.n_labels**2 < _LITTLE_WORK:
+        return "inference costs little here"
+    return None
 
 
 def _too_stiff(risk: ModelRisk, regularizer: QuadraticRegularizer) -> str | None:

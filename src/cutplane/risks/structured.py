@@ -9,8 +9,9 @@ scores: what else could be worst on the way to another point, only inference can
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from cutplane.core.protocols import Plane, Vector
 from cutplane.risks.composite import Summable
 from cutplane.risks.linear import normalised
 from cutplane.structured.examples import Examples, Worst
+from cutplane.structured.features import Features
 from cutplane.structured.model import as_examples, name_of_model, prepared
 from cutplane.structured.workers import Workers
 
@@ -152,6 +154,13 @@ class StructuredPoint:
             self._owners, weights=self.w[self._indices] * self._values, minlength=len(self._losses)
         )
         return float(np.sum(self._weights * (self._losses + scores)))
+
+    def outputs(self) -> Iterator[tuple[int, Worst]]:
+        """Go through the examples that have a weight, with the worst output of each."""
+        ends = np.cumsum(np.bincount(self._owners, minlength=len(self._losses))).tolist()
+        for k, (i, j) in enumerate(pairwise([0, *ends])):
+            difference = Features(self._indices[i:j], self._values[i:j])
+            yield int(self._examples[k]), Worst(difference, float(self._losses[k]))
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here; computed on first use, then kept."""

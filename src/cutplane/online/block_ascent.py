@@ -1,0 +1,143 @@
+"""Block ascent on cached outputs: every inference of a structured model is used many times.
+
+The loss of an example is a maximum over outputs, so any weights of outputs that sum to one give a
+plane below it, and the planes of all examples together one below the risk. An evaluation finds the
+worst output of every example. These are kept, and the weights of all that were kept are improved,
+example by example, until little is left to gain by it (block-coordinate ascent in the dual, with
+caches as in N. Shah, V. Kolmogorov, C. Lampert: A multi-plane block-coordinate Frank-Wolfe
+algorithm, 2015). The weights' plane bounds the optimum, its minimiser is where the risk is
+evaluated next.
+
+What an example has to gain is known after each visit. Those with little wait until the next
+evaluation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.core.cuts import ConvexCuts
+from cutplane.core.memory import LimitedMemory
+from cutplane.core.methods import Method
+from cutplane.core.protocols import Plane, Vector
+from cutplane.core.query import Found
+from cutplane.core.stabilizers import NoStabilizer
+from cutplane.core.state import Candidate, State
+from cutplane.online.chain_caches import ChainCaches, obstacle_to_chain_caches
+from cutplane.online.output_caches import OutputCaches
+from cutplane.regularizers import L2
+from cutplane.risks import ChainRisk, StructuredRisk
+
+# Passes end when the caches have so small a share of the gap left to gain.
+_ENOUGH = 0.2
+# Examples with less than this share of the mean gain wait for the next evaluation.
+_WORTHWHILE = 0.05
+
+
+class Caches(Protocol):
+    """Outputs that were found for each example, and weights of them."""
+
+    @property
+    def examples(self) -> NDArray[np.int64]:
+        """The examples whose weights can move."""
+
+    @property
+    def w(self) -> Vector:
+        """The minimiser of regularizer plus plane."""
+
+    def learn(self, point: Any) -> None:
+        """Take in the worst output of each example at a point."""
+
+    def ascend(self, examples: NDArray[np.int64]) -> Vector:
+        """Visit examples in this order; return what each of all had to gain before its visit."""
+
+    def plane(self) -> Plane:
+        """Return the plane of the weights, computed afresh; ``w`` then belongs to it exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockAscent:
+    """Query by block ascent on cached outputs.
+
+    Parameters
+    ----------
+    outputs : int
+        How many outputs are kept for each example.
+    passes : int
+        The most visits to an example between two evaluations.
+    """
+
+    outputs: int = 20
+    passes: int = 20
+
+    def __call__(self, risk: Any, regularizer: Any, state: State, candidate: Candidate) -> Found:
+        """Improve the weights, then evaluate the risk at their minimiser."""
+        if state.memo is None:
+            if (obstacle := obstacle_to_block_ascent(risk, regularizer)) is not None:
+                raise ValueError(f"block ascent does not work here: {obstacle}")
+            state.memo = caches = _caches(risk, regularizer.lam, self.outputs)
+            caches.learn(state.best)
+        caches = state.memo
+        # The order depends on the iteration alone, so that a resumed run goes on the same way.
+        order = np.random.default_rng(state.iteration)
+        examples = caches.examples
+        for _ in range(self.passes):
+            gaps = caches.ascend(order.permutation(examples))
+            if gaps.sum() <= _ENOUGH * state.gap:
+                break
+            examples = np.flatnonzero(gaps > _WORTHWHILE * gaps.mean())
+        plane = caches.plane()
+        point = risk.at(caches.w)
+        caches.learn(point)
+        return Found([point], [], [plane])
+
+
+def block_ascent(*, outputs: int = 20, passes: int = 20, planes: int = 4) -> Method:
+    """Block ascent on cached outputs, for structured models: few inferences.
+
+    The method where inference is what takes the time. It needs a `cutplane.StructuredRisk`, or a
+    `cutplane.ChainRisk` with the loss `cutplane.ChainMargin`, and the regularizer ``lam/2 |w|^2``.
+
+    Parameters
+    ----------
+    outputs : int
+        How many outputs are kept for each example, the true one included.
+    passes : int
+        The most visits to an example between two evaluations. Fewer save time where inference is
+        fast, and cost evaluations.
+    planes : int
+        Size of the bundle, besides the aggregated plane.
+
+    Returns
+    -------
+    Method
+    """
+    if outputs < 2:
+        raise ValueError(f"at least 2 outputs must be kept, got {outputs}")
+    return Method(
+        stabilizer=NoStabilizer(),
+        memory=LimitedMemory(planes),
+        query=BlockAscent(outputs, passes),
+        cuts=ConvexCuts(),
+    )
+
+
+def obstacle_to_block_ascent(risk: object, regularizer: object) -> str | None:
+    """Return why block ascent cannot be used, or None if it can."""
+    if not isinstance(risk, ChainRisk | StructuredRisk):
+        return "it needs the risk of a structured model"
+    if not risk.convex:
+        return "inference is not exact"
+    if not isinstance(regularizer, L2) or not regularizer.plain:
+        return "it needs the regularizer lam/2 |w|^2, without centre and weights"
+    return obstacle_to_chain_caches(risk) if isinstance(risk, ChainRisk) else None
+
+
+def _caches(risk: ChainRisk | StructuredRisk, lam: float, most: int) -> Caches:
+    if isinstance(risk, ChainRisk):
+        return ChainCaches(risk, lam, most)
+    return OutputCaches(risk, lam, most)

@@ -1,0 +1,57 @@
+"""Tables 4 and 5 of paper 004: complete, and computed on small data as on the real ones."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import cutplane as cp
+from cutplane.experiments.data import Words
+from cutplane.experiments.ocr import TABLE_4, TABLE_5, compare
+from cutplane.online import automatic_for_chains
+
+TABLES = {"table4": TABLE_4, "table5": TABLE_5}
+
+
+def small_words(seed, n=12):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 4, n)
+    y = np.concatenate([np.arange(3), rng.integers(0, 3, lengths.sum() - 3)])
+    X = np.eye(3)[y] + 0.5 * rng.normal(size=(len(y), 3))
+    return Words(cp.as_rows(X), y, np.concatenate([[0], np.cumsum(lengths)]))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_method_has_a_row_beside_the_paper(name):
+    table = TABLES[name]
+    lam = next(iter(table.published))
+    rows = list(
+        compare(table, lambda share, what: None, lams=(lam,), data=(small_words(0), small_words(1)))
+    )
+    assert [row["method"] for row in rows] == ["NRBMLS (paper)", *table.ours, *table.others]
+    lowest = min(row["objective"] for row in rows[1 : 1 + len(table.ours)])
+    for row in rows[1 : 1 + len(table.ours)]:
+        assert row["status"] == "optimal"
+        assert row["objective"] <= lowest / (1.0 - 0.01)
+        assert 0.0 < row["inferences"] <= row["in all"]
+    for row in rows[1:]:
+        assert 0.0 <= row["test error"] <= 1.0
+    assert len(table.published) == 7
+
+
+def test_chains_get_the_method_of_their_loss(caplog):
+    caplog.set_level(logging.INFO, logger="cutplane")
+    words, regularizer = small_words(0), cp.L2(0.1)
+    many = np.tile(np.arange(200), 3000)
+    for risk, said in [
+        (cp.ChainRisk(*words, cp.ChainCRF()), "quasi-newton"),
+        (cp.ChainRisk(*words, cp.ChainMargin()), "inference costs little here"),
+        (
+            cp.ChainRisk(np.ones((len(many), 1)), many, [0, len(many)], cp.ChainMargin()),
+            "block ascent (a maximum",
+        ),
+    ]:
+        caplog.clear()
+        automatic_for_chains(risk, regularizer)
+        assert said in caplog.text
+        assert len(caplog.records) == 1

@@ -1,0 +1,172 @@
+"""Block ascent on cached outputs: valid planes, certified optima, few inferences."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cutplane as cp
+from cutplane.online import block_ascent, obstacle_to_block_ascent
+from cutplane.online.chain_caches import ChainCaches
+from cutplane.online.output_caches import OutputCaches
+
+from ..risks.test_chain import optimum, risk_of
+from ..structured.problems import PROBLEMS, Objective
+from ..structured.sequences import LAYOUTS, Sample, features
+
+seeds = st.integers(0, 10**6)
+lams = st.sampled_from([1e-3, 1e-2, 1.0])
+every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+
+
+def words(seed, n=60, *, n_labels=4, d=6):
+    """Sequences whose labels can be told from noisy features and from each other."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 8, n)
+    y = np.cumsum(rng.integers(0, 2, lengths.sum())) % n_labels
+    X = rng.normal(size=(n_labels, d))[y] + rng.normal(size=(len(y), d))
+    return cp.ChainRisk(X, y, np.concatenate([[0], np.cumsum(lengths)]), cp.ChainMargin())
+
+
+def check_planes(caches, risk, lam, rng):
+    """Ascend and learn; assert that planes lie below the risk and that bounds do not fall."""
+    regularizer = cp.L2(lam)
+    caches.learn(risk.at(np.zeros(risk.n_parameters)))
+    bound = -np.inf
+    for _ in range(4):
+        gaps = caches.ascend(rng.permutation(caches.examples))
+        assert (gaps >= 0.0).all()
+        drifted = caches.w
+        plane = caches.plane()
+        np.testing.assert_allclose(caches.w, drifted, atol=1e-11 * (1.0 + np.abs(drifted).max()))
+        np.testing.assert_allclose(caches.alpha.sum(axis=1), 1.0, rtol=1e-14)
+        assert (caches.alpha >= 0.0).all()
+        for scale in (0.0, 0.1, 1.0, 10.0):
+            w = scale * rng.normal(size=risk.n_parameters)
+            height, value = plane.slope @ w + plane.offset, risk.at(w).value
+            assert height <= value + 1e-12 * (1.0 + abs(height) + abs(value))
+        now = plane.offset - regularizer.conjugate(-plane.slope)[0]
+        assert now >= bound - 1e-12 * (1.0 + abs(now))
+        bound = now
+        caches.learn(risk.at(caches.w))
+
+
+@given(seed=seeds, lam=lams, layout=st.sampled_from([*LAYOUTS]), ends=st.booleans())
+def test_planes_of_chains_stay_below_the_risk(seed, lam, layout, ends):
+    sample = Sample(seed, layout=layout, ends=ends)
+    risk = risk_of(sample, cp.ChainMargin())
+    check_planes(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
+
+
+@every_problem
+@given(seed=seeds, lam=lams)
+def test_planes_of_models_stay_below_the_risk(problem, seed, lam):
+    rng = np.random.default_rng(seed)
+    risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
+    check_planes(OutputCaches(risk, lam, 20), risk, lam, rng)
+
+
+@given(seed=seeds, ends=st.booleans())
+def test_inner_products_are_those_of_the_features(seed, ends):
+    sample = Sample(seed, ends=ends)
+    risk = risk_of(sample, cp.ChainMargin())
+    caches = ChainCaches(risk, 0.1, 3)
+    for _ in range(6):
+        caches.learn(risk.at(sample.somewhere(1.0)))
+    for i, (x, y) in enumerate(sample.sequences()):
+        n, begin = len(y), 3 * sample.offsets[i]
+        own = features(x, y, sample.n_labels, ends=ends)
+        kept = [caches._labels[begin + p * n :][:n] for p in range(caches._counts[i])]
+        if n == 0:
+            assert len(kept) == 1
+            continue
+        np.testing.assert_array_equal(kept[0], y)
+        assert len({labels.tobytes() for labels in kept}) == len(kept)
+        differences = [features(x, one, sample.n_labels, ends=ends) - own for one in kept]
+        gram = np.array(differences) @ np.array(differences).T
+        np.testing.assert_allclose(caches._gram[i, : len(kept), : len(kept)], gram, atol=1e-12)
+        assert caches._losses[i, : len(kept)].tolist() == [np.sum(one != y) for one in kept]
+
+
+@given(seed=seeds, lam=lams, ends=st.booleans(), outputs=st.sampled_from([2, 3, 20]))
+def test_bounds_of_chains_enclose_the_optimum(seed, lam, ends, outputs):
+    sample = Sample(seed, ends=ends)
+    best = optimum(sample, cp.ChainMargin(), lam)
+    result = cp.minimize(
+        risk_of(sample, cp.ChainMargin()),
+        cp.L2(lam),
+        method=block_ascent(outputs=outputs),
+        tol=1e-4,
+        max_iter=60,
+    )
+    assert result.certificate.valid
+    for record in result.history:
+        assert record.lower_bound <= best + 1e-8 * (1.0 + best)
+        assert record.objective >= best - 1e-8 * (1.0 + best)
+    if outputs == 20:
+        assert result.status == "optimal"
+
+
+@every_problem
+@pytest.mark.parametrize("lam", [1e-2, 1.0])
+def test_bounds_of_models_enclose_the_optimum(problem, lam):
+    for seed in range(3):
+        model, X, Y = problem(np.random.default_rng(seed))
+        best = Objective(model, X, Y, lam).optimum()
+        risk = cp.StructuredRisk(model, X, Y)
+        result = cp.minimize(risk, cp.L2(lam), method=block_ascent(), tol=1e-5)
+        assert result.status == "optimal"
+        assert result.certificate.lower_bound <= best + 1e-8
+        assert best - 1e-8 <= result.objective <= best * (1.0 + 1e-5) + 1e-8
+
+
+def test_a_full_cache_still_converges():
+    risk = words(1)
+    exact = cp.minimize(risk, cp.L2(1e-2), tol=1e-5).objective
+    found = cp.minimize(risk, cp.L2(1e-2), method=block_ascent(outputs=4), tol=1e-2)
+    assert found.status == "optimal"
+    assert found.certificate.lower_bound <= exact <= found.objective * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize("lam", [1e-2, 1e-3])
+def test_takes_far_fewer_inferences_than_a_line_search(lam):
+    counts = []
+    for method in (block_ascent(), cp.bmrm()):
+        risk = words(2, 200)
+        assert cp.minimize(risk, cp.L2(lam), method=method, tol=1e-2).status == "optimal"
+        counts.append(risk.inferences)
+    assert 3 * counts[0] < counts[1]
+
+
+@pytest.mark.parametrize("kind", ["chains", "model"])
+def test_the_same_run_gives_the_same_bits_also_when_resumed(kind):
+    if kind == "chains":
+        risk = words(3)
+    else:
+        risk = cp.StructuredRisk(*PROBLEMS["multilabel"](np.random.default_rng(3)))
+    options = {"method": block_ascent(outputs=5), "tol": 1e-12}
+    whole = cp.minimize(risk, cp.L2(1e-2), max_iter=8, **options)
+    half = cp.minimize(risk, cp.L2(1e-2), max_iter=3, **options)
+    kept = half.state.memo.alpha.copy()
+    resumed = cp.minimize(risk, cp.L2(1e-2), max_iter=8, resume=half.state, **options)
+    np.testing.assert_array_equal(resumed.w, whole.w)
+    np.testing.assert_array_equal(half.state.memo.alpha, kept)
+    bounds = [(r.objective, r.lower_bound) for r in whole.history]
+    assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
+
+
+def test_says_why_it_cannot_be_used():
+    risk, plain = words(4), cp.L2(0.1)
+    crf = cp.ChainRisk(risk.rows, risk.data.y, risk.data.chains.offsets, cp.ChainCRF())
+    centred = cp.L2(0.1, centre=np.ones(risk.n_parameters))
+    for problem, why in [
+        ((object(), plain), "structured model"),
+        ((crf, plain), "not a maximum over labels"),
+        ((risk, centred), "without centre"),
+    ]:
+        assert why in obstacle_to_block_ascent(*problem)
+    with pytest.raises(ValueError, match="block ascent does not work here: the loss ChainCRF"):
+        cp.minimize(crf, plain, method=block_ascent())
+    with pytest.raises(ValueError, match="at least 2 outputs"):
+        block_ascent(outputs=1)
+    assert obstacle_to_block_ascent(risk, plain) is None
