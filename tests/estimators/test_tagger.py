@@ -336,3 +336,30 @@ def test_columns_that_are_refused():
     ]:
         with pytest.raises(ValueError, match=said):
             cp.SequenceTagger(**options).fit(X, [["x", "y"], ["x"]][: len(X)])
+
+
+@pytest.mark.parametrize(
+    ("loss", "method"),
+    [
+        (loss, method)
+        for loss in LOSSES
+        for method in TAGGER_METHODS
+        if (loss, method) != ("margin", "quasi-newton")  # which is for smooth losses
+    ],
+)
+def test_methods_for_observed_pairs(loss, method):
+    rng = np.random.default_rng(0)
+    words = [[f"w{k}" for k in rng.integers(0, 9, size)] for size in rng.integers(1, 7, 30)]
+    X = [[(word,) for word in sentence] for sentence in words]
+    y = [[int(word[1]) % 3 if rng.random() < 0.8 else 0 for word in x] for x in words]
+    options = {"lam": 0.01, "pairs": "observed", "templates": "words"}
+    exact = cp.SequenceTagger(loss, **options, tol=1e-5, method="bmrm").fit(X, y).certificate_
+    tagger = cp.SequenceTagger(loss, **options, method=method)
+    if method == "block-ascent":
+        with pytest.raises(ValueError, match=r"all pairs of feature and label|not a maximum"):
+            tagger.fit(X, y)
+        return
+    found = tagger.fit(X, y).certificate_
+    assert found.status == "optimal"
+    assert found.lower_bound <= exact.objective
+    assert exact.lower_bound <= found.objective

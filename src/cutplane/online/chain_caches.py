@@ -14,6 +14,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.core.protocols import Plane, Vector
+from cutplane.data import AllPairs
 from cutplane.data.csr import CompressedRows
 from cutplane.data.dense import ColumnMajor, RowMajor, read_only
 from cutplane.online import chain_cache_kernels as kernels
@@ -115,6 +116,8 @@ def obstacle_to_chain_caches(risk: ChainRisk) -> str | None:
         return f"the loss {risk.loss!r} is not a maximum over labels, as cp.ChainMargin() is"
     if not isinstance(risk.rows, CompressedRows | RowMajor | ColumnMajor):
         return "it needs features as an array or in CSR"
+    if not isinstance(risk.pairs, AllPairs):
+        return "it needs weights for all pairs of feature and label"
     return None
 
 

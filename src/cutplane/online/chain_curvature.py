@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from cutplane.core.protocols import Matrix, Vector
+from cutplane.data import AllPairs
 from cutplane.risks.chain import ChainPoint, ChainRisk
 from cutplane.structured import ChainCRF
 
@@ -73,6 +74,7 @@ def has_curvature(risk: object) -> bool:
     return (
         isinstance(risk, ChainRisk)
         and isinstance(risk.loss, ChainCRF)
+        and isinstance(risk.pairs, AllPairs)
         and hasattr(risk.rows, "weighted_gram")
         and risk.n_labels * risk.n_features**2 <= _MOST_NUMBERS
     )
