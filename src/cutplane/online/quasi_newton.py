@@ -20,7 +20,7 @@ from cutplane.core.cuts import ConvexCuts
 from cutplane.core.memory import KeepAll, LimitedMemory
 from cutplane.core.methods import Method
 from cutplane.core.products import dot
-from cutplane.core.protocols import Point, QuadraticRegularizer, Risk, Vector, as_quadratic
+from cutplane.core.protocols import Plane, Point, QuadraticRegularizer, Risk, Vector, as_quadratic
 from cutplane.core.query import AtCandidate, Found
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State
@@ -64,6 +64,22 @@ class PastSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptPoint:
+    """What is needed of a point once its plane is taken.
+
+    Scores and slopes of all tokens are not. With many of them they take more memory than planes.
+    """
+
+    w: Vector
+    value: float
+    touching: Plane
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here."""
+        return self.touching
+
+
+@dataclass(frozen=True, slots=True)
 class QuasiNewtonSteps:
     """Query by L-BFGS from the best point, with a line search by trials.
 
@@ -85,7 +101,8 @@ class QuasiNewtonSteps:
             state.memo = PastSteps(deque(maxlen=self.steps))
         past: PastSteps = state.memo
         best = state.best
-        if state.iteration >= past.next_refresh and has_curvature(risk):
+        curved = has_curvature(risk)
+        if curved and state.iteration >= past.next_refresh:
             past.curvature = ChainCurvature(risk, best, regularizer.lam)  # type: ignore[arg-type]
             past.next_refresh = max(2 * state.iteration, _FIRST_REFRESH)
         gradient = best.plane().slope + regularizer.gradient(best.w)
@@ -97,7 +114,9 @@ class QuasiNewtonSteps:
         found: list[tuple[float, Point, Vector]] = []
 
         def evaluate(step: float) -> Trial:
-            point = risk.at(best.w + step * direction)
+            point: Point = risk.at(best.w + step * direction)
+            if not curved:
+                point = KeptPoint(point.w, point.value, point.plane())
             objective = point.value + regularizer.value(point.w)
             slope = point.plane().slope + regularizer.gradient(point.w)
             found.append((objective, point, slope))
