@@ -27,10 +27,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest --numprocesses auto -m "not slow"
 
 test-all: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/linear.py

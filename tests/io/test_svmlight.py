@@ -260,9 +260,9 @@ def test_what_scikit_learn_writes_is_read_back(tmp_path_factory, dense):
 def test_a_file_of_the_size_of_a9a_takes_half_a_second(tmp_path):
     read_svmlight(_written(tmp_path, n_samples=10))  # the import of scikit-learn's reader
     path = _written(tmp_path, n_samples=32_561)
-    start = time.perf_counter()
+    start = time.process_time()
     data = read_svmlight(path)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
     assert data.X.nnz == 32_561 * 14
 
 
