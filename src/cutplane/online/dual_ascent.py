@@ -77,8 +77,10 @@ class DualAscent:
         self._stiffness = risk.weights * (norms / lam + self._pull)
         self.offset = 0.0
         self._seed = np.array([_SEED], dtype=np.uint64)
-        self._all = np.flatnonzero(risk.weights)
-        self._movable = self._all.copy()
+        self._movable = np.flatnonzero(risk.weights)
+        # Only the logistic loss goes on to visit all of them.
+        smooth = isinstance(risk.loss, Logistic)
+        self._all = self._movable.copy() if smooth else np.empty(0, dtype=np.intp)
         self._reach = math.inf
         self.beta: Vector = np.zeros(len(risk.y))
         self.w: Vector = np.zeros(risk.n_parameters)
@@ -163,12 +165,15 @@ def _form(loss: RampLoss | Logistic) -> tuple[int, Matrix]:
 
 
 def _balanced(slopes: Vector) -> Vector:
-    """Return slopes that sum to zero, by scaling down those of the heavier sign."""
-    up, down = float(slopes[slopes > 0.0].sum()), -float(slopes[slopes < 0.0].sum())
+    """Return slopes that sum to zero, by scaling down those of the heavier sign, in place."""
+    rising, falling = slopes > 0.0, slopes < 0.0
+    up, down = float(slopes.sum(where=rising)), -float(slopes.sum(where=falling))
     if up == 0.0 or down == 0.0:
-        return np.zeros_like(slopes)
-    balanced = np.where(slopes > 0.0, slopes * min(down / up, 1.0), slopes * min(up / down, 1.0))
-    return np.asarray(balanced)
+        slopes.fill(0.0)
+        return slopes
+    np.multiply(slopes, min(down / up, 1.0), out=slopes, where=rising)
+    np.multiply(slopes, min(up / down, 1.0), out=slopes, where=falling)
+    return slopes
 
 
 @dataclass(frozen=True, slots=True)
