@@ -185,7 +185,7 @@ def crfsuite_until(words: tuple, lam: float, goal: float) -> tuple[float, int]:
         {
             "c1": 0.0,
             "c2": lam * n / 2.0,
-            "max_iterations": 1500,
+            "max_iterations": 700,
             "epsilon": 1e-9,
             "delta": 1e-9,
             "feature.possible_states": True,
