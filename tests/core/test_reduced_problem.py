@@ -25,7 +25,9 @@ def random_model(rng, n, d=D):
     if n > 2:
         slopes[-1] = slopes[1]  # one twice, so that the solution is not unique
     offsets = rng.uniform(size=n)
-    return Model(slopes, offsets, np.zeros(n), np.zeros(n, dtype=np.int64), 1)
+    return Model(
+        slopes, np.arange(n), offsets, np.zeros(n), groups=np.zeros(n, dtype=np.int64), n_groups=1
+    )
 
 
 def corner(n, i):
@@ -40,9 +42,9 @@ def test_weights_are_optimal(name, seed, n):
     alpha = maximise_dual(regularizer, model, corner(n, 0), accuracy=1e-9)
     assert (alpha >= 0.0).all()
     assert alpha.sum() == pytest.approx(1.0, abs=1e-12)
-    conjugate, w = regularizer.conjugate(-(alpha @ model.slopes))
+    conjugate, w = regularizer.conjugate(-(alpha @ model.storage))
     dual = float(alpha @ model.offsets) - conjugate
-    primal = regularizer.value(w) + float(np.max(model.slopes @ w + model.offsets))
+    primal = regularizer.value(w) + float(np.max(model.storage @ w + model.offsets))
     assert dual <= primal + 1e-12 * (1.0 + abs(primal))
     assert primal - dual <= 2e-9 * (1.0 + abs(primal))
 
@@ -54,7 +56,7 @@ def test_linear_program_gives_the_best_plane(seed, n, d, radius):
     plane = best_plane(model, floor, radius, corner(n, n - 1))
     assert np.abs(plane.slope).max() <= radius
     # min_w radius * |w|_1 + max(floor, model), as a linear program in w itself.
-    slopes, offsets = np.vstack([model.slopes, np.zeros(d)]), np.append(model.offsets, floor)
+    slopes, offsets = np.vstack([model.storage, np.zeros(d)]), np.append(model.offsets, floor)
     rows = np.column_stack([slopes, -slopes, -np.ones(n + 1)])
     cost = np.append(np.full(2 * d, radius), 1.0)
     bounds = [(0, None)] * (2 * d) + [(None, None)]

@@ -543,3 +543,14 @@ def test_some_of_the_rows(store, dtype):
     rows = as_rows(store(X)).take(chosen)
     assert type(rows) is type(as_rows(store(X)))
     assert_products(rows, X[chosen], rng.normal(size=5), rng.normal(size=4))
+
+
+@given(order=st.permutations(range(6)))
+def test_results_are_handed_over_in_order(order):
+    taken = []
+    in_order = threads.InOrder(taken.append)
+    for count, number in enumerate(order, start=1):
+        in_order.put(number, str(number))
+        come = set(order[:count])
+        ready = next(k for k in range(7) if k not in come)
+        assert taken == [str(k) for k in range(ready)]

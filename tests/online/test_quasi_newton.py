@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.online import quasi_newton
 from cutplane.online.chain_curvature import ChainCurvature, has_curvature, inverse_factor
+from cutplane.online.quasi_newton import PastSteps
 
 from ..risks.test_chain import optimum, risk_of
 from ..structured.sequences import LAYOUTS, Sample
@@ -50,6 +51,40 @@ def test_agrees_with_the_bundle_method_on_other_risks(loss, planes):
     assert found.certificate.lower_bound <= exact <= found.objective * (1.0 + 1e-8)
     if not isinstance(loss, cp.Hinge):  # where L-BFGS helps little
         assert found.status == "optimal"
+
+
+@given(seed=seeds, n_steps=st.integers(0, 9), most=st.integers(1, 5))
+def test_direction_is_that_of_the_matrix(seed, n_steps, most):
+    # The inverse of the approximation, updated as a matrix with the last steps (BFGS).
+    rng = np.random.default_rng(seed)
+    d = 6
+    root = rng.normal(size=(d, d))
+    bend = root @ root.T + 0.1 * np.eye(d)
+    past, steps = PastSteps(most, d), []
+    for _ in range(n_steps):
+        step = rng.normal(size=d).astype(np.float32).astype(np.float64)
+        change = (bend @ step).astype(np.float32).astype(np.float64)
+        past.remember(step, change)
+        past.remember(step, -change)  # not that of a convex function: forgotten at once
+        steps = [*steps, (step, change)][-most:]
+    gradient = rng.normal(size=d)
+    scale = 1.0 / max(np.linalg.norm(gradient), 1.0)
+    if steps:
+        step, change = steps[-1]
+        scale = step @ change / (change @ change)
+    inverse = scale * np.eye(d)
+    for step, change in steps:
+        left = np.eye(d) - np.outer(step, change) / (step @ change)
+        inverse = left @ inverse @ left.T + np.outer(step, step) / (step @ change)
+    # The scale without steps is that of the vector after the first half, which is the gradient.
+    expected = -inverse @ gradient
+    np.testing.assert_allclose(
+        past.direction(gradient), expected, rtol=1e-7, atol=1e-7 * np.linalg.norm(expected)
+    )
+    past.forget()
+    np.testing.assert_allclose(
+        past.direction(gradient), -gradient / max(np.linalg.norm(gradient), 1.0), rtol=1e-12
+    )
 
 
 @given(seed=seeds, n=st.integers(1, 6))

@@ -3,10 +3,12 @@
 import cvxpy
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
+from cutplane.core.protocols import NonFiniteRisk
 
 from ..structured.sequences import Sample
 from .exact import clarabel
@@ -57,6 +59,55 @@ def test_values_and_planes_are_those_of_all_pairs(loss, seed, ends, n_groups):
     for mine, theirs in zip(risk.split(w), full.split(v), strict=True):
         dense = mine.toarray() if hasattr(mine, "toarray") else mine
         np.testing.assert_array_equal(dense, theirs)
+
+
+@every_loss
+@pytest.mark.parametrize("observed_only", [False, True])
+@given(seed=seeds, ends=st.booleans())
+def test_a_touched_point_has_the_value_and_the_plane(loss, observed_only, seed, ends):
+    sample = Sample(seed, layout="CSR", ends=ends, weighted=seed % 2 == 0)
+    risk = both(sample, loss)[observed_only]
+    w = sample.rng.normal(size=risk.n_parameters)
+    whole = risk.at(w)
+    plane, value = whole.plane(), whole.value
+    inferences, evaluations = risk.inferences, risk.evaluations
+    kept = risk.touch(w)
+    assert risk.inferences - inferences == risk.n_sequences
+    assert risk.evaluations - evaluations == 1
+    assert kept.value == pytest.approx(value, rel=1e-12, abs=1e-13)
+    np.testing.assert_allclose(kept.plane().slope, plane.slope, rtol=1e-12, atol=1e-13)
+    assert kept.plane().offset == pytest.approx(plane.offset, rel=1e-12, abs=1e-13)
+
+
+@every_loss
+def test_pieces_are_the_same_for_any_number_of_threads(loss):
+    rng = np.random.default_rng(5)
+    n, n_labels = 20_000, 12
+    X = scipy.sparse.random_array((n, 300), density=0.03, rng=rng, format="csr")
+    X.data[:] = np.round(X.data, 1)
+    y = rng.integers(0, n_labels, n)
+    offsets = np.concatenate([[0], np.sort(rng.integers(0, n, 900)), [n]])
+    kept = []
+    for n_threads in (1, 2, 3):
+        risk = cp.ChainRisk(X, y, offsets, loss, observed_only=True, ends=True, n_threads=n_threads)
+        w = np.random.default_rng(6).normal(size=risk.n_parameters)
+        kept.append(risk.touch(w))
+    assert len(risk._pieces._sums) > 2  # or there is nothing to be tested
+    for other in kept[1:]:
+        assert other.value == kept[0].value
+        assert other.plane().offset == kept[0].plane().offset
+        np.testing.assert_array_equal(other.plane().slope, kept[0].plane().slope)
+    whole = risk.at(w)
+    assert other.value == pytest.approx(whole.value, rel=1e-12)
+    np.testing.assert_allclose(other.plane().slope, whole.plane().slope, atol=1e-12)
+
+
+@pytest.mark.parametrize("observed_only", [False, True])
+def test_scores_that_overflow_are_told(observed_only):
+    X = scipy.sparse.csr_array(np.array([[1e200, 1e200], [1e200, 0.0]]))
+    risk = cp.ChainRisk(X, [0, 1], [0, 2], cp.ChainCRF(), observed_only=observed_only)
+    with pytest.raises(NonFiniteRisk, match="scores overflow at coefficients of norm"):
+        risk.touch(np.full(risk.n_parameters, 1e120))
 
 
 @every_loss

@@ -85,7 +85,8 @@ def solve_balanced(
             step *= 4.0
             continue
         mean = _mean(low, high)
-        gradient = offsets - combination(row_major(gram), mean)[: len(offsets)] / lam
+        rows = np.arange(len(mean))
+        gradient = offsets - combination(row_major(gram), rows, mean)[: len(offsets)] / lam
         height, multiplier = lowest_model(gradient, tilts, groups, n_groups)
         gap = height - float(mean @ gradient)
         if gap < least:

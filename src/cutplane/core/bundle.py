@@ -1,7 +1,8 @@
 """The bundle: planes below the risk, their Gram matrix, and the weights of the reduced problem.
 
-Row ``i`` of ``slopes`` and entry ``i`` of ``offsets`` are one plane ``(a_i, b_i)``. The reduced
-problem ``min_w r(w) + max_i a_i.w + b_i`` has the dual
+Row ``i`` of ``slopes`` and entry ``i`` of ``offsets`` are one plane ``(a_i, b_i)``. Slopes may be
+long, so they stay where they were stored, and ``slots`` tells where that is. The reduced problem
+``min_w r(w) + max_i a_i.w + b_i`` has the dual
 
     max  b.alpha - r*(-A'alpha)  over the simplex.
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.core.balanced_qp import lowest_model, solve_balanced
-from cutplane.core.products import combination, dot, extend_gram, inner_products
+from cutplane.core.products import Numbers, combination, dot, extend_gram, inner_products
 from cutplane.core.protocols import Matrix, Plane, Regularizer, Vector, as_quadratic
 from cutplane.core.reduced_problem import Model
 from cutplane.core.simplex_qp import SimplexQP
@@ -57,6 +58,8 @@ class Bundle:
         self.n_groups = n_groups
         self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
         self._gram: Matrix = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
+        self._slots: Numbers = np.empty(0, dtype=np.int64)
+        self._flat: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
         self.groups: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.offsets: Vector = np.empty(0)
         self.centred_offsets: Vector = np.empty(0)
@@ -85,8 +88,13 @@ class Bundle:
 
     @property
     def slopes(self) -> Matrix:
-        """The slopes, one row a plane."""
-        return self._slopes[: self.n_planes]
+        """A copy of the slopes, one row a plane."""
+        return self._slopes[self._slots]
+
+    @property
+    def last_slope(self) -> Vector:
+        """The slope of the newest plane."""
+        return np.asarray(self._slopes[self._slots[-1]])
 
     @property
     def gram(self) -> Matrix:
@@ -126,13 +134,13 @@ class Bundle:
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep the planes with these (increasing) row numbers, drop the others."""
         n = len(rows)
-        slopes, gram = np.empty_like(self._slopes), np.empty_like(self._gram)
-        slopes[:n] = self._slopes[rows]
+        gram = np.empty_like(self._gram)
         gram[:n, :n] = self._gram[np.ix_(rows, rows)]
         kept = {
             "_qp": self._qp.after_dropping(rows),
-            "_slopes": slopes,
             "_gram": gram,
+            "_slots": self._slots[rows],
+            "_flat": self._flat[rows],
             "groups": self.groups[rows],
             "offsets": self.offsets[rows],
             "centred_offsets": self.centred_offsets[rows],
@@ -152,11 +160,7 @@ class Bundle:
         Flat planes stay, however long idle: there are few, and they keep the reduced problem
         bounded where the risk vanishes.
         """
-        if as_quadratic(self.regularizer):
-            flat = np.diagonal(self.gram) == 0.0
-        else:
-            flat = ~self.slopes.any(axis=1)
-        return np.flatnonzero(flat | (self.idle <= longest))
+        return np.flatnonzero(self._flat | (self.idle <= longest))
 
     def carried_over(self, regularizer: Regularizer) -> Bundle:
         """Return the planes and their weights for another regularizer, without those long idle.
@@ -166,6 +170,9 @@ class Bundle:
         bundle = copy(self)
         bundle._qp = SimplexQP()
         bundle.keep(self.used_within(_LONGEST_IDLE))
+        bundle._slopes = np.empty_like(self._slopes)
+        bundle._slopes[: bundle.n_planes] = self._slopes[bundle._slots]
+        bundle._slots = np.arange(bundle.n_planes)
         if self._has_geometry_of(regularizer):
             bundle.regularizer = regularizer
             return bundle
@@ -196,7 +203,9 @@ class Bundle:
 
     def model(self) -> Model:
         """Return the planes as the reduced problem sees them."""
-        return Model(self._slopes, self.offsets, self.tilts, self.groups, self.n_groups)
+        return Model(
+            self._slopes, self._slots, self.offsets, self.tilts, self.groups, self.n_groups
+        )
 
     def feasible_weights(self, regularizer: Regularizer) -> Vector:
         """Return weights to begin a reduced problem with: the last ones, or a plane a group."""
@@ -228,7 +237,7 @@ class Bundle:
 
     def heights_at(self, w: Vector) -> Vector:
         """Return the height of each plane at ``w``."""
-        return inner_products(self._slopes, self.n_planes, w) + self.offsets
+        return inner_products(self._slopes, self._slots, w) + self.offsets
 
     def height_at(self, w: Vector, *more: Plane) -> float:
         """Return the model at ``w``; with ``more``, a plane for each group, if it had them too."""
@@ -240,7 +249,7 @@ class Bundle:
         return lowest_model(heights, tilts, groups, self.n_groups)[0]
 
     def _mean(self, weights: Vector) -> Plane:
-        slope = combination(self._slopes, weights)
+        slope = combination(self._slopes, self._slots, weights)
         return Plane(
             slope,
             float(weights @ self.offsets),
@@ -267,13 +276,18 @@ class Bundle:
         n, total = self.n_planes, self.n_planes + len(slopes)
         while total > len(self._slopes):
             self._grow()
-        self._slopes[n:total] = slopes
+        unused = np.ones(len(self._slopes), dtype=np.bool_)
+        unused[self._slots] = False
+        slots = np.append(self._slots, np.flatnonzero(unused)[: len(slopes)])
+        self._slopes[slots[n:]] = slopes
         nothing, centred = np.zeros(len(slopes)), offsets
         if quadratic := as_quadratic(self.regularizer):
             images = np.array([quadratic.dual_metric(slope) for slope in slopes])
-            extend_gram(self._gram, self._slopes, n, images)
+            extend_gram(self._gram, self._slopes, slots, images)
             centred = offsets + [quadratic.centred(slope) for slope in slopes]
         planes = {
+            "_slots": slots,
+            "_flat": np.append(self._flat, ~slopes.any(axis=1)),
             "groups": np.concatenate((self.groups, groups)),
             "offsets": np.concatenate((self.offsets, offsets)),
             "centred_offsets": np.concatenate((self.centred_offsets, centred)),
@@ -301,6 +315,6 @@ class Bundle:
         capacity = 2 * len(self._slopes)
         slopes = np.empty((capacity, self._slopes.shape[1]))
         gram = np.empty((capacity, capacity))
-        slopes[: self.n_planes] = self.slopes
+        slopes[: len(self._slopes)] = self._slopes
         gram[: self.n_planes, : self.n_planes] = self.gram
         self._slopes, self._gram = slopes, gram

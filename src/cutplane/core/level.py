@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.core.products import combination
 from cutplane.core.protocols import FlatRegularizer, Plane, Vector
 from cutplane.core.reduced_problem import Model, maximise_dual
 from cutplane.core.simplex_kernels import EPS
@@ -56,11 +55,10 @@ def best_plane(model: Model, floor: float, radius: float, guess: Vector) -> Plan
     A linear program over the planes' weights. Most of its constraints, two for each coordinate,
     are not active: those that are violated enter as it goes.
     """
-    n = len(model.offsets)
     from scipy.optimize import linprog  # slow to import, and only needed here
 
-    slopes = model.slopes[:n]
-    slope = combination(model.slopes, guess)
+    slopes = model.slopes()
+    slope = model.slope(guess)
     chosen = np.flatnonzero(np.abs(slope) > _NEARLY_ACTIVE * radius)
     # One column more: the weight of the flat plane at the floor, which all groups share.
     profit = np.append(model.offsets, floor)
@@ -85,7 +83,7 @@ def best_plane(model: Model, floor: float, radius: float, guess: Vector) -> Plan
             break
         share = min(1.0, float(totals.mean()))
         mean = weights / totals[model.groups]
-        slope = share * combination(model.slopes, mean)
+        slope = share * model.slope(mean)
         offset = share * float(mean @ model.offsets) + (1.0 - share) * floor
         plane = repaired(Plane(slope, offset), floor, radius)
         if plane.offset > best.offset:
@@ -116,7 +114,7 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
         alpha = bundle.alpha = maximise_dual(near, model, alpha, accuracy=accuracy)
         own = repaired(bundle.aggregate(), bundle.floor, radius)
         lower = max(lower, candidate_below(own, regularizer).lower)
-        w = near.conjugate(-combination(model.slopes, alpha))[1]
+        w = near.conjugate(-model.slope(alpha))[1]
         height = model.lowest_height(model.heights(w))
         value = regularizer.value(w) + height
         too_high = value > lower + _BAND[1] * (state.objective - lower)
@@ -135,7 +133,7 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
 
 def _first_strength(model: Model, band: float) -> float:
     """Return the strength for which a step down the last plane would close the gap."""
-    slope = model.slopes[len(model.offsets) - 1]
+    slope = model.storage[model.slots[-1]]
     return float(slope @ slope) / band if band > 0.0 and slope.any() else 1.0
 
 

@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from cutplane.core.bundle import Bundle
+from cutplane.core.kept_point import touch
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.nonconvex_methods import nrbm
 from cutplane.core.oracle import Function, as_risk
@@ -211,7 +212,8 @@ def _first_state(
         if start is not None:
             raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
         w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
-    best = risk.at(w)
+    evaluate: Callable[[Risk, Vector], Point] | None = getattr(method.query, "evaluate", None)
+    best = risk.at(w) if evaluate is None else evaluate(risk, w)
     groups = getattr(risk, "good_groups", 1) if method.groups is None else method.groups
     state = State(
         bundle=Bundle(risk.n_parameters, regularizer, groups),
@@ -310,7 +312,7 @@ def _recomputed(risk: Risk, regularizer: Regularizer, state: State) -> State:
 
     The loop's own state stays as it is, so that a run can be resumed as if it had never ended.
     """
-    best = risk.at(state.best.w)
+    best = touch(risk, state.best.w)
     return replace(state, best=best, objective=regularizer.value(best.w) + best.value)
 
 

@@ -34,7 +34,7 @@ class ProximalToBest:
         bundle, best = state.bundle, state.best
         heights = bundle.heights_at(best.w)
         known = bundle.alpha.any()
-        slope = bundle.aggregate().slope if known else bundle.slopes[-1]
+        slope = bundle.aggregate().slope if known else bundle.last_slope
         length = 1.0 if state.memo is None else state.memo
         u = math.sqrt(dot(slope, regularizer.dual_metric(slope))) / length
         # Exactly: with a large u the minimum is so close to the best objective that a share of the

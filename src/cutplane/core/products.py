@@ -3,14 +3,20 @@
 NumPy hands long dot products to a threaded BLAS, whose threads go on spinning for some 30 ms after
 each call. That is the time of many iterations, on cores that the passes over the data need. These
 loops are limited by memory in the same way, and leave the other cores alone.
+
+Vectors are rows of a matrix; which of them, and in what order, is told by their numbers. So a
+vector can be dropped without moving the others.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from cutplane.core.protocols import Matrix, Vector
+
+Numbers = NDArray[np.int64]
 
 _REORDER = {"reassoc", "contract", "nsz"}
 
@@ -25,11 +31,11 @@ def dot(a: Vector, b: Vector) -> float:
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def inner_products(rows: Matrix, n: int, vector: Vector) -> Vector:
-    """Return the dot products of the first ``n`` rows with a vector."""
-    out = np.empty(n)
-    for i in range(n):
-        row = rows[i]
+def inner_products(rows: Matrix, numbers: Numbers, vector: Vector) -> Vector:
+    """Return the dot products of the numbered rows with a vector."""
+    out = np.empty(len(numbers))
+    for i in range(len(numbers)):
+        row = rows[numbers[i]]
         total = 0.0
         for j in range(len(vector)):
             total += row[j] * vector[j]
@@ -38,15 +44,16 @@ def inner_products(rows: Matrix, n: int, vector: Vector) -> Vector:
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def extend_gram(gram: Matrix, rows: Matrix, n: int, vectors: Matrix) -> None:
-    """Write the dot products of vectors with the first rows into a symmetric matrix.
+def extend_gram(gram: Matrix, rows: Matrix, numbers: Numbers, vectors: Matrix) -> None:
+    """Write the dot products of vectors with the numbered rows into a symmetric matrix.
 
-    Vector ``k`` belongs to row ``n + k``: its products with all rows up to that one become row and
-    column ``n + k`` of the matrix.
+    The vectors belong to the last rows: the products of each with all rows up to its own become a
+    row and a column of the matrix.
     """
+    n = len(numbers) - len(vectors)
     fours = len(vectors) // 4 * 4
-    for i in range(n + len(vectors)):
-        row = rows[i]
+    for i in range(len(numbers)):
+        row = rows[numbers[i]]
         # Four at a time: a row is read from memory a quarter as often.
         for k in range(0, fours, 4):
             v0, v1, v2, v3 = vectors[k], vectors[k + 1], vectors[k + 2], vectors[k + 3]
@@ -68,12 +75,12 @@ def extend_gram(gram: Matrix, rows: Matrix, n: int, vectors: Matrix) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def combination(rows: Matrix, weights: Vector) -> Vector:
-    """Return the sum of the rows, weighted; rows without weight are not read."""
+def combination(rows: Matrix, numbers: Numbers, weights: Vector) -> Vector:
+    """Return the sum of the numbered rows, weighted; rows without weight are not read."""
     out = np.zeros(rows.shape[1])
     for i in range(len(weights)):
         if weights[i] != 0.0:
-            row, weight = rows[i], weights[i]
+            row, weight = rows[numbers[i]], weights[i]
             for j in range(len(out)):
                 out[j] += weight * row[j]
     return out
@@ -84,5 +91,5 @@ def gram_with_diagonal(rows: Matrix, diagonal: Vector) -> Matrix:
     used = np.flatnonzero(diagonal)
     scaled = (rows if len(used) == len(diagonal) else rows[:, used]) * np.sqrt(diagonal[used])
     gram = np.empty((len(rows), len(rows)))
-    extend_gram(gram, scaled, 0, scaled)
+    extend_gram(gram, scaled, np.arange(len(rows)), scaled)
     return gram

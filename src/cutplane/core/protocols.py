@@ -91,7 +91,8 @@ class SearchablePoint(Point, Protocol):
 class Risk(Protocol):
     """The part of the objective that looks at data.
 
-    One that is not convex may say why its gap is no proof, in a text ``unproven``.
+    One that is not convex may say why its gap is no proof, in a text ``unproven``. One whose points
+    take much memory may offer ``touch(w)``, which returns a `cutplane.core.kept_point.KeptPoint`.
 
     Attributes
     ----------

@@ -46,7 +46,10 @@ class Found(NamedTuple):
 
 
 class Query(Protocol):
-    """Chooses the points of an iteration."""
+    """Chooses the points of an iteration.
+
+    One that needs no whole points may offer ``evaluate(risk, w)`` for the first one.
+    """
 
     def __call__(self, risk: Any, regularizer: Any, state: State, candidate: Candidate) -> Found:
         """Evaluate the risk at or on the way to the candidate."""

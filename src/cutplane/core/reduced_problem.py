@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.core.balanced_qp import lowest_model, solve_balanced
-from cutplane.core.products import combination, dot, inner_products
+from cutplane.core.products import Numbers, combination, dot, inner_products
 from cutplane.core.protocols import Matrix, Regularizer, Vector
 from cutplane.core.simplex_qp import SimplexQP
 
@@ -46,9 +46,10 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The planes below the risk; ``slopes`` may have more rows than there are planes."""
+    """The planes below the risk; plane ``i`` has row ``slots[i]`` of ``storage`` for a slope."""
 
-    slopes: Matrix
+    storage: Matrix
+    slots: Numbers
     offsets: Vector
     tilts: Vector
     groups: NDArray[np.int64]
@@ -62,7 +63,15 @@ class Model:
 
     def heights(self, w: Vector) -> Vector:
         """Return the height of each plane at ``w``."""
-        return np.asarray(inner_products(self.slopes, len(self.offsets), w) + self.offsets)
+        return np.asarray(inner_products(self.storage, self.slots, w) + self.offsets)
+
+    def slope(self, weights: Vector) -> Vector:
+        """Return the sum of the slopes, weighted."""
+        return np.asarray(combination(self.storage, self.slots, weights))
+
+    def slopes(self) -> Matrix:
+        """Return a copy of the slopes, one row a plane."""
+        return self.storage[self.slots]
 
 
 def maximise_dual(
@@ -74,8 +83,9 @@ def maximise_dual(
     """
     alpha, before, least = start, start, np.inf
     blind = False
+    slopes = model.slopes()
     for _ in range(_MOST_STEPS):
-        u = -combination(model.slopes, alpha)
+        u = -model.slope(alpha)
         _, w = regularizer.conjugate(u)
         heights = model.heights(w)
         noise = _ROUNDING * float(np.abs(heights).max())
@@ -84,7 +94,7 @@ def maximise_dual(
             return before
         if not gap > max(accuracy, noise):
             break
-        gram = local_gram(regularizer, u, model.slopes[: len(alpha)])
+        gram = local_gram(regularizer, u, slopes)
         # The direction sums to zero: less is rounded when heights are around zero.
         direction = _newton_direction(model, gram, heights - dot(alpha, heights), alpha)
         rise = dot(heights - dot(alpha, heights), direction)
@@ -138,7 +148,7 @@ def _step(
     """Return how far to go, at most 1: where the dual value is higher, and nearly stops rising."""
     if not rise > 0.0:
         return 0.0
-    change = -combination(model.slopes, direction)
+    change = -model.slope(direction)
     along_offsets = dot(model.offsets, direction)
     before = regularizer.conjugate(u)[0]
 

@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from itertools import pairwise
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -133,6 +133,28 @@ def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:
         return
     job = _Job(task, n_blocks, min(n_blocks, _RANGES_PER_THREAD * n_threads))
     job.lead(_helpers, n_threads - 1)
+
+
+class InOrder(Generic[T]):
+    """Hands over results in the order of their numbers, from 0 on, whatever order they come in.
+
+    For sums that must not depend on which thread was faster, where results are too large to be all
+    kept until the end.
+    """
+
+    def __init__(self, take: Callable[[T], object]) -> None:
+        self._take = take
+        self._early: dict[int, T] = {}
+        self._next = 0
+        self._taking = Lock()
+
+    def put(self, number: int, result: T) -> None:
+        """Hand over a result, as soon as all before it are there."""
+        with self._taking:
+            self._early[number] = result
+            while self._next in self._early:
+                self._take(self._early.pop(self._next))
+                self._next += 1
 
 
 class _Job:

@@ -11,72 +11,121 @@ from it in place of a multiple of the identity, and it is computed afresh as the
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
 from cutplane.core.cuts import ConvexCuts
+from cutplane.core.kept_point import touch
 from cutplane.core.memory import KeepAll, LimitedMemory
 from cutplane.core.methods import Method
-from cutplane.core.products import dot
-from cutplane.core.protocols import Plane, Point, QuadraticRegularizer, Risk, Vector, as_quadratic
+from cutplane.core.products import Numbers, dot
+from cutplane.core.protocols import Point, QuadraticRegularizer, Risk, Vector, as_quadratic
 from cutplane.core.query import AtCandidate, Found
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State
 from cutplane.core.wolfe import Trial, search
 from cutplane.online.chain_curvature import ChainCurvature, has_curvature
 
+Singles = NDArray[np.float32]
+
 _FIRST_REFRESH = 5
 _MOST_TRIALS = 6
 
 
-@dataclass(slots=True)
 class PastSteps:
-    """What L-BFGS remembers: steps with the changes of the gradient, and a rough curvature."""
+    """What L-BFGS remembers: steps with the changes of the gradient, and a rough curvature.
 
-    pairs: deque[tuple[Vector, Vector]]
-    curvature: ChainCurvature | None = None
-    next_refresh: int = 0
+    They are kept in single precision. They only tell where to look next, and take most of the
+    memory where parameters are many.
+
+    Parameters
+    ----------
+    most : int
+        How many steps are kept.
+    n_parameters : int
+        Length of a step.
+    """
+
+    def __init__(self, most: int, n_parameters: int) -> None:
+        self.curvature: ChainCurvature | None = None
+        self.next_refresh = 0
+        self._steps = np.empty((most, n_parameters), dtype=np.float32)
+        self._changes = np.empty((most, n_parameters), dtype=np.float32)
+        self._products = np.empty(most)
+        self._slots: list[int] = []
 
     def direction(self, gradient: Vector) -> Vector:
         """Return minus the inverse Hessian, as far as it is known, times the gradient."""
         q = gradient.copy()
-        shares = []
-        for step, change in reversed(self.pairs):
-            shares.append(dot(step, q) / dot(step, change))
-            q -= shares[-1] * change
-        if self.pairs:
-            step, change = self.pairs[-1]
+        kept = (self._steps, self._changes, self._products, np.array(self._slots, dtype=np.int64))
+        shares = first_half(q, *kept)
+        q = self._scaled(q)
+        second_half(q, *kept, shares)
+        return np.negative(q, out=q)
+
+    def _scaled(self, q: Vector) -> Vector:
+        """Return what L-BFGS begins with, times a vector: a multiple of the rough curvature."""
+        if self._slots:
+            change = self._changes[self._slots[-1]].astype(np.float64)
             image = change if self.curvature is None else self.curvature.solve(change)
-            scale = dot(step, change) / dot(change, image)
+            scale = self._products[self._slots[-1]] / dot(change, image)
         else:
-            scale = 1.0 if self.curvature else 1.0 / max(np.sqrt(dot(gradient, gradient)), 1.0)
-        q = scale * (q if self.curvature is None else self.curvature.solve(q))
-        for (step, change), share in zip(self.pairs, reversed(shares), strict=True):
-            q += (share - dot(change, q) / dot(step, change)) * step
-        return -q
+            scale = 1.0 if self.curvature else 1.0 / max(np.sqrt(dot(q, q)), 1.0)
+        q = q if self.curvature is None else self.curvature.solve(q)
+        q *= scale
+        return q
 
     def remember(self, step: Vector, change: Vector) -> None:
         """Keep a step, if the gradient changed along it as that of a convex function must."""
-        if dot(step, change) > 1e-14 * np.sqrt(dot(step, step) * dot(change, change)):
-            self.pairs.append((step, change))
+        if not dot(step, change) > 1e-14 * np.sqrt(dot(step, step) * dot(change, change)):
+            return
+        full = len(self._slots) == len(self._steps)
+        slot = self._slots[0] if full else len(self._slots)
+        self._steps[slot], self._changes[slot] = step, change
+        product = dot(*(kept[slot].astype(np.float64) for kept in (self._steps, self._changes)))
+        self._slots = self._slots[full:]
+        if product > 0.0:  # not where single precision underflows
+            self._products[slot] = product
+            self._slots = [*self._slots, slot]
+
+    def forget(self) -> None:
+        """Drop all steps."""
+        self._slots = []
 
 
-@dataclass(frozen=True, slots=True)
-class KeptPoint:
-    """What is needed of a point once its plane is taken.
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def first_half(
+    q: Vector, steps: Singles, changes: Singles, products: Vector, slots: Numbers
+) -> Vector:
+    """Take from ``q``, newest step first, the part that each step explains; return these parts."""
+    shares = np.empty(len(slots))
+    for k in range(len(slots) - 1, -1, -1):
+        step, change = steps[slots[k]], changes[slots[k]]
+        along = 0.0
+        for j in range(len(q)):
+            along += np.float64(step[j]) * q[j]
+        shares[k] = along / products[slots[k]]
+        for j in range(len(q)):
+            q[j] -= shares[k] * np.float64(change[j])
+    return shares
 
-    Scores and slopes of all tokens are not. With many of them they take more memory than planes.
-    """
 
-    w: Vector
-    value: float
-    touching: Plane
-
-    def plane(self) -> Plane:
-        """Return the plane that touches the risk here."""
-        return self.touching
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def second_half(
+    q: Vector, steps: Singles, changes: Singles, products: Vector, slots: Numbers, shares: Vector
+) -> None:
+    """Add to ``q``, oldest step first, what is missing along each step."""
+    for k in range(len(slots)):
+        step, change = steps[slots[k]], changes[slots[k]]
+        along = 0.0
+        for j in range(len(q)):
+            along += np.float64(change[j]) * q[j]
+        share = shares[k] - along / products[slots[k]]
+        for j in range(len(q)):
+            q[j] += share * np.float64(step[j])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +140,10 @@ class QuasiNewtonSteps:
 
     steps: int = 20
 
+    def evaluate(self, risk: Risk, w: Vector) -> Point:
+        """Evaluate the risk. Curvature needs probabilities, which only a whole point knows."""
+        return risk.at(w) if has_curvature(risk) else touch(risk, w)
+
     def __call__(
         self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
     ) -> Found:
@@ -98,7 +151,7 @@ class QuasiNewtonSteps:
         if state.memo is None:
             if as_quadratic(regularizer) is None:
                 raise ValueError("quasi-Newton steps need a quadratic regularizer such as cp.L2")
-            state.memo = PastSteps(deque(maxlen=self.steps))
+            state.memo = PastSteps(self.steps, risk.n_parameters)
         past: PastSteps = state.memo
         best = state.best
         curved = has_curvature(risk)
@@ -109,14 +162,12 @@ class QuasiNewtonSteps:
         direction = past.direction(gradient)
         start = Trial(0.0, state.objective, dot(gradient, direction))
         if start.slope >= 0.0:  # rounding: nothing that was learned holds here
-            past.pairs.clear()
+            past.forget()
             return AtCandidate()(risk, regularizer, state, candidate)
         found: list[tuple[float, Point, Vector]] = []
 
         def evaluate(step: float) -> Trial:
-            point: Point = risk.at(best.w + step * direction)
-            if not curved:
-                point = KeptPoint(point.w, point.value, point.plane())
+            point = self.evaluate(risk, best.w + step * direction)
             objective = point.value + regularizer.value(point.w)
             slope = point.plane().slope + regularizer.gradient(point.w)
             found.append((objective, point, slope))
@@ -129,8 +180,8 @@ class QuasiNewtonSteps:
         points = [point for _, point, _ in found]
         if objective >= state.objective:
             # A kink, or the end of what numbers can tell. The bundle's own step goes on.
-            past.pairs.clear()
-            points.append(risk.at(candidate.w))
+            past.forget()
+            points.append(self.evaluate(risk, candidate.w))
         return Found(points, points)
 
 

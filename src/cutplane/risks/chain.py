@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.protocols import NonFiniteRisk, Plane, Vector
+from cutplane.core.kept_point import KeptPoint
+from cutplane.core.protocols import Plane, Vector
 from cutplane.data import AllPairs, ObservedPairs, Rows, as_rows, in_words
+from cutplane.risks.chain_pieces import ChainPieces, require_finite
 from cutplane.risks.chain_segment import ChainSegment
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
@@ -124,14 +126,30 @@ class ChainRisk(Summable):
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         scores = self.scores(w)
-        for part in scores:
-            # The extremes tell of all: one is infinite or NaN if any score is.
-            if not (np.isfinite(part.max()) and np.isfinite(part.min())):
-                raise NonFiniteRisk(
-                    f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
-                    "scale the features, or raise lam"
-                )
+        require_finite(scores, w)
         return ChainPoint(self, w, scores)
+
+    def touch(self, w: Vector) -> KeptPoint:
+        """Evaluate the risk at ``w``, and keep nothing but value and plane.
+
+        With observed pairs, where tokens are many and features sparse, the sequences are dealt with
+        piece by piece: see :mod:`cutplane.risks.chain_pieces`.
+        """
+        if not isinstance(self.pairs, ObservedPairs):
+            point = self.at(w)
+            return KeptPoint(w, point.value, point.plane())
+        self.evaluations += 1
+        self.inferences += self.n_sequences
+        found = self._pieces.evaluate(self.loss, w, *self._parts(w))
+        parts = [found.pairs.by_pair(), found.transitions]
+        if self.ends:
+            parts += [found.first, found.last]
+        return KeptPoint(w, found.value, Plane(_joined(parts), found.offset))
+
+    @cached_property
+    def _pieces(self) -> ChainPieces:
+        assert isinstance(self.pairs, ObservedPairs)
+        return ChainPieces(self.data, self.pairs)
 
     def scores(self, w: Vector) -> ChainScores:
         """Return the scores of labels and transitions: one pass over the data."""

@@ -60,9 +60,18 @@ class Chains:
         Number of labels.
     n_threads : int, optional
         For each pass over the sequences; it has no influence on the results.
+    n_blocks : int, optional
+        By default enough for many threads, and to make groups of.
     """
 
-    def __init__(self, offsets: Any, n_labels: int, *, n_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        offsets: Any,
+        n_labels: int,
+        *,
+        n_threads: int | None = None,
+        n_blocks: int | None = None,
+    ) -> None:
         offsets = np.asarray(offsets)
         if offsets.ndim != 1 or len(offsets) < 1:
             raise ValueError("offsets must be a vector: where sequences begin, and the last ends")
@@ -77,9 +86,11 @@ class Chains:
         self.n_tokens = int(self.offsets[-1])
         self.n_labels = n_labels
         self.n_threads = default_threads() if n_threads is None else n_threads
-        work = self.n_tokens * n_labels * n_labels
-        most = max(_MOST_SUMS // (n_labels * n_labels), 8)
-        self.n_blocks = min(max(count_blocks(work), _LEAST_BLOCKS), most, self.n_sequences)
+        if n_blocks is None:
+            work = self.n_tokens * n_labels * n_labels
+            most = max(_MOST_SUMS // (n_labels * n_labels), 8)
+            n_blocks = min(max(count_blocks(work), _LEAST_BLOCKS), most)
+        self.n_blocks = min(n_blocks, self.n_sequences)
         tokens = np.arange(1, self.n_blocks) * self.n_tokens // self.n_blocks
         inner = np.searchsorted(self.offsets[:-1], tokens)
         self.bounds: Indices = np.concatenate(([0], inner, [self.n_sequences])).astype(np.int64)

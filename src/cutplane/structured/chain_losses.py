@@ -52,6 +52,14 @@ class LabelledChains:
         lengths = self.weights * self.chains.lengths
         return np.asarray(self.chains.sum_by_block(lengths) * np.log(self.chains.n_labels))
 
+    def part(self, first: int, last: int) -> LabelledChains:
+        """Return the sequences ``first <= i < last``, in one block for one thread."""
+        chains = self.chains
+        offsets = chains.offsets[first : last + 1]
+        part = Chains(offsets - offsets[0], chains.n_labels, n_threads=1, n_blocks=1)
+        tokens = slice(offsets[0], offsets[-1])
+        return LabelledChains(part, self.y[tokens], self.weights[first:last])
+
 
 class ChainSlopes(NamedTuple):
     """The derivatives of a weighted sum of losses, and the offset of the tangent.

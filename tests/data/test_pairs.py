@@ -24,12 +24,13 @@ def observed(X, y, n_classes):
     seed=seeds,
     m=st.integers(1, 30),
     d=st.integers(1, 12),
-    n_classes=st.integers(1, 5),
+    n_classes=st.integers(1, 12),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
 def test_observed_pairs_are_a_matrix_with_zeros_elsewhere(seed, m, d, n_classes, dtype):
     rng = np.random.default_rng(seed)
-    X = (rng.normal(size=(m, d)) * (rng.random((m, d)) < 0.3)).astype(dtype)
+    values = np.ones((m, d)) if seed % 2 else rng.normal(size=(m, d))
+    X = (values * (rng.random((m, d)) < 0.3)).astype(dtype)
     y = rng.integers(-1, n_classes, m).astype(np.int32)
     stored = scipy.sparse.csr_array(X)
     if stored.nnz:
@@ -63,7 +64,7 @@ def test_threads_leave_no_trace():
     slopes = rng.normal(size=(20_000, 4))
     found = [ObservedPairs(as_rows(X, n_threads=n), y, 4) for n in (1, 2, 3)]
     w = rng.normal(size=found[0].n_weights)
-    assert len(found[0]._sum_bounds) > 2  # or there is nothing to be tested
+    assert found[0].n_sums > 1  # or there is nothing to be tested
     for pairs in found[1:]:
         np.testing.assert_array_equal(pairs.scores(w), found[0].scores(w))
         np.testing.assert_array_equal(pairs.pullback(slopes), found[0].pullback(slopes))

@@ -1,0 +1,45 @@
+"""A weight for every pair of feature and class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.core.protocols import Matrix, Vector
+from cutplane.data.class_products import class_block_pullbacks, class_pullback, class_scores
+from cutplane.data.rows import Rows
+
+
+class AllPairs:
+    """A weight for every class and feature, class after class.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features of all examples.
+    n_classes : int
+        Number of classes.
+    """
+
+    def __init__(self, rows: Rows, n_classes: int) -> None:
+        self._rows = rows
+        self._shape = (n_classes, rows.shape[1])
+        self.n_weights = n_classes * rows.shape[1]
+
+    def scores(self, w: Vector) -> Matrix:
+        """Return the score of each class (column) for each example (row)."""
+        return class_scores(self._rows, self.as_matrix(w))
+
+    def pullback(self, slopes: Matrix) -> Vector:
+        """Return the derivatives by the weights, of a function with these derivatives by scores."""
+        return class_pullback(self._rows, slopes).ravel()
+
+    def block_pullbacks(self, slopes: Matrix, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the part of each block of consecutive examples in `pullback`, block by block."""
+        return class_block_pullbacks(self._rows, slopes, bounds)
+
+    def as_matrix(self, w: Vector) -> Any:
+        """Return the weights with one row a class and one column a feature: a view."""
+        return w.reshape(self._shape)
