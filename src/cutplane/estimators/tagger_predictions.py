@@ -74,9 +74,9 @@ class TaggerPredictions(BaseEstimator):
         check_scalar(n, "n", Integral, min_val=1)
         tokens = self._tokens(X, lengths)
         chains, scores = self._scores(tokens)
-        if not np.isfinite(scores.emissions).all():
-            raise ValueError("the scores overflow: are the features on the scale of the fit?")
         found = n_best(chains, scores, int(n))
+        if not (np.isfinite(scores.emissions).all() and np.isfinite(found.top_scores).all()):
+            raise ValueError("the scores overflow: are the features on the scale of the fit?")
         logs: list[Any] = [None] * chains.n_sequences
         if self.loss == "crf":
             logs = ChainCRF().log_probabilities(chains, scores, found.labels[0]).tolist()
