@@ -134,6 +134,40 @@ def _score(
 
 
 @njit(cache=True, nogil=True)
+def _line_up(
+    loss: float,
+    parent: int,
+    place: int,
+    label: int,
+    waiting: int,
+    wanted: int,
+    losses: Vector,
+    of: Indices,
+    at: Indices,
+    to: Labels,
+    parents: Indices,
+    places: Indices,
+    labels: NDArray[np.int32],
+    i0: int,
+) -> int:
+    """Put a child in its place among those that wait, and return how many wait then."""
+    j = waiting
+    while j > 0 and loss <= losses[j - 1]:
+        if loss == losses[j - 1] and not _comes_first(
+            parent, place, label, of[j - 1], at[j - 1], to[j - 1], parents, places, labels, i0
+        ):
+            break
+        j -= 1
+    if j == wanted:
+        return waiting
+    waiting = min(waiting + 1, wanted)
+    for m in range(waiting - 1, j, -1):
+        losses[m], of[m], at[m], to[m] = losses[m - 1], of[m - 1], at[m - 1], to[m - 1]
+    losses[j], of[j], at[j], to[j] = loss, parent, place, label
+    return waiting
+
+
+@njit(cache=True, nogil=True)
 def _fill_n_best(
     S: Matrix,
     T: Matrix,
@@ -156,9 +190,9 @@ def _fill_n_best(
     reach = np.empty(T.shape[1])
     came_from = transposed(T, n_labels)
     # The tree of those found: whose child each is, and where it deviates.
-    parents, places = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    # Children of these that may come next, in order, as many as are still wanted.
-    waiting = 0
+    parents, places = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    # Children that wait, in order: what they score less, of which parent, at which place, to which
+    # label. No more of them than are still wanted.
     losses = np.empty(n)
     of, at = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     to = np.empty(n, dtype=np.int32)
@@ -168,63 +202,47 @@ def _fill_n_best(
         if i0 == i1:
             continue
         reach_labels(S, T, start, y, 0.0, i0, i1, best, reach)
-        parents[0], places[0] = -1, i1 - i0
         labels[0, i1 - 1] = last_label(best, i1 - i0, end)
         trace_back(best, came_from, i0, i1 - i0 - 1, labels[0])
         top_scores[i] = _score(S, T, start, end, labels[0], i0, i1)
+        parents[0], places[0] = -1, i1 - i0
         waiting = 0
-        for k in range(n):
-            if k > 0:
-                if waiting == 0:
-                    break
-                behind[i, k], parents[k], places[k] = losses[0], of[0], at[0]
-                for t in range(i0 + at[0] + 1, i1):
-                    labels[k, t] = labels[of[0], t]
-                labels[k, i0 + at[0]] = to[0]
-                trace_back(best, came_from, i0, at[0], labels[k])
-                counts[i] = k + 1
-                waiting -= 1
-                for j in range(waiting):
-                    losses[j], of[j], at[j], to[j] = losses[j + 1], of[j + 1], at[j + 1], to[j + 1]
-            wanted = n - 1 - k
-            waiting = min(waiting, wanted)
-            for t in range(places[k] if wanted else 0):
+        for k in range(n - 1):
+            # Deviations of rank k, all before its own, from the first token on: where all labels
+            # score the same, they come in order.
+            for t in range(places[k]):
                 # What goes on from this token: to the label after it, or to the end.
                 onward = end if i0 + t == i1 - 1 else came_from[labels[k, i0 + t + 1]]
                 own = labels[k, i0 + t]
                 height = best[t, own] + onward[own]
                 for a in range(n_labels):
-                    if a == own:
-                        continue
                     loss = behind[i, k] + (height - (best[t, a] + onward[a]))
-                    j = waiting
-                    while j > 0 and (
-                        loss < losses[j - 1]
-                        or (
-                            loss == losses[j - 1]
-                            and _comes_first(
-                                k,
-                                t,
-                                a,
-                                of[j - 1],
-                                at[j - 1],
-                                to[j - 1],
-                                parents,
-                                places,
-                                labels,
-                                i0,
-                            )
-                        )
-                    ):
-                        j -= 1
-                    if j == wanted:
+                    if a == own or (waiting == n - 1 - k and loss > losses[waiting - 1]):
                         continue
-                    waiting = min(waiting + 1, wanted)
-                    for m in range(waiting - 1, j, -1):
-                        losses[m], of[m], at[m], to[m] = (
-                            losses[m - 1],
-                            of[m - 1],
-                            at[m - 1],
-                            to[m - 1],
-                        )
-                    losses[j], of[j], at[j], to[j] = loss, k, t, a
+                    waiting = _line_up(
+                        loss,
+                        k,
+                        t,
+                        a,
+                        waiting,
+                        n - 1 - k,
+                        losses,
+                        of,
+                        at,
+                        to,
+                        parents,
+                        places,
+                        labels,
+                        i0,
+                    )
+            if waiting == 0:
+                break
+            behind[i, k + 1], parents[k + 1], places[k + 1] = losses[0], of[0], at[0]
+            for t in range(i0 + at[0] + 1, i1):
+                labels[k + 1, t] = labels[of[0], t]
+            labels[k + 1, i0 + at[0]] = to[0]
+            trace_back(best, came_from, i0, at[0], labels[k + 1])
+            counts[i] = k + 2
+            waiting -= 1
+            for j in range(waiting):
+                losses[j], of[j], at[j], to[j] = losses[j + 1], of[j + 1], at[j + 1], to[j + 1]
