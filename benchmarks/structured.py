@@ -10,6 +10,8 @@ that others use too, OMP_NUM_THREADS=1 and CPU time are more telling than second
 growth: nanoseconds a token of the dynamic programs, on generated scores, for more labels, longer
 sequences and more of them. A multiple of the labels' square would be constant in the last column.
 
+n-best: milliseconds for the best labels, and for the n best, on generated scores with 22 labels.
+
 fits: iterations, evaluations and inferences (dynamic programs on a sequence, here divided by the
 number of sequences) to a certified relative gap of 1 %, with the settings of paper 004, Table 5.
 
@@ -40,6 +42,7 @@ from cutplane.data import class_pullback, class_scores
 from cutplane.online.automatic import automatic_for_chains
 from cutplane.structured.chain import Chains, ChainScores
 from cutplane.structured.chain_losses import ChainLoss, LabelledChains
+from cutplane.structured.chain_n_best import n_best
 
 LOSSES = (cp.ChainMargin(), cp.ChainCRF())
 SETTINGS = ((LOSSES[0], 1e-3), (LOSSES[0], 1e-4), (LOSSES[1], 1e-4), (LOSSES[1], 1e-5))
@@ -98,16 +101,19 @@ def measure_cost() -> None:
         print(f"{loss!r:16}{cells}{found['all'] / found['product']:8.2f}")
 
 
-def program_seconds(loss: ChainLoss, n_sequences: int, length: int, n_labels: int) -> float:
+def generated(n_sequences: int, length: int, n_labels: int) -> tuple[Chains, ChainScores]:
+    """Return sequences of one length with random scores."""
     rng = np.random.default_rng(0)
-    n_tokens = n_sequences * length
-    chains = Chains(np.arange(n_sequences + 1) * length, n_labels)
-    y = rng.integers(0, n_labels, n_tokens).astype(np.int32)
-    data = LabelledChains(chains, y, np.full(n_sequences, 1.0 / n_sequences))
     ends = np.zeros(n_labels)
-    scores = ChainScores(
-        rng.normal(size=(n_tokens, n_labels)), rng.normal(size=(n_labels, n_labels)), ends, ends
-    )
+    emissions = rng.normal(size=(n_sequences * length, n_labels))
+    scores = ChainScores(emissions, rng.normal(size=(n_labels, n_labels)), ends, ends)
+    return Chains(np.arange(n_sequences + 1) * length, n_labels), scores
+
+
+def program_seconds(loss: ChainLoss, n_sequences: int, length: int, n_labels: int) -> float:
+    chains, scores = generated(n_sequences, length, n_labels)
+    y = np.random.default_rng(1).integers(0, n_labels, chains.n_tokens).astype(np.int32)
+    data = LabelledChains(chains, y, np.full(n_sequences, 1.0 / n_sequences))
     return fastest({"program": lambda: loss.evaluate(data, scores)}, rounds=10)["program"]
 
 
@@ -126,6 +132,22 @@ def measure_growth() -> None:
                 f"{each / n_labels**2:21.2f}",
                 flush=True,
             )
+
+
+def measure_n_best() -> None:
+    print(f"\n{'sequences':>10}{'length':>8}{'n':>5}{'milliseconds':>14}{'times the best':>16}")
+    for n_sequences, length in ((1, 10_000), (10_000, 20)):
+        chains, scores = generated(n_sequences, length, 22)
+        ways: dict[str, Callable[[], object]] = {
+            str(n): lambda n=n, chains=chains, scores=scores: n_best(chains, scores, n)
+            for n in (1, 2, 5, 10, 20, 50)
+        }
+        ways["best"] = lambda chains=chains, scores=scores: chains.best(scores)
+        found = fastest(ways, rounds=10)
+        best = found.pop("best")
+        for n, seconds in found.items():
+            cells = f"{1e3 * seconds:14.1f}{seconds / best:16.1f}"
+            print(f"{n_sequences:10}{length:8}{n:>5}{cells}")
 
 
 def measure_fits() -> None:
@@ -208,6 +230,7 @@ def crfsuite_until(words: tuple, lam: float, goal: float) -> tuple[float, int]:
 PARTS = {
     "cost": measure_cost,
     "growth": measure_growth,
+    "n-best": measure_n_best,
     "fits": measure_fits,
     "peers": measure_peers,
 }

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cutplane.io import read_columns
@@ -44,3 +45,23 @@ def test_chunks(run, folder, train, tmp_path, loss):
     (together,) = (chunk for chunk in report["chunks"] if chunk["type"] == "all")
     assert together["there"] == 23852  # as conlleval counts them
     assert together["f1"] > 0.89
+
+
+def test_probabilities_of_the_best_labels(run, folder, train, tmp_path):
+    model = tmp_path / "model"
+    fit = ["fit", train, "--loss", "crf", "--C", 1, "--tol", 0.01, "--out", model, "-q"]
+    assert run(*fit).exit_code == 0
+    printed = run("predict", model, folder / "test.txt", "--n-best", 5).stdout
+    said, right = np.zeros((2012, 5)), np.zeros((2012, 5))
+    sentence = -1
+    for block in printed.removesuffix("\n\n").split("\n\n"):
+        (_, rank, probability), *tokens = (line.split() for line in block.split("\n"))
+        sentence += rank == "0"
+        said[sentence, int(rank)] = float(probability)
+        right[sentence, int(rank)] = all(token[-2] == token[-1] for token in tokens)
+    assert sentence == 2011
+    assert (np.diff(said, axis=1) <= 0.0).all()
+    # What is said to be right so often is, roughly, although the sentences are new.
+    np.testing.assert_allclose(right.mean(axis=0), said.mean(axis=0), atol=0.05)
+    likely = said[:, 0] > 0.5
+    assert right[likely, 0].mean() > 0.6 > 0.4 > right[~likely, 0].mean()

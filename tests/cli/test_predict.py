@@ -85,6 +85,8 @@ def test_what_a_model_does_not_have(run, complaint, model, two_classes, numbers,
     path = fitted(run, numbers, tmp_path, "--loss", "squared")
     said = complaint("predict", path, numbers, "--scores")
     assert said == "--scores: a LinearRegressor with the squared loss has none"
+    said = complaint("predict", model, two_classes, "--n-best", 3)
+    assert said == "--n-best: a LinearClassifier has none; it is for sequences"
 
 
 def test_bad_input(complaint, model, two_classes, tmp_path):

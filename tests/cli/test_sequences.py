@@ -1,6 +1,7 @@
 """Sequences on the command line: fit, predict and evaluate columns."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -115,6 +116,39 @@ def test_probabilities(run, model, train, tmp_path):
     np.testing.assert_allclose(np.sum(rows, axis=1), 1.0)
 
 
+@pytest.mark.parametrize("loss", ["crf", "margin"])
+def test_n_best(run, train, tmp_path, loss):
+    model, fresh = tmp_path / "n-best.model", tmp_path / "fresh.txt"
+    fit = run("fit", train, "--loss", loss, "--lam", 0.1, "--pairs", "all", "--out", model, "-q")
+    assert fit.exit_code == 0
+    fresh.write_text(text(2, 1, labels=False) + "\n# SYM\n")  # a token like the line of a rank
+    blocks = run("predict", model, fresh, "--n-best", 5).stdout.removesuffix("\n\n").split("\n\n")
+    X = read_columns(fresh).sequences
+    expected = load_model(model).predict_n_best(X, 5)
+    assert [len(ranked) for ranked in expected] == [5, 5, 3]
+    assert len(blocks) == 13
+    pairs = [
+        (x, rank, one)
+        for x, all_of_x in zip(X, expected, strict=True)
+        for rank, one in enumerate(all_of_x)
+    ]
+    for block, (x, rank, one) in zip(blocks, pairs, strict=True):
+        title, *tokens = block.splitlines()
+        mark, said_rank, value = title.split()
+        assert (mark, int(said_rank)) == ("#", rank)
+        assert float(value) == (math.exp(one.log_probability) if loss == "crf" else one.score)
+        assert tokens == [
+            " ".join((*token, label)) for token, label in zip(x, one.labels, strict=True)
+        ]
+    # The first of each is what predict prints without the option.
+    first = [
+        block.partition("\n")[2]
+        for block, (_, rank, _) in zip(blocks, pairs, strict=True)
+        if rank == 0
+    ]
+    assert "\n\n".join(first) + "\n\n" == run("predict", model, fresh).stdout
+
+
 def test_evaluate(run, model, tmp_path):
     fresh = tmp_path / "fresh.txt"
     fresh.write_text(text(9, 1))
@@ -152,6 +186,7 @@ def test_evaluate_labels_that_mark_no_chunks(run, train, tmp_path):
         (["--loss", "crf", "--no-intercept"], "--no-intercept is not for --task sequences"),
         (["--loss", "crf", "--quantile", 0.5], "--quantile has no effect with --loss crf"),
         (["--loss", "crf", "--method", "newton"], "--method: unknown name 'newton'"),
+        (["--loss", "margin", "--method", "quasi-newton"], "'quasi-newton' is for smooth losses"),
         (["--loss", "crf", "--min-count", 0], "--min-count must be at least 1"),
         (["--templates", "words"], "--templates is for --task sequences"),
         (["--pairs", "all"], "--pairs is for --task sequences"),
@@ -161,6 +196,18 @@ def test_evaluate_labels_that_mark_no_chunks(run, train, tmp_path):
 )
 def test_options_that_are_refused(complaint, train, options, said):
     assert said in complaint("fit", train, *options, "-q")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--n-best", 0], "--n-best must be at least 1, not 0"),
+        (["--n-best", 2, "--probabilities"], "give --probabilities or --n-best, not both"),
+        (["--n-best", 2, "--scores"], "give --scores or --n-best, not both"),
+    ],
+)
+def test_n_best_that_is_refused(complaint, model, train, options, said):
+    assert complaint("predict", model, train, *options) == said
 
 
 def test_files_that_are_refused(run, complaint, model, train, tmp_path):

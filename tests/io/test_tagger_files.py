@@ -50,6 +50,30 @@ def test_comes_back(file, options, X):
     assert loaded.score(X, LABELS) == fitted.score(X, LABELS)
 
 
+@pytest.mark.parametrize("options", [{}, {"lam": 0.3}, {"C": 2.0}], ids=repr)
+def test_lam_comes_back(file, options):
+    fitted = cp.SequenceTagger("crf", **options).fit(MATRICES, LABELS)
+    save_model(fitted, file)
+    loaded = load_model(file)
+    assert loaded.lam_ == fitted.lam_
+    assert loaded.get_params() == fitted.get_params()
+
+
+@in_every_form
+def test_a_fit_may_start_from_a_file(file, options, X):
+    tagger = cp.SequenceTagger("crf", lam=0.1, warm_start=True, **options).fit(X, LABELS)
+    save_model(tagger, file)
+    loaded = load_model(file)
+    assert loaded.state_features_ == tagger.state_features_
+    assert loaded.fit(X, LABELS).n_iter_ <= 2 < tagger.n_iter_
+
+
+def test_files_without_lam_are_read(file):
+    save_model(cp.SequenceTagger("crf", lam=1).fit(MATRICES, LABELS), file)
+    forge(file, lam=None)
+    assert load_model(file).lam_ == 1.0
+
+
 def test_labels_may_be_numbers_and_only_one(file):
     fitted = cp.SequenceTagger().fit([np.eye(2)], [[7, 7]])
     save_model(fitted, file)
@@ -95,6 +119,10 @@ def forge(file, *, parameters=(), **changes):
         ({"start": np.array([np.nan, 0.0, 0.0])}, "start has weights that are not finite"),
         ({"start": np.zeros(3, dtype=np.float32)}, "no float64"),
         ({"start": np.zeros(4)}, "for 3 classes"),
+        ({"lam": np.array([0.0])}, "lam is no positive number"),
+        ({"lam": np.array([np.nan])}, "lam is no positive number"),
+        ({"lam": np.ones(2)}, "lam is no positive number"),
+        ({"lam": None, "parameters": {"lam": "much"}}, "lam is no positive number"),
         ({"transitions": np.zeros((2, 3))}, "for 3 classes"),
         ({"coef": np.zeros(2)}, "do not fit together"),
         ({"coef_starts": np.array([0, 1])}, "do not fit together"),

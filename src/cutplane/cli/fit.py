@@ -213,7 +213,7 @@ def fit(
             pairs=pairs or Pairs.OBSERVED.value,
         )
         X, y = read_labelled(train)
-        given = {"min_count": min_count, "lam": lam if c is None else 1.0 / (c * len(y))}
+        given = {"min_count": min_count, "lam": lam, "C": c}
     else:
         X, y, qid = read_svmlight(train, n_features=features, queries=task is Task.RANKING)
         if task is Task.CLASSIFICATION:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 
 from cutplane.cli.options import require_at_least_one, require_known, require_positive
-from cutplane.estimators.methods import METHODS
+from cutplane.estimators.methods import METHODS, TAGGER_METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
-from cutplane.estimators.tagger import LOSSES, TAGGER_METHODS
+from cutplane.estimators.tagger import LOSSES
 from cutplane.io import InputError
 from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 

@@ -10,8 +10,14 @@ import typer
 
 from cutplane import SequenceTagger
 from cutplane.cli.labels import show_label
-from cutplane.cli.options import DataArgument, ModelArgument, QuietOption, require_outputs
-from cutplane.cli.sequences import probability_lines, tag_columns
+from cutplane.cli.options import (
+    DataArgument,
+    ModelArgument,
+    QuietOption,
+    require_at_least_one,
+    require_outputs,
+)
+from cutplane.cli.sequences import n_best_columns, probability_lines, tag_columns
 from cutplane.io import InputError, load_model, read_svmlight, write_atomically
 from cutplane.io.models import Estimator
 
@@ -28,6 +34,10 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Print probabilities, one column a class.")
     ] = False,
+    n_best: Annotated[
+        int | None,
+        typer.Option("--n-best", metavar="N", help="For sequences: print the N best labelings."),
+    ] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Predict a label for every line of DATA; the labels in DATA are ignored.
@@ -36,14 +46,25 @@ def predict(
     column: positive for the second class. For a ranker, the predictions are the scores by which
     the documents of a query are ranked, highest first.
 
-    For a tagger of sequences, DATA are columns, and all of them are printed with one more.
+    For a tagger of sequences, DATA are columns, and all of them are printed with one more. With
+    --n-best, each sequence is printed N times, each time after a line "# rank probability" (or
+    score).
     """
-    if scores and probabilities:
-        raise InputError("give --scores or --probabilities, not both")
+    given = {"--scores": scores, "--probabilities": probabilities, "--n-best": n_best is not None}
+    chosen = [option for option, is_given in given.items() if is_given]
+    if len(chosen) > 1:
+        raise InputError(f"give {chosen[0]} or {chosen[1]}, not both")
+    require_at_least_one("--n-best", n_best)
     require_outputs({"--out": out}, inputs=[model, data])
     estimator = load_model(model)
-    option = "--scores" if scores else "--probabilities" if probabilities else None
-    if isinstance(estimator, SequenceTagger) and option is None:
+    option = chosen[0] if chosen else None
+    if n_best is not None:
+        if not isinstance(estimator, SequenceTagger):
+            raise InputError(
+                f"--n-best: a {type(estimator).__name__} has none; it is for sequences"
+            )
+        text = n_best_columns(estimator, data, model, n_best)
+    elif isinstance(estimator, SequenceTagger) and option is None:
         text = tag_columns(estimator, data, model)
     else:
         text = "".join(f"{line}\n" for line in _lines(estimator, data, model, option, quiet=quiet))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +35,24 @@ def probability_lines(tagger: SequenceTagger, path: str, model: str) -> Iterable
     for probabilities in tagger.predict_marginals(data.sequences):
         yield from (" ".join(map(repr, row)) for row in probabilities.tolist())
         yield ""
+
+
+def n_best_columns(tagger: SequenceTagger, path: str, model: str, n: int) -> str:
+    """Return the text of `tag_columns` n times for each sequence, with the best labels first.
+
+    Each time begins with a line as CRF++ writes it: ``#``, the rank from 0 on, and the probability
+    of the labels, or their score if the model knows no probabilities.
+    """
+    data = _readable(tagger, read_columns(path), path, model)
+    parts = []
+    for sequence, ranked in zip(
+        data.sequences, tagger.predict_n_best(data.sequences, n), strict=True
+    ):
+        alone = ColumnData([sequence], data.separator)
+        for rank, (labels, score, log_probability) in enumerate(ranked):
+            value = score if log_probability is None else math.exp(log_probability)
+            parts += [f"# {rank} {value!r}\n", alone.with_column([labels.tolist()])]
+    return "".join(parts)
 
 
 def evaluate_tagger(tagger: SequenceTagger, path: str, model: str) -> dict[str, Any]:

@@ -102,13 +102,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return look_up("method", name, METHODS)(risk, regularizer)
 
     def _regularizer(self, total_weight: float) -> L2:
-        if self.lam is not None and self.C is not None:
-            raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
-        if self.C is not None:
-            if not (np.isfinite(self.C) and self.C > 0.0):
-                raise ValueError(f"C must be positive and finite, got {self.C}")
-            return L2(1.0 / (self.C * total_weight))
-        return L2(_DEFAULT_LAM if self.lam is None else self.lam)
+        return l2_of(self.lam, self.C, total_weight)
 
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> Examples:
         """Validate the data of a fit."""
@@ -259,6 +253,17 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def l2_of(lam: float | None, C: float | None, total_weight: float) -> L2:
+    """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
+    if lam is not None and C is not None:
+        raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
+    if C is not None:
+        if not (np.isfinite(C) and C > 0.0):
+            raise ValueError(f"C must be positive and finite, got {C}")
+        return L2(1.0 / (C * total_weight))
+    return L2(_DEFAULT_LAM if lam is None else lam)
 
 
 def weights_of(X: Any, sample_weight: Any) -> Vector:

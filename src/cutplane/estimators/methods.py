@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from cutplane.core.methods import (
     Method,
@@ -11,9 +12,17 @@ from cutplane.core.methods import (
     proximal,
     trust_region,
 )
-from cutplane.online import automatic, dual_ascent, newton
+from cutplane.online import (
+    automatic,
+    automatic_for_chains,
+    block_ascent,
+    dual_ascent,
+    newton,
+    quasi_newton,
+)
 from cutplane.regularizers import L2
-from cutplane.risks import ModelRisk
+from cutplane.risks import ChainRisk, ModelRisk
+from cutplane.structured import ChainMargin
 
 METHODS: dict[str, Callable[[ModelRisk, L2], Method]] = {
     "auto": automatic,
@@ -28,3 +37,23 @@ METHODS: dict[str, Callable[[ModelRisk, L2], Method]] = {
     "dual-ascent": lambda risk, regularizer: dual_ascent(),
 }
 """From a name to the method for a problem."""
+
+
+def _quasi_newton(risk: ChainRisk, regularizer: L2) -> Method:
+    if isinstance(risk.loss, ChainMargin):
+        raise ValueError(
+            "the method 'quasi-newton' is for smooth losses: use it with loss='crf', "
+            "or for the margin 'block-ascent' or 'grouped'"
+        )
+    return quasi_newton()
+
+
+# Those that need nothing but planes, and two that are made for structured models.
+TAGGER_METHODS: dict[str, Callable[[Any, L2], Method]] = {
+    name: method for name, method in METHODS.items() if name not in ("newton", "dual-ascent")
+} | {
+    "auto": automatic_for_chains,
+    "block-ascent": lambda risk, regularizer: block_ascent(),
+    "quasi-newton": _quasi_newton,
+}
+"""From a name to the method for the risk of a chain."""

@@ -7,28 +7,22 @@ import time
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
-from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.threads import thread_limit
-from cutplane.data import as_rows, class_scores
-from cutplane.estimators.linear import look_up, threads_of, warn_unless_successful
-from cutplane.estimators.methods import METHODS
+from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
+from cutplane.estimators.methods import TAGGER_METHODS
+from cutplane.estimators.tagger_predictions import TaggerPredictions
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
-from cutplane.online import automatic_for_chains, block_ascent, quasi_newton
-from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 from cutplane.risks import ChainRisk
 from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
-from cutplane.structured.chain import Chains, ChainScores
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
 LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
@@ -37,24 +31,8 @@ LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
 PAIRS = {"all": False, "observed": True}
 """From a name to whether only pairs of feature and label that occur together have a weight."""
 
-# Those that need nothing but planes, and two that are made for structured models.
-TAGGER_METHODS: dict[str, Any] = {
-    name: method for name, method in METHODS.items() if name not in ("newton", "dual-ascent")
-} | {
-    "auto": automatic_for_chains,
-    "block-ascent": lambda risk, regularizer: block_ascent(),
-    "quasi-newton": lambda risk, regularizer: quasi_newton(),
-}
-"""From a name to the method for a problem."""
 
-
-def _is_crf(tagger: SequenceTagger) -> bool:
-    if tagger.loss != "crf":
-        raise AttributeError(f"the loss {tagger.loss!r} implies no probabilities")
-    return True
-
-
-class SequenceTagger(BaseEstimator):
+class SequenceTagger(TaggerPredictions):
     """Linear chain that labels the tokens of sequences, and proves how good the fit is.
 
     It minimises ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
@@ -67,8 +45,11 @@ class SequenceTagger(BaseEstimator):
         "margin" is a max-margin Markov network, also known as structural support vector machine:
         right labels shall score more than others, by one for each mistake of these. "crf" is a
         conditional random field, which also knows probabilities.
-    lam : float, default=1e-4
-        Strength of the regularizer.
+    lam : float, optional
+        Strength of the regularizer; 1e-4 by default.
+    C : float, optional
+        In place of ``lam``: ``lam = 1 / (C * n_sequences)``, or with weights ``1 / (C * (their
+        sum))``.
     fit_ends : bool, default=True
         Whether labels have weights at the start and at the end of a sequence.
     pairs : {"all", "observed"}, default="all"
@@ -90,7 +71,9 @@ class SequenceTagger(BaseEstimator):
         How to minimise. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
         or "grouped" if the data are few; see `cutplane.quasi_newton`, `cutplane.block_ascent` and
         `cutplane.bmrm`. Others by name are "bmrm", "bmrm-line-search", "limited-memory",
-        "proximal", "trust-region" and "level".
+        "proximal", "trust-region" and "level". Each of the first two is for its loss only.
+    warm_start : bool, default=False
+        Start at the weights of the last fit, as far as labels and features are the same.
     verbose : int, default=0
         Print the progress if positive.
     n_jobs : int, optional
@@ -112,8 +95,11 @@ class SequenceTagger(BaseEstimator):
     vectorizer_ : DictVectorizer, TemplateVectorizer or None
         What made a matrix of tokens with named features, or with columns. It knows their names:
         ``feature_names_``.
+    state_features_, transition_features_ : dict
+        Weights by name, from feature and label (those that are not zero), and from label and next
+        label. Computed when asked for.
     lam_ : float
-        The strength of the regularizer.
+        The strength of the regularizer that was used.
     certificate_ : Certificate
         Objective, lower bound, gap and status.
     history_ : list of Record
@@ -137,7 +123,8 @@ class SequenceTagger(BaseEstimator):
         self,
         loss: str = "margin",
         *,
-        lam: float = 1e-4,
+        lam: float | None = None,
+        C: float | None = None,
         fit_ends: bool = True,
         pairs: str = "all",
         templates: str | None = None,
@@ -146,12 +133,14 @@ class SequenceTagger(BaseEstimator):
         max_iter: int | None = 1000,
         time_limit: float | None = None,
         method: Any = "auto",
+        warm_start: bool = False,
         verbose: int = 0,
         n_jobs: int | None = None,
         callbacks: Any = (),
     ) -> None:
         self.loss = loss
         self.lam = lam
+        self.C = C
         self.fit_ends = fit_ends
         self.pairs = pairs
         self.templates = templates
@@ -160,6 +149,7 @@ class SequenceTagger(BaseEstimator):
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.method = method
+        self.warm_start = warm_start
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.callbacks = callbacks
@@ -188,8 +178,9 @@ class SequenceTagger(BaseEstimator):
         loss = look_up("loss", self.loss, LOSSES)()
         observed_only = look_up("pairs", self.pairs, PAIRS)
         tokens = read_tokens(X, lengths)
-        self.vectorizer_ = self._new_vectorizer() if tokens.named else None
-        tokens = self._as_matrix(tokens, reset=True)
+        previous = self._named_weights() if self.warm_start and hasattr(self, "coef_") else None
+        vectorizer = self._new_vectorizer() if tokens.named else None
+        tokens = self._as_matrix(tokens, vectorizer, reset=True)
         labels = read_labels(y, tokens)
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
@@ -197,26 +188,30 @@ class SequenceTagger(BaseEstimator):
         begin = time.perf_counter()
         weights = self._weights(sample_weight, tokens)
         counted = np.repeat(weights > 0.0, tokens.lengths)
-        self.classes_ = np.unique(labels[counted])
-        if len(self.classes_) == 0:
+        classes = np.unique(labels[counted])
+        if len(classes) == 0:
             raise ValueError("there is no token that counts: all sequences are empty or weigh 0")
         # Labels of sequences without weight may be any.
-        numbers = np.searchsorted(self.classes_, labels) % len(self.classes_)
+        numbers = np.searchsorted(classes, labels) % len(classes)
         risk = ChainRisk(
             tokens.X,
             numbers,
             tokens.offsets,
             loss,
-            n_labels=len(self.classes_),
+            n_labels=len(classes),
             ends=self.fit_ends,
             observed_only=observed_only,
             weights=weights,
             n_threads=threads_of(self.n_jobs),
         )
-        regularizer = L2(self.lam)
+        regularizer = l2_of(self.lam, self.C, float(weights.sum()))
         method = self.method
         if not isinstance(method, Method):
             method = look_up("method", method, TAGGER_METHODS)(risk, regularizer)
+        start = None
+        if previous is not None:
+            names = self._names_of_features(vectorizer)
+            start = previous.arranged_for(risk, classes.tolist(), names)
         progress = [Progress(sys.stdout)] if self.verbose else []
         with thread_limit(threads_of(self.n_jobs)):
             result = minimize(
@@ -226,11 +221,12 @@ class SequenceTagger(BaseEstimator):
                 tol=self.tol,
                 max_iter=self.max_iter,
                 time_limit=self.time_limit,
+                start=start,
                 callbacks=[*self.callbacks, *progress],
             )
         for display in progress:
             display.finish()
-        self.lam_ = self.lam
+        self.classes_, self.vectorizer_, self.lam_ = classes, vectorizer, regularizer.lam
         self.coef_, self.transitions_, self.start_, self.end_ = risk.split(result.w)
         self.certificate_ = result.certificate
         self.history_ = result.history
@@ -241,65 +237,10 @@ class SequenceTagger(BaseEstimator):
         warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=3)
         return self
 
-    def predict(self, X: Any, *, lengths: Any = None) -> Any:
-        """Return the best labels of each sequence.
-
-        Returns
-        -------
-        list of ndarray, or one ndarray if ``X`` came as one matrix with ``lengths``
-        """
-        tokens = self._tokens(X, lengths)
-        chains, scores = self._scores(tokens)
-        return tokens.like_input(self.classes_[chains.best(scores)])
-
-    @available_if(_is_crf)
-    def predict_marginals(self, X: Any, *, lengths: Any = None) -> Any:
-        """Return the probability of each label of each token, given all of the sequence.
-
-        Returns
-        -------
-        list of ndarray of shape (n_tokens, n_labels), or one ndarray if ``X`` came as one matrix
-        """
-        tokens = self._tokens(X, lengths)
-        chains, scores = self._scores(tokens)
-        return tokens.like_input(ChainCRF().marginals(chains, scores))
-
-    def score(self, X: Any, y: Any, *, lengths: Any = None) -> float:
-        """Return the share of tokens whose label is right."""
-        tokens = self._tokens(X, lengths)
-        labels = read_labels(y, tokens)
-        if len(labels) == 0:
-            raise ValueError("there is no token to score")
-        chains, scores = self._scores(tokens)
-        return float(np.mean(self.classes_[chains.best(scores)] == labels))
-
     def _new_vectorizer(self) -> DictVectorizer | TemplateVectorizer:
         if self.templates is None:
             return DictVectorizer()
         return TemplateVectorizer(parse_templates(self.templates), min_count=self.min_count)
-
-    def _tokens(self, X: Any, lengths: Any) -> Tokens:
-        check_is_fitted(self)
-        return self._as_matrix(read_tokens(X, lengths), reset=False)
-
-    def _as_matrix(self, tokens: Tokens, *, reset: bool) -> Tokens:
-        """Return tokens as rows of a matrix that was found to be fit for use."""
-        if len(tokens.X if tokens.named else tokens.lengths) == 0 or tokens.lengths.sum() == 0:
-            if reset:
-                raise ValueError("there is no token to learn from: all sequences are empty")
-            return tokens._replace(X=np.empty((0, self.n_features_in_)))
-        if tokens.named:
-            if self.vectorizer_ is None:
-                raise ValueError("the model was fitted to matrices, these tokens have names")
-            tokens = tokens.vectorized(self.vectorizer_, fit=reset)
-        elif self.templates is not None:
-            raise ValueError("templates need tokens that are lists of columns, these are matrices")
-        elif self.vectorizer_ is not None:
-            raise ValueError("the model was fitted to tokens with names, these are matrices")
-        X = validate_data(
-            self, tokens.X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset
-        )
-        return tokens._replace(X=X)
 
     def _weights(self, sample_weight: Any, tokens: Tokens) -> Vector:
         n_sequences = len(tokens.lengths)
@@ -309,19 +250,3 @@ class SequenceTagger(BaseEstimator):
             sample_weight, tokens.lengths, dtype=np.float64, ensure_non_negative=True
         )
         return weights
-
-    def _scores(self, tokens: Tokens) -> tuple[Chains, ChainScores]:
-        n_threads = threads_of(self.n_jobs)
-        chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
-        coef: Any = self.coef_
-        if isinstance(coef, np.ndarray):
-            emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), coef)
-        else:
-            emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
-        return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags

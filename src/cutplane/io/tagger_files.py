@@ -2,8 +2,9 @@
 
 ``coef`` is a matrix, or for observed pairs the values of a sparse one, feature after feature, with
 their ``coef_labels`` and with ``coef_starts``, where each feature's values begin. ``transitions``,
-``start`` and ``end`` are as in the tagger. ``features`` holds the names of features, if they have
-any: a list in JSON, as bytes.
+``start`` and ``end`` are as in the tagger. ``lam`` is the strength that was used, which the
+parameters do not tell if they have ``C``; the first files do without. ``features`` holds the names
+of features, if they have any: a list in JSON, as bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,12 @@ def tensors_of_tagger(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
         If its features have names that are no strings.
     """
     coef: Any = tagger.coef_
-    tensors = {"transitions": tagger.transitions_, "start": tagger.start_, "end": tagger.end_}
+    tensors = {
+        "transitions": tagger.transitions_,
+        "start": tagger.start_,
+        "end": tagger.end_,
+        "lam": np.array([tagger.lam_]),
+    }
     if isinstance(coef, np.ndarray):
         tensors["coef"] = coef
     else:
@@ -63,7 +69,7 @@ def fill_tagger(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]]) -> Non
     if tagger.loss not in LOSSES or tagger.pairs not in PAIRS:
         raise Malformed(f"unknown loss {tagger.loss!r} or pairs {tagger.pairs!r}")
     sparse = PAIRS[tagger.pairs]
-    if {*tensors} - {"features"} != {*_WEIGHTS, *(_PLACES if sparse else ())}:
+    if {*tensors} - {"features", "lam"} != {*_WEIGHTS, *(_PLACES if sparse else ())}:
         raise Malformed(f"arrays {', '.join(sorted(tensors))}")
     for name in _WEIGHTS:
         if tensors[name].dtype != np.float64 or not np.isfinite(tensors[name]).all():
@@ -80,8 +86,14 @@ def fill_tagger(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]]) -> Non
     if names is not None and len(names) != tagger.n_features_in_:
         raise Malformed(f"{len(names)} names for {tagger.n_features_in_} features")
     tagger.transitions_, tagger.start_, tagger.end_ = (tensors[name] for name in _WEIGHTS[1:])
-    tagger.lam_ = tagger.lam
+    tagger.lam_ = _checked_lam(tensors["lam"] if "lam" in tensors else np.array([tagger.lam]))
     tagger.vectorizer_ = _vectorizer(tagger, names)
+
+
+def _checked_lam(lam: NDArray[Any]) -> float:
+    if lam.shape != (1,) or lam.dtype.kind not in "fiu" or not 0.0 < lam[0] < np.inf:
+        raise Malformed("lam is no positive number")
+    return float(lam[0])
 
 
 def _checked_features(content: NDArray[Any]) -> list[str]:

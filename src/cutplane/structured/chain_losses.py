@@ -203,7 +203,7 @@ class ChainCRF(ChainLoss):
                     pairs,
                 )
             )
-        return Marginals(data, dot(weights, values), slopes, pairs[:, :, :n], entropies)
+        return Marginals(data, values, slopes, pairs[:, :, :n], entropies)
 
     def marginals(self, chains: Chains, scores: ChainScores) -> Matrix:
         """Return the probability of each token's labels, given all of its sequence."""
@@ -213,19 +213,25 @@ class ChainCRF(ChainLoss):
         probabilities[:, 0] += 1.0  # slopes are less one where y is
         return np.clip(probabilities, 0.0, 1.0)
 
+    def log_probabilities(self, chains: Chains, scores: ChainScores, labels: Labels) -> Vector:
+        """Return the logarithm of the probability of each sequence's labels."""
+        data = LabelledChains(chains, labels, np.ones(chains.n_sequences))
+        return 0.0 - self.evaluate(data, scores).losses  # not -0.0
+
 
 class Marginals(ChainOutcome):
-    """The probabilities of labels and of pairs of labels, less those of y."""
+    """The loss of each sequence; the probabilities of labels and of pairs, less those of y."""
 
     def __init__(
         self,
         data: LabelledChains,
-        value: float,
+        losses: Vector,
         emissions: Matrix,
         pairs: NDArray[np.float64],
         entropies: Vector,
     ) -> None:
-        self.value = value
+        self.losses = losses
+        self.value = dot(data.weights, losses)
         # An entropy lies in this range; beyond it is rounding, which must not lift a plane.
         offsets = np.clip(entropies, 0.0, data.largest_entropies)
         self._slopes = ChainSlopes(emissions, pairs - data.observed_pairs, offsets)
