@@ -59,14 +59,14 @@ class ObservedPairs:
         self._n_threads = rows.n_threads
         n_features = rows.shape[1]
         seen = np.zeros((n_features, n_classes), dtype=np.bool_)
-        _mark_pairs(rows.values, rows.indices, rows.starts, y, seen)
+        counts = np.zeros(n_features, dtype=np.int64)
+        _mark_pairs(rows.values, rows.indices, rows.starts, y, seen, counts)
         per_feature = np.count_nonzero(seen, axis=1)
         self._starts = np.concatenate([[0], np.cumsum(per_feature)]).astype(np.int64)
         self._classes = np.nonzero(seen)[1].astype(np.min_scalar_type(max(n_classes - 1, 0)))
         self.n_weights = len(self._classes)
         # From here on features are numbered anew: common ones first, then those with many entries.
         common = per_feature >= max(_SHARE * n_classes, 2.0)
-        counts = np.bincount(rows.indices[: rows.n_entries], minlength=n_features)
         order = np.lexsort((-counts, ~common))
         self._n_common = int(np.count_nonzero(common))
         spans = np.column_stack([self._starts[:-1], self._starts[1:]])[order]
@@ -187,12 +187,14 @@ def _mark_pairs(
     starts: NDArray[Any],
     y: NDArray[np.int32],
     seen: NDArray[np.bool_],
+    counts: NDArray[np.int64],
 ) -> None:
+    """Mark the pairs that occur, and count the entries of each feature."""
     for i in range(len(y)):
-        if y[i] >= 0:
-            for entry in range(starts[i], starts[i + 1]):
-                if values[entry] != 0.0:
-                    seen[indices[entry], y[i]] = True
+        for entry in range(starts[i], starts[i + 1]):
+            counts[indices[entry]] += 1
+            if y[i] >= 0 and values[entry] != 0.0:
+                seen[indices[entry], y[i]] = True
 
 
 @njit(cache=True, nogil=True)

@@ -35,7 +35,7 @@ _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
 # is nothing to be saved. Block ascent is slow at gaps below 1e-6, which small problems are often
 # asked for. Not a measured crossover.
 _LITTLE_WORK = 1_000_000
-# With more parameters vectors fill the memory, and few are kept. (CoNLL-2000 with 456,807 parameters
+# With more parameters vectors fill the memory: few are kept. (CoNLL-2000 with 456,807 parameters
 # to a gap of 1 %: 8 steps and 6 planes take 99 evaluations, 20 and 8 take 86 and 50 MB more, and
 # about the same time. With 2,000 of its sentences 6 planes are as good as all, 45 evaluations.)
 _FEW_PARAMETERS = 100_000

@@ -164,20 +164,22 @@ class QuasiNewtonSteps:
         if start.slope >= 0.0:  # rounding: nothing that was learned holds here
             past.forget()
             return AtCandidate()(risk, regularizer, state, candidate)
-        found: list[tuple[float, Point, Vector]] = []
+        found: list[tuple[float, Point]] = []
 
         def evaluate(step: float) -> Trial:
             point = self.evaluate(risk, best.w + step * direction)
             objective = point.value + regularizer.value(point.w)
-            slope = point.plane().slope + regularizer.gradient(point.w)
-            found.append((objective, point, slope))
-            return Trial(step, objective, dot(slope, direction))
+            found.append((objective, point))
+            slope = dot(point.plane().slope, direction)
+            return Trial(step, objective, slope + dot(regularizer.gradient(point.w), direction))
 
         search(evaluate, start, 1.0, most=_MOST_TRIALS)
-        objective, lowest, slope = min(found, key=lambda trial: trial[0])
+        objective, lowest = min(found, key=lambda trial: trial[0])
         if objective < state.objective:
-            past.remember(lowest.w - best.w, slope - gradient)
-        points = [point for _, point, _ in found]
+            change = lowest.plane().slope + regularizer.gradient(lowest.w)
+            change -= gradient
+            past.remember(lowest.w - best.w, change)
+        points = [point for _, point in found]
         if objective >= state.objective:
             # A kink, or the end of what numbers can tell. The bundle's own step goes on.
             past.forget()
