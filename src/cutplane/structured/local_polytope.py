@@ -28,8 +28,10 @@ from cutplane.core.protocols import Matrix, Vector
 from cutplane.structured.max_sum import Labels
 from cutplane.structured.relaxed_labels import RelaxedLabels
 
-# HiGHS's tolerance of dual solutions: what each share may gain, as a part of the largest score.
-_TOLERANCE = 1e-7
+# HiGHS's tolerances are absolute: 1e-7 of reduced costs, 1e-6 of an integer program's gap.
+_LARGEST_COST = 1e3
+# What is accepted as the best, for each node, as a part of the largest cost. Seen: 1e-15.
+_TOLERANCE = 1e-9
 
 
 def best_relaxed(unary: Matrix, pairwise: Any, edges: Labels) -> Labels | RelaxedLabels:
@@ -83,7 +85,7 @@ def best_integral(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
 class _Program(NamedTuple):
     """Minimise ``costs.x`` subject to ``matrix x <= limits`` and ``0 <= x <= 1``.
 
-    Costs are scaled so that the largest is one.
+    Costs are scaled so that the largest is `_LARGEST_COST`.
     """
 
     costs: Vector
@@ -108,7 +110,7 @@ class _Program(NamedTuple):
         np.add.at(gains, edges[:, 1], second)
         together = pairs[:, 1:, 1:] - pairs[:, :1, :1] - first[:, :, None] - second[:, None, :]
         costs = -np.concatenate([gains.ravel(), together.ravel()])
-        costs /= np.max(np.abs(costs), initial=np.finfo(np.float64).tiny)
+        costs *= _LARGEST_COST / np.max(np.abs(costs), initial=np.finfo(np.float64).tiny)
         return cls(costs, *_constraints(len(unary), edges, n_labels - 1), places, labels)
 
     @property
@@ -140,7 +142,7 @@ class _Program(NamedTuple):
         nodes = np.take_along_axis(found.nodes, self.labels, axis=1)
         pairs = _reordered(found.edges, self.labels, edges)
         x = np.concatenate([nodes[:, 1:].ravel(), pairs[:, 1:, 1:].ravel()])
-        gap = float(self.costs @ x) - bound
+        gap = (float(self.costs @ x) - bound) / _LARGEST_COST
         if not gap <= _TOLERANCE * len(nodes):
             raise RuntimeError(
                 f"HiGHS left a gap of {gap:.1e} times the largest score at a graph of "
