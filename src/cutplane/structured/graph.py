@@ -206,9 +206,12 @@ def _matrix(given: Any, name: str) -> Matrix:
 
 
 def _checked_edges(given: Any, n_nodes: int) -> Labels:
-    edges = np.asarray(given)
-    if edges.size == 0:
+    if len(given) == 0:
         return np.zeros((0, 2), dtype=np.int64)
+    try:
+        edges = np.asarray(given)
+    except ValueError:
+        raise ValueError("edges must be pairs of nodes") from None
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
         raise ValueError(f"edges must be pairs of nodes, got shape {edges.shape}, {edges.dtype}")
     missing = ((edges < 0) | (edges >= n_nodes)).any(axis=1)
