@@ -9,8 +9,8 @@ others are variables, x for nodes and z for edges, and all constraints are inequ
     sum_b z[e, a, b] <= x[u, a],   sum_a z[e, a, b] <= x[v, b],
     sum_a x[u, a] + sum_b x[v, b] - sum_ab z[e, a, b] <= 1,   x, z >= 0
 
-With all shares, and equations, HiGHS takes 1.3 to 3 times as long. The base is the label with the
-highest unary score, where a solver begins with half the way behind it.
+With all shares, and equations, HiGHS takes twice as long (docs/design.md). The base is the label
+with the highest unary score, so that HiGHS begins at labels that are better than any.
 
 HiGHS stops at tolerances. Therefore every answer is compared with a bound that holds however
 inexact the dual solution is that it is computed from.
