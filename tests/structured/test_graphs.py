@@ -388,6 +388,19 @@ def test_graphs_that_are_none(changes, said):
             prepared.inference(wrong, np.zeros(prepared.n_parameters))
 
 
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (np.ones((3, 1)), r"example 0: a ndarray is no Graph\(nodes, edges, edge_features\)"),
+        (cp.Graph(np.ones(3), TRIANGLE), r"example 0: node features have shape \(3,\)"),
+        (cp.Graph([[1.0], []], TRIANGLE), "example 0: node features are no table of numbers"),
+    ],
+)
+def test_the_first_example_is_checked_as_the_others_are(x, said):
+    with pytest.raises(ValueError, match=said):
+        cp.StructuredRisk(cp.GraphModel(2), [x], [[0, 1, 1]])
+
+
 @pytest.mark.parametrize("y", [[0, 1, -1], [0.0, 1.0, 2.0], [[0, 1, 2]], list("abc")])
 def test_labels_that_are_none(y):
     x = cp.Graph(np.ones((3, 1)), TRIANGLE)

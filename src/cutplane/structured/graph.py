@@ -77,16 +77,18 @@ class GraphModel:
         self.labels = largest + 1 if self.n_labels is None else self.n_labels
         if largest >= self.labels:
             raise ValueError(f"label {largest} occurs, there are {self.labels} labels")
-        self.n_features = np.shape(X[0].nodes)[1]
-        self.n_edge_features = 1 if X[0].edge_features is None else np.shape(X[0].edge_features)[1]
-        self.n_parameters = self.labels * self.n_features + self.n_edge_features * self.n_pairs
         for i, (x, y) in enumerate(zip(X, outputs, strict=True)):
             try:
+                if i == 0:
+                    first = _as_arrays(x)
+                    self.n_features = first.nodes.shape[1]
+                    self.n_edge_features = first.edge_features.shape[1]
                 nodes = self._checked(x).nodes
             except ValueError as error:
                 raise ValueError(f"example {i}: {error}") from None
             if len(y) != len(nodes):
                 raise ValueError(f"example {i} has {len(nodes)} nodes and {len(y)} labels")
+        self.n_parameters = self.labels * self.n_features + self.n_edge_features * self.n_pairs
 
     @property
     def n_pairs(self) -> int:
@@ -148,29 +150,15 @@ class GraphModel:
         return SEARCHES[self.search](unary, pairwise, x.edges)
 
     def _checked(self, x: Graph) -> Graph:
-        """Return a graph as arrays that fit together and to the model."""
-        nodes = _matrix(x.nodes, "node features")
-        edges = _checked_edges(x.edges, len(nodes))
-        features = (
-            np.ones((len(edges), 1))
-            if x.edge_features is None
-            else _matrix(x.edge_features, "edge features")
-        )
-        if len(features) != len(edges):
-            raise ValueError(f"{len(features)} rows of edge features for {len(edges)} edges")
-        found, expected = (
-            (nodes.shape[1], features.shape[1]),
-            (
-                self.n_features,
-                self.n_edge_features,
-            ),
-        )
-        if found != expected:
+        """Return a graph as arrays that fit together, and to the model."""
+        x = _as_arrays(x)
+        found = x.nodes.shape[1], x.edge_features.shape[1]
+        if found != (self.n_features, self.n_edge_features):
             raise ValueError(
                 f"nodes have {found[0]} features and edges {found[1]}, the model has weights for "
-                f"{expected[0]} and {expected[1]}"
+                f"{self.n_features} and {self.n_edge_features}"
             )
-        return Graph(nodes, edges, features)
+        return x
 
     def __repr__(self) -> str:
         return (
@@ -191,6 +179,20 @@ def _best_in_forest(
         downward[:, None, None], pairwise, upward
     )
     return best_labels(np.ascontiguousarray(unary), by_child, *forest)
+
+
+def _as_arrays(x: Graph) -> Graph:
+    """Return a graph as arrays that fit together."""
+    if not isinstance(x, Graph):
+        raise ValueError(f"a {type(x).__name__} is no Graph(nodes, edges, edge_features)")
+    nodes = _matrix(x.nodes, "node features")
+    edges = _checked_edges(x.edges, len(nodes))
+    if x.edge_features is None:
+        return Graph(nodes, edges, np.ones((len(edges), 1)))
+    features = _matrix(x.edge_features, "edge features")
+    if len(features) != len(edges):
+        raise ValueError(f"{len(features)} rows of edge features for {len(edges)} edges")
+    return Graph(nodes, edges, features)
 
 
 def _matrix(given: Any, name: str) -> Matrix:
