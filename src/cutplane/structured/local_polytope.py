@@ -10,7 +10,7 @@ others are variables, x for nodes and z for edges, and all constraints are inequ
     sum_a x[u, a] + sum_b x[v, b] - sum_ab z[e, a, b] <= 1,   x, z >= 0
 
 With all shares, and equations, HiGHS takes twice as long (docs/design.md). The base is the label
-with the highest unary score, so that HiGHS begins at labels that are better than any.
+with the highest unary score, so that HiGHS begins at labels that are not bad.
 
 HiGHS stops at tolerances. Therefore every answer is compared with a bound that holds however
 inexact the dual solution is that it is computed from.
@@ -52,9 +52,10 @@ def best_relaxed(unary: Matrix, pairwise: Any, edges: Labels) -> Labels | Relaxe
     program = _Program.of(unary, pairwise, edges)
     answer: Any = linprog(program.costs, A_ub=program.matrix, b_ub=program.limits, method="highs")
     _require_success(answer)
-    found = program.shares(answer.x, edges)
+    shares = program.shares(answer.x, edges)
+    found = shares.rounded() if shares.integral else shares
     program.check(found, program.bound(answer.ineqlin.marginals), edges)
-    return found.rounded() if found.integral else found
+    return found
 
 
 def best_integral(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
@@ -79,8 +80,7 @@ def best_integral(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
     )
     _require_success(answer)
     labels = program.shares(answer.x, edges).rounded()
-    found = RelaxedLabels.of(labels, edges, unary.shape[1])
-    program.check(found, answer.mip_dual_bound, edges)
+    program.check(labels, answer.mip_dual_bound, edges)
     return labels
 
 
@@ -140,8 +140,9 @@ class _Program(NamedTuple):
         reduced = self.costs - self.matrix.T @ multipliers
         return float(self.limits @ multipliers + np.minimum(reduced, 0.0).sum())
 
-    def check(self, found: RelaxedLabels, bound: float, edges: Labels) -> None:
+    def check(self, found: Labels | RelaxedLabels, bound: float, edges: Labels) -> None:
         """Raise RuntimeError if a solution's costs are above a bound by more than a tolerance."""
+        found = RelaxedLabels.of(found, edges, self.labels.shape[1])
         nodes = np.take_along_axis(found.nodes, self.labels, axis=1)
         pairs = _reordered(found.edges, self.labels, edges)
         x = np.concatenate([nodes[:, 1:].ravel(), pairs[:, 1:, 1:].ravel()])
