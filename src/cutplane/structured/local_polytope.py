@@ -9,7 +9,7 @@ others are variables, x for nodes and z for edges, and all constraints are inequ
     sum_b z[e, a, b] <= x[u, a],   sum_a z[e, a, b] <= x[v, b],
     sum_a x[u, a] + sum_b x[v, b] - sum_ab z[e, a, b] <= 1,   x, z >= 0
 
-With all shares, and equations, HiGHS takes twice as long (docs/design.md). The base is the label
+With all shares, and equations, HiGHS takes twice as long. The base is the label
 with the highest unary score, so that HiGHS begins at labels that are not bad.
 
 HiGHS stops at tolerances. Therefore every answer is compared with a bound that holds however
@@ -190,7 +190,9 @@ def _constraints(n_nodes: int, edges: Labels, rest: int) -> tuple[Any, Vector]:
     limits = np.zeros(n_rows)
     limits[2 * n_edges * rest :] = 1.0
     n_columns = n_nodes * rest + n_edges * rest * rest
-    return csc_array((values, (rows, columns)), shape=(n_rows, n_columns)), limits
+    # Older versions of SciPy hand indices to HiGHS as they are, which takes these only.
+    places = rows.astype(np.int32), columns.astype(np.int32)
+    return csc_array((values, places), shape=(n_rows, n_columns)), limits
 
 
 def _require_success(answer: Any) -> None:
