@@ -97,6 +97,16 @@ def test_comes_back(file, name):
     assert again.certificate_.objective == predictor.certificate_.objective
 
 
+def test_every_model_is_there():
+    models = {
+        type_
+        for type_ in map(cp.__dict__.get, cp.__all__)
+        if isinstance(type_, type) and hasattr(type_, "loss_augmented_inference")
+    } - {cp.StructuredModel}
+    assert len(models) >= 5
+    assert {type(model) for model, _, _ in CASES.values()} == models
+
+
 class OneOfMyOwn(cp.TreeModel):
     pass
 
