@@ -83,6 +83,8 @@ PUBLIC = {
     "FBeta",
     "FunctionRisk",
     "Gap",
+    "Graph",
+    "GraphModel",
     "Hinge",
     "Huber",
     "Iterations",

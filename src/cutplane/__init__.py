@@ -71,6 +71,8 @@ from cutplane.risks import (
 from cutplane.structured import (
     ChainCRF,
     ChainMargin,
+    Graph,
+    GraphModel,
     MulticlassModel,
     MultilabelModel,
     PairCounts,
@@ -152,6 +154,8 @@ __all__ = [
     "FBeta",
     "FunctionRisk",
     "Gap",
+    "Graph",
+    "GraphModel",
     "Hinge",
     "Huber",
     "Iterations",

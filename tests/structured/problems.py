@@ -38,9 +38,34 @@ def trees_with_edge_features(rng):
     return cp.TreeModel(2), X, [rng.integers(0, 2, len(x.nodes)) for x in X]
 
 
+def random_graph(rng, n_nodes, n_edges, *, edge_features=None):
+    pairs = [rng.choice(n_nodes, 2, replace=False) for _ in range(n_edges)]
+    features = None if edge_features is None else rng.normal(size=(n_edges, edge_features))
+    return cp.Graph(rng.normal(size=(n_nodes, 2)), pairs, features)
+
+
+def graphs(rng):
+    X = [random_graph(rng, *size) for size in ((1, 0), (3, 3), (4, 6), (4, 2))]
+    return cp.GraphModel(3), X, [rng.integers(0, 3, len(x.nodes)) for x in X]
+
+
+def symmetric_graphs_with_edge_features(rng):
+    X = [random_graph(rng, *size, edge_features=2) for size in ((2, 2), (5, 7))]
+    model = cp.GraphModel(2, symmetric=True)
+    return model, X, [rng.integers(0, 2, len(x.nodes)) for x in X]
+
+
 PROBLEMS = {
     problem.__name__: problem
-    for problem in (multiclass, multilabel, multilabel_tree, trees, trees_with_edge_features)
+    for problem in (
+        multiclass,
+        multilabel,
+        multilabel_tree,
+        trees,
+        trees_with_edge_features,
+        graphs,
+        symmetric_graphs_with_edge_features,
+    )
 }
 
 

@@ -17,10 +17,11 @@ from cutplane import (
     SequenceTagger,
 )
 from cutplane.cli.labels import known_labels, plain_label, show_label, target_numbers
+from cutplane.cli.models import load_for_files
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
 from cutplane.cli.sequences import chunk_table, evaluate_tagger
 from cutplane.estimators.ranking_measures import Rankings, mean_of_defined
-from cutplane.io import InputError, load_model, read_svmlight
+from cutplane.io import InputError, read_svmlight
 from cutplane.io.sources import name_of
 from cutplane.losses.queries import Queries
 
@@ -40,7 +41,7 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
 
 
 def _report(model: str, data: str) -> dict[str, Any]:
-    estimator = load_model(model)
+    estimator = load_for_files(model)
     if isinstance(estimator, SequenceTagger):
         return evaluate_tagger(estimator, data, model)
     if isinstance(estimator, NoveltyDetector):

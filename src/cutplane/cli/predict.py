@@ -10,6 +10,7 @@ import typer
 
 from cutplane import SequenceTagger
 from cutplane.cli.labels import show_label
+from cutplane.cli.models import load_for_files
 from cutplane.cli.options import (
     DataArgument,
     ModelArgument,
@@ -18,8 +19,8 @@ from cutplane.cli.options import (
     require_outputs,
 )
 from cutplane.cli.sequences import n_best_columns, probability_lines, tag_columns
-from cutplane.io import InputError, load_model, read_svmlight, write_atomically
-from cutplane.io.models import Estimator
+from cutplane.io import InputError, read_svmlight, write_atomically
+from cutplane.io.models import WithDataFiles
 
 
 def predict(
@@ -56,7 +57,7 @@ def predict(
         raise InputError(f"give {chosen[0]} or {chosen[1]}, not both")
     require_at_least_one("--n-best", n_best)
     require_outputs({"--out": out}, inputs=[model, data])
-    estimator = load_model(model)
+    estimator = load_for_files(model)
     option = chosen[0] if chosen else None
     if n_best is not None:
         if not isinstance(estimator, SequenceTagger):
@@ -75,7 +76,7 @@ def predict(
 
 
 def _lines(
-    estimator: Estimator, data: str, model: str, option: str | None, *, quiet: bool
+    estimator: WithDataFiles, data: str, model: str, option: str | None, *, quiet: bool
 ) -> Iterable[str]:
     if option is not None:
         _require_method(estimator, option)
@@ -93,14 +94,14 @@ def _lines(
 _METHODS = {"--scores": "decision_function", "--probabilities": "predict_proba"}
 
 
-def _require_method(estimator: Estimator, option: str) -> None:
+def _require_method(estimator: WithDataFiles, option: str) -> None:
     tagger = isinstance(estimator, SequenceTagger) and option == "--probabilities"
     if not hasattr(estimator, "predict_marginals" if tagger else _METHODS[option]):
         loss = f" with the {estimator.loss} loss" if hasattr(estimator, "loss") else ""
         raise InputError(f"{option}: a {type(estimator).__name__}{loss} has none")
 
 
-def _columns(estimator: Estimator, values: Any, *, quiet: bool) -> Iterable[str]:
+def _columns(estimator: WithDataFiles, values: Any, *, quiet: bool) -> Iterable[str]:
     if values.ndim == 1:
         return map(repr, values.tolist())
     _say_columns(estimator, quiet=quiet)

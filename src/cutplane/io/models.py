@@ -1,10 +1,10 @@
 """Model files: a fitted estimator as a safetensors file that loads without running code.
 
-The tensors are ``coef`` and ``intercept`` (others for a tagger of sequences: see
-:mod:`cutplane.io.tagger_files`). The file's metadata holds one JSON document: the model
-(format version, kind of estimator, constructor parameters, classes, feature names, certificates)
-and a SHA-256 digest of the model and the tensors, so that a damaged file is refused and never
-predicts something else.
+The tensors are ``coef`` and ``intercept``; others for a tagger of sequences
+(:mod:`cutplane.io.tagger_files`) and a structured predictor (:mod:`cutplane.io.structured_files`).
+The file's metadata holds one JSON document: the model (format version, kind of estimator,
+constructor parameters, classes, feature names, certificates) and a SHA-256 digest of the model and
+the tensors, so that a damaged file is refused and never predicts something else.
 
 Files of format 1 stay readable. A change that old readers would misread takes a new number.
 """
@@ -29,6 +29,7 @@ from cutplane.estimators import (
     NoveltyDetector,
     OrdinalClassifier,
     SequenceTagger,
+    StructuredPredictor,
 )
 from cutplane.estimators.multi_class import joint_loss
 from cutplane.io.atomic import write_atomically
@@ -43,10 +44,11 @@ from cutplane.io.model_parts import (
     is_plain,
 )
 from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.structured_files import describe_structured, restored_predictor
 from cutplane.io.tagger_files import fill_tagger, tensors_of_tagger
 from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
 
-Estimator: TypeAlias = (
+WithDataFiles: TypeAlias = (
     LinearClassifier
     | LinearRegressor
     | LinearRanker
@@ -54,6 +56,7 @@ Estimator: TypeAlias = (
     | OrdinalClassifier
     | SequenceTagger
 )
+Estimator: TypeAlias = WithDataFiles | StructuredPredictor
 
 _FORMAT = 1
 _KINDS: dict[str, type[Estimator]] = {
@@ -63,6 +66,7 @@ _KINDS: dict[str, type[Estimator]] = {
     "NoveltyDetector": NoveltyDetector,
     "OrdinalClassifier": OrdinalClassifier,
     "SequenceTagger": SequenceTagger,
+    "StructuredPredictor": StructuredPredictor,
 }
 # What the tensor "intercept" is called in an estimator, where it is called something else.
 _INTERCEPTS = {"NoveltyDetector": "offset_", "OrdinalClassifier": "thresholds_"}
@@ -93,7 +97,8 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        If the estimator is of another kind, or its loss is not one of cutplane's names.
+        If the estimator is of another kind, or its loss is not one of cutplane's names, or its
+        structured model is one of your own.
     OutputError
         If the file cannot be written.
     """
@@ -135,6 +140,8 @@ def load_model(path: str | os.PathLike[str]) -> Estimator:
 def _tensors(estimator: Estimator, kind: str) -> dict[str, NDArray[Any]]:
     if isinstance(estimator, SequenceTagger):
         return tensors_of_tagger(estimator)
+    if isinstance(estimator, StructuredPredictor):
+        return {"coef": estimator.coef_}
     intercept = getattr(estimator, _INTERCEPTS.get(kind, "intercept_"))
     return {
         "coef": np.ascontiguousarray(estimator.coef_),
@@ -148,7 +155,7 @@ def _describe(estimator: Estimator, kind: str) -> dict[str, Any]:
     classes = getattr(estimator, "classes_", None)
     names = getattr(estimator, "feature_names_in_", None)
     certificates = estimator.certificate_
-    return {
+    described = {
         "format": _FORMAT,
         "cutplane": __version__,
         "kind": kind,
@@ -160,6 +167,9 @@ def _describe(estimator: Estimator, kind: str) -> dict[str, Any]:
             for certificate in (certificates if isinstance(certificates, list) else [certificates])
         ],
     }
+    if isinstance(estimator, StructuredPredictor):
+        described["structured"] = describe_structured(estimator)
+    return described
 
 
 def _plain_parameters(estimator: Estimator, kind: str) -> dict[str, Any]:
@@ -223,6 +233,9 @@ def _restore(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Estimat
         (tagger.certificate_,) = checked_certificates(certificates, 1)
         fill_tagger(tagger, tensors)
         return tagger
+    if kind == "StructuredPredictor":
+        options = _checked_parameters(kind, parameters)
+        return restored_predictor(options, model.get("structured"), certificates, tensors)
     if set(tensors) != {"coef", "intercept"}:
         raise Malformed("the file is damaged")
     coef, intercept = tensors["coef"], tensors["intercept"]

@@ -10,8 +10,10 @@ from cutplane.structured.chunks import (
     token_accuracy,
 )
 from cutplane.structured.classes import MulticlassModel
+from cutplane.structured.graph import Graph, GraphModel
 from cutplane.structured.labels import MultilabelModel
 from cutplane.structured.model import StructuredModel
+from cutplane.structured.relaxed_labels import RelaxedLabels
 from cutplane.structured.rna import PairCounts, RNAFolding
 from cutplane.structured.tree import Tree, TreeModel
 
@@ -21,10 +23,13 @@ __all__ = [
     "ChainMargin",
     "Chunk",
     "ChunkCounts",
+    "Graph",
+    "GraphModel",
     "MulticlassModel",
     "MultilabelModel",
     "PairCounts",
     "RNAFolding",
+    "RelaxedLabels",
     "StructuredModel",
     "Tree",
     "TreeModel",

@@ -22,7 +22,8 @@ class MulticlassModel:
     def initialize(self, X: list[Any], Y: list[Any]) -> None:
         """Look up the classes and the number of features."""
         self.classes = np.unique(np.array(Y))
-        self.n_parameters = len(self.classes) * len(X[0])
+        self.n_features = len(X[0])
+        self.n_parameters = len(self.classes) * self.n_features
 
     def outputs(self, x: Any) -> list[Any]:
         """Return all classes."""

@@ -1,0 +1,221 @@
+"""Model files of structured predictors: what comes back, what is refused, what cannot be saved."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
+import cutplane as cp
+from cutplane.io import InputError, load_model, save_model
+from cutplane.io.models import _digest
+
+TRIANGLE = [[0, 1], [1, 2], [2, 0]]
+
+
+def vectors(rng):
+    return list(rng.normal(size=(6, 3)))
+
+
+def trees(rng):
+    return [cp.Tree(rng.normal(size=(4, 2)), [-1, 0, 0, 2]) for _ in range(5)]
+
+
+def trees_with_edges(rng):
+    return [x._replace(edges=rng.normal(size=(4, 3))) for x in trees(rng)]
+
+
+def graphs(rng):
+    return [cp.Graph(rng.normal(size=(3, 2)), TRIANGLE) for _ in range(5)]
+
+
+def graphs_with_edges(rng):
+    return [x._replace(edge_features=rng.normal(size=(3, 2))) for x in graphs(rng)]
+
+
+def labels(rng, X):
+    return [rng.integers(0, 3, len(x.nodes)) for x in X]
+
+
+def label_sets(rng, X):
+    return [rng.integers(0, 2, 4) for _ in X]
+
+
+CASES = {
+    "classes": (cp.MulticlassModel(), vectors, lambda rng, X: list("abcabc")),
+    "numbers": (cp.MulticlassModel(), vectors, lambda rng, X: [1, 2, 2, 7, 7, 1]),
+    "label sets": (cp.MultilabelModel(), vectors, label_sets),
+    "joined labels": (cp.MultilabelModel(parents=np.array([-1, 0, 0, 2])), vectors, label_sets),
+    "trees": (cp.TreeModel(), trees, labels),
+    "more labels than occur": (cp.TreeModel(np.int64(4)), trees, labels),
+    "trees with edges": (cp.TreeModel(3), trees_with_edges, labels),
+    "graphs": (cp.GraphModel(), graphs, labels),
+    "relaxed graphs": (cp.GraphModel(search="relaxed"), graphs, labels),
+    "symmetric graphs": (cp.GraphModel(3, symmetric=True), graphs_with_edges, labels),
+    "RNA": (
+        cp.RNAFolding(missed=2.0),
+        lambda rng: ["GGGAAACCC", "GCAAAAAGC"],
+        lambda rng, X: ["(((...)))", "((.....))"],
+    ),
+}
+
+
+def fitted(name):
+    model, inputs, outputs = CASES[name]
+    rng = np.random.default_rng(0)
+    X = inputs(rng)
+    Y = outputs(rng, X)
+    return cp.StructuredPredictor(model, lam=0.01, tol=1e-2, n_jobs=1).fit(X, Y), X, Y
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "structured.model"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_comes_back(file, name):
+    predictor, X, Y = fitted(name)
+    save_model(predictor, file)
+    loaded = load_model(file)
+    assert isinstance(loaded, cp.StructuredPredictor)
+    assert type(loaded.model) is type(predictor.model)
+    assert loaded.certificate_ == predictor.certificate_
+    assert (loaded.lam, loaded.tol, loaded.n_jobs) == (0.01, 1e-2, 1)
+    assert np.array_equal(loaded.coef_, predictor.coef_)
+    for one, other in zip(loaded.predict(X), predictor.predict(X), strict=True):
+        assert np.array_equal(one, other)
+        assert type(one) is type(other)
+    assert loaded.score(X, Y) == predictor.score(X, Y)
+    content = file.read_bytes()
+    save_model(loaded, file)
+    assert file.read_bytes() == content
+    again = loaded.fit(X, Y)
+    assert again.certificate_.objective == predictor.certificate_.objective
+
+
+def test_every_model_is_there():
+    models = {
+        type_
+        for type_ in map(cp.__dict__.get, cp.__all__)
+        if isinstance(type_, type) and hasattr(type_, "loss_augmented_inference")
+    } - {cp.StructuredModel}
+    assert len(models) >= 5
+    assert {type(model) for model, _, _ in CASES.values()} == models
+
+
+class OneOfMyOwn(cp.TreeModel):
+    pass
+
+
+def test_models_of_ones_own_are_not_saved(file):
+    _, X, Y = fitted("trees")
+    own = cp.StructuredPredictor(OneOfMyOwn(), tol=0.1).fit(X, Y)
+    with pytest.raises(
+        TypeError, match="the code of OneOfMyOwn would not be in the file"
+    ) as caught:
+        save_model(own, file)
+    assert "\n" not in str(caught.value)
+    own.model_ = cp.RNAFolding(wrong=np.inf)
+    with pytest.raises(TypeError, match="cannot save RNAFolding with wrong=inf"):
+        save_model(own, file)
+    assert not file.exists()
+
+
+def refused(file):
+    with pytest.raises(InputError) as caught:
+        load_model(file)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said.removeprefix(f"{file}: not a usable cutplane model: ")
+
+
+def forge(file, *, parameters=(), tensors=(), without=False, **changes):
+    """Change parts of a file, with the right digest."""
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    model = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["cutplane"])["model"]
+    arrays = load(content) | dict(tensors)
+    model["parameters"] |= dict(parameters)
+    for name, change in changes.items():
+        old = model["structured"].get(name)
+        model["structured"][name] = old | change if isinstance(change, dict) else change
+    if without:
+        del model["structured"]
+    document = json.dumps({"model": model, "sha256": _digest(model, arrays)})
+    file.write_bytes(save(arrays, metadata={"cutplane": document}))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("trees", {"without": True}, "no structured model, or of an unknown kind"),
+        ("trees", {"kind": "Pickle"}, "no structured model, or of an unknown kind"),
+        ("trees", {"kind": ["TreeModel"]}, "no structured model, or of an unknown kind"),
+        ("trees", {"options": []}, "no structured model, or of an unknown kind"),
+        ("trees", {"kind": "GraphModel"}, "options of GraphModel are not known"),
+        ("trees", {"options": {"os": 1}}, "options of TreeModel are not known"),
+        ("trees", {"options": {"n_labels": {}}}, "options of TreeModel are not known"),
+        ("trees", {"options": {"n_labels": "x"}}, "TreeModel cannot be restored"),
+        ("trees", {"options": {"n_labels": 2}}, "label 2 occurs, there are 2 labels"),
+        ("trees", {"options": {"n_labels": 4}}, "15 weights for TreeModel with 24 parameters"),
+        ("trees", {"sizes": {"labels": 0}}, "15 weights for TreeModel"),
+        ("trees", {"sizes": {"labels": -1}}, "no numbers up to 15"),
+        ("trees", {"sizes": {"n_features": 10**15}}, "no numbers up to 15"),
+        ("trees", {"sizes": {"n_features": 2.0}}, "no numbers up to 15"),
+        ("trees", {"sizes": {"n_features": 3}}, "15 weights for TreeModel with 18 parameters"),
+        ("trees", {"sizes": {"more": 3}}, "sizes of TreeModel are not known"),
+        ("trees", {"parameters": {"model": 1}}, "a model among the parameters"),
+        ("trees", {"parameters": {"os": 1}}, "unknown parameter 'os'"),
+        ("trees", {"tensors": {"coef": np.ones(14)}}, "14 weights for TreeModel with 15"),
+        ("trees", {"tensors": {"coef": np.ones((3, 5))}}, "weights are no vector of finite"),
+        ("trees", {"tensors": {"coef": np.full(15, np.nan)}}, "weights are no vector of finite"),
+        ("trees", {"tensors": {"coef": np.ones(15, dtype=np.int64)}}, "weights are no vector"),
+        ("trees", {"tensors": {"more": np.ones(1)}}, "the file is damaged"),
+        ("graphs", {"options": {"search": "fast"}}, "unknown search 'fast'"),
+        ("joined labels", {"options": {"parents": [0, 0, 0, 0]}}, "go round in a circle"),
+        ("joined labels", {"options": {"parents": [-1]}}, "1 parents for 4 labels"),
+        ("joined labels", {"options": {"parents": ["x"]}}, "options of MultilabelModel"),
+        ("classes", {"classes": None}, "no classes"),
+        ("classes", {"classes": {"values": ["a", "a", "b"]}}, "fewer than one different classes"),
+        ("classes", {"classes": {"values": ["a", "b"]}}, "9 weights for MulticlassModel with 6"),
+        ("RNA", {"options": {"missed": -1.0}}, "losses must not be negative"),
+        ("RNA", {"options": {"missed": "x"}}, "RNAFolding cannot be restored"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_together_is_refused(file, name, changes, said):
+    save_model(fitted(name)[0], file)
+    forge(file, **changes)
+    assert said in refused(file)
+
+
+@pytest.fixture(scope="module")
+def graph_predictor():
+    return fitted("symmetric graphs")
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), cut=st.booleans(), flips=st.integers(1, 4))
+def test_damaged_files(tmp_path_factory, graph_predictor, seed, cut, flips):
+    predictor, X, _ = graph_predictor
+    path = tmp_path_factory.mktemp("damaged") / "model"
+    save_model(predictor, path)
+    chance = random.Random(seed)
+    content = bytearray(path.read_bytes())
+    if cut:
+        del content[chance.randrange(len(content)) :]
+    for _ in range(min(flips, len(content))):
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    path.write_bytes(content)
+    try:
+        loaded = load_model(path)
+    except InputError:
+        assert refused(path)
+    else:  # only what has no meaning was changed
+        assert np.array_equal(loaded.coef_, predictor.coef_)
+        assert repr(loaded.model) == repr(predictor.model)
+        assert all(map(np.array_equal, loaded.predict(X), predictor.predict(X)))
