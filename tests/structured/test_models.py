@@ -124,3 +124,11 @@ def test_features_in_both_forms():
 def test_features_in_no_form(given, message):
     with pytest.raises(ValueError, match=message):
         as_features(given, 3)
+
+
+def test_a_long_chain_is_ordered_in_a_moment():
+    # Level by level it would take a hundred thousand passes over the nodes.
+    n_nodes = 100_000
+    parents = np.arange(1, n_nodes + 1)
+    parents[-1] = -1
+    np.testing.assert_array_equal(parents_first(parents), np.arange(n_nodes)[::-1])

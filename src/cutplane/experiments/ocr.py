@@ -183,7 +183,7 @@ class Table:
 
 
 # Nothing but evaluations of the whole risk, one an iteration.
-_LEVEL = partial(cp.level, groups=32, line_search=False)
+_LEVEL = partial(cp.level, groups=16, line_search=False)
 
 TABLE_4 = Table(
     cp.ChainCRF(),

@@ -61,13 +61,14 @@ def parents_first(parents: Labels) -> Labels:
     n_nodes = len(parents)
     if n_nodes and (parents.min() < -1 or parents.max() >= n_nodes):
         raise ValueError(f"parents must be -1 (a root) or a node from 0 to {n_nodes - 1}")
-    depth = np.full(n_nodes, -1, dtype=np.int64)
-    depth[parents < 0] = 0
-    for level in range(n_nodes):
-        children = (parents >= 0) & (depth[parents] == level) & (depth < 0)
-        if not children.any():
+    depth, ancestors = (parents >= 0).astype(np.int64), parents
+    # Ancestors are 1, 2, 4, 8, ... steps away: the deepest node takes log2(n_nodes) rounds.
+    for _ in range(n_nodes.bit_length() + 1):
+        below = ancestors >= 0
+        if not below.any():
             break
-        depth[children] = level + 1
-    if (depth < 0).any():
-        raise ValueError(f"the parents go round in a circle at node {np.argmin(depth)}")
+        depth += np.where(below, depth[ancestors], 0)
+        ancestors = np.where(below, ancestors[ancestors], -1)
+    else:
+        raise ValueError(f"the parents go round in a circle at node {np.argmax(ancestors >= 0)}")
     return np.argsort(depth, kind="stable")
