@@ -5,8 +5,12 @@ plane below it, and the planes of all examples together one below the risk. An e
 worst output of every example. These are kept, and the weights of all that were kept are improved,
 example by example, until little is left to gain by it (block-coordinate ascent in the dual, with
 caches as in N. Shah, V. Kolmogorov, C. Lampert: A multi-plane block-coordinate Frank-Wolfe
-algorithm, 2015). The weights' plane bounds the optimum, its minimiser is where the risk is
-evaluated next.
+algorithm, 2015). The weights' plane bounds the optimum.
+
+With a small ``lam`` the plane's minimiser moves far when the weights move a little, and the
+objective there is high long after the bound is good. So the weights are improved for the problem
+with a proximal term around the best point, ``mu/2 |w - w*|^2``, and the minimiser of that is where
+the risk is evaluated next. The bound is that of the problem without the term.
 
 What an example has to gain is known after each visit. Those with little wait until the next
 evaluation.
@@ -14,6 +18,7 @@ evaluation.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,6 +41,11 @@ from cutplane.risks import ChainRisk, StructuredRisk
 _ENOUGH = 0.2
 # Examples with less than this share of the mean gain wait for the next evaluation.
 _WORTHWHILE = 0.05
+# mu is this multiple of sqrt(lam * S), where S is the squared norm of features of a wrong output
+# beyond those of the true one: mu / lam grows as lam falls. Chosen on the OCR letters (S = 868),
+# where mu / lam is 7 at lam = 1e-3 and 22 at 1e-4. Half or twice as much cost at most 15 % more
+# inferences there.
+_PULL = 0.0075
 
 
 class Caches(Protocol):
@@ -47,7 +57,14 @@ class Caches(Protocol):
 
     @property
     def w(self) -> Vector:
-        """The minimiser of regularizer plus plane."""
+        """The minimiser of regularizer, plane and proximal term."""
+
+    @property
+    def squared_norm(self) -> float:
+        """The squared norm of the longest kept difference of features, on average."""
+
+    def stay_near(self, centre: Vector, strength: float) -> None:
+        """Have the proximal term ``strength/2 |w - centre|^2`` from now on; at first none."""
 
     def learn(self, point: Any) -> None:
         """Take in the worst output of each example at a point."""
@@ -82,6 +99,8 @@ class BlockAscent:
             state.memo = caches = _caches(risk, regularizer.lam, self.outputs)
             caches.learn(state.best)
         caches = state.memo
+        strength = _PULL * math.sqrt(regularizer.lam * caches.squared_norm)
+        caches.stay_near(state.best.w, strength)
         # The order depends on the iteration alone, so that a resumed run goes on the same way.
         order = np.random.default_rng(state.iteration)
         examples = caches.examples
