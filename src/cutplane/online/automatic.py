@@ -34,10 +34,11 @@ _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
 # Processor seconds of block ascent, and of bmrm with groups, on the first words of the OCR letters.
 # To 1e-2: 10 words 0.11 and 0.52 at lam = 1e-2, 0.27 and 0.59 at 1e-4; 30 words 0.14 and 0.41 at
 # 1e-3, 0.79 and 0.41 at 1e-4; 100 words 0.29 and 1.24 at 1e-3, 1.11 and 1.52 at 1e-4; 300 words
-# 0.30 and 1.90 at 1e-2. To 1e-3, at 1e-4: 30 words 1.94 and 0.43, 100 words 3.17 and 1.68. So what
-# counts is lam times the number of sequences. With less work than that of 10 words (60,840 steps of
-# dynamic programs) nothing was measured; block ascent is slow at gaps below 1e-6, which small
-# problems are often asked for.
+# 0.30 and 1.90 at 1e-2. To 1e-3, at 1e-4: 30 words 1.94 and 0.43, 100 words 3.17 and 1.68. In seven
+# more settings with 300 to 3,000 words bmrm missed the gap in twice the time of block ascent. So
+# what counts is lam times the number of sequences, on these data. With less work than that of 10
+# words (60,840 steps of dynamic programs) nothing was measured; block ascent is slow at gaps below
+# 1e-6, which small problems are often asked for.
 _LITTLE_WORK = 50_000
 _HARD = 0.01
 # With more parameters a hundred planes take 80 MB and more; then only so many are kept.
