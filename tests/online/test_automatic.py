@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import cutplane as cp
 from cutplane.core.query import OnSegment
-from cutplane.online import DualEpochs, NewtonSteps, automatic
+from cutplane.online import DualEpochs, NewtonSteps, automatic, automatic_for_chains
 
 rng = np.random.default_rng(0)
 FEW = sp.random_array((500, 20), density=0.3, rng=rng).tocsr()
@@ -59,3 +59,12 @@ def test_a_loss_that_is_only_values_gets_the_bundle_method():
 
     risk = cp.LinearRisk(FEW, Y, OnlyValues())
     assert isinstance(automatic(risk, cp.L2(1e-3)).query, OnSegment)
+
+
+@pytest.mark.parametrize(("lam", "said"), [(1e-1, "block ascent"), (1e-5, "so few sequences")])
+def test_margins_of_few_sequences_need_a_large_lam(lam, said, caplog):
+    y = np.tile(np.arange(26), 10)
+    risk = cp.ChainRisk(np.eye(26)[y], y, np.arange(0, 261, 13), cp.ChainMargin())
+    with caplog.at_level("INFO", logger="cutplane"):
+        automatic_for_chains(risk, cp.L2(lam))
+    assert said in caplog.text

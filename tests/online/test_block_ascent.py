@@ -1,5 +1,7 @@
 """Block ascent on cached outputs: valid planes, certified optima, few inferences."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,6 +66,41 @@ def test_planes_of_models_stay_below_the_risk(problem, seed, lam):
     rng = np.random.default_rng(seed)
     risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
     check_planes(OutputCaches(risk, lam, 20), risk, lam, rng)
+
+
+def check_proximal_term(caches, risk, lam, rng):
+    """Assert that the plane is one of the risk alone, and where the minimiser is with the term."""
+    caches.learn(risk.at(np.zeros(risk.n_parameters)))
+    for strength in (0.0, 0.5 * lam, 10.0 * lam):
+        centre = rng.normal(size=risk.n_parameters)
+        caches.stay_near(centre, strength)
+        caches.ascend(rng.permutation(caches.examples))
+        drifted = caches.w
+        plane = caches.plane()
+        exact = (strength * centre - plane.slope) / (lam + strength)
+        size = 1.0 + np.abs(exact).max()
+        np.testing.assert_allclose(caches.w, exact, atol=1e-13 * size)
+        np.testing.assert_allclose(drifted, exact, atol=1e-11 * size)
+        for scale in (0.0, 1.0, 10.0):
+            w = scale * rng.normal(size=risk.n_parameters)
+            height, value = plane.slope @ w + plane.offset, risk.at(w).value
+            assert height <= value + 1e-12 * (1.0 + abs(height) + abs(value))
+        caches.learn(risk.at(caches.w))
+
+
+@given(seed=seeds, lam=lams, ends=st.booleans())
+def test_a_proximal_term_moves_the_minimiser_of_chains(seed, lam, ends):
+    sample = Sample(seed, ends=ends)
+    risk = risk_of(sample, cp.ChainMargin())
+    check_proximal_term(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
+
+
+@every_problem
+@given(seed=seeds, lam=lams)
+def test_a_proximal_term_moves_the_minimiser_of_models(problem, seed, lam):
+    rng = np.random.default_rng(seed)
+    risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
+    check_proximal_term(OutputCaches(risk, lam, 20), risk, lam, rng)
 
 
 @given(seed=seeds, ends=st.booleans())
@@ -136,6 +173,25 @@ def test_takes_far_fewer_inferences_than_a_line_search(lam):
         assert cp.minimize(risk, cp.L2(lam), method=method, tol=1e-2).status == "optimal"
         counts.append(risk.inferences)
     assert 3 * counts[0] < counts[1]
+
+
+def test_the_proximal_term_saves_inferences(monkeypatch):
+    counts = []
+    for pull in (0.0075, 0.0):
+        monkeypatch.setattr(import_module("cutplane.online.block_ascent"), "_PULL", pull)
+        risk = words(2, 200)
+        result = cp.minimize(risk, cp.L2(1e-4), method=block_ascent(), tol=1e-2)
+        assert result.status == "optimal"
+        counts.append(risk.inferences)
+    assert counts[0] < counts[1]
+
+
+def test_few_examples_keep_more_outputs():
+    rooms = []
+    for n in (60, 400, 3000):
+        result = cp.minimize(words(5, n), cp.L2(1.0), method=block_ascent(), max_iter=1, tol=1e-9)
+        rooms.append(result.state.memo.alpha.shape[1])
+    assert rooms == [100, 50, 20]
 
 
 @pytest.mark.parametrize("kind", ["chains", "model"])

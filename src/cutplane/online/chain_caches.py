@@ -1,7 +1,10 @@
 """Cached labels of chains with their weights: what block ascent keeps of a `ChainRisk`.
 
 Labels take four bytes a token, so that twenty for each sequence are less than its features. The
-formulas are in :mod:`cutplane.online.chain_cache_kernels`.
+formulas are in :mod:`cutplane.online.chain_cache_kernels`. With a proximal term of strength ``mu``
+around a centre, and the slope ``a`` of the weights' plane,
+
+    w = (mu * centre - a) / (lam + mu).
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ class ChainCaches:
     def __init__(self, risk: ChainRisk, lam: float, most: int) -> None:
         chains = risk.data.chains
         self._lam, self._most, self._ends = lam, most, risk.ends
+        self._stiffness, self._pull = lam, np.zeros(risk.n_parameters)
         self._offsets, self._weights = chains.offsets, risk.data.weights
         self._features = _compressed(risk.rows)
         n = chains.n_sequences
@@ -70,9 +74,21 @@ class ChainCaches:
 
     @property
     def w(self) -> Vector:
-        """The minimiser of regularizer plus plane."""
+        """The minimiser of regularizer, plane and proximal term."""
         parts = [self._coef.T.ravel(), self._transitions.ravel()]
         return np.concatenate(parts + ([self._end_weights.ravel()] if self._ends else []))
+
+    @property
+    def squared_norm(self) -> float:
+        """The squared norm of the longest kept difference of features, on average."""
+        longest = np.einsum("ipp->ip", self._gram).max(axis=1)
+        return float(np.sum(self._weights * longest))
+
+    def stay_near(self, centre: Vector, strength: float) -> None:
+        """Have the proximal term ``strength/2 |w - centre|^2`` from now on."""
+        self._stiffness = self._lam + strength
+        self._pull = strength / self._stiffness * centre
+        self._rebuild()
 
     def learn(self, point: ChainPoint) -> None:
         """Take in the worst labels of each sequence at a point."""
@@ -90,24 +106,36 @@ class ChainCaches:
         """Visit sequences in this order; return what each one's weights had to gain before."""
         gaps = np.zeros(len(self._counts))
         kernels.ascend(
-            *self._features, self._offsets, self._weights, self._lam, self._most, self._labels,
-            self._counts, self.alpha, self._losses, self._gram, self._coef, self._transitions,
-            self._end_weights, self._ends, examples, gaps,
+            *self._features, self._offsets, self._weights, self._stiffness, self._most,
+            self._labels, self._counts, self.alpha, self._losses, self._gram, self._coef,
+            self._transitions, self._end_weights, self._ends, examples, gaps,
         )  # fmt: skip
         return gaps
 
     def plane(self) -> Plane:
         """Return the plane of the weights, computed afresh; ``w`` then belongs to it exactly."""
         self.alpha /= self.alpha.sum(axis=1, keepdims=True)
-        self._rebuild()
+        slope = self._rebuild()
         losses = np.einsum("ip,ip->i", self.alpha, self._losses)
-        return Plane(-self._lam * self.w, float(np.sum(self._weights * losses)))
+        return Plane(slope, float(np.sum(self._weights * losses)))
 
-    def _rebuild(self) -> None:
+    def _rebuild(self) -> Vector:
+        """Compute ``w`` afresh; return the slope of the weights' plane."""
         kernels.rebuild(
-            *self._features, self._offsets, self._weights, self._lam, self._most, self._labels,
-            self._counts, self.alpha, self._coef, self._transitions, self._end_weights, self._ends,
+            *self._features, self._offsets, self._weights, self._stiffness, self._most,
+            self._labels, self._counts, self.alpha, self._coef, self._transitions,
+            self._end_weights, self._ends,
         )  # fmt: skip
+        slope = -self._stiffness * self.w
+        n_labels, n_emissions = len(self._transitions), self._coef.size
+        emissions, transitions, ends = np.split(
+            self._pull, [n_emissions, n_emissions + n_labels**2]
+        )
+        self._coef += emissions.reshape(n_labels, -1).T
+        self._transitions += transitions.reshape(n_labels, n_labels)
+        if self._ends:
+            self._end_weights += ends.reshape(2, n_labels)
+        return slope
 
 
 def obstacle_to_chain_caches(risk: ChainRisk) -> str | None:

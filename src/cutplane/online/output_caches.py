@@ -2,7 +2,7 @@
 
 An output is kept as its features beyond those of the true output, and its loss
 (:class:`cutplane.structured.examples.Worst`): the model is not asked again. The formulas are those
-of :mod:`cutplane.online.chain_cache_kernels`.
+of :mod:`cutplane.online.chain_cache_kernels` and :mod:`cutplane.online.chain_caches`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class OutputCaches:
     def __init__(self, risk: StructuredRisk, lam: float, most: int) -> None:
         n = risk.n_examples
         self._lam, self._weights = lam, risk.weights
+        self._stiffness, self._pull = lam, np.zeros(risk.n_parameters)
         self._outputs: list[list[Worst]] = [[_TRUTH] for _ in range(n)]
         self._counts = np.ones(n, dtype=np.int64)
         self._gram = np.zeros((n, most, most))
@@ -60,8 +61,20 @@ class OutputCaches:
 
     @property
     def w(self) -> Vector:
-        """The minimiser of regularizer plus plane."""
+        """The minimiser of regularizer, plane and proximal term."""
         return self._w.copy()
+
+    @property
+    def squared_norm(self) -> float:
+        """The squared norm of the longest kept difference of features, on average."""
+        longest = np.einsum("ipp->ip", self._gram).max(axis=1)
+        return float(np.sum(self._weights * longest))
+
+    def stay_near(self, centre: Vector, strength: float) -> None:
+        """Have the proximal term ``strength/2 |w - centre|^2`` from now on."""
+        self._stiffness = self._lam + strength
+        self._pull = strength / self._stiffness * centre
+        self._rebuild()
 
     def learn(self, point: StructuredPoint) -> None:
         """Take in the worst output of each example at a point."""
@@ -91,7 +104,7 @@ class OutputCaches:
             known = self._outputs[i]
             heights = np.array([output.height_at(self._w) for output in known])
             moved = np.zeros(len(known))
-            stiffness = self._weights[i] / self._lam
+            stiffness = self._weights[i] / self._stiffness
             gap = balance(self.alpha, self._gram, i, len(known), stiffness, heights, moved)
             gaps[i] = self._weights[i] * gap
             for p in np.flatnonzero(moved):
@@ -102,20 +115,22 @@ class OutputCaches:
     def plane(self) -> Plane:
         """Return the plane of the weights, computed afresh; ``w`` then belongs to it exactly."""
         self.alpha /= self.alpha.sum(axis=1, keepdims=True)
-        self._rebuild()
+        slope = self._rebuild()
         losses = [
             float(self.alpha[i, : len(known)] @ [output.loss for output in known])
             for i, known in enumerate(self._outputs)
         ]
-        return Plane(-self._lam * self._w, float(np.sum(self._weights * losses)))
+        return Plane(slope, float(np.sum(self._weights * losses)))
 
-    def _rebuild(self) -> None:
+    def _rebuild(self) -> Vector:
+        """Compute ``w`` afresh; return the slope of the weights' plane."""
         slope = np.zeros_like(self._w)
         for i, known in enumerate(self._outputs):
             for p in np.flatnonzero(self.alpha[i]):
                 difference = known[p].difference
                 slope[difference.indices] += self._weights[i] * self.alpha[i, p] * difference.values
-        self._w = -slope / self._lam
+        self._w = self._pull - slope / self._stiffness
+        return slope
 
 
 def _equal(one: Worst, other: Worst) -> bool:
