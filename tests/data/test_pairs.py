@@ -43,6 +43,11 @@ def test_observed_pairs_are_a_matrix_with_zeros_elsewhere(seed, m, d, n_classes,
     W = np.zeros(seen.shape)
     W.T[seen.T] = w  # feature after feature
     np.testing.assert_array_equal(pairs.as_matrix(w).toarray(), W)
+    np.testing.assert_array_equal(pairs.weighted(), seen.T)
+    np.testing.assert_array_equal(pairs.from_table(W.T), w)
+    table = np.where(seen.T, 1.0, 0.0)
+    pairs.add_to_table(w, table)
+    np.testing.assert_array_equal(table, W.T + seen.T)
     X = X.astype(np.float64)
     np.testing.assert_allclose(pairs.scores(w), X @ W.T, rtol=1e-13, atol=1e-14)
     slopes = rng.normal(size=(m, n_classes)) * (rng.random((m, 1)) < 0.5)
@@ -78,6 +83,12 @@ def test_all_pairs_are_a_matrix():
     np.testing.assert_allclose(pairs.scores(w), X @ w.reshape(2, 3).T)
     np.testing.assert_allclose(pairs.pullback(slopes), (slopes.T @ X).ravel())
     np.testing.assert_array_equal(pairs.as_matrix(w), w.reshape(2, 3))
+    assert pairs.weighted().shape == (3, 2)
+    assert pairs.weighted().all()
+    np.testing.assert_array_equal(pairs.from_table(pairs.as_matrix(w).T), w)
+    table = np.ones((3, 2))
+    pairs.add_to_table(w, table)
+    np.testing.assert_array_equal(table, 1.0 + w.reshape(2, 3).T)
 
 
 def test_dense_features_are_refused():

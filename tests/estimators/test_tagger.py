@@ -346,8 +346,8 @@ def test_methods_for_observed_pairs(loss, method):
     options = {"lam": 0.01, "pairs": "observed", "templates": "words"}
     exact = cp.SequenceTagger(loss, **options, tol=1e-5, method="bmrm").fit(X, y).certificate_
     tagger = cp.SequenceTagger(loss, **options, method=method)
-    if method == "block-ascent":
-        with pytest.raises(ValueError, match=r"all pairs of feature and label|not a maximum"):
+    if (loss, method) == ("crf", "block-ascent"):
+        with pytest.raises(ValueError, match="not a maximum"):
             tagger.fit(X, y)
         return
     found = tagger.fit(X, y).certificate_

@@ -60,6 +60,29 @@ def test_planes_of_chains_stay_below_the_risk(seed, lam, layout, ends):
     check_planes(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
 
 
+def observed(sample):
+    data, options = sample.arguments()
+    return cp.ChainRisk(*data, cp.ChainMargin(), observed_only=True, **options)
+
+
+@given(seed=seeds, lam=lams, ends=st.booleans())
+def test_planes_of_chains_with_observed_pairs(seed, lam, ends):
+    sample = Sample(seed, layout="CSR", ends=ends)
+    risk = observed(sample)
+    check_planes(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
+    check_proximal_term(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
+
+
+@given(seed=seeds, lam=lams, ends=st.booleans())
+def test_observed_pairs_have_the_same_optimum_with_other_methods(seed, lam, ends):
+    risk = observed(Sample(seed, layout="CSR", ends=ends))
+    other = cp.minimize(risk, cp.L2(lam), tol=1e-7).certificate
+    found = cp.minimize(risk, cp.L2(lam), method=block_ascent(), tol=1e-5).certificate
+    assert found.status == "optimal"
+    assert found.lower_bound <= other.objective
+    assert other.lower_bound <= found.objective
+
+
 @every_problem
 @given(seed=seeds, lam=lams)
 def test_planes_of_models_stay_below_the_risk(problem, seed, lam):

@@ -40,6 +40,18 @@ class AllPairs:
         """Return the part of each block of consecutive examples in `pullback`, block by block."""
         return class_block_pullbacks(self._rows, slopes, bounds)
 
+    def weighted(self) -> NDArray[np.bool_]:
+        """Say of each feature (row) and class (column) whether they have a weight: all have."""
+        return np.broadcast_to(np.True_, self._shape[::-1])
+
+    def from_table(self, table: Matrix) -> Vector:
+        """Return the weights that a table with one row a feature and one column a class holds."""
+        return table.T.ravel()
+
+    def add_to_table(self, w: Vector, table: Matrix) -> None:
+        """Add weights to such a table."""
+        table += self.as_matrix(w).T
+
     def as_matrix(self, w: Vector) -> Any:
         """Return the weights with one row a class and one column a feature: a view."""
         return w.reshape(self._shape)

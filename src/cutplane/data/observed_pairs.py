@@ -130,6 +130,24 @@ class ObservedPairs:
         run_blocks(pull_back, len(found), n_threads=self._n_threads)
         return found
 
+    def weighted(self) -> NDArray[np.bool_]:
+        """Say of each feature (row) and class (column) whether they have a weight."""
+        flags = np.zeros((len(self._starts) - 1, self._n_classes), dtype=np.bool_)
+        flags[self._features(), self._classes] = True
+        return flags
+
+    def from_table(self, table: Matrix) -> Vector:
+        """Return the weights that a table with one row a feature and one column a class holds."""
+        return np.asarray(table[self._features(), self._classes])
+
+    def add_to_table(self, w: Vector, table: Matrix) -> None:
+        """Add weights to such a table."""
+        table[self._features(), self._classes] += w
+
+    def _features(self) -> NDArray[np.int64]:
+        """Return the feature of each pair."""
+        return np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
+
     def as_matrix(self, w: Vector) -> Any:
         """Return the weights with one row a class and one column a feature: a sparse matrix."""
         shape = (len(self._starts) - 1, self._n_classes)

@@ -13,7 +13,8 @@ of them until that sequence has little to gain, and brings ``w`` up to date. Inn
 ``D[i, p]`` are kept, so only the beginning and the end of a visit touch the features.
 
 Coefficients are stored feature by feature, all labels of a feature side by side: a token's
-features then score all labels at once.
+features then score all labels at once. Pairs of feature and label that have no weight
+(``weighted``) stay zero.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from numpy.typing import NDArray
 
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.structured.chain_kernels import Indices, Labels, longest_in
+
+Flags = NDArray[np.bool_]
 
 # A visit ends when the best label sequence is ahead of the worst with weight by so small a share of
 # what it was, or after so many moves for each cached one.
@@ -51,23 +54,25 @@ def _score_token(
 @njit(cache=True, nogil=True)
 def _add_token(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], token: int,
-    label: int, by: float, coef: Matrix,
+    label: int, by: float, weighted: Flags, coef: Matrix,
 ) -> None:  # fmt: skip
     """Add a token's features, times a number, to the coefficients of a label."""
     for e in range(np.uint64(starts[token]), np.uint64(starts[token + 1])):
-        coef[np.uint64(indices[e]), label] += by * values[e]
+        feature = np.uint64(indices[e])
+        if weighted[feature, label]:
+            coef[feature, label] += by * values[e]
 
 
 @njit(cache=True, nogil=True)
 def _add_labels(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], i0: int, i1: int,
-    labels: Labels, at: int, skip: Labels, skip_at: int, by: float,
+    labels: Labels, at: int, skip: Labels, skip_at: int, by: float, weighted: Flags,
     coef: Matrix, transitions: Matrix, ends: Matrix,
 ) -> None:  # fmt: skip
     """Add the features of ``labels[at:]``, times a number, but for tokens labelled as ``skip``."""
     for t in range(i1 - i0):
         if labels[at + t] != skip[skip_at + t]:
-            _add_token(values, indices, starts, i0 + t, labels[at + t], by, coef)
+            _add_token(values, indices, starts, i0 + t, labels[at + t], by, weighted, coef)
         if t > 0:
             transitions[labels[at + t - 1], labels[at + t]] += by
     ends[0, labels[at]] += by
@@ -136,8 +141,8 @@ def balance(
 def ascend(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], offsets: Indices,
     weights: Vector, lam: float, most: int, labels: Labels, counts: Indices, alpha: Matrix,
-    losses: Matrix, gram: NDArray[np.float64], coef: Matrix, transitions: Matrix, ends: Matrix,
-    has_ends: bool, examples: Indices, gaps: Vector,
+    losses: Matrix, gram: NDArray[np.float64], weighted: Flags, coef: Matrix,
+    transitions: Matrix, ends: Matrix, has_ends: bool, examples: Indices, gaps: Vector,
 ) -> None:  # fmt: skip
     """Visit examples one after the other; fill in what each had to gain before its visit."""
     n_labels = coef.shape[1]
@@ -169,7 +174,7 @@ def ascend(
                 by = -weights[i] / lam * shares[label]
                 shares[label] = 0.0
                 if by != 0.0:
-                    _add_token(values, indices, starts, i0 + t, label, by, coef)
+                    _add_token(values, indices, starts, i0 + t, label, by, weighted, coef)
         for p in range(count):
             if moved[p] != 0.0:
                 by = -weights[i] / lam * moved[p]
@@ -209,7 +214,7 @@ def insert(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], offsets: Indices,
     most: int, labels: Labels, counts: Indices, alpha: Matrix, losses: Matrix,
     gram: NDArray[np.float64], idle: NDArray[np.int64], has_ends: bool, found: Labels,
-    mistakes: Indices, coef: Matrix,
+    mistakes: Indices, weighted: Flags, coef: Matrix,
 ) -> int:  # fmt: skip
     """Put the labels that were found for each sequence into its cache, if they are new.
 
@@ -245,9 +250,9 @@ def insert(
             labels[at + t] = found[i0 + t]
         # The inner products are what the cached labels score with the new features for weights.
         _add_labels(values, indices, starts, i0, i1, labels, at, labels, first, 1.0,
-                    coef, transitions, ends)  # fmt: skip
+                    weighted, coef, transitions, ends)  # fmt: skip
         _add_labels(values, indices, starts, i0, i1, labels, first, labels, at, -1.0,
-                    coef, transitions, ends)  # fmt: skip
+                    weighted, coef, transitions, ends)  # fmt: skip
         if not has_ends:
             ends[:] = 0.0
         for p in range(counts[i]):
@@ -290,7 +295,7 @@ def _gain_of(
 def rebuild(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], offsets: Indices,
     weights: Vector, lam: float, most: int, labels: Labels, counts: Indices, alpha: Matrix,
-    coef: Matrix, transitions: Matrix, ends: Matrix, has_ends: bool,
+    weighted: Flags, coef: Matrix, transitions: Matrix, ends: Matrix, has_ends: bool,
 ) -> None:  # fmt: skip
     """Compute ``w`` from the weights of all cached labels, free of the visits' rounding."""
     coef[:] = 0.0
@@ -303,8 +308,8 @@ def rebuild(
             if alpha[i, p] > 0.0:
                 by, at = -weights[i] / lam * alpha[i, p], first + p * n
                 _add_labels(values, indices, starts, i0, i1, labels, at, labels, first, by,
-                            coef, transitions, ends)  # fmt: skip
+                            weighted, coef, transitions, ends)  # fmt: skip
                 _add_labels(values, indices, starts, i0, i1, labels, first, labels, at, -by,
-                            coef, transitions, ends)  # fmt: skip
+                            weighted, coef, transitions, ends)  # fmt: skip
     if not has_ends:
         ends[:] = 0.0

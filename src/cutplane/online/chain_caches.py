@@ -17,7 +17,6 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.core.protocols import Plane, Vector
-from cutplane.data import AllPairs
 from cutplane.data.csr import CompressedRows
 from cutplane.data.dense import ColumnMajor, RowMajor, read_only
 from cutplane.online import chain_cache_kernels as kernels
@@ -55,6 +54,8 @@ class ChainCaches:
         self._idle = np.zeros((n, most), dtype=np.int64)
         self.alpha = np.zeros((n, most))
         self.alpha[:, 0] = 1.0
+        self._pairs = risk.pairs
+        self._weighted = risk.pairs.weighted()
         self._coef = np.zeros((risk.n_features, risk.n_labels))
         self._transitions = np.zeros((risk.n_labels, risk.n_labels))
         self._end_weights = np.zeros((2, risk.n_labels))
@@ -63,7 +64,7 @@ class ChainCaches:
         """Copy what changes, and share the data."""
         twin = copy(self)
         for name, value in vars(self).items():
-            if isinstance(value, np.ndarray) and name not in ("_offsets", "_weights"):
+            if isinstance(value, np.ndarray) and name not in ("_offsets", "_weights", "_weighted"):
                 setattr(twin, name, value.copy())
         return twin
 
@@ -75,7 +76,7 @@ class ChainCaches:
     @property
     def w(self) -> Vector:
         """The minimiser of regularizer, plane and proximal term."""
-        parts = [self._coef.T.ravel(), self._transitions.ravel()]
+        parts = [self._pairs.from_table(self._coef), self._transitions.ravel()]
         return np.concatenate(parts + ([self._end_weights.ravel()] if self._ends else []))
 
     @property
@@ -97,7 +98,7 @@ class ChainCaches:
         taken_over = kernels.insert(
             *self._features, self._offsets, self._most, self._labels, self._counts, self.alpha,
             self._losses, self._gram, self._idle, self._ends, worst.labels, worst.mistakes,
-            np.zeros_like(self._coef),
+            self._weighted, np.zeros_like(self._coef),
         )  # fmt: skip
         if taken_over:
             self._rebuild()
@@ -107,8 +108,8 @@ class ChainCaches:
         gaps = np.zeros(len(self._counts))
         kernels.ascend(
             *self._features, self._offsets, self._weights, self._stiffness, self._most,
-            self._labels, self._counts, self.alpha, self._losses, self._gram, self._coef,
-            self._transitions, self._end_weights, self._ends, examples, gaps,
+            self._labels, self._counts, self.alpha, self._losses, self._gram, self._weighted,
+            self._coef, self._transitions, self._end_weights, self._ends, examples, gaps,
         )  # fmt: skip
         return gaps
 
@@ -123,15 +124,15 @@ class ChainCaches:
         """Compute ``w`` afresh; return the slope of the weights' plane."""
         kernels.rebuild(
             *self._features, self._offsets, self._weights, self._stiffness, self._most,
-            self._labels, self._counts, self.alpha, self._coef, self._transitions,
-            self._end_weights, self._ends,
+            self._labels, self._counts, self.alpha, self._weighted, self._coef,
+            self._transitions, self._end_weights, self._ends,
         )  # fmt: skip
         slope = -self._stiffness * self.w
-        n_labels, n_emissions = len(self._transitions), self._coef.size
+        n_labels, n_emissions = len(self._transitions), self._pairs.n_weights
         emissions, transitions, ends = np.split(
             self._pull, [n_emissions, n_emissions + n_labels**2]
         )
-        self._coef += emissions.reshape(n_labels, -1).T
+        self._pairs.add_to_table(emissions, self._coef)
         self._transitions += transitions.reshape(n_labels, n_labels)
         if self._ends:
             self._end_weights += ends.reshape(2, n_labels)
@@ -144,8 +145,6 @@ def obstacle_to_chain_caches(risk: ChainRisk) -> str | None:
         return f"the loss {risk.loss!r} is not a maximum over labels, as cp.ChainMargin() is"
     if not isinstance(risk.rows, CompressedRows | RowMajor | ColumnMajor):
         return "it needs features as an array or in CSR"
-    if not isinstance(risk.pairs, AllPairs):
-        return "it needs weights for all pairs of feature and label"
     return None
 
 
