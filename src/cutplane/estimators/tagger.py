@@ -7,6 +7,7 @@ import time
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
@@ -175,35 +176,15 @@ class SequenceTagger(TaggerPredictions):
         SequenceTagger
             The fitted estimator.
         """
-        loss = look_up("loss", self.loss, LOSSES)()
-        observed_only = look_up("pairs", self.pairs, PAIRS)
+        for name, known in (("loss", LOSSES), ("pairs", PAIRS)):
+            look_up(name, getattr(self, name), known)
         tokens = read_tokens(X, lengths)
         previous = self._named_weights() if self.warm_start and hasattr(self, "coef_") else None
         vectorizer = self._new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, vectorizer, reset=True)
-        labels = read_labels(y, tokens)
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-            check_classification_targets(labels)
         begin = time.perf_counter()
         weights = self._weights(sample_weight, tokens)
-        counted = np.repeat(weights > 0.0, tokens.lengths)
-        classes = np.unique(labels[counted])
-        if len(classes) == 0:
-            raise ValueError("there is no token that counts: all sequences are empty or weigh 0")
-        # Labels of sequences without weight may be any.
-        numbers = np.searchsorted(classes, labels) % len(classes)
-        risk = ChainRisk(
-            tokens.X,
-            numbers,
-            tokens.offsets,
-            loss,
-            n_labels=len(classes),
-            ends=self.fit_ends,
-            observed_only=observed_only,
-            weights=weights,
-            n_threads=threads_of(self.n_jobs),
-        )
+        risk, classes = self._risk(tokens, y, weights)
         regularizer = l2_of(self.lam, self.C, float(weights.sum()))
         method = self.method
         if not isinstance(method, Method):
@@ -236,6 +217,31 @@ class SequenceTagger(TaggerPredictions):
         self.fit_seconds_ = time.perf_counter() - begin
         warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=3)
         return self
+
+    def _risk(self, tokens: Tokens, y: Any, weights: Vector) -> tuple[ChainRisk, NDArray[Any]]:
+        """Return the risk, and the labels that its numbers stand for."""
+        labels = read_labels(y, tokens)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        counted = np.repeat(weights > 0.0, tokens.lengths)
+        classes = np.unique(labels[counted])
+        if len(classes) == 0:
+            raise ValueError("there is no token that counts: all sequences are empty or weigh 0")
+        # Labels of sequences without weight may be any.
+        numbers = np.searchsorted(classes, labels) % len(classes)
+        risk = ChainRisk(
+            tokens.X,
+            numbers,
+            tokens.offsets,
+            LOSSES[self.loss](),
+            n_labels=len(classes),
+            ends=self.fit_ends,
+            observed_only=PAIRS[self.pairs],
+            weights=weights,
+            n_threads=threads_of(self.n_jobs),
+        )
+        return risk, classes
 
     def _new_vectorizer(self) -> DictVectorizer | TemplateVectorizer:
         if self.templates is None:
