@@ -27,17 +27,18 @@ from cutplane.experiments.experiment import Experiment, Progress, Row, uninterru
 from cutplane.structured import ChainLoss
 from cutplane.structured.chain import Chains
 
-_MOST_SECONDS = 600.0
+_MOST_SECONDS = 300.0
 _MOST_EPOCHS = 20
 
 
 class Fit(NamedTuple):
-    """What a method found, and what it cost: up to the tolerance, and up to its end."""
+    """What a method found, and what it cost: at the tolerance, and at its end."""
 
     w: Vector
-    objective: float
     inferences: float
+    objective: float
     inferences_in_all: float
+    objective_in_the_end: float
     seconds: float
     status: str
 
@@ -57,11 +58,11 @@ def certified(method: Callable[[], cp.Method], task: Task) -> tuple[Fit, float]:
     The first one, which gives the others their goal, goes on to what `cutplane.minimize` aims at,
     a quarter of the tolerance.
     """
-    reached: list[int] = []
+    reached: list[tuple[int, float]] = []
 
     def watch(state: cp.State) -> None:
         if not reached and state.relative_gap <= task.tol:
-            reached.append(task.risk.inferences)
+            reached.append((task.risk.inferences, state.objective))
 
     task.risk.inferences = 0
     result = uninterrupted(
@@ -76,11 +77,13 @@ def certified(method: Callable[[], cp.Method], task: Task) -> tuple[Fit, float]:
             callbacks=[watch],
         )
     )
+    inferences, objective = (reached or [(task.risk.inferences, result.objective)])[0]
     fit = Fit(
         result.w,
-        result.objective,
-        (reached or [task.risk.inferences])[0] / task.risk.n_sequences,
+        inferences / task.risk.n_sequences,
+        objective,
         task.risk.inferences / task.risk.n_sequences,
+        result.objective,
         result.seconds,
         str(result.status),
     )
@@ -158,7 +161,7 @@ def stochastic_steps(task: Task) -> Fit:
 def _uncertified(task: Task, objective: float, w: Vector, seconds: float) -> Fit:
     inferences = task.risk.inferences / task.risk.n_sequences
     status = "reached" if objective <= task.goal else "missed"
-    return Fit(w, objective, inferences, inferences, seconds, status)
+    return Fit(w, inferences, objective, inferences, objective, seconds, status)
 
 
 def error_of(risk: cp.ChainRisk, w: Vector, words: Words) -> float:
@@ -261,8 +264,9 @@ def _row(lam: float, name: str, fit: Fit, error: float) -> Row:
         "lam": lam,
         "method": name,
         "inferences": fit.inferences,
-        "in all": fit.inferences_in_all,
         "objective": fit.objective,
+        "in all": fit.inferences_in_all,
+        "in the end": fit.objective_in_the_end,
         "test error": error,
         "seconds": fit.seconds,
         "status": fit.status,
@@ -279,14 +283,16 @@ EXPERIMENTS: dict[str, Experiment] = {
             "lam",
             "method",
             "inferences",
-            "in all",
             "objective",
+            "in all",
+            "in the end",
             "test error",
             "seconds",
             "status",
         ],
-        paper="The gap of the paper is 0.01. Our first method goes on to a quarter of the gap, as "
-        "minimize does with tol. L-BFGS and SGD prove nothing: they run until their objective is "
+        paper="The gap of the paper is 0.01. Inferences and objectives are those at the gap. Our "
+        "first method goes on to a quarter of it, as minimize does with tol: inferences in all, and "
+        "the objective in the end. L-BFGS and SGD prove nothing: they run until their objective is "
         "as good as ours is proven to be.",
     )
     for name, model, table in (
