@@ -34,7 +34,7 @@ def test_every_method_has_a_row_beside_the_paper(name):
         assert row["status"] == "optimal"
         assert row["objective"] <= lowest / (1.0 - 0.01)
         assert 0.0 < row["inferences"] <= row["in all"]
-        assert row["objective"] >= row["in the end"]
+        assert row["objective"] >= row["in the end"] * (1.0 - 1e-12)  # computed afresh
     for row in rows[1:]:
         assert 0.0 <= row["test error"] <= 1.0
     assert len(table.published) == 7
