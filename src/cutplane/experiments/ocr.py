@@ -291,8 +291,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "status",
         ],
         paper="The gap of the paper is 0.01. Inferences and objectives are those at the gap. Our "
-        "first method goes on to a quarter of it, as minimize does with tol, which gives inferences "
-        "in all and the objective in the end. L-BFGS and SGD prove nothing: they run until their "
+        "first method goes on to a quarter of it, as minimize does with tol; that gives inferences "
+        "in all, and the objective in the end. L-BFGS and SGD prove nothing: they run until their "
         "objective is as good as ours is proven to be.",
     )
     for name, model, table in (
