@@ -27,7 +27,7 @@ from cutplane.experiments.experiment import Experiment, Progress, Row, uninterru
 from cutplane.structured import ChainLoss
 from cutplane.structured.chain import Chains
 
-_MOST_SECONDS = 300.0
+_MOST_SECONDS = 180.0
 _MOST_EPOCHS = 20
 
 
@@ -186,7 +186,7 @@ class Table:
 
 
 # Nothing but evaluations of the whole risk, one an iteration.
-_LEVEL = partial(cp.level, groups=16, line_search=False)
+_LEVEL = partial(cp.level, groups=8, line_search=False)
 
 TABLE_4 = Table(
     cp.ChainCRF(),
