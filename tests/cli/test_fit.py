@@ -427,6 +427,8 @@ def test_outliers(run, tmp_path):
         ([1, 1.5], ["--task", "ordinal"], ": grades are whole numbers, not 1.5"),
         ([1, 2], ["--task", "ordinal", "--no-intercept"],
          "--no-intercept is not for --task ordinal"),
+        ([1, 2], ["--task", "ranking", "--no-intercept"],
+         "--no-intercept is not for --task ranking"),
         ([1, 2], ["--task", "ordinal", "--loss", "f1"],
          "--loss f1 is for classification; losses for ordinal are"),
         ([1, 2], ["--task", "novelty", "--lam", 1], "--lam is not for --task novelty"),

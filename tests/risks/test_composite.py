@@ -202,3 +202,15 @@ def test_words():
     assert repr(RISKS["hinge"]()) == "LinearRisk(40 x 6 dense, Hinge(), no intercept)"
     assert repr(b) == "MulticlassRisk(40 x 2 dense, 3 classes, Softmax(), intercepts)"
     assert repr(a + 2.0 * b) == f"{a!r} + 2 * {b!r}"
+
+
+def test_a_sum_says_why_its_gap_is_no_proof():
+    class Rough(cp.MulticlassModel):
+        exact = False
+
+    rough = cp.StructuredRisk(Rough(), X[:6], CLASSES[:6])
+    smooth = cp.FunctionRisk(lambda w: (float(w @ w), 2 * w), rough.n_parameters, lower_bound=0.0)
+    result = cp.minimize(rough + smooth + 2.0 * rough, cp.L2(1.0), max_iter=3)
+    assert not result.certificate.valid
+    assert result.certificate.reason == rough.unproven != ""
+    assert cp.minimize(smooth + smooth, cp.L2(1.0)).certificate.reason == ""

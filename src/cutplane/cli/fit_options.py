@@ -105,7 +105,10 @@ def check_row_options(
     require_at_least_one("--features", features)
     given = {
         "--features": (features is not None, {Task.SEQUENCES}),
-        "--no-intercept": (not intercept, {Task.SEQUENCES, Task.ORDINAL, Task.NOVELTY}),
+        "--no-intercept": (
+            not intercept,
+            {Task.SEQUENCES, Task.ORDINAL, Task.NOVELTY, Task.RANKING},
+        ),
         "--lam": (lam is not None, {Task.NOVELTY}),
         "--C": (c is not None, {Task.NOVELTY}),
     }

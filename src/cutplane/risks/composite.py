@@ -67,6 +67,8 @@ class WeightedSum(Summable):
             )
         self.n_parameters = sizes[0]
         self.convex = all(risk.convex and factor >= 0.0 for factor, risk in self.terms)
+        reasons = dict.fromkeys(getattr(risk, "unproven", "") for _, risk in self.terms)
+        self.unproven = "; ".join(filter(None, reasons))
         self.has_segments = all(getattr(risk, "has_segments", True) for _, risk in self.terms)
         self.lower_bound = sum(
             factor * risk.lower_bound if factor > 0.0 else (-np.inf if factor < 0.0 else 0.0)
