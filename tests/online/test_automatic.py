@@ -6,7 +6,14 @@ import scipy.sparse as sp
 
 import cutplane as cp
 from cutplane.core.query import OnSegment
-from cutplane.online import DualEpochs, NewtonSteps, automatic, automatic_for_chains
+from cutplane.online import (
+    BlockAscent,
+    DualEpochs,
+    NewtonSteps,
+    automatic,
+    automatic_for_chains,
+    automatic_for_models,
+)
 
 rng = np.random.default_rng(0)
 FEW = sp.random_array((500, 20), density=0.3, rng=rng).tocsr()
@@ -68,3 +75,19 @@ def test_margins_of_few_sequences_need_a_large_lam(lam, said, caplog):
     with caplog.at_level("INFO", logger="cutplane"):
         automatic_for_chains(risk, cp.L2(lam))
     assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("n", "lam", "said"),
+    [
+        (400, 1e-2, "block ascent (exact inference, 400 examples)"),
+        (400, 1e-5, "lam is small for so few examples"),
+        (50, 1.0, "few examples"),
+    ],
+)
+def test_models_with_many_examples_get_block_ascent(n, lam, said, caplog):
+    risk = cp.StructuredRisk(cp.MulticlassModel(), np.eye(5)[np.arange(n) % 5], np.arange(n) % 5)
+    with caplog.at_level("INFO", logger="cutplane"):
+        method = automatic_for_models(risk, cp.L2(lam))
+    assert said in caplog.text
+    assert isinstance(method.query, BlockAscent) == said.startswith("block")

@@ -91,6 +91,37 @@ def test_planes_of_models_stay_below_the_risk(problem, seed, lam):
     check_planes(OutputCaches(risk, lam, 20), risk, lam, rng)
 
 
+@every_problem
+@given(seed=seeds, most=st.integers(2, 5))
+def test_caches_of_models_hold_what_was_found(problem, seed, most):
+    rng = np.random.default_rng(seed)
+    risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
+    caches, seen = OutputCaches(risk, 0.1, most), [set() for _ in range(risk.n_examples)]
+    for _ in range(12):
+        point = risk.at(rng.normal(size=risk.n_parameters))
+        caches.learn(point)
+        for k, i in enumerate(point.examples):
+            entries = slice(point.starts[k], point.starts[k + 1])
+            found = (point.losses[k], *point.indices[entries], *point.values[entries])
+            seen[i].add(found)
+            kept = []
+            for p in range(caches._counts[i]):
+                part = slice(caches._begins[i, p], caches._ends[i, p])
+                indices, values = caches._indices[part], caches._values[part]
+                kept.append((caches._losses[i, p], *indices, *values))
+                dense = np.zeros(risk.n_parameters)
+                dense[indices] = values
+                for q in range(p + 1):
+                    other = slice(caches._begins[i, q], caches._ends[i, q])
+                    product = dense[caches._indices[other]] @ caches._values[other]
+                    assert caches._gram[i, p, q] == pytest.approx(product, rel=1e-12, abs=1e-12)
+                    assert caches._gram[i, q, p] == caches._gram[i, p, q]
+            assert kept[0] == (0.0,)  # the true output
+            assert found in kept
+            assert len(set(kept)) == len(kept) <= most
+            assert set(kept[1:]) <= seen[i]
+
+
 def check_proximal_term(caches, risk, lam, rng):
     """Assert that the plane is one of the risk alone, and where the minimiser is with the term."""
     caches.learn(risk.at(np.zeros(risk.n_parameters)))

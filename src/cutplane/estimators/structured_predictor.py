@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from cutplane.core.methods import Method, bmrm
+from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.state import State
@@ -21,6 +21,7 @@ from cutplane.estimators.sklearn_callbacks import (
     FitTask,
     with_callbacks,
 )
+from cutplane.online import automatic_for_models
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 from cutplane.risks import StructuredRisk
@@ -49,9 +50,9 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
     time_limit : float, optional
         Limit on seconds.
     method : Method, optional
-        How to minimise. By default `cutplane.bmrm` with planes for groups of examples; or
-        `cutplane.nrbm` if the model says ``exact = False``. `cutplane.block_ascent` takes fewer
-        inferences, and more time between them.
+        How to minimise. By default `cutplane.block_ascent`; or `cutplane.bmrm` with planes for
+        groups of examples, if these are few or ``lam`` is small for their number; or
+        `cutplane.nrbm` if the model says ``exact = False``.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.
     verbose : int, default=0
@@ -188,7 +189,7 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         """Return the method that the parameters say; None leaves a risk without proof to nrbm."""
         if self.method is not None or not risk.convex:
             return self.method
-        return bmrm(groups="auto")
+        return automatic_for_models(risk, L2(self.lam))
 
     def predict(self, X: Any) -> list[Any]:
         """Return the output with the highest score for each input."""

@@ -1,6 +1,6 @@
 """Methods that keep a dual for each example, and hand their work to the bundle as planes."""
 
-from cutplane.online.automatic import automatic, automatic_for_chains
+from cutplane.online.automatic import automatic, automatic_for_chains, automatic_for_models
 from cutplane.online.block_ascent import (
     BlockAscent,
     block_ascent,
@@ -24,6 +24,7 @@ __all__ = [
     "SmoothedNewton",
     "automatic",
     "automatic_for_chains",
+    "automatic_for_models",
     "block_ascent",
     "dual_ascent",
     "newton",

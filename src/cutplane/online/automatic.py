@@ -14,7 +14,7 @@ from cutplane.online.block_ascent import block_ascent, obstacle_to_block_ascent
 from cutplane.online.dual_ascent import dual_ascent, obstacle_to_dual_ascent
 from cutplane.online.newton import newton, obstacle_to_newton
 from cutplane.online.quasi_newton import quasi_newton
-from cutplane.risks import ChainRisk, ColumnsRisk, LinearRisk, ModelRisk
+from cutplane.risks import ChainRisk, ColumnsRisk, LinearRisk, ModelRisk, StructuredRisk
 from cutplane.structured import ChainCRF
 
 _log = logging.getLogger("cutplane")
@@ -41,6 +41,12 @@ _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
 # 1e-6, which small problems are often asked for.
 _LITTLE_WORK = 50_000
 _HARD = 0.01
+# For other models than chains: with fewer examples, groups of planes tell them apart almost one by
+# one. (benchmarks/structured_models.py, lam times the number of examples from 0.1 to 100: from 200
+# examples and 0.3 on block ascent took 20 to 95 % of the seconds of bmrm with groups. With 200 and
+# 0.2 it took 1.1 and 3.2 times as many, with 100 examples 0.7 to 2.5 times.)
+_FEW_EXAMPLES = 200
+_HARD_FOR_MODELS = 0.3
 # With more parameters vectors fill the memory: few are kept. (CoNLL-2000 with 456,807 parameters
 # to a gap of 1 %: 8 steps and 6 planes take 99 evaluations, 20 and 8 take 86 and 50 MB more, and
 # about the same time. With 2,000 of its sentences 6 planes are as good as all, 45 evaluations.)
@@ -95,6 +101,20 @@ def automatic_for_chains(risk: ChainRisk, regularizer: QuadraticRegularizer) -> 
         _log.info("method: block ascent (a maximum over outputs, exact inference)")
         return block_ascent()
     _log.info("method: bmrm with line search and groups (no block ascent: %s)", obstacle)
+    return bmrm(groups="auto")
+
+
+def automatic_for_models(risk: StructuredRisk, regularizer: QuadraticRegularizer) -> Method:
+    """Return the method that should be the fastest, and log why in one line."""
+    obstacle = obstacle_to_block_ascent(risk, regularizer)
+    if risk.n_examples < _FEW_EXAMPLES:
+        obstacle = obstacle or "few examples"
+    elif regularizer.lam * risk.n_examples < _HARD_FOR_MODELS:
+        obstacle = obstacle or "lam is small for so few examples"
+    if obstacle is None:
+        _log.info("method: block ascent (exact inference, %d examples)", risk.n_examples)
+        return block_ascent()
+    _log.info("method: bmrm with groups (no block ascent: %s)", obstacle)
     return bmrm(groups="auto")
 
 

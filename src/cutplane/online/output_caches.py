@@ -1,8 +1,8 @@
 """Cached outputs of any structured model, with their weights.
 
-An output is kept as its features beyond those of the true output, and its loss
-(:class:`cutplane.structured.examples.Worst`): the model is not asked again. The formulas are those
-of :mod:`cutplane.online.chain_cache_kernels` and :mod:`cutplane.online.chain_caches`.
+An output is kept as its features beyond those of the true output, and its loss: the model is not
+asked again. The formulas are those of :mod:`cutplane.online.chain_cache_kernels` and
+:mod:`cutplane.online.chain_caches`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.core.protocols import Plane, Vector
-from cutplane.online.chain_cache_kernels import balance, place_for_one
+from cutplane.online import output_cache_kernels as kernels
 from cutplane.risks.structured import StructuredPoint, StructuredRisk
-from cutplane.structured.examples import Worst
-from cutplane.structured.features import Features
-
-_TRUTH = Worst(Features(np.zeros(0, dtype=np.int64), np.zeros(0)), 0.0)
 
 
 class OutputCaches:
@@ -37,7 +33,11 @@ class OutputCaches:
         n = risk.n_examples
         self._lam, self._weights = lam, risk.weights
         self._stiffness, self._pull = lam, np.zeros(risk.n_parameters)
-        self._outputs: list[list[Worst]] = [[_TRUTH] for _ in range(n)]
+        self._indices, self._values = np.empty(0, dtype=np.int64), np.empty(0)
+        self._used = 0
+        self._begins = np.zeros((n, most), dtype=np.int64)
+        self._ends = np.zeros((n, most), dtype=np.int64)
+        self._losses = np.zeros((n, most))
         self._counts = np.ones(n, dtype=np.int64)
         self._gram = np.zeros((n, most, most))
         self._idle = np.zeros((n, most), dtype=np.int64)
@@ -46,12 +46,11 @@ class OutputCaches:
         self._w = np.zeros(risk.n_parameters)
 
     def __deepcopy__(self, memo: object) -> OutputCaches:
-        """Copy what changes, and share the outputs themselves."""
+        """Copy what changes."""
         twin = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray) and name != "_weights":
                 setattr(twin, name, value.copy())
-        twin._outputs = [outputs.copy() for outputs in self._outputs]
         return twin
 
     @property
@@ -78,64 +77,47 @@ class OutputCaches:
 
     def learn(self, point: StructuredPoint) -> None:
         """Take in the worst output of each example at a point."""
-        taken_over = False
-        for i, output in point.outputs():
-            count, known = self._counts[i], self._outputs[i]
-            self._idle[i, :count] = np.where(
-                self.alpha[i, :count] > 0.0, 0, self._idle[i, :count] + 1
-            )
-            same = [p for p, other in enumerate(known) if _equal(other, output)]
-            if same:
-                self._idle[i, same] = 0
-                continue
-            place = place_for_one(self._counts, self.alpha, self._idle, i)
-            known[place : place + 1] = [output]
-            dense = output.difference.dense(len(self._w))
-            products = [other.difference.dot(dense) for other in known]
-            self._gram[i, place, : len(known)] = self._gram[i, : len(known), place] = products
-            taken_over |= bool(self.alpha[i, place] > 0.0)
+        self._make_room(len(point.indices))
+        self._used, taken_over = kernels.insert(
+            self._indices, self._values, self._begins, self._ends, self._losses, self._counts,
+            self.alpha, self._gram, self._idle, self._used, point.examples, point.starts,
+            point.indices, point.values, point.losses, np.zeros_like(self._w),
+        )  # fmt: skip
         if taken_over:
             self._rebuild()
 
     def ascend(self, examples: NDArray[np.int64]) -> Vector:
         """Visit examples in this order; return what each one's weights had to gain before."""
-        gaps = np.zeros(len(self._outputs))
-        for i in examples:
-            known = self._outputs[i]
-            heights = np.array([output.height_at(self._w) for output in known])
-            moved = np.zeros(len(known))
-            stiffness = self._weights[i] / self._stiffness
-            gap = balance(self.alpha, self._gram, i, len(known), stiffness, heights, moved)
-            gaps[i] = self._weights[i] * gap
-            for p in np.flatnonzero(moved):
-                difference = known[p].difference
-                self._w[difference.indices] -= stiffness * moved[p] * difference.values
+        gaps = np.zeros(len(self._counts))
+        kernels.ascend(
+            self._indices, self._values, self._begins, self._ends, self._losses, self._counts,
+            self.alpha, self._gram, self._weights, self._stiffness, self._w, examples, gaps,
+        )  # fmt: skip
         return gaps
 
     def plane(self) -> Plane:
         """Return the plane of the weights, computed afresh; ``w`` then belongs to it exactly."""
         self.alpha /= self.alpha.sum(axis=1, keepdims=True)
         slope = self._rebuild()
-        losses = [
-            float(self.alpha[i, : len(known)] @ [output.loss for output in known])
-            for i, known in enumerate(self._outputs)
-        ]
+        losses = np.einsum("ip,ip->i", self.alpha, self._losses)
         return Plane(slope, float(np.sum(self._weights * losses)))
+
+    def _make_room(self, n_entries: int) -> None:
+        """Have room for more entries; those of outputs that were dropped are given up."""
+        if self._used + n_entries <= len(self._indices):
+            return
+        room = 2 * (int(np.sum(self._ends - self._begins)) + n_entries)
+        indices, values = np.empty(room, dtype=np.int64), np.empty(room)
+        self._used = kernels.pack(
+            self._indices, self._values, self._begins, self._ends, self._counts, indices, values
+        )
+        self._indices, self._values = indices, values
 
     def _rebuild(self) -> Vector:
         """Compute ``w`` afresh; return the slope of the weights' plane."""
-        slope = np.zeros_like(self._w)
-        for i, known in enumerate(self._outputs):
-            for p in np.flatnonzero(self.alpha[i]):
-                difference = known[p].difference
-                slope[difference.indices] += self._weights[i] * self.alpha[i, p] * difference.values
+        slope = kernels.slope_of(
+            self._indices, self._values, self._begins, self._ends, self._counts, self.alpha,
+            self._weights, len(self._w),
+        )  # fmt: skip
         self._w = self._pull - slope / self._stiffness
-        return slope
-
-
-def _equal(one: Worst, other: Worst) -> bool:
-    return (
-        one.loss == other.loss
-        and np.array_equal(one.difference.indices, other.difference.indices)
-        and np.array_equal(one.difference.values, other.difference.values)
-    )
+        return np.asarray(slope)

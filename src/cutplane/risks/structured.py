@@ -9,9 +9,8 @@ scores: what else could be worst on the way to another point, only inference can
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from cutplane.core.protocols import Plane, Vector
 from cutplane.risks.composite import Summable
 from cutplane.risks.linear import normalised
 from cutplane.structured.examples import Examples, Worst
-from cutplane.structured.features import Features
 from cutplane.structured.model import as_examples, name_of_model, prepared
 from cutplane.structured.workers import Workers
 
@@ -131,36 +129,41 @@ class StructuredPoint:
     ----------
     w : ndarray
         Parameters.
+    examples : ndarray
+        Numbers of the examples that have a weight.
+    losses : ndarray
+        The loss of the worst output of each of them.
+    indices, values : ndarray
+        Entries of their features beyond those of the true outputs, example after example.
+    starts : ndarray
+        Where the entries of each example begin, and where the last ones end.
     """
 
     def __init__(
         self, w: Vector, found: Sequence[Worst], weights: Vector, examples: NDArray[np.int64]
     ) -> None:
         self.w = w
+        self.examples = examples
+        self.losses = np.array([worst.loss for worst in found])
+        self.indices = np.concatenate([worst.difference.indices for worst in found])
+        self.values = np.concatenate([worst.difference.values for worst in found])
+        sizes = [len(worst.difference.indices) for worst in found]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._weights = weights
-        self._examples = examples
-        self._losses = np.array([worst.loss for worst in found])
-        self._indices = np.concatenate([worst.difference.indices for worst in found])
-        self._values = np.concatenate([worst.difference.values for worst in found])
-        self._owners = np.repeat(
-            np.arange(len(found)), [len(worst.difference.indices) for worst in found]
-        )
         self._planes: dict[int, list[Plane]] = {}
+
+    @cached_property
+    def _owners(self) -> NDArray[np.int64]:
+        """The place of the example that each entry belongs to."""
+        return np.repeat(np.arange(len(self.losses)), np.diff(self.starts))
 
     @cached_property
     def value(self) -> float:
         """The risk."""
         scores = np.bincount(
-            self._owners, weights=self.w[self._indices] * self._values, minlength=len(self._losses)
+            self._owners, weights=self.w[self.indices] * self.values, minlength=len(self.losses)
         )
-        return float(np.sum(self._weights * (self._losses + scores)))
-
-    def outputs(self) -> Iterator[tuple[int, Worst]]:
-        """Go through the examples that have a weight, with the worst output of each."""
-        ends = np.cumsum(np.bincount(self._owners, minlength=len(self._losses))).tolist()
-        for k, (i, j) in enumerate(pairwise([0, *ends])):
-            difference = Features(self._indices[i:j], self._values[i:j])
-            yield int(self._examples[k]), Worst(difference, float(self._losses[k]))
+        return float(np.sum(self._weights * (self.losses + scores)))
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here; computed on first use, then kept."""
@@ -169,14 +172,14 @@ class StructuredPoint:
     def planes(self, n_groups: int) -> list[Plane]:
         """Return the plane of each group; examples are dealt out to the groups in turn."""
         if n_groups not in self._planes:
-            group_of = self._examples % n_groups
+            group_of = self.examples % n_groups
             self._planes[n_groups] = [self._plane(group_of == k) for k in range(n_groups)]
         return self._planes[n_groups]
 
     def _plane(self, members: NDArray[np.bool_]) -> Plane:
         weights = np.where(members, self._weights, 0.0)
         slope = np.bincount(
-            self._indices, weights=weights[self._owners] * self._values, minlength=len(self.w)
+            self.indices, weights=weights[self._owners] * self.values, minlength=len(self.w)
         )
         # Without any entries NumPy counts in integers.
-        return Plane(np.asarray(slope, dtype=np.float64), float(np.sum(weights * self._losses)))
+        return Plane(np.asarray(slope, dtype=np.float64), float(np.sum(weights * self.losses)))
