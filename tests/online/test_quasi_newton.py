@@ -87,6 +87,18 @@ def test_direction_is_that_of_the_matrix(seed, n_steps, most):
     )
 
 
+def test_a_step_too_small_for_single_precision_takes_no_place():
+    past = PastSteps(2, 3)
+    unit = np.eye(3)
+    for k in range(3):
+        past.remember(unit[k], (k + 1.0) * unit[k])
+    past.remember(1e-60 * unit[0], 1e-60 * unit[0])
+    past.remember(unit[0], 5.0 * unit[0])
+    # The last two steps, along the third axis and the first, are known.
+    np.testing.assert_allclose(past.direction(unit[2]), -unit[2] / 3.0)
+    np.testing.assert_allclose(past.direction(unit[0]), -unit[0] / 5.0)
+
+
 @given(seed=seeds, n=st.integers(1, 6))
 def test_inverse_factor(seed, n):
     rng = np.random.default_rng(seed)

@@ -86,7 +86,7 @@ def test_pieces_are_the_same_for_any_number_of_threads(loss):
     X = scipy.sparse.random_array((n, 300), density=0.03, rng=rng, format="csr")
     X.data[:] = np.round(X.data, 1)
     y = rng.integers(0, n_labels, n)
-    offsets = np.concatenate([[0], np.sort(rng.integers(0, n, 900)), [n]])
+    offsets = np.concatenate([[0], np.sort(rng.integers(0, n, 900)), [n, n, n]])
     kept = []
     for n_threads in (1, 2, 3):
         risk = cp.ChainRisk(X, y, offsets, loss, observed_only=True, ends=True, n_threads=n_threads)

@@ -82,14 +82,14 @@ class PastSteps:
         """Keep a step, if the gradient changed along it as that of a convex function must."""
         if not dot(step, change) > 1e-14 * np.sqrt(dot(step, step) * dot(change, change)):
             return
-        full = len(self._slots) == len(self._steps)
-        slot = self._slots[0] if full else len(self._slots)
+        most = len(self._steps)
+        others = self._slots[1:] if len(self._slots) == most else self._slots
+        slot = next(k for k in range(most) if k not in others)
         self._steps[slot], self._changes[slot] = step, change
         product = dot(*(kept[slot].astype(np.float64) for kept in (self._steps, self._changes)))
-        self._slots = self._slots[full:]
-        if product > 0.0:  # not where single precision underflows
-            self._products[slot] = product
-            self._slots = [*self._slots, slot]
+        self._products[slot] = product
+        # Single precision may underflow.
+        self._slots = [*others, slot] if product > 0.0 else others
 
     def forget(self) -> None:
         """Drop all steps."""
