@@ -42,9 +42,9 @@ _DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
 _LITTLE_WORK = 50_000
 _HARD = 0.01
 # For other models than chains: with fewer examples, groups of planes tell them apart almost one by
-# one. (benchmarks/structured_models.py, lam times the number of examples from 0.1 to 100: from 200
-# examples and 0.3 on block ascent took 20 to 95 % of the seconds of bmrm with groups. With 200 and
-# 0.2 it took 1.1 and 3.2 times as many, with 100 examples 0.7 to 2.5 times.)
+# one. (benchmarks/structured_models.py: from 200 examples, and from 0.3 for lam times their number,
+# block ascent took 0.27 to 0.96 times the seconds of bmrm with groups. With 200 and 0.2 it was 1.05
+# and 3.0 times, with 100 examples 0.75 to 2.3 times.)
 _FEW_EXAMPLES = 200
 _HARD_FOR_MODELS = 0.3
 # With more parameters vectors fill the memory: few are kept. (CoNLL-2000 with 456,807 parameters
