@@ -20,20 +20,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutplane.core.cuts import ConvexCuts
 from cutplane.core.memory import LimitedMemory
 from cutplane.core.methods import Method
-from cutplane.core.protocols import Plane, Vector
 from cutplane.core.query import Found
 from cutplane.core.stabilizers import NoStabilizer
 from cutplane.core.state import Candidate, State
 from cutplane.online.chain_caches import ChainCaches, obstacle_to_chain_caches
 from cutplane.online.output_caches import OutputCaches
+from cutplane.online.output_weights import OutputWeights
 from cutplane.regularizers import L2
 from cutplane.risks import ChainRisk, StructuredRisk
 
@@ -51,34 +50,6 @@ _PULL = 0.0075
 # with weight can bring a run to a halt, so few examples get more room.
 _PRODUCTS = 1_000_000
 _FEWEST, _MOST = 20, 100
-
-
-class Caches(Protocol):
-    """Outputs that were found for each example, and weights of them."""
-
-    @property
-    def examples(self) -> NDArray[np.int64]:
-        """The examples whose weights can move."""
-
-    @property
-    def w(self) -> Vector:
-        """The minimiser of regularizer, plane and proximal term."""
-
-    @property
-    def squared_norm(self) -> float:
-        """The squared norm of the longest kept difference of features, on average."""
-
-    def stay_near(self, centre: Vector, strength: float) -> None:
-        """Have the proximal term ``strength/2 |w - centre|^2`` from now on; at first none."""
-
-    def learn(self, point: Any) -> None:
-        """Take in the worst output of each example at a point."""
-
-    def ascend(self, examples: NDArray[np.int64]) -> Vector:
-        """Visit examples in this order; return what each of all had to gain before its visit."""
-
-    def plane(self) -> Plane:
-        """Return the plane of the weights, computed afresh; ``w`` then belongs to it exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +133,7 @@ def obstacle_to_block_ascent(risk: object, regularizer: object) -> str | None:
     return obstacle_to_chain_caches(risk) if isinstance(risk, ChainRisk) else None
 
 
-def _caches(risk: ChainRisk | StructuredRisk, lam: float, outputs: int | None) -> Caches:
+def _caches(risk: ChainRisk | StructuredRisk, lam: float, outputs: int | None) -> OutputWeights:
     if isinstance(risk, ChainRisk):
         return ChainCaches(risk, lam, outputs or _room(risk.n_sequences))
     return OutputCaches(risk, lam, outputs or _room(risk.n_examples))

@@ -6,7 +6,7 @@ sequence 0 is the true one. With ``D[i, p]`` their features beyond those of the 
     w = -1/lam * sum_i weight_i * sum_p alpha[i, p] * D[i, p].
 
 With a proximal term the sum is divided by ``lam`` plus its strength, which is what ``lam`` means in
-this file, and a multiple of its centre is added: see :mod:`cutplane.online.chain_caches`.
+this file, and a multiple of its centre is added: see :mod:`cutplane.online.output_weights`.
 
 A visit scores the cached labels of one sequence at ``w``, moves weight from the worst to the best
 of them until that sequence has little to gain, and brings ``w`` up to date. Inner products of the

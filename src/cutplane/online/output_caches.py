@@ -1,23 +1,21 @@
 """Cached outputs of any structured model, with their weights.
 
 An output is kept as its features beyond those of the true output, and its loss: the model is not
-asked again. The formulas are those of :mod:`cutplane.online.chain_cache_kernels` and
-:mod:`cutplane.online.chain_caches`.
+asked again.
 """
 
 from __future__ import annotations
 
-from copy import copy
-
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Plane, Vector
+from cutplane.core.protocols import Vector
 from cutplane.online import output_cache_kernels as kernels
+from cutplane.online.output_weights import OutputWeights
 from cutplane.risks.structured import StructuredPoint, StructuredRisk
 
 
-class OutputCaches:
+class OutputCaches(OutputWeights):
     """The worst outputs seen of each example, and weights of them: a dual point.
 
     Parameters
@@ -30,50 +28,17 @@ class OutputCaches:
     """
 
     def __init__(self, risk: StructuredRisk, lam: float, most: int) -> None:
-        n = risk.n_examples
-        self._lam, self._weights = lam, risk.weights
-        self._stiffness, self._pull = lam, np.zeros(risk.n_parameters)
+        super().__init__(risk.weights, lam, most, risk.n_parameters)
         self._indices, self._values = np.empty(0, dtype=np.int64), np.empty(0)
         self._used = 0
-        self._begins = np.zeros((n, most), dtype=np.int64)
-        self._ends = np.zeros((n, most), dtype=np.int64)
-        self._losses = np.zeros((n, most))
-        self._counts = np.ones(n, dtype=np.int64)
-        self._gram = np.zeros((n, most, most))
-        self._idle = np.zeros((n, most), dtype=np.int64)
-        self.alpha = np.zeros((n, most))
-        self.alpha[:, 0] = 1.0
+        self._begins = np.zeros((risk.n_examples, most), dtype=np.int64)
+        self._ends = np.zeros((risk.n_examples, most), dtype=np.int64)
         self._w = np.zeros(risk.n_parameters)
-
-    def __deepcopy__(self, memo: object) -> OutputCaches:
-        """Copy what changes."""
-        twin = copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray) and name != "_weights":
-                setattr(twin, name, value.copy())
-        return twin
-
-    @property
-    def examples(self) -> NDArray[np.int64]:
-        """The examples whose weights can move."""
-        return np.flatnonzero(self._counts > 1)
 
     @property
     def w(self) -> Vector:
         """The minimiser of regularizer, plane and proximal term."""
         return self._w.copy()
-
-    @property
-    def squared_norm(self) -> float:
-        """The squared norm of the longest kept difference of features, on average."""
-        longest = np.einsum("ipp->ip", self._gram).max(axis=1)
-        return float(np.sum(self._weights * longest))
-
-    def stay_near(self, centre: Vector, strength: float) -> None:
-        """Have the proximal term ``strength/2 |w - centre|^2`` from now on."""
-        self._stiffness = self._lam + strength
-        self._pull = strength / self._stiffness * centre
-        self._rebuild()
 
     def learn(self, point: StructuredPoint) -> None:
         """Take in the worst output of each example at a point."""
@@ -94,13 +59,6 @@ class OutputCaches:
             self.alpha, self._gram, self._weights, self._stiffness, self._w, examples, gaps,
         )  # fmt: skip
         return gaps
-
-    def plane(self) -> Plane:
-        """Return the plane of the weights, computed afresh; ``w`` then belongs to it exactly."""
-        self.alpha /= self.alpha.sum(axis=1, keepdims=True)
-        slope = self._rebuild()
-        losses = np.einsum("ip,ip->i", self.alpha, self._losses)
-        return Plane(slope, float(np.sum(self._weights * losses)))
 
     def _make_room(self, n_entries: int) -> None:
         """Have room for more entries; those of outputs that were dropped are given up."""
