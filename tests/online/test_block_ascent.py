@@ -91,35 +91,67 @@ def test_planes_of_models_stay_below_the_risk(problem, seed, lam):
     check_planes(OutputCaches(risk, lam, 20), risk, lam, rng)
 
 
+def kept_outputs(caches, i):
+    """Return the loss and the features of each output that is kept for an example."""
+    parts = [slice(*ends) for ends in zip(caches._begins[i], caches._ends[i], strict=True)]
+    return [
+        (caches._losses[i, p], *caches._indices[parts[p]], *caches._values[parts[p]])
+        for p in range(caches._counts[i])
+    ]
+
+
+def learn_and_check(caches, point, seen):
+    """Take in a point; assert that what is kept was found, and that inner products belong to it."""
+    for k, i in enumerate(point.examples):
+        entries = slice(point.starts[k], point.starts[k + 1])
+        seen[i].append((point.losses[k], *point.indices[entries], *point.values[entries]))
+    caches.learn(point)
+    for i in point.examples:
+        kept = kept_outputs(caches, i)
+        assert kept[0] == (0.0,)  # the true output
+        assert seen[i][-1] in kept
+        assert len(set(kept)) == len(kept) <= caches.alpha.shape[1]
+        assert set(kept[1:]) <= set(seen[i])
+        dense = np.zeros((len(kept), len(point.w)))
+        for row, (_, *entries) in zip(dense, kept, strict=True):
+            half = len(entries) // 2
+            row[np.array(entries[:half], dtype=int)] = entries[half:]
+        gram = caches._gram[i, : len(kept), : len(kept)]
+        np.testing.assert_allclose(gram, dense @ dense.T, rtol=1e-12, atol=1e-12)
+
+
 @every_problem
 @given(seed=seeds, most=st.integers(2, 5))
 def test_caches_of_models_hold_what_was_found(problem, seed, most):
     rng = np.random.default_rng(seed)
     risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
-    caches, seen = OutputCaches(risk, 0.1, most), [set() for _ in range(risk.n_examples)]
+    caches, seen = OutputCaches(risk, 0.1, most), [[] for _ in range(risk.n_examples)]
     for _ in range(12):
+        learn_and_check(caches, risk.at(rng.normal(size=risk.n_parameters)), seen)
+
+
+@pytest.mark.parametrize("kernel", ["pack", "insert"])
+def test_ctrl_c_does_not_mix_up_outputs(kernel, monkeypatch):
+    rng = np.random.default_rng(0)
+    risk = cp.StructuredRisk(*PROBLEMS["multilabel"](rng), n_jobs=1)
+    caches, seen = OutputCaches(risk, 0.1, 3), [[] for _ in range(risk.n_examples)]
+    module = import_module("cutplane.online.output_cache_kernels")
+    run, interrupts = getattr(module, kernel), 0
+
+    def interrupted(*arguments):
+        run(*arguments)
+        raise KeyboardInterrupt
+
+    for _ in range(30):
         point = risk.at(rng.normal(size=risk.n_parameters))
-        caches.learn(point)
-        for k, i in enumerate(point.examples):
-            entries = slice(point.starts[k], point.starts[k + 1])
-            found = (point.losses[k], *point.indices[entries], *point.values[entries])
-            seen[i].add(found)
-            kept = []
-            for p in range(caches._counts[i]):
-                part = slice(caches._begins[i, p], caches._ends[i, p])
-                indices, values = caches._indices[part], caches._values[part]
-                kept.append((caches._losses[i, p], *indices, *values))
-                dense = np.zeros(risk.n_parameters)
-                dense[indices] = values
-                for q in range(p + 1):
-                    other = slice(caches._begins[i, q], caches._ends[i, q])
-                    product = dense[caches._indices[other]] @ caches._values[other]
-                    assert caches._gram[i, p, q] == pytest.approx(product, rel=1e-12, abs=1e-12)
-                    assert caches._gram[i, q, p] == caches._gram[i, p, q]
-            assert kept[0] == (0.0,)  # the true output
-            assert found in kept
-            assert len(set(kept)) == len(kept) <= most
-            assert set(kept[1:]) <= seen[i]
+        with monkeypatch.context() as patch:
+            patch.setattr(module, kernel, interrupted)
+            try:
+                caches.learn(point)
+            except KeyboardInterrupt:
+                interrupts += 1
+        learn_and_check(caches, point, seen)
+    assert interrupts > 1  # not only at the first point, when nothing is kept
 
 
 def check_proximal_term(caches, risk, lam, rng):

@@ -56,15 +56,14 @@ def ascend(
 @njit(cache=True, nogil=True)
 def insert(
     indices: Places, values: Vector, begins: Places, ends: Places, losses: Matrix,
-    counts: Places, alpha: Matrix, gram: NDArray[np.float64], idle: Places, used: int,
+    counts: Places, alpha: Matrix, gram: NDArray[np.float64], idle: Places, used: Places,
     examples: Places, starts: Places, found_indices: Places, found_values: Vector,
     found_losses: Vector, scratch: Vector,
-) -> tuple[int, int]:  # fmt: skip
+) -> int:  # fmt: skip
     """Put the output that was found for each example into its cache, if it is new.
 
-    The store has room for all of them behind its ``used`` entries; ``scratch`` is zero before and
-    after. Returns how many entries are used then, and how often an output took over the weight of
-    another.
+    The store has room for all of them behind its ``used[0]`` entries; ``scratch`` is zero before
+    and after. Returns how often an output took over the weight of another.
     """
     taken_over = 0
     for k in range(len(examples)):
@@ -90,25 +89,26 @@ def insert(
         if alpha[i, place] > 0.0:
             taken_over += 1
         losses[i, place] = found_losses[k]
-        begins[i, place], ends[i, place] = used, used + size
+        begin = used[0]
+        used[0] += size
+        begins[i, place], ends[i, place] = begin, begin + size
         for entry in range(size):
-            indices[used + entry] = found_indices[start + entry]
-            values[used + entry] = found_values[start + entry]
+            indices[begin + entry] = found_indices[start + entry]
+            values[begin + entry] = found_values[start + entry]
             scratch[found_indices[start + entry]] = found_values[start + entry]
-        used += size
         for p in range(counts[i]):
             product = _score(indices, values, begins[i, p], ends[i, p], scratch)
             gram[i, place, p] = product
             gram[i, p, place] = product
         for entry in range(size):
             scratch[found_indices[start + entry]] = 0.0
-    return used, taken_over
+    return taken_over
 
 
 @njit(cache=True, nogil=True)
 def pack(
     indices: Places, values: Vector, begins: Places, ends: Places, counts: Places,
-    new_indices: Places, new_values: Vector,
+    new_indices: Places, new_values: Vector, new_begins: Places, new_ends: Places,
 ) -> int:  # fmt: skip
     """Copy the entries of all outputs to the beginning of another store; return their number."""
     used = 0
@@ -118,7 +118,7 @@ def pack(
             for entry in range(size):
                 new_indices[used + entry] = indices[begin + entry]
                 new_values[used + entry] = values[begin + entry]
-            begins[i, p], ends[i, p] = used, used + size
+            new_begins[i, p], new_ends[i, p] = used, used + size
             used += size
     return used
 

@@ -30,7 +30,7 @@ class OutputCaches(OutputWeights):
     def __init__(self, risk: StructuredRisk, lam: float, most: int) -> None:
         super().__init__(risk.weights, lam, most, risk.n_parameters)
         self._indices, self._values = np.empty(0, dtype=np.int64), np.empty(0)
-        self._used = 0
+        self._used = np.zeros(1, dtype=np.int64)  # an array, for the compiled code to change
         self._begins = np.zeros((risk.n_examples, most), dtype=np.int64)
         self._ends = np.zeros((risk.n_examples, most), dtype=np.int64)
         self._w = np.zeros(risk.n_parameters)
@@ -43,7 +43,7 @@ class OutputCaches(OutputWeights):
     def learn(self, point: StructuredPoint) -> None:
         """Take in the worst output of each example at a point."""
         self._make_room(len(point.indices))
-        self._used, taken_over = kernels.insert(
+        taken_over = kernels.insert(
             self._indices, self._values, self._begins, self._ends, self._losses, self._counts,
             self.alpha, self._gram, self._idle, self._used, point.examples, point.starts,
             point.indices, point.values, point.losses, np.zeros_like(self._w),
@@ -62,14 +62,24 @@ class OutputCaches(OutputWeights):
 
     def _make_room(self, n_entries: int) -> None:
         """Have room for more entries; those of outputs that were dropped are given up."""
-        if self._used + n_entries <= len(self._indices):
+        if self._used[0] + n_entries <= len(self._indices):
             return
         room = 2 * (int(np.sum(self._ends - self._begins)) + n_entries)
         indices, values = np.empty(room, dtype=np.int64), np.empty(room)
-        self._used = kernels.pack(
-            self._indices, self._values, self._begins, self._ends, self._counts, indices, values
-        )
-        self._indices, self._values = indices, values
+        begins, ends = np.zeros_like(self._begins), np.zeros_like(self._ends)
+        used = kernels.pack(
+            self._indices, self._values, self._begins, self._ends, self._counts, indices, values,
+            begins, ends,
+        )  # fmt: skip
+        packed = {
+            "_indices": indices,
+            "_values": values,
+            "_begins": begins,
+            "_ends": ends,
+            "_used": np.array([used]),
+        }
+        # All at once: Ctrl-C between two of them would mix up the outputs.
+        vars(self).update(packed)
 
     def _rebuild(self) -> Vector:
         """Compute ``w`` afresh; return the slope of the weights' plane."""
