@@ -16,6 +16,9 @@ class FunctionRisk:
         self.evaluations = 0
         self.seen = []
 
+    def identity(self):
+        return {"function": self.function, "claims": (self.convex, self.lower_bound)}
+
     def at(self, w):
         self.evaluations += 1
         self.seen.append(FunctionPoint(w, *self.function(w)))

@@ -32,6 +32,9 @@ class MaxOfPlanes:
         self.evaluations = 0
         self.seen = []
 
+    def identity(self):
+        return {"planes": (self.slopes, self.offsets), "lower bound": self.lower_bound}
+
     def at(self, w):
         self.evaluations += 1
         return self.point(w)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.cuts import NonConvexCuts
+from cutplane.core.problem import Problem
 from cutplane.core.state import State
 from cutplane.experiments.chained import crescent_2, mifflin_2
 
@@ -99,6 +100,8 @@ def test_resumed_run_equals_one_that_was_not_interrupted(name, how):
 
 def state_at(risk, regularizer, best):
     return State(
+        problem=Problem(risk, regularizer),
+        method=cp.nrbm(),
         bundle=Bundle(risk.n_parameters, regularizer),
         best=best,
         objective=regularizer.value(best.w) + best.value,

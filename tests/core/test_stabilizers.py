@@ -13,6 +13,7 @@ from cutplane.core.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.bundle import Bundle
 from cutplane.core.near import Neighbourhood, PlainBound
 from cutplane.core.over_ball import OverBall
+from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane
 from cutplane.core.proximal import Proximal
 from cutplane.core.regions import Level, TrustRegion
@@ -99,7 +100,8 @@ def first_state(seed):
     bundle, regularizer, rng = random_bundle(seed)
     risk = MaxOfPlanes(bundle.slopes.copy(), bundle.offsets.copy())
     point = risk.at(rng.normal(size=4))
-    state = State(bundle, point, regularizer.value(point.w) + point.value)
+    problem = Problem(risk, regularizer)
+    state = State(problem, cp.bmrm(), bundle, point, regularizer.value(point.w) + point.value)
     plain, _ = PlainBound().solved(bundle, regularizer, 0.0)
     state.lower = plain.lower - 0.1 * (state.objective - plain.lower)
     return state, regularizer
@@ -157,7 +159,7 @@ def test_kelley_minimises_the_planes_over_the_ball(seed, radius):
         bundle.add(Plane(rng.normal(size=4), float(rng.normal())))
     risk = MaxOfPlanes(bundle.slopes.copy(), bundle.offsets.copy())
     point = risk.at(np.zeros(4))
-    state = State(bundle, point, point.value)
+    state = State(Problem(risk, ball), cp.kelley(), bundle, point, point.value)
     candidate = OverBall().propose(ball, state)
     w = cvxpy.Variable(4)
     problem = cvxpy.Problem(
@@ -349,7 +351,7 @@ def test_kelley_is_for_a_ball():
 def test_kelley_resumes_on_the_same_ball_only():
     risk = MaxOfPlanes(np.random.default_rng(0).normal(size=(9, 3)), np.zeros(9))
     part = cp.minimize(risk, cp.Ball(1.0), method=cp.kelley(), max_iter=1)
-    with pytest.raises(ValueError, match="radius 1 as one of radius 2"):
+    with pytest.raises(ValueError, match=r"with Ball\(1\), .* not for Ball\(2\)"):
         cp.minimize(risk, cp.Ball(2.0), method=cp.kelley(), resume=part.state)
 
 

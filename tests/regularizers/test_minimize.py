@@ -119,7 +119,7 @@ def test_planes_of_another_regularizer(name):
 def test_another_regularizer_does_not_resume():
     risk = cp.LinearRisk(X, TARGETS["hinge"][1], cp.Hinge())
     state = cp.minimize(risk, cp.ElasticNet(0.1), max_iter=2).state
-    with pytest.raises(ValueError, match=r"cannot resume a run with ElasticNet\(0.1, l1_ratio=0.5"):
+    with pytest.raises(ValueError, match=r"resume is of a run with ElasticNet\(0.1, l1_ratio=0.5"):
         cp.minimize(risk, cp.L1(0.1), resume=state)
 
 

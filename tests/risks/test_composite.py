@@ -64,7 +64,9 @@ def test_values_planes_and_bounds_add(first, second, a, b, seed):
     slope = a * planes[0].slope + b * planes[1].slope
     np.testing.assert_allclose(plane.slope, slope, rtol=1e-12, atol=1e-12)
     assert plane.offset == pytest.approx(a * planes[0].offset + b * planes[1].offset, rel=1e-12)
-    assert both.convex
+    # The function has not said that it is convex.
+    unknown = "function" in [name for name, factor in ((first, a), (second, b)) if factor > 0.0]
+    assert both.convex is (None if unknown else True)
     assert both.evaluations == 1
     assert both.lower_bound <= point.value
     if "function" not in (first, second):
@@ -209,8 +211,14 @@ def test_a_sum_says_why_its_gap_is_no_proof():
         exact = False
 
     rough = cp.StructuredRisk(Rough(), X[:6], CLASSES[:6])
-    smooth = cp.FunctionRisk(lambda w: (float(w @ w), 2 * w), rough.n_parameters, lower_bound=0.0)
+    square = cp.FunctionRisk(lambda w: (float(w @ w), 2 * w), rough.n_parameters, lower_bound=0.0)
+    smooth = cp.FunctionRisk(square.function, rough.n_parameters, lower_bound=0.0, convex=True)
     result = cp.minimize(rough + smooth + 2.0 * rough, cp.L2(1.0), max_iter=3)
     assert not result.certificate.valid
     assert result.certificate.reason == rough.unproven != ""
     assert cp.minimize(smooth + smooth, cp.L2(1.0)).certificate.reason == ""
+    # Nor does it keep silent about what it takes for granted.
+    assumed = cp.minimize(smooth + square, cp.L2(1.0)).certificate
+    assert assumed.valid
+    assert assumed.reason == "if the risk is convex, as was assumed"
+    assert str(assumed).endswith(", if the risk is convex, as was assumed)")

@@ -131,14 +131,10 @@ def test_lists_and_integers_will_do():
 
 
 def test_error_in_the_function_keeps_the_result():
-    problem = ZeroDivisionError("mine")
+    problem, plain = ZeroDivisionError("mine"), cp.bmrm(line_search=False)
+    function = fail_at(4, problem)
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
-        cp.minimize(
-            fail_at(4, problem),
-            cp.L2(0.1, centre=CENTRE),
-            method=cp.bmrm(line_search=False),
-            tol=1e-9,
-        )
+        cp.minimize(function, cp.L2(0.1, centre=CENTRE), method=plain, tol=1e-9)
     assert caught.value is problem
     notes = "\n".join(problem.__notes__)
     assert "raised by function() at evaluation 4, at a point of norm" in notes
@@ -149,14 +145,19 @@ def test_error_in_the_function_keeps_the_result():
     assert result.iterations == 2
     assert result.evaluations == 4
     # The bounds hold, and the run can go on.
-    whole = cp.minimize(largest, cp.L2(0.1, centre=CENTRE), tol=1e-9)
+    whole = cp.minimize(largest, cp.L2(0.1, centre=CENTRE), method=plain, tol=1e-9)
     certificate = result.certificate
     assert certificate.valid
     assert certificate.lower_bound <= whole.objective <= certificate.objective
     value = cp.L2(0.1, centre=CENTRE).value(result.w) + largest(result.w)[0]
     assert certificate.objective == value
-    mended = cp.minimize(largest, cp.L2(0.1, centre=CENTRE), tol=1e-9, resume=result.state)
-    assert np.array_equal(mended.w, whole.w)
+    options = {"method": plain, "tol": 1e-9, "resume": result.state}
+    again = cp.minimize(function, cp.L2(0.1, centre=CENTRE), **options)
+    assert np.array_equal(again.w, whole.w)
+    assert again.evaluations == whole.evaluations + 1
+    # Nobody knows whether another function has the same values.
+    with pytest.raises(ValueError, match=r"on another risk \(not the same: function"):
+        cp.minimize(largest, cp.L2(0.1, centre=CENTRE), **options)
 
 
 def test_error_in_the_final_check_keeps_the_result():

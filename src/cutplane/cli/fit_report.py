@@ -152,8 +152,8 @@ def certificate_in_words(certificate: Certificate) -> str:
     """Return what is proven about a fit, as sentences."""
     if certificate.status is Status.STATIONARY:
         return (
-            "Stationary: no direction nearby improves the model. The risk is not convex, so that "
-            "is\nno proof of the best possible."
+            "Stationary: the method's measure of how much could be gained nearby is within the "
+            "tolerance.\nThe risk is not convex, so that this proves nothing."
         )
     if not certificate.valid:
         return f"Not proven: {_ENDINGS.get(certificate.status, certificate.status)}."

@@ -58,6 +58,11 @@ class Method:
                 "groups need ConvexCuts"
             )
 
+    @property
+    def for_convex_risks(self) -> bool:
+        """Whether the method takes it that planes lie below the risk everywhere."""
+        return isinstance(self.cuts, ConvexCuts)
+
     def require_suitable(self, regularizer: Regularizer, *, convex: bool) -> None:
         """Raise ValueError if the method cannot minimise such a risk with this regularizer."""
         over_ball = isinstance(self.stabilizer, OverBall)

@@ -15,7 +15,8 @@ from cutplane.core.bundle import Bundle
 from cutplane.core.kept_point import touch
 from cutplane.core.methods import Method, bmrm
 from cutplane.core.nonconvex_methods import nrbm
-from cutplane.core.oracle import Function, as_risk
+from cutplane.core.oracle import Function, as_risk, is_function_of
+from cutplane.core.problem import Problem
 from cutplane.core.products import dot
 from cutplane.core.protocols import (
     GroupedRisk,
@@ -64,8 +65,10 @@ def minimize(
     Parameters
     ----------
     risk : Risk or callable
-        The part of the objective that looks at data; or a convex function ``w -> (value,
-        subgradient)``, whose number of parameters `start` or the regularizer tells.
+        The part of the objective that looks at data; or a function ``w -> (value, subgradient)``,
+        whose number of parameters `start` or the regularizer tells. A method for convex risks
+        takes it for convex, and the certificate says that this was assumed; one for risks that are
+        not convex does not, and proves nothing. See `FunctionRisk` to say which it is.
     regularizer : Regularizer
         The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
     method : Method, optional
@@ -80,12 +83,14 @@ def minimize(
     start : ndarray, optional
         Where to evaluate first; zero by default.
     resume : State, optional
-        ``result.state`` of an earlier run on the same problem, to go on with.
+        ``result.state`` of an earlier run on the same problem, by the same method, to go on with.
     planes_from : State, optional
-        ``result.state`` of an earlier run on the same convex risk, with any regularizer. The run
-        starts at its best point, with its planes: they lie below the risk, so they bound the new
-        problem too. Iterations, evaluations and history start anew. Planes that had no weight in
-        the last 20 reduced problems stay behind. The duals of Newton's method come along.
+        ``result.state`` of an earlier run on the same convex risk, with any regularizer and any
+        method. The run starts at its best point, with its planes: they lie below the risk, so they
+        bound the new problem too. Iterations, evaluations and history start anew. Planes that had
+        no weight in the last 20 reduced problems stay behind. The duals of Newton's method come
+        along. A risk with other data, targets, weights or loss is refused; to find that out, all
+        of them are read once, unless it is the very same object.
     callbacks : iterable of callables
         Each is called with the `State` after every iteration (its last record is
         ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
@@ -108,16 +113,19 @@ def minimize(
     """
     earlier = resume or planes_from
     risk = as_risk(
-        risk,
+        # The same function again is the same risk, whatever it counts or writes down.
+        earlier.problem.risk if earlier and is_function_of(earlier.problem.risk, risk) else risk,
         start if earlier is None else earlier.best.w,
         getattr(regularizer, "centre", None),
         getattr(regularizer, "weights", None),
     )
     if method is None:
-        method = bmrm() if risk.convex else nrbm()
+        method = nrbm() if risk.convex is False else bmrm()
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
-    method.require_suitable(regularizer, convex=risk.convex)
+    convex = method.for_convex_risks if risk.convex is None else risk.convex
+    method.require_suitable(regularizer, convex=convex)
+    problem = Problem(risk, regularizer)
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
@@ -125,11 +133,11 @@ def minimize(
     if sum(given is not None for given in (start, resume, planes_from)) > 1:
         raise ValueError("give one of start, resume and planes_from: each says where to begin")
     if resume:
-        state = _continued(resume, regularizer)
+        state = _continued(resume, problem, method)
     elif planes_from:
-        state = _with_planes_of(planes_from, risk, regularizer, method)
+        state = _with_planes_of(planes_from, problem, method, convex=convex)
     else:
-        state = _first_state(risk, regularizer, start, method)
+        state = _first_state(problem, start, method, convex=convex)
     clock.read(state)
 
     try:
@@ -202,9 +210,8 @@ def _stopping_rule(
     return rule
 
 
-def _first_state(
-    risk: Risk, regularizer: Regularizer, start: Vector | None, method: Method
-) -> State:
+def _first_state(problem: Problem, start: Vector | None, method: Method, *, convex: bool) -> State:
+    risk, regularizer = problem.risk, problem.regularizer
     w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (risk.n_parameters,):
         raise ValueError(f"start has shape {w.shape}, the risk has {risk.n_parameters} parameters")
@@ -216,10 +223,12 @@ def _first_state(
     best = risk.at(w) if evaluate is None else evaluate(risk, w)
     groups = getattr(risk, "good_groups", 1) if method.groups is None else method.groups
     state = State(
+        problem=problem,
+        method=method,
         bundle=Bundle(risk.n_parameters, regularizer, groups),
         best=best,
         objective=regularizer.value(w) + best.value,
-        convex=risk.convex,
+        convex=convex,
     )
     _require_finite(best, state)
     floors = _floors(risk, groups)
@@ -238,9 +247,10 @@ def _floors(risk: Risk, groups: int) -> list[Plane]:
     return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
 
 
-def _with_planes_of(earlier: State, risk: Risk, regularizer: Regularizer, method: Method) -> State:
+def _with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: bool) -> State:
     """Return the first state of a run that knows the planes of an earlier one on the same risk."""
-    if not (risk.convex and earlier.convex):
+    risk, regularizer = problem.risk, problem.regularizer
+    if not (convex and earlier.convex):
         raise ValueError(
             "planes of a risk that is not convex hold near one point and for one regularizer only; "
             "give start=result.w in place of planes_from"
@@ -251,12 +261,21 @@ def _with_planes_of(earlier: State, risk: Risk, regularizer: Regularizer, method
             f"planes_from has planes of {n_parameters} parameters, the risk has "
             f"{risk.n_parameters}: they are of another risk"
         )
-    # The risk is evaluated once more, at the cost of a pass, because planes of a risk with other
-    # data would make a false certificate. Those that lie above this one here are found out.
+    problem.require_risk_of(earlier.problem, "planes_from")
     start = earlier.best.w if np.isfinite(regularizer.value(earlier.best.w)) else None
-    state = _first_state(risk, regularizer, start, method)
+    state = _first_state(problem, start, method, convex=convex)
+    # Only rounding may have changed, which counts beside the terms that values are made of.
+    scale = abs(state.objective) + earlier.bundle.offset_scale
+    change = abs(state.best.value - earlier.best.value)
+    if start is not None and change > _DISAGREEMENT * scale:
+        raise ValueError(
+            f"at the best point of planes_from the risk was {earlier.best.value:.8g} and is now "
+            f"{state.best.value:.8g}: its data have changed, and the old bounds do not hold"
+        )
     bundle = earlier.bundle
-    if hasattr(earlier.memo, "carried_over"):  # duals too serve any regularizer
+    # Duals too serve any regularizer, but no other method.
+    same_query = type(method.query) is type(earlier.method.query)
+    if same_query and hasattr(earlier.memo, "carried_over"):
         state.memo = earlier.memo.carried_over(risk, regularizer, state.best)
     state.test_model(bundle)
     if bundle.n_groups == state.bundle.n_groups:
@@ -288,17 +307,28 @@ def _require_finite(point: Point, state: State) -> None:
         )
 
 
-def _continued(earlier: State, regularizer: Regularizer) -> State:
+def _continued(earlier: State, problem: Problem, method: Method) -> State:
     """Return a state to go on with that shares nothing mutable with the earlier run's."""
-    before = earlier.bundle.regularizer
-    lams = [getattr(one, "lam", None) for one in (before, regularizer)]
-    if type(before) is not type(regularizer) or lams[0] != lams[1]:
+    problem.require_risk_of(earlier.problem, "resume")
+    problem.require_regularizer_of(earlier.problem)
+    # Those that remember something, or whose planes mean something else. A memory does neither.
+    mine, other = (
+        {
+            "stabilizer": type(one.stabilizer),
+            "query": type(one.query),
+            "cuts": type(one.cuts),
+            "groups": one.groups,
+        }
+        for one in (method, earlier.method)
+    )
+    if different := [name for name in mine if mine[name] != other[name]]:
         raise ValueError(
-            f"cannot resume a run with {before!r} as one with {regularizer!r}: "
-            "its bounds would not hold"
+            f"resume is of a run by another method (not the same: {', '.join(different)}), and "
+            "goes on with that one only; give planes_from= in place of it"
         )
     return replace(
         earlier,
+        problem=problem,
         bundle=deepcopy(earlier.bundle),
         memo=deepcopy(earlier.memo),
         stabilizer_memo=deepcopy(earlier.stabilizer_memo),
@@ -335,14 +365,18 @@ def _result(
     if not consistent:
         status = Status.INCONSISTENT
     elif status is not Status.FAILED and promise(final) is Status.OPTIMAL:
-        status = Status.OPTIMAL if risk.convex else Status.STATIONARY
+        status = Status.OPTIMAL if state.convex else Status.STATIONARY
     objective, lower = final.objective, final.lower
     certificate = Certificate(
         objective=objective,
         lower_bound=min(lower, objective) if consistent else lower,
         status=status,
-        valid=risk.convex and consistent,
-        reason=getattr(risk, "unproven", ""),
+        valid=state.convex and consistent,
+        reason=(
+            "if the risk is convex, as was assumed"
+            if risk.convex is None and state.convex and consistent
+            else getattr(risk, "unproven", "")
+        ),
     )
     return Result(
         w=final.best.w,

@@ -1,7 +1,8 @@
 """Methods for risks that are not convex.
 
-Their gap measures how far from stationary a point is. It proves nothing: such a run ends as
-``stationary``, never as ``optimal``, and its certificate is not valid.
+Their gap is a stopping rule, and small near points that are stationary, but also elsewhere where a
+plane had to be replaced. It proves nothing: such a run ends as ``stationary``, never as
+``optimal``, and its certificate is not valid.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ class Oracle:
     """A function of ``n_parameters`` numbers as a risk.
 
     Its points know a value and a plane, and no segment: a point in between is a new evaluation.
+    With ``convex=None`` nobody has said whether it is convex: see `minimize`.
     """
 
     has_segments = False
@@ -31,7 +32,7 @@ class Oracle:
         function: Function,
         n_parameters: int,
         *,
-        convex: bool = True,
+        convex: bool | None = None,
         lower_bound: float = -np.inf,
     ) -> None:
         if not callable(function):
@@ -139,6 +140,11 @@ def as_risk(risk: Risk | Function, *alike: Any) -> Risk:
             "start=np.zeros(d), with their number for d"
         )
     return Oracle(risk, np.size(known))
+
+
+def is_function_of(risk: Risk, function: Any) -> bool:
+    """Say whether a risk is made of this very function."""
+    return isinstance(risk, Oracle) and bool(risk.function == function)
 
 
 def name_of(function: Any) -> str:

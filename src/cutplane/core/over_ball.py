@@ -35,14 +35,6 @@ class _Ball(QuadraticRegularizer, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Multiplier:
-    """The multiplier of the last problem, and the ball that it belongs to."""
-
-    mu: float
-    radius: float
-
-
-@dataclass(frozen=True, slots=True)
 class OverBall:
     """No term is added; the regularizer is a ball that ``w`` must not leave."""
 
@@ -64,21 +56,15 @@ class OverBall:
             best = replace(best, lower=lower)
             if model < best.model:
                 best = Candidate(w, lower, model)
-            state.stabilizer_memo = _Multiplier(mu, ball.radius)
+            state.stabilizer_memo = mu
             mu = bracket.next_multiplier(mu, size)
             if best.model - best.lower <= accuracy or bracket.closed:
                 break
         return best
 
     def _first_multiplier(self, ball: _Ball, state: State) -> float:
-        memo = state.stabilizer_memo
-        if isinstance(memo, _Multiplier):
-            if memo.radius != ball.radius:
-                raise ValueError(
-                    f"cannot resume a run over a ball of radius {memo.radius:g} as one of radius "
-                    f"{ball.radius:g}: its bounds would not hold"
-                )
-            return memo.mu
+        if state.stabilizer_memo is not None:  # that of the last problem
+            return float(state.stabilizer_memo)
         steepest = float(np.sqrt(np.diagonal(state.bundle.gram).max()))
         return steepest / ball.radius or 1.0
 

@@ -93,13 +93,16 @@ class Risk(Protocol):
 
     One that is not convex may say why its gap is no proof, in a text ``unproven``. One whose points
     take much memory may offer ``touch(w)``, which returns a `cutplane.core.kept_point.KeptPoint`.
+    One that keeps more than its bounds depend on may offer ``identity()``, which returns what they
+    do depend on, by name: see `cutplane.core.fingerprint`.
 
     Attributes
     ----------
     n_parameters : int
         Length of ``w``.
-    convex : bool
-        Whether planes of the risk stay below it everywhere. Only then is a gap a certificate.
+    convex : bool or None
+        Whether planes of the risk stay below it everywhere. Only then is a gap a certificate. None
+        if nobody has said: then methods for convex risks assume it, and say so.
     lower_bound : float
         A value that the risk never goes below (0 for the usual losses), ``-inf`` if unknown.
     evaluations : int
@@ -108,9 +111,12 @@ class Risk(Protocol):
     """
 
     n_parameters: int
-    convex: bool
     lower_bound: float
     evaluations: int
+
+    @property
+    def convex(self) -> bool | None:
+        """See above."""
 
     def at(self, w: Vector) -> Point:
         """Evaluate the risk at ``w``."""

@@ -239,7 +239,7 @@ def _tidied(
             break
         w = np.where(zeros, 0.0, point.w)
         rise = regularizer.value(w) - regularizer.value(point.w) - point.value
-        if risk.convex and rise + state.bundle.height_at(w, *state.planes_at(cut)) >= 0.0:
+        if state.convex and rise + state.bundle.height_at(w, *state.planes_at(cut)) >= 0.0:
             continue  # the planes rule it out, at no cost
         tidy = risk.at(w)
         return tidy if rise + tidy.value < 0.0 else point

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from cutplane.core.bundle import Bundle
+from cutplane.core.problem import Problem
 from cutplane.core.products import dot
 from cutplane.core.protocols import GroupedPoint, Plane, Point, Regularizer, Vector
 
@@ -95,7 +96,8 @@ class Certificate(_Bounds):
     valid : bool
         Whether both bounds hold: true for convex risks, unless the run was inconsistent.
     reason : str
-        Why the certificate is not valid, where the risk has more to say than that it is not convex.
+        Why the certificate is not valid, where the risk has more to say than that it is not convex;
+        or what a valid one rests on that nobody has proven: that a function is convex.
     """
 
     objective: float
@@ -105,11 +107,11 @@ class Certificate(_Bounds):
     reason: str = ""
 
     def __str__(self) -> str:
-        proof = (
-            f"no model is better by more than {percent(self.relative_gap)}"
-            if self.valid
-            else self.reason or "the gap is not a proof here"
-        )
+        if self.valid:
+            proof = f"no model is better by more than {percent(self.relative_gap)}"
+            proof += f", {self.reason}" if self.reason else ""
+        else:
+            proof = self.reason or "the gap is not a proof here"
         return (
             f"objective {self.objective:.8g}, lower bound {self.lower_bound:.8g}, "
             f"relative gap {self.relative_gap:.2e} ({self.status}: {proof})"
@@ -155,10 +157,13 @@ class State:
     """Everything that changes while the loop runs: a run can go on from it as if never stopped.
 
     ``memo`` is what a query keeps from one iteration to the next. If it has a method
-    ``carried_over(risk, regularizer, point)``, a run with ``planes_from`` begins with the result.
-    ``stabilizer_memo`` is the same for a stabilizer.
+    ``carried_over(risk, regularizer, point)``, a run with ``planes_from`` and the same kind of
+    query begins with the result. ``stabilizer_memo`` is the same for a stabilizer. Both belong to
+    the ``method``, and all bounds to the ``problem``.
     """
 
+    problem: Problem
+    method: Any
     bundle: Bundle
     best: Point
     objective: float

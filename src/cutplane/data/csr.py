@@ -58,6 +58,10 @@ class CompressedRows:
         affordable = n_entries // (4 * max(1, shape[1]))
         self._sum_bounds = balanced_bounds(starts, count_blocks(n_entries, most=affordable))
 
+    def identity(self) -> tuple[Any, ...]:
+        """Return the matrix: neither blocks nor threads change it."""
+        return "sparse", self.shape, self.values, self.indices, self.starts
+
     def squared_norms(self) -> Vector:
         """Return the squared length of each row; computed once."""
         return self._norms

@@ -44,6 +44,10 @@ class RowMajor:
         # 16 rows or more for each buffer of d sums, which cost as much as a row.
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=X.shape[0] // 16))
 
+    def identity(self) -> tuple[Any, ...]:
+        """Return the matrix: neither blocks nor threads change it, nor the order in memory."""
+        return "dense", self.X
+
     def scores(self, w: Vector) -> Vector:
         """Return ``X w``."""
         w = as_vector(w, self.shape[1], "w")
@@ -99,6 +103,10 @@ class ColumnMajor:
         # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
         most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))
         self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=most))
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return the matrix: neither blocks nor threads change it, nor the order in memory."""
+        return "dense", self.columns.T
 
     def scores(self, w: Vector) -> Vector:
         """Return ``X w``."""

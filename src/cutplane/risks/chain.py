@@ -210,6 +210,18 @@ class ChainRisk(Summable):
             for k in range(n_groups)
         ]
 
+    def identity(self) -> dict[str, Any]:
+        """Return what the risk consists of."""
+        return {
+            "features": self.rows,
+            "labels": (self.data.y, self.n_labels),
+            "sequences": self.data.chains.offsets,
+            "weights": self.data.weights,
+            "loss": self.loss,
+            "ends": self.ends,
+            "observed pairs": isinstance(self.pairs, ObservedPairs),
+        }
+
     def __repr__(self) -> str:
         ends = ", observed pairs" if isinstance(self.pairs, ObservedPairs) else ""
         ends += ", ends" if self.ends else ""

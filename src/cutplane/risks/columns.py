@@ -91,6 +91,15 @@ class ColumnsRisk(Summable):
         require_finite(scores, w)
         return ColumnsPoint(self, w, scores)
 
+    def identity(self) -> dict[str, Any]:
+        """Return what the risk consists of."""
+        return {
+            "features": self.rows,
+            "targets": self.y,
+            "weights": self.weights,
+            "loss": self.loss,
+        }
+
     def __repr__(self) -> str:
         return f"ColumnsRisk({in_words(self.rows)}, {self.loss!r})"
 

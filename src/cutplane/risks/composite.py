@@ -50,7 +50,7 @@ class WeightedSum(Summable):
     ----------
     terms : sequence of pairs
         Factors and risks, all with the same number of parameters. The sum is convex if all risks
-        are and no factor is negative.
+        are and no factor is negative; whether a function is may be unknown.
     """
 
     def __init__(self, terms: Sequence[tuple[float, Any]]) -> None:
@@ -66,7 +66,9 @@ class WeightedSum(Summable):
                 f"risks with {' and '.join(map(str, sizes))} parameters cannot be added"
             )
         self.n_parameters = sizes[0]
-        self.convex = all(risk.convex and factor >= 0.0 for factor, risk in self.terms)
+        self.convex = _all(
+            [risk.convex if factor > 0.0 else factor == 0.0 for factor, risk in self.terms]
+        )
         reasons = dict.fromkeys(getattr(risk, "unproven", "") for _, risk in self.terms)
         self.unproven = "; ".join(filter(None, reasons))
         self.has_segments = all(getattr(risk, "has_segments", True) for _, risk in self.terms)
@@ -80,6 +82,10 @@ class WeightedSum(Summable):
         """Evaluate all risks at ``w``."""
         self.evaluations += 1
         return _sum_point([(factor, risk.at(w)) for factor, risk in self.terms])
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the sum consists of."""
+        return {f"term {k}": term for k, term in enumerate(self.terms)}
 
     def __repr__(self) -> str:
         return " + ".join(
@@ -169,6 +175,11 @@ class SumSegment:
 def _sum_point(parts: list[tuple[float, Point]]) -> SumPoint:
     searchable = all(hasattr(point, "toward") for _, point in parts)
     return SearchableSumPoint(parts) if searchable else SumPoint(parts)
+
+
+def _all(claims: list[bool | None]) -> bool | None:
+    """Return whether all are true, or None if that hangs on something nobody has said."""
+    return None if None in claims and False not in claims else all(claims)
 
 
 def _is_risk(thing: Any) -> bool:

@@ -20,8 +20,10 @@ class FunctionRisk(Summable, Oracle):
         the function's domain.
     n_parameters : int
         Number of parameters.
-    convex : bool
-        Whether the function is convex. Only then is a gap a certificate.
+    convex : bool, optional
+        Whether the function is convex. Only then is a gap a certificate. If nothing is said, the
+        methods for convex risks assume it, and the certificate says that they did; those for risks
+        that are not convex assume nothing.
     lower_bound : float
         A value that the function never goes below.
 

@@ -113,6 +113,16 @@ class LinearRisk(Summable):
             )
         return LinearPoint(self, w, scores, guess=guess)
 
+    def identity(self) -> dict[str, Any]:
+        """Return what the risk consists of."""
+        return {
+            "features": self.rows,
+            "targets": (self.y, self.shift),
+            "weights": self.weights,
+            "loss": self.loss,
+            "intercept": self.intercept,
+        }
+
     def __repr__(self) -> str:
         intercept = "intercept" if self.intercept else "no intercept"
         return f"LinearRisk({in_words(self.rows)}, {self.loss!r}, {intercept})"

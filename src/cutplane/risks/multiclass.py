@@ -96,6 +96,16 @@ class MulticlassRisk(Summable):
         require_finite(scores, w)
         return MulticlassPoint(self, w, scores, None)
 
+    def identity(self) -> dict[str, Any]:
+        """Return what the risk consists of."""
+        return {
+            "features": self.rows,
+            "targets": (self.y, self.n_classes),
+            "weights": self.weights,
+            "loss": self.loss,
+            "intercept": self.intercept,
+        }
+
     def __repr__(self) -> str:
         intercepts = "intercepts" if self.intercept else "no intercepts"
         return (

@@ -83,6 +83,15 @@ class SharedScoresRisk(Summable):
         require_finite(scores, w)
         return SharedScoresPoint(self, w, scores, np.zeros(len(self.terms)))
 
+    def identity(self) -> dict[str, Any]:
+        """Return what the risk consists of."""
+        return {
+            "features": self.rows,
+            "targets": [y for y, _ in self.terms],
+            "weights": self.weights,
+            "loss": [loss for _, loss in self.terms],
+        }
+
     def __repr__(self) -> str:
         losses = ", ".join(dict.fromkeys(repr(loss) for _, loss in self.terms))
         return f"SharedScoresRisk({in_words(self.rows)}, {len(self.terms)} terms of {losses})"

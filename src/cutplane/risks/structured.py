@@ -115,6 +115,17 @@ class StructuredRisk(Summable):
         found = self._workers(self._used.tolist(), w)
         return StructuredPoint(w, found, self.weights[self._used], self._used)
 
+    def identity(self) -> dict[str, Any]:
+        """Return what the risk consists of."""
+        examples = self._examples
+        return {
+            "model": self.model,
+            "inputs": examples.X,
+            "outputs": examples.Y,
+            "weights": self.weights,
+            "rescaling": examples.rescaling,
+        }
+
     def __repr__(self) -> str:
         return (
             f"StructuredRisk({name_of_model(self.model)}, {self.n_examples} examples, "

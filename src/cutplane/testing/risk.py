@@ -96,7 +96,7 @@ def check_risk(
         "planes touch the risk",
         "subgradients agree with finite differences",
     ]
-    if risk.convex:
+    if risk.convex is not False:  # a function that says nothing is taken for convex
         check_convex(tried)
         passed.append("convex: chords above, planes below")
     _check_lower_bound(tried, risk, points, centre, scale)
@@ -146,7 +146,7 @@ def _check_lower_bound(
 ) -> None:
     """Look for values below the lower bound, also where a short run finds small ones."""
     lowest = min(point.value for point in points)
-    if risk.convex and risk.lower_bound > -np.inf:
+    if risk.convex is not False and risk.lower_bound > -np.inf:
         # Without the lower bound: a wrong one would mislead the run.
         free = Oracle(tried.function, risk.n_parameters)
         steepest = max(float(np.linalg.norm(point.plane().slope)) for point in points)

@@ -1,0 +1,173 @@
+"""Fingerprints: whether two things say the same, told without keeping both.
+
+Bounds hold for one problem only. So when planes or a state are handed from one run to another,
+everything that they depend on is compared: data, targets, weights, loss, regularizer. Each is
+digested, arrays block by block, so that a memory map is never read into memory as a whole.
+
+What an object consists of is what its method ``identity()`` returns, if it has one. Else it is what
+pickle would keep of it, without counts of evaluations and what `cached_property` has computed. A
+function is its code, with the variables that it uses. Anything that cannot be looked into is the
+same only if it is the same object. So fingerprints of equal things may differ, but those of
+different things are never the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cached_property
+from hashlib import blake2b
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+# Bytes of an array that are digested at a time.
+_BLOCK = 1 << 20
+
+_COUNTERS = ("evaluations", "inferences")
+_SIMPLE = (type(None), bool, int, float, complex, str, bytes)
+
+
+def fingerprint(value: Any) -> str:
+    """Return a digest of everything that a value consists of."""
+    return _Walk().digest(value)
+
+
+def fingerprints_of_parts(value: Any) -> dict[str, str]:
+    """Return the fingerprint of each part of an object, by the names that say where two differ."""
+    kind = type(value)
+    if hasattr(kind, "identity"):
+        parts = {"kind": kind} | value.identity()
+    elif hasattr(value, "__dict__"):
+        # The whole as well, because an object may keep more than its attributes.
+        parts = {**_lasting(kind, vars(value))[0], kind.__name__: value}
+    else:
+        parts = {kind.__name__: value}
+    return {name: fingerprint(part) for name, part in parts.items()}
+
+
+class _Walk:
+    """One walk through a value; an object that contains itself is told by where it stood."""
+
+    def __init__(self) -> None:
+        self._above: dict[int, int] = {}
+
+    def digest(self, value: Any) -> str:
+        """Return the digest of a part."""
+        if id(value) in self._above:
+            return f"inside itself, {self._above[id(value)]}"
+        self._above[id(value)] = len(self._above)
+        found = blake2b(digest_size=16)
+        for piece in self._pieces(value):
+            found.update(piece if isinstance(piece, bytes) else piece.encode() + b"\0")
+        del self._above[id(value)]
+        return found.hexdigest()
+
+    def _pieces(self, value: Any) -> Iterator[str | bytes]:
+        kind = type(value)
+        if isinstance(value, type):
+            yield _name(value)
+            return
+        if hasattr(kind, "identity"):
+            yield from ("identity", self.digest(value.identity()))
+            return
+        yield _name(kind)
+        if kind in _SIMPLE:
+            yield repr(value)
+        elif kind in (list, tuple):
+            yield from map(self.digest, value)
+        elif kind in (set, frozenset):
+            yield from sorted(map(self.digest, value))
+        elif kind is dict:
+            # In order of the digests, since keys of several types have no order of their own.
+            yield from sorted(self.digest(key) + self.digest(value[key]) for key in value)
+        elif isinstance(value, np.ndarray | np.generic):
+            yield from self._array(np.asarray(value))
+        elif scipy.sparse.issparse(value):
+            rows = value.tocsr()
+            yield from map(self.digest, (rows.shape, rows.data, rows.indices, rows.indptr))
+        elif kind is FunctionType:
+            yield from map(self.digest, _function(value))
+        elif kind is CodeType:
+            yield from map(self.digest, (value.co_code, value.co_consts, value.co_names))
+        else:
+            yield self._content(value)
+
+    def _array(self, array: NDArray[Any]) -> Iterator[str | bytes]:
+        yield f"{array.dtype.str} {array.shape}"
+        if array.dtype.hasobject:
+            yield from map(self.digest, array.ravel().tolist())
+            return
+        # In C order, whatever the order in memory; rows of a long matrix a few at a time.
+        rows = np.atleast_1d(array)
+        at_once = max(_BLOCK // max(rows[:1].nbytes, 1), 1)
+        for begin in range(0, len(rows), at_once):
+            yield rows[begin : begin + at_once].tobytes()
+
+    def _content(self, value: Any) -> str:
+        """Return the digest of what pickle would keep, or the place of what it would not take."""
+        try:
+            reduced = value.__reduce_ex__(4)
+        except TypeError:
+            return str(id(value))
+        if isinstance(reduced, str):  # the name of a global object
+            return str(id(value))
+        made, state, *items = (*reduced[1:], None)[:4]
+        return self.digest(
+            (
+                made,
+                _lasting(type(value), state),
+                [None if entries is None else list(entries) for entries in items],
+            )
+        )
+
+
+def _function(function: FunctionType) -> Iterator[Any]:
+    """Yield what a function consists of: its code, and the values that it reads."""
+    yield function.__code__
+    yield function.__defaults__
+    yield function.__kwdefaults__
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not yet set
+            yield None
+    # Names of attributes are among them; a global variable that has one is harmless.
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    for name in sorted(names & function.__globals__.keys()):
+        yield function.__globals__[name]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function and of all functions defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _name(kind: type) -> str:
+    """Return the name of a class, and which one it is if several may have had this name."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    module = sys.modules.get(kind.__module__)
+    return name if getattr(module, kind.__qualname__, None) is kind else f"{name} {id(kind)}"
+
+
+def _lasting(kind: type, state: Any) -> Any:
+    """Return the state of an object without counters and what was computed from the rest."""
+    parts = state if isinstance(state, tuple) else (state,)
+    computed = {
+        name
+        for base in kind.__mro__
+        for name, member in vars(base).items()
+        if isinstance(member, cached_property)
+    }
+    return [
+        {name: entry for name, entry in part.items() if name not in (*computed, *_COUNTERS)}
+        if isinstance(part, dict)
+        else part
+        for part in parts
+    ]
