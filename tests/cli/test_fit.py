@@ -352,7 +352,7 @@ def test_measurements_are_not_taken_for_classes(complaint, tmp_path, scale):
     data.write_text("".join(f"{i * scale} 1:{i}\n" for i in range(1, 41)))
     assert complaint("fit", data) == (
         f"{data}: 40 different labels in 40 lines look like numbers to predict, not classes; "
-        "try --task regression"
+        "try --task regression (or --task classification if they are)"
     )
 
 
