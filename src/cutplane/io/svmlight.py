@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import codecs
 import io
-import math
 import os
-import re
 from array import array
 from itertools import islice
 from typing import Any, NamedTuple
@@ -34,29 +32,23 @@ from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
-from cutplane.io.words import what_is_wrong_with_label
+from cutplane.io.svmlight_lines import (
+    DECIMAL_ONLY,
+    LARGEST_INDEX,
+    LARGEST_QUERY,
+    LINE,
+    MOST_FEATURES_UNASKED,
+    Wrong,
+    check_tokens,
+    show,
+    tokens_of,
+    whole_number,
+    word_of,
+)
 
-_LARGEST_INDEX = np.iinfo(np.int32).max
-_LARGEST_QUERY = np.iinfo(np.int64).max
-# A model has a number for every feature up to the largest index, even if they are all zero.
-_MOST_FEATURES_UNASKED = 10**8
 # The room for labels that are words: some, or what is in proportion to the file.
 _LABEL_BYTES = 10**8
 _LABEL_BYTES_PER_BYTE = 8
-
-_WHOLE = rb"[+-]?[0-9]++"
-_DECIMAL = rb"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
-_SPACE = rb"[ \t\r\f\v]"
-_LINE = re.compile(
-    rb"%(space)b*+(?:([^\s#:,]++)(?:%(space)b++qid:(%(whole)b))?"
-    rb"(?:%(space)b++%(whole)b:%(decimal)b)*+%(space)b*+)?(?:#[^\n]*+)?\n?"
-    % {b"space": _SPACE, b"whole": _WHOLE, b"decimal": _DECIMAL}
-)
-_IS_WHOLE, _IS_DECIMAL = re.compile(_WHOLE), re.compile(_DECIMAL)
-_IS_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_MOST_DIGITS = 100
-# Of these characters Python's int and float, which scikit-learn calls, read decimal numbers only.
-_DECIMAL_ONLY = b"0123456789+-.eE: \t\r\f\v\n"
 
 
 class SvmlightData(NamedTuple):
@@ -102,18 +94,17 @@ def read_svmlight(
     if b"\0" in text:
         raise InputError(f"{name}: not a text file")
     words, qid = None, None
-    if queries or text.translate(None, _DECIMAL_ONLY):
-        checked, words, qid = _check(text, name, n_features, queries)
-    else:
-        checked = text
-    try:
-        X, y = _parse(checked, n_features)
-    except (ValueError, OverflowError) as error:
+    parsed = None if queries or text.translate(None, DECIMAL_ONLY) else _parse(text, n_features)
+    if parsed is None:
+        numbers, words, qid = _check(text, name, n_features, queries)
+        parsed = _parse(numbers, n_features)
+    if parsed is None:
         _explain(text, name, n_features, queries)
-        raise InputError(f"{name}: {error}") from error
+        raise InputError(f"{name}: scikit-learn cannot read it")
+    X, y = parsed
     if X.shape[0] == 0:
         raise InputError(f"{name}: no data in the file")
-    unasked = n_features is None and X.shape[1] > _MOST_FEATURES_UNASKED
+    unasked = n_features is None and X.shape[1] > MOST_FEATURES_UNASKED
     if unasked or not (np.isfinite(X.data).all() and np.isfinite(y).all()):
         _explain(text, name, n_features, queries)  # raises, and says where
     if X.nnz == 0 and n_features is None:
@@ -121,15 +112,18 @@ def read_svmlight(
     return SvmlightData(X, y if words is None else words, qid)
 
 
-def _parse(text: bytes, n_features: int | None) -> tuple[Any, NDArray[Any]]:
-    """Return features and labels."""
+def _parse(text: bytes, n_features: int | None) -> tuple[Any, NDArray[Any]] | None:
+    """Return features and labels, or None if there is something wrong."""
     # Imported here because it takes longer than all of cutplane's own modules.
     from scipy.sparse import csr_matrix
     from sklearn.datasets import load_svmlight_file
 
-    X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features, zero_based=False)
+    try:
+        X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features, zero_based=False)
+    except (ValueError, OverflowError):
+        return None
     # scikit-learn leaves 64-bit indices. Half of that means half the memory traffic of every pass.
-    index = np.int32 if X.nnz <= _LARGEST_INDEX else np.int64
+    index = np.int32 if X.nnz <= LARGEST_INDEX else np.int64
     parts = (X.data, X.indices.astype(index), X.indptr.astype(index))
     return csr_matrix(parts, shape=X.shape), y
 
@@ -151,24 +145,24 @@ def _check(
     labels, qid = _Labels(name), array("q")
     lines = []
     for line_number, line in enumerate(io.BytesIO(text), start=1):
-        match = _LINE.fullmatch(line)
+        match = LINE.fullmatch(line)
         if match is not None and match[1] is None:
             continue
         try:
             if match is None:
-                _check_tokens(_tokens(line), n_features, queries)
-                raise _Wrong("not of the form label index:value ...")
+                check_tokens(tokens_of(line), n_features, queries)
+                raise Wrong("not of the form label index:value ...")
             if labels.add(match[1], line_number):
                 if line[match.end(1) :].startswith(b"#"):
-                    raise _Wrong(f"label {_show(match[1])}: white space is missing before the #")
+                    raise Wrong(f"label {show(match[1])}: white space is missing before the #")
                 lines.append(b"0" + line[match.end(1) :])
-            if queries:
-                if match[2] is None:
-                    if b"qid:" not in text:
-                        raise InputError(f"{name}: no line has a query (qid:number after the label)")
-                    raise _Wrong("no query (qid:number after the label)")
-                qid.append(_whole_number(match[2], "query", _LARGEST_QUERY))
-        except _Wrong as wrong:
+            if match[2] is not None:
+                qid.append(whole_number(match[2], "query", LARGEST_QUERY))
+            elif queries:
+                if b"qid:" not in text:
+                    raise InputError(f"{name}: no line has a query (qid:number after the label)")
+                raise Wrong("no query (qid:number after the label)")
+        except Wrong as wrong:
             before = b"".join(islice(io.BytesIO(text), line_number - 1))
             _explain(before, name, n_features, queries)  # another line may be the first
             raise InputError(f"{name}:{line_number}: {wrong}") from None
@@ -179,19 +173,11 @@ def _check(
 def _explain(text: bytes, name: str, n_features: int | None, queries: bool) -> None:
     """Raise what is wrong with the first bad line, if there is one."""
     for line_number, line in enumerate(io.BytesIO(text), start=1):
-        if tokens := _tokens(line):
+        if tokens := tokens_of(line):
             try:
-                _check_tokens(tokens, n_features, queries)
-            except _Wrong as wrong:
+                check_tokens(tokens, n_features, queries)
+            except Wrong as wrong:
                 raise InputError(f"{name}:{line_number}: {wrong}") from None
-
-
-def _tokens(line: bytes) -> list[bytes]:
-    return line.partition(b"#")[0].split()
-
-
-class _Wrong(Exception):
-    """What is wrong with a line."""
 
 
 class _Labels:
@@ -205,11 +191,11 @@ class _Labels:
 
     def add(self, token: bytes, line_number: int) -> bool:
         """Take a label, and return whether it is a word."""
-        word = _word(token)
+        word = word_of(token)
         if not self._first:
-            self._first = f"{_show(token)} in line {line_number}"
+            self._first = f"{show(token)} in line {line_number}"
         elif (word is None) != (not self.words):
-            raise _Wrong(f"label {_show(token)} after {self._first}: numbers and words mixed")
+            raise Wrong(f"label {show(token)} after {self._first}: numbers and words mixed")
         if word is not None:
             self.words.append(word)
             self._longest = max(self._longest, (len(word), -line_number))
@@ -226,81 +212,3 @@ class _Labels:
                 f"{needed / 1e6:,.0f} MB; use shorter labels"
             )
         return np.array(self.words) if self.words else None
-
-
-def _word(token: bytes) -> str | None:
-    """Return a label if it is a word, None if it is a number."""
-    if b":" in token:
-        raise _Wrong(f"the label is missing (the line starts with {_show(token)})")
-    if b"," in token:
-        raise _Wrong(f"label {_show(token)}: several labels in a line are not supported")
-    if _is_number(token, f"label {_show(token)}"):
-        return None
-    try:
-        word = token.decode()
-    except UnicodeDecodeError:
-        raise _Wrong(f"label {_show(token)} is neither a number nor UTF-8 text") from None
-    if wrong := what_is_wrong_with_label(word):
-        raise _Wrong(f"label {_show(token)} {wrong}")
-    return word
-
-
-def _check_tokens(tokens: list[bytes], n_features: int | None, queries: bool) -> None:
-    """Raise what is wrong with a line, apart from what depends on other lines."""
-    _word(tokens[0])
-    features = tokens[1:]
-    if features and features[0].startswith(b"qid:"):
-        _whole_number(features[0].removeprefix(b"qid:"), "query", _LARGEST_QUERY)
-        features = features[1:]
-    elif queries:
-        raise _Wrong("no query (qid:number after the label)")
-    previous = 0
-    for token in features:
-        previous = _check_feature(token, previous, n_features)
-
-
-def _check_feature(token: bytes, previous: int, n_features: int | None) -> int:
-    """Return the index of a feature that may follow index ``previous``."""
-    before, colon, after = token.partition(b":")
-    if not colon:
-        raise _Wrong(f"{_show(token)} is not of the form index:value")
-    index = _whole_number(before, "feature index", _LARGEST_INDEX)
-    if index < 1:
-        hint = " (in scikit-learn, write with zero_based=False)" if index == 0 else ""
-        raise _Wrong(f"feature index {index}: indices start at 1{hint}")
-    if index <= previous:
-        raise _Wrong(f"feature index {index} follows {previous}: indices must increase")
-    if n_features is not None and index > n_features:
-        raise _Wrong(f"feature index {index} is beyond the {n_features} features expected")
-    if n_features is None and index > _MOST_FEATURES_UNASKED:
-        raise _Wrong(
-            f"feature index {index} is beyond {_MOST_FEATURES_UNASKED:,}; if it is right, give the "
-            "number of features (--features, or n_features in Python)"
-        )
-    value = f"value {_show(after)} of feature {index}"
-    if not _is_number(after, value):
-        raise _Wrong(f"{value} is not a number")
-    return index
-
-
-def _is_number(token: bytes, what: str) -> bool:
-    """Whether a token is a number, which must be finite."""
-    is_decimal = _IS_DECIMAL.fullmatch(token) is not None
-    if _IS_NOT_FINITE.fullmatch(token) or (is_decimal and not math.isfinite(float(token))):
-        raise _Wrong(f"{what} is not finite")
-    return is_decimal
-
-
-def _whole_number(token: bytes, what: str, largest: int) -> int:
-    if not _IS_WHOLE.fullmatch(token):
-        raise _Wrong(f"{what} {_show(token)} is not a whole number")
-    # Python refuses to read thousands of digits, even if they are zeros.
-    if len(token) > _MOST_DIGITS or abs(int(token)) > largest:
-        raise _Wrong(f"{what} {_show(token)[1:-1]} is too large")
-    return int(token)
-
-
-def _show(token: bytes) -> str:
-    """Return a token as it may be printed: quoted, on one line, not too long."""
-    shown = repr(token.decode(errors="backslashreplace"))
-    return shown if len(shown) <= 40 else f"{shown[:36]}...'"
