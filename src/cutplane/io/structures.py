@@ -47,16 +47,16 @@ def read_structures(path: str | os.PathLike[str], *, clean: bool = False) -> lis
             )
         if not sequence:
             raise InputError(f"{name_of(path)}:{begin + 2}: the sequence is missing")
-        if len(sequence) != len(structure):
-            raise InputError(
-                f"{name_of(path)}:{begin + 3}: a structure of {len(structure)} bases for a "
-                f"sequence of {len(sequence)}"
-            )
         for line, (read, text) in enumerate([(bases_of, sequence), (partners_of, structure)], 2):
             try:
                 read(text)
             except ValueError as error:
                 raise InputError(f"{name_of(path)}:{begin + line}: {error}") from error
+        if len(sequence) != len(structure):
+            raise InputError(
+                f"{name_of(path)}:{begin + 3}: a structure of {len(structure)} bases for a "
+                f"sequence of {len(sequence)}"
+            )
         if clean:
             structure = RNAFolding.without_odd_pairs(sequence, structure)
         items.append(FoldedRNA(name[1:].strip(), sequence, structure))

@@ -142,6 +142,8 @@ def _check(
     qid : ndarray or None
         The queries, if they are asked for.
     """
+    if queries and b"qid:" not in text and any(map(tokens_of, io.BytesIO(text))):
+        raise InputError(f"{name}: no line has a query (qid:number after the label)")
     labels, qid = _Labels(name), array("q")
     lines = []
     for line_number, line in enumerate(io.BytesIO(text), start=1):
@@ -159,8 +161,6 @@ def _check(
             if match[2] is not None:
                 qid.append(whole_number(match[2], "query", LARGEST_QUERY))
             elif queries:
-                if b"qid:" not in text:
-                    raise InputError(f"{name}: no line has a query (qid:number after the label)")
                 raise Wrong("no query (qid:number after the label)")
         except Wrong as wrong:
             before = b"".join(islice(io.BytesIO(text), line_number - 1))
