@@ -37,6 +37,12 @@ def class_labels(labels: NDArray[Any], name: str, *, certain: bool) -> NDArray[A
         look like measurements.
     """
     classes, counts = np.unique(labels, return_counts=True)
+    if labels.dtype.kind == "f" and (abs(classes) >= _LARGEST_EXACT_INTEGER).any():
+        large = classes[np.argmax(abs(classes))]
+        raise InputError(
+            f"{name}: label {large:.17g} is too large to tell it from its neighbors; "
+            "put a letter before the numbers, so that they are words"
+        )
     if len(classes) < 2:
         only = show_label(classes[0])
         raise InputError(f"{name}: all labels are {only}; classification needs two classes")
@@ -47,12 +53,6 @@ def class_labels(labels: NDArray[Any], name: str, *, certain: bool) -> NDArray[A
                 "give --task classification if they are classes"
             )
         return labels
-    if (abs(classes) >= _LARGEST_EXACT_INTEGER).any():
-        large = classes[np.argmax(abs(classes))]
-        raise InputError(
-            f"{name}: label {large:.17g} is too large to tell it from its neighbors; "
-            "put a letter before the numbers, so that they are words"
-        )
     whole = _all_whole(classes)
     many_fractions = len(classes) > _MANY_CLASSES and not whole
     if not certain and (many_fractions or _are_too_rare(counts, _MUST_REPEAT)):
