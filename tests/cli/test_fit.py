@@ -352,8 +352,84 @@ def test_measurements_are_not_taken_for_classes(complaint, tmp_path, scale):
     data.write_text("".join(f"{i * scale} 1:{i}\n" for i in range(1, 41)))
     assert complaint("fit", data) == (
         f"{data}: 40 different labels in 40 lines look like numbers to predict, not classes; "
-        "try --task regression"
+        "try --task regression (or --task classification if they are)"
     )
+
+
+def lines_with(labels, *, width=2):
+    """Return a file whose labels depend a little on its features."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(len(labels), width))
+    return "".join(
+        f"{label} " + " ".join(f"{j}:{x:.3f}" for j, x in enumerate(row, 1)) + "\n"
+        for label, row in zip(labels, rows, strict=True)
+    )
+
+
+def distinct_labels(n_labels, n_lines):
+    return [3 * (k % n_labels) + 25 for k in range(n_lines)]
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "n_lines"),
+    [(214, 442), (21, 209), (6, 11), (28, 100), (1000, 5000)],
+)
+def test_many_whole_numbers_are_not_taken_for_classes(complaint, tmp_path, n_labels, n_lines):
+    data = tmp_path / "data.svm"
+    data.write_text(lines_with(distinct_labels(n_labels, n_lines)))
+    assert complaint("fit", data).startswith(
+        f"{data}: {n_labels} different labels in {n_lines} lines look like numbers to predict"
+    )
+    # A loss for classes is no answer to the question.
+    assert "look like numbers" in complaint("fit", data, "--loss", "logistic")
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "n_lines"),
+    [(2, 4), (5, 5), (6, 12), (10, 100), (20, 40), (21, 210), (26, 300), (40, 400)],
+)
+def test_classes_that_repeat_are_classes(run, tmp_path, n_labels, n_lines):
+    data = tmp_path / "data.svm"
+    data.write_text(lines_with(distinct_labels(n_labels, n_lines)))
+    result = run("fit", data, "--lam", 1, "--tol", 0.1, "--json", "-q")
+    assert result.exit_code == 0
+    if n_labels > 2:
+        assert len(json.loads(result.stdout)["classes"]) == n_labels
+
+
+def test_one_can_insist_on_classes(run, tmp_path):
+    data, model = tmp_path / "data.svm", tmp_path / "model"
+    data.write_text(lines_with(distinct_labels(30, 60)))
+    insist = ["--task", "classification", "--lam", 1, "--tol", 0.1, "-q", "--out", model]
+    assert run("fit", data, *insist).exit_code == 0
+    assert run("evaluate", model, data).exit_code == 0
+    data.write_text(lines_with([k + 0.5 for k in range(30)]))
+    assert run("fit", data, *insist).exit_code == 0
+    assert run("evaluate", model, data).exit_code == 0
+    data.write_text(lines_with(distinct_labels(30, 60)))
+    assert run("fit", data, "--task", "regression", "--lam", 1, "-q").exit_code == 0
+    assert run("fit", data, "--task", "ordinal", "--lam", 1, "--tol", 0.1, "-q").exit_code == 0
+
+
+def test_words_that_hardly_repeat(complaint, run, tmp_path):
+    data = tmp_path / "data.svm"
+    data.write_text(lines_with([f"name{k}" for k in range(30)]))
+    assert complaint("fit", data) == (
+        f"{data}: 30 different words as labels in 30 lines; "
+        "give --task classification if they are classes"
+    )
+    insist = ["--task", "classification", "--lam", 1, "--tol", 0.1, "-q"]
+    assert run("fit", data, *insist).exit_code == 0
+
+
+def test_labels_that_are_equal_as_numbers_are_not_merged(complaint, tmp_path):
+    data = tmp_path / "data.svm"
+    data.write_text("9007199254740993 1:1\n9007199254740992 1:2\n" * 2)
+    for task in ([], ["--task", "classification"]):
+        assert complaint("fit", data, *task) == (
+            f"{data}: label 9007199254740992 is too large to tell it from its neighbors; "
+            "put a letter before the numbers, so that they are words"
+        )
 
 
 def test_help_names_every_loss(run):

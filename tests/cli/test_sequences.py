@@ -219,6 +219,12 @@ def test_files_that_are_refused(run, complaint, model, train, tmp_path):
     templates = file("templates", "U0:%x[0,0]\nX\n")
     said = complaint("fit", train, "--loss", "crf", "--templates", templates)
     assert said == f"{templates}:2: a template begins with U, got 'X'"
+    templates = file("templates", "words")  # not the name, although it is one
+    said = complaint("fit", train, "--loss", "crf", "--templates", templates)
+    assert said == f"{templates}:1: a template begins with U, got 'words'"
+    templates.write_bytes(b"U0:%x[0,0]\n\xff\n")
+    said = complaint("fit", train, "--loss", "crf", "--templates", templates)
+    assert said.startswith(f"--templates {templates}:2: not UTF-8 text")
     words = file("words.txt", "a\nb\n")
     assert "one column only" in complaint("fit", words, "--loss", "crf")
     two = file("two.txt", "the O\ncat O\n")

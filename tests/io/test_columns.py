@@ -79,6 +79,8 @@ def test_tabs_keep_spaces(tmp_path):
         ("a b c\nd e\n", ":2: 2 columns, but the first line has 3"),
         ("a b\n\nc d e\n", ":3: 3 columns, but the first line has 2"),
         ("a b\nc d\n\xff".encode("latin-1"), ":3: not UTF-8 text"),
+        ("a b\rc d\r", ":1: a carriage return inside a line; lines end with a newline"),
+        ("a b\n\ufeffc d\n", ":2: a byte order mark inside the file"),
         (b"a\0b", ": not a text file"),
         ("", ": no data in the file"),
         ("\n \n\n", ": no data in the file"),
@@ -90,6 +92,29 @@ def test_what_is_refused(tmp_path, content, said):
     with pytest.raises(InputError) as caught:
         read_columns(path)
     assert str(caught.value).startswith(f"{path}{said}")
+
+
+def test_white_space_of_other_alphabets_is_part_of_words(tmp_path):
+    data = read_columns(written(tmp_path, "10\u00a0000 CD\n\u3000 X\n\u00a0 Y\n\x1c Z\n"))
+    assert data.sequences == [
+        [("10\u00a0000", "CD"), ("\u3000", "X"), ("\u00a0", "Y"), ("\x1c", "Z")]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("a\t", ":2: label '' is empty"),
+        ("a\t" + "z" * 257, f":2: label '{'z' * 36}' has 257 characters; 256 are allowed"),
+        ("a\tO\x85", ":2: label 'O\\x85' has the invisible character U+0085"),
+    ],
+)
+def test_labels_that_are_refused(tmp_path, line, said):
+    path = written(tmp_path, f"a\tb\n{line}\n")
+    assert read_columns(path).n_tokens == 2
+    with pytest.raises(InputError) as caught:
+        read_columns(path, labels=True)
+    assert str(caught.value) == f"{path}{said}"
 
 
 def test_no_file(tmp_path):

@@ -114,6 +114,9 @@ def test_queries_are_read_where_they_are_asked_for(write):
         (b"1 qid: 1:1", "query '' is not a whole number"),
         (b"1 qid:x 1:1", "query 'x' is not a whole number"),
         (b"1 qid:2.5 1:1", "query '2.5' is not a whole number"),
+        (b"1 qid:nan 1:1", "query 'nan' is not a whole number"),
+        (b"1 qid:1_0 1:1", "query '1_0' is not a whole number"),
+        (b"1 qidc:3 1:1", "no query (qid:number after the label)"),
         (b"1 qid:99999999999999999999 1:1", "query 99999999999999999999 is too large"),
         (b"1 qid:1 1:x", "value 'x' of feature 1 is not a number"),
     ],
@@ -157,6 +160,20 @@ def test_byte_order_mark_is_not_part_of_the_label(write):
         (b"1 4 5", "'4' is not of the form index:value"),
         (b"1 1:1 qid:3", "feature index 'qid' is not a whole number"),
         (b"1 qid", "'qid' is not of the form index:value"),
+        (b"1 qidc:3 1:1", "feature index 'qidc' is not a whole number"),
+        (b"1 qidfoo:9 1:1", "feature index 'qidfoo' is not a whole number"),
+        (b"1 qid:x 1:1", "query 'x' is not a whole number"),
+        (b"1_0 1:1", "label '1_0' after '1' in line 1: numbers and words mixed"),
+        (b"0x10 1:1", "label '0x10' after '1' in line 1: numbers and words mixed"),
+        ("\uff11 1:1".encode(), "label '\uff11' after '1' in line 1: numbers and words mixed"),
+        (b"\xef\xbb\xbf1 1:1", "label '\\ufeff1' has the invisible character U+FEFF"),
+        (b"-Infinity 1:1", "label '-Infinity' is not finite"),
+        (b"1 1:1_0", "value '1_0' of feature 1 is not a number"),
+        (b"1 1:0x1p3", "value '0x1p3' of feature 1 is not a number"),
+        ("1 1:\uff11".encode(), "value '\uff11' of feature 1 is not a number"),
+        (b"1 1_0:1", "feature index '1_0' is not a whole number"),
+        (b"1 " + b"0" * 5000 + b"1:1", "feature index " + "0" * 35 + "... is too large"),
+        (b"1 1" + b"0" * 18 + b":1", "feature index 1000000000000000000 is too large"),
         (b"\xff\xfe 1:1", "label '\\\\xff\\\\xfe' is neither a number nor UTF-8 text"),
         (b"1 " + b"z" * 500, "'" + "z" * 35 + "...' is not of the form index:value"),
     ],
@@ -164,6 +181,51 @@ def test_byte_order_mark_is_not_part_of_the_label(write):
 def test_first_bad_line_is_named(write, line, said):
     path = write(b"1 1:1\n# comment\n\n" + line + b"\n1 1:also bad\n")
     assert message(path).startswith(f"data.svm:4: {said}")
+
+
+@pytest.mark.parametrize(
+    ("token", "number"),
+    [("+1", 1.0), ("1e5", 1e5), ("-2.5E-3", -2.5e-3), (".5", 0.5), ("5.", 5.0), ("007", 7.0),
+     ("-0", -0.0), ("1e-999", 0.0)],
+)  # fmt: skip
+def test_numbers(write, token, number):
+    data = read_svmlight(write(f"{token} 1:{token}# glued\n".encode()))
+    assert repr(data.y.tolist()) == repr(data.X.data.tolist()) == repr([number])
+
+
+def test_labels_of_the_characters_of_numbers_may_be_words(write):
+    assert read_svmlight(write(b"1-2 1:1\ne 1:1\n")).y.tolist() == ["1-2", "e"]
+    assert read_svmlight(write(b"1_0 1:1\n0x10 1:1\n")).y.tolist() == ["1_0", "0x10"]
+
+
+def test_a_sign_for_comments_at_the_end_of_a_word_is_not_lost(write):
+    assert message(write(b"C 1:1\nC# 1:1\n")) == (
+        "data.svm:2: label 'C': white space is missing before the #"
+    )
+    assert read_svmlight(write(b"C 1:1\nD # 1:1\n")).y.tolist() == ["C", "D"]
+
+
+def test_a_wrong_line_before_a_wrong_word_is_named_first(write):
+    assert message(write(b"1 1:1\n1 2:1 1:1\n1 1:x\n")).startswith("data.svm:2: feature index 1 fo")
+
+
+def test_many_queries_take_linear_time(write):
+    path = write(b"".join(b"1 qid:%d 1:1\n" % (k // 3) for k in range(100_000)))
+    read_svmlight(write(b"1 qid:1 1:1\n", "small"), queries=True)  # imports
+    start = time.process_time()
+    qid = read_svmlight(path, queries=True).qid
+    assert time.process_time() - start < 3
+    assert qid.dtype == np.int64
+    np.testing.assert_array_equal(qid, np.arange(100_000) // 3)
+
+
+def test_all_streams_of_an_archive_are_read_or_none(write):
+    for compress in (gzip.compress, bz2.compress, lzma.compress):
+        first, second = compress(b"1 1:1\n"), compress(b"2 1:2\n")
+        for padding in (b"", bytes(8)):
+            assert read_svmlight(write(first + padding + second)).y.tolist() == [1.0, 2.0]
+        for damaged in (first + second[:-3], first + second[3:], first + b"1 1:1\n"):
+            assert message(write(damaged)).startswith("data.svm: damaged ")
 
 
 def test_index_zero_says_how_scikit_learn_users_get_there(write):

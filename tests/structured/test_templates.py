@@ -128,11 +128,18 @@ def test_those_that_are_there():
         ("U0:%x[0;0]", r"my file:1: expected %x\[row,column\], got 'U0:%x\[0;0\]'"),
         ("U0:%x[0,-1]", "my file:1: expected"),
         ("U0:%t[0,0]", "my file:1: expected"),
+        ("U0:%x[\uff11,0]", "my file:1: expected"),
+        ("U0:%x[0,0]\rU1:%x[1,0]", "my file:1: a carriage return inside a line"),
     ],
 )
 def test_what_is_refused(text, said):
     with pytest.raises(ValueError, match=said):
         parse_templates(text, "my file")
+
+
+def test_only_newlines_end_lines():
+    (template,) = parse_templates("U0:\u2028\x85\x0c%x[0,0]\u00a0\r\n")
+    assert template == (("U0:\u2028\x85\x0c", "\u00a0"), ((0, 0),))
 
 
 def test_tokens_that_are_refused():

@@ -179,6 +179,7 @@ def fit(
     Exit codes: 0 tolerance met, 1 not met, 2 bad input, 130 stopped by Ctrl-C
     (the best model so far is kept).
     """
+    task_is_given = task is not None
     task, loss = task_and_loss(task, loss)
     check_solver_options(lam=lam, c=c, tol=tol, max_iter=max_iter, time_limit=time_limit)
     check_loss_options(
@@ -217,7 +218,7 @@ def fit(
     else:
         X, y, qid = read_svmlight(train, n_features=features, queries=task is Task.RANKING)
         if task is Task.CLASSIFICATION:
-            y = class_labels(y, name)
+            y = class_labels(y, name, certain=task_is_given)
         elif task is Task.ORDINAL:
             y = grade_labels(y, name)
         elif task is not Task.NOVELTY:

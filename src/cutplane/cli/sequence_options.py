@@ -11,7 +11,7 @@ import typer
 
 from cutplane.cli.options import require_at_least_one
 from cutplane.io import InputError
-from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.sources import name_of, read_text
 from cutplane.structured.templates import BUILT_IN, parse_templates
 
 _option = partial(typer.Option, rich_help_panel="Sequences")
@@ -69,10 +69,8 @@ def read_templates(name: str) -> str:
     if name in BUILT_IN and not os.path.exists(name):
         return name
     try:
-        text = read_bytes(name).decode()
+        text = read_text(name) + "\n"  # so that it is not taken for a name
         parse_templates(text, name_of(name))
-    except UnicodeDecodeError:
-        raise InputError(f"{name_of(name)}: not UTF-8 text") from None
     except InputError as error:
         raise InputError(f"--templates {error} (known names: {', '.join(BUILT_IN)})") from None
     except ValueError as error:

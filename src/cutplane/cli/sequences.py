@@ -15,7 +15,7 @@ from cutplane.structured.templates import TemplateVectorizer
 
 def read_labelled(path: str) -> tuple[Any, Any]:
     """Return tokens without their last column, and that column: their labels."""
-    data = read_columns(path)
+    data = read_columns(path, labels=True)
     if data.n_columns < 2:
         raise InputError(
             f"{name_of(path)}: one column only; the last is the label, others make features"
@@ -57,7 +57,7 @@ def n_best_columns(tagger: SequenceTagger, path: str, model: str, n: int) -> str
 
 def evaluate_tagger(tagger: SequenceTagger, path: str, model: str) -> dict[str, Any]:
     """Return how well a tagger predicts the last column of a file."""
-    data = read_columns(path)
+    data = read_columns(path, labels=True)
     X, y = data.split_labels()
     _readable(tagger, ColumnData(X, data.separator), path, model)
     known = set(tagger.classes_.tolist())

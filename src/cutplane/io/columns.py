@@ -1,7 +1,8 @@
 """Read sequences of tokens from columns, as in the CoNLL shared tasks.
 
-A token is a line, its columns are separated by tabs if the first line has one, else by any white
-space. An empty line ends a sequence. All lines have as many columns as the first.
+A token is a line, its columns are separated by tabs if the first line has one, else by spaces and
+tabs. A line that is empty, or has only spaces and tabs, ends a sequence. All lines have as many
+columns as the first. Other white space, such as a space that does not break, is part of a word.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.sources import name_of, read_text
+from cutplane.io.words import what_is_wrong_with_label
 
 Token: TypeAlias = tuple[str, ...]
 
@@ -56,13 +58,16 @@ class ColumnData(NamedTuple):
         return "".join(chain.from_iterable(sequences))
 
 
-def read_columns(path: str | os.PathLike[str]) -> ColumnData:
+def read_columns(path: str | os.PathLike[str], *, labels: bool = False) -> ColumnData:
     """Read sequences from a file of columns, plain or compressed (gzip, bzip2, xz).
 
     Parameters
     ----------
     path : str or path
         The file, in UTF-8; ``-`` is standard input.
+    labels : bool
+        Whether the last column must be a label: not empty, without invisible characters, and not
+        longer than 256 characters.
 
     Raises
     ------
@@ -70,33 +75,44 @@ def read_columns(path: str | os.PathLike[str]) -> ColumnData:
         If the file cannot be read, or with ``FILE:LINE: what is wrong``.
     """
     name = name_of(path)
-    content = read_bytes(path)
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{name}:{number}: not UTF-8 text") from None
-    if "\0" in text:
-        raise InputError(f"{name}: not a text file")
     sequences: list[list[Token]] = [[]]
     separator, n_columns = "", 0
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line or line.isspace():
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if not line.strip(" \t"):
             if sequences[-1]:
                 sequences.append([])
             continue
         if not separator:
             separator = "\t" if "\t" in line else " "
-        # Tabs may stand between words of several parts; no other white space is at a line's end.
-        columns = line.rstrip("\r").split("\t") if separator == "\t" else line.split()
+        columns = _columns(line, separator)
         n_columns = n_columns or len(columns)
-        if len(columns) != n_columns:
-            raise InputError(
-                f"{name}:{number}: {len(columns)} columns, but the first line has {n_columns}"
-            )
-        sequences[-1].append(tuple(columns))
+        wrong = _what_is_wrong(line, columns, n_columns, labels)
+        if wrong is not None:
+            raise InputError(f"{name}:{number}: {wrong}")
+        sequences[-1].append(columns)
     if not sequences[-1]:
         sequences.pop()
     if not sequences:
         raise InputError(f"{name}: no data in the file")
     return ColumnData(sequences, separator)
+
+
+def _columns(line: str, separator: str) -> Token:
+    if separator == "\t":  # spaces may stand between words of several parts
+        return tuple(line.split("\t"))
+    return tuple(filter(None, line.replace("\t", " ").split(" ")))
+
+
+def _what_is_wrong(line: str, columns: Token, n_columns: int, labels: bool) -> str | None:
+    if "\r" in line:
+        return "a carriage return inside a line; lines end with a newline"
+    if line.startswith("\ufeff"):
+        return "a byte order mark inside the file"
+    if len(columns) != n_columns:
+        return f"{len(columns)} columns, but the first line has {n_columns}"
+    if labels:
+        label = columns[-1]
+        wrong = what_is_wrong_with_label(label) if label else "is empty"
+        return None if wrong is None else f"label {label[:36]!r} {wrong}"
+    return None

@@ -1,27 +1,51 @@
-"""Bytes from a file or from standard input, decompressed on the way.
+"""Bytes and text from a file or from standard input, decompressed on the way.
 
 The kind of compression is read off the first bytes, not off the name, so that a renamed file and
-a compressed stream on standard input work alike.
+a compressed stream on standard input work alike. A few bytes can decompress to more than the
+memory holds, so what comes out is limited to a multiple of what goes in.
 """
 
 from __future__ import annotations
 
 import bz2
-import gzip
+import codecs
 import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable
+from typing import Protocol
 
 from cutplane.io.errors import InputError, reason
 
 STANDARD_INPUT = "-"
 
-_DECOMPRESSORS: dict[str, tuple[bytes, Callable[[bytes], bytes]]] = {
-    "gzip": (b"\x1f\x8b", gzip.decompress),
-    "bzip2": (b"BZh", bz2.decompress),
-    "xz": (b"\xfd7zXZ\x00", lzma.decompress),
+# Text becomes 3 to 20 times smaller; only files that are made to do harm, a thousand times.
+_LARGEST_RATIO = 100
+_ALWAYS_ALLOWED = 256 * 10**6
+# Memory that a file in the xz format may ask for; `xz -9` asks for 65 MiB.
+_XZ_MEMORY = 2**30
+_CHUNK = 2**20
+_PADDING = re.compile(rb"\0*")
+
+
+class _Stream(Protocol):
+    """What the three libraries have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+_DECOMPRESSORS: dict[str, tuple[bytes, Callable[[], _Stream]]] = {
+    "gzip": (b"\x1f\x8b", lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)),
+    "bzip2": (b"BZh", bz2.BZ2Decompressor),
+    "xz": (b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)),
 }
 
 
@@ -53,11 +77,59 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     return _decompress(content, name)
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the decompressed content of a file in UTF-8, without a byte order mark.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or with the number of the line that is not text.
+    """
+    name = name_of(path)
+    content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
+    if b"\0" in content:
+        raise InputError(f"{name}: not a text file")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{name}:{line}: not UTF-8 text") from None
+    return text
+
+
 def _decompress(content: bytes, name: str) -> bytes:
-    for kind, (magic, decompress) in _DECOMPRESSORS.items():
+    for kind, (magic, start) in _DECOMPRESSORS.items():
         if content.startswith(magic):
             try:
-                return decompress(content)
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+                return _streams(content, start, name)
+            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
                 raise InputError(f"{name}: damaged {kind} file: {error}") from error
     return content
+
+
+def _streams(content: bytes, start: Callable[[], _Stream], name: str) -> bytes:
+    """Decompress all streams in ``content``, between which there may be zeros, but nothing else.
+
+    The functions of the libraries that do this ignore what they do not understand behind the first
+    stream, and so lose data when a second one is damaged.
+    """
+    limit = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * len(content))
+    parts, size, position = [], 0, 0
+    while position < len(content):
+        stream = start()
+        while not stream.eof:
+            if position >= len(content):
+                raise EOFError("it ends too early")
+            chunk = content[position : position + _CHUNK]
+            part = stream.decompress(chunk, limit - size + 1)
+            position += len(chunk)
+            size += len(part)
+            if size > limit:
+                raise InputError(
+                    f"{name}: decompresses to more than {limit // 10**6:,} MB, which is suspicious "
+                    f"for a file of {len(content):,} bytes; if it is right, decompress it first"
+                )
+            parts.append(part)
+        position -= len(stream.unused_data)
+        position = _PADDING.match(content, position).end()  # type: ignore[union-attr]
+    return b"".join(parts)

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.sources import name_of, read_text
 from cutplane.structured.rna import RNAFolding, bases_of, partners_of
 
 
@@ -33,10 +33,7 @@ def read_structures(path: str | os.PathLike[str], *, clean: bool = False) -> lis
     InputError
         With the number of the line, if it is not what it should be.
     """
-    try:
-        lines = read_bytes(path).decode().split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name_of(path)}: not a text file") from error
+    lines = read_text(path).split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
     items = []
@@ -48,16 +45,18 @@ def read_structures(path: str | os.PathLike[str], *, clean: bool = False) -> lis
             raise InputError(
                 f"{name_of(path)}:{begin + 1}: expected a name after >, found {name[:20]!r}"
             )
-        if len(sequence) != len(structure):
-            raise InputError(
-                f"{name_of(path)}:{begin + 3}: a structure of {len(structure)} bases for a "
-                f"sequence of {len(sequence)}"
-            )
+        if not sequence:
+            raise InputError(f"{name_of(path)}:{begin + 2}: the sequence is missing")
         for line, (read, text) in enumerate([(bases_of, sequence), (partners_of, structure)], 2):
             try:
                 read(text)
             except ValueError as error:
                 raise InputError(f"{name_of(path)}:{begin + line}: {error}") from error
+        if len(sequence) != len(structure):
+            raise InputError(
+                f"{name_of(path)}:{begin + 3}: a structure of {len(structure)} bases for a "
+                f"sequence of {len(sequence)}"
+            )
         if clean:
             structure = RNAFolding.without_odd_pairs(sequence, structure)
         items.append(FoldedRNA(name[1:].strip(), sequence, structure))

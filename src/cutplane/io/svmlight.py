@@ -1,23 +1,30 @@
 """Read data in the svmlight (LIBSVM) format.
 
-A line is ``label index:value index:value ... # comment``. Three decisions make a file mean the
-same wherever it is read:
+A line is ``label qid:number index:value index:value ... # comment``. These decisions make a file
+mean the same wherever it is read:
 
 - Indices start at 1, as svmlight defines them: index ``i`` is column ``i - 1`` in every file. A
   guess from the smallest index of each file would shift columns between training and test data.
 - Indices increase along a line; a zero may be left out.
+- Numbers are decimal: digits, with or without sign, point and exponent (``-1``, ``.5``, ``2e-3``),
+  and finite. Python's ``1_0`` is none.
 - Labels are numbers, or words (for classification), but not both in one file.
 
-Ranking's ``qid:number`` after the label is read where it is asked for, else ignored. scikit-learn
-does the parsing. It does not say where a file is wrong, so a file that it refuses is read again
-line by line to find the place.
+Ranking's query is read where it is asked for, else checked and ignored. Tokens are separated by
+the white space of ASCII, lines by newlines.
+
+scikit-learn does the parsing. It reads more than this (``qidfoo:9`` as a query, ``1_0`` as 10), so
+it only sees lines that match the grammar here; and it does not say where a file is wrong, so a
+file that it refuses is read again to find the place.
 """
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
-from collections.abc import Iterator
+from array import array
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +32,23 @@ from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.svmlight_lines import (
+    DECIMAL_ONLY,
+    LARGEST_INDEX,
+    LARGEST_QUERY,
+    LINE,
+    MOST_FEATURES_UNASKED,
+    Wrong,
+    check_tokens,
+    show,
+    tokens_of,
+    whole_number,
+    word_of,
+)
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LARGEST_INDEX = np.iinfo(np.int32).max
-_LARGEST_QUERY = np.iinfo(np.int64).max
+# The room for labels that are words: some, or what is in proportion to the file.
+_LABEL_BYTES = 10**8
+_LABEL_BYTES_PER_BYTE = 8
 
 
 class SvmlightData(NamedTuple):
@@ -59,7 +79,8 @@ def read_svmlight(
     path : str or path
         The file; ``-`` is standard input.
     n_features : int, optional
-        Number of columns of ``X``. By default the largest index in the file.
+        Number of columns of ``X``. By default the largest index in the file, which must then not
+        be beyond 100,000,000.
     queries : bool
         Whether every line must have a query, ``qid:number`` after the label.
 
@@ -69,156 +90,125 @@ def read_svmlight(
         If the file cannot be read, or with ``FILE:LINE: what is wrong``.
     """
     name = name_of(path)
-    text = read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
+    text = read_bytes(path).removeprefix(codecs.BOM_UTF8)
     if b"\0" in text:
         raise InputError(f"{name}: not a text file")
-    try:
-        X, y, qid = _parse(text, n_features, queries)
-    except (ValueError, OverflowError) as error:
-        numbers, words = _read_slowly(text, name, n_features, queries)
-        if not words:  # the line-by-line reader found nothing wrong: let the parser speak
-            raise InputError(f"{name}: {error}") from error
-        X, _, qid = _parse(numbers, n_features, queries)
-        y = np.array(words)
-    if qid is not None and len(qid) != len(y):
-        if len(qid) == 0:
-            raise InputError(f"{name}: no line has a query (qid:number after the label)")
-        _read_slowly(text, name, n_features, queries)  # raises, and says where
-    if not (np.isfinite(X.data).all() and (y.dtype.kind == "U" or np.isfinite(y).all())):
-        _read_slowly(text, name, n_features, queries)  # raises, and says where
-        raise InputError(f"{name}: a number is not finite")
+    words, qid = None, None
+    parsed = None if queries or text.translate(None, DECIMAL_ONLY) else _parse(text, n_features)
+    if parsed is None:
+        numbers, words, qid = _check(text, name, n_features, queries)
+        parsed = _parse(numbers, n_features)
+    if parsed is None:
+        _explain(text, name, n_features, queries)
+        raise InputError(f"{name}: scikit-learn cannot read it")
+    X, y = parsed
     if X.shape[0] == 0:
         raise InputError(f"{name}: no data in the file")
+    unasked = n_features is None and X.shape[1] > MOST_FEATURES_UNASKED
+    if unasked or not (np.isfinite(X.data).all() and np.isfinite(y).all()):
+        _explain(text, name, n_features, queries)  # raises, and says where
     if X.nnz == 0 and n_features is None:
         raise InputError(f"{name}: no line has a feature (index:value)")
-    return SvmlightData(X, y, qid)
+    return SvmlightData(X, y if words is None else words, qid)
 
 
-def _parse(
-    text: bytes, n_features: int | None, queries: bool
-) -> tuple[Any, NDArray[Any], NDArray[np.int64] | None]:
-    """Return features and labels; if asked for, the queries of those lines that have one."""
+def _parse(text: bytes, n_features: int | None) -> tuple[Any, NDArray[Any]] | None:
+    """Return features and labels, or None if there is something wrong."""
     # Imported here because it takes longer than all of cutplane's own modules.
     from scipy.sparse import csr_matrix
     from sklearn.datasets import load_svmlight_file
 
-    X, y, *qid = load_svmlight_file(
-        io.BytesIO(text), n_features=n_features, zero_based=False, query_id=queries
-    )
+    try:
+        X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features, zero_based=False)
+    except (ValueError, OverflowError):
+        return None
     # scikit-learn leaves 64-bit indices. Half of that means half the memory traffic of every pass.
-    index = np.int32 if X.nnz <= _LARGEST_INDEX else np.int64
+    index = np.int32 if X.nnz <= LARGEST_INDEX else np.int64
     parts = (X.data, X.indices.astype(index), X.indptr.astype(index))
-    return csr_matrix(parts, shape=X.shape), y, qid[0] if queries else None
+    return csr_matrix(parts, shape=X.shape), y
 
 
-def _read_slowly(
+def _check(
     text: bytes, name: str, n_features: int | None, queries: bool
-) -> tuple[bytes, list[str]]:
-    """Check every line.
+) -> tuple[bytes, NDArray[Any] | None, NDArray[np.int64] | None]:
+    """Check that every line matches the grammar.
 
     Returns
     -------
     numbers : bytes
-        The text with a number in place of every label.
-    words : list of str
-        The labels, if they are words; else empty.
+        The text, with a number in place of every label if they are words.
+    words : ndarray or None
+        The labels, if they are words.
+    qid : ndarray or None
+        The queries, if they are asked for.
     """
-    lines: list[bytes] = []
-    words: list[str] = []
-    first = ""
-    for line_number, tokens in _lines(text):
+    if queries and b"qid:" not in text and any(map(tokens_of, io.BytesIO(text))):
+        raise InputError(f"{name}: no line has a query (qid:number after the label)")
+    labels, qid = _Labels(name), array("q")
+    lines = []
+    for line_number, line in enumerate(io.BytesIO(text), start=1):
+        match = LINE.fullmatch(line)
+        if match is not None and match[1] is None:
+            continue
         try:
-            word = _check_label(tokens[0])
-            if queries:
-                _check_query(tokens[1:])
-            _check_features(tokens[1:], n_features)
-            first = first or f"{_show(tokens[0])} in line {line_number}"
-            if (word is None) != (not words) and lines:
-                raise _Wrong(f"label {_show(tokens[0])} after {first}: numbers and words mixed")
-        except _Wrong as wrong:
+            if match is None:
+                check_tokens(tokens_of(line), n_features, queries)
+                raise Wrong("not of the form label index:value ...")
+            if labels.add(match[1], line_number):
+                if line[match.end(1) :].startswith(b"#"):
+                    raise Wrong(f"label {show(match[1])}: white space is missing before the #")
+                lines.append(b"0" + line[match.end(1) :])
+            if match[2] is not None:
+                qid.append(whole_number(match[2], "query", LARGEST_QUERY))
+            elif queries:
+                raise Wrong("no query (qid:number after the label)")
+        except Wrong as wrong:
+            before = b"".join(islice(io.BytesIO(text), line_number - 1))
+            _explain(before, name, n_features, queries)  # another line may be the first
             raise InputError(f"{name}:{line_number}: {wrong}") from None
+    numbers = b"".join(lines) if labels.words else text
+    return numbers, labels.as_array(len(text)), np.array(qid) if queries else None
+
+
+def _explain(text: bytes, name: str, n_features: int | None, queries: bool) -> None:
+    """Raise what is wrong with the first bad line, if there is one."""
+    for line_number, line in enumerate(io.BytesIO(text), start=1):
+        if tokens := tokens_of(line):
+            try:
+                check_tokens(tokens, n_features, queries)
+            except Wrong as wrong:
+                raise InputError(f"{name}:{line_number}: {wrong}") from None
+
+
+class _Labels:
+    """The labels of a file: all numbers, or all words."""
+
+    def __init__(self, name: str) -> None:
+        self.words: list[str] = []
+        self._name = name
+        self._first = ""
+        self._longest = (0, 0)  # characters, line
+
+    def add(self, token: bytes, line_number: int) -> bool:
+        """Take a label, and return whether it is a word."""
+        word = word_of(token)
+        if not self._first:
+            self._first = f"{show(token)} in line {line_number}"
+        elif (word is None) != (not self.words):
+            raise Wrong(f"label {show(token)} after {self._first}: numbers and words mixed")
         if word is not None:
-            words.append(word)
-        lines.append(b" ".join([b"0", *tokens[1:]]))
-    return b"\n".join(lines), words
+            self.words.append(word)
+            self._longest = max(self._longest, (len(word), -line_number))
+        return word is not None
 
-
-def _lines(text: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    for line_number, line in enumerate(text.split(b"\n"), start=1):
-        if tokens := line.partition(b"#")[0].split():
-            yield line_number, tokens
-
-
-class _Wrong(Exception):
-    """What is wrong with a line."""
-
-
-def _check_label(token: bytes) -> str | None:
-    """Return the label if it is a word, None if it is a number."""
-    if b":" in token:
-        raise _Wrong(f"the label is missing (the line starts with {_show(token)})")
-    if b"," in token:
-        raise _Wrong(f"label {_show(token)}: several labels in a line are not supported")
-    try:
-        number = float(token)
-    except ValueError:
-        try:
-            return token.decode()
-        except UnicodeDecodeError:
-            raise _Wrong(f"label {_show(token)} is neither a number nor UTF-8 text") from None
-    if not np.isfinite(number):
-        raise _Wrong(f"label {_show(token)} is not finite")
-    return None
-
-
-def _check_query(tokens: list[bytes]) -> None:
-    if not tokens or not tokens[0].startswith(b"qid:"):
-        raise _Wrong("no query (qid:number after the label)")
-    number = tokens[0].removeprefix(b"qid:")
-    try:
-        query = int(number)
-    except ValueError:
-        raise _Wrong(f"query {_show(number)} is not a whole number") from None
-    if abs(query) > _LARGEST_QUERY:
-        raise _Wrong(f"query {query} is too large")
-
-
-def _check_features(tokens: list[bytes], n_features: int | None) -> None:
-    if tokens and tokens[0].startswith(b"qid:"):
-        tokens = tokens[1:]
-    previous = 0
-    for token in tokens:
-        previous = _check_feature(token, previous, n_features)
-
-
-def _check_feature(token: bytes, previous: int, n_features: int | None) -> int:
-    """Return the index of a feature that may follow index ``previous``."""
-    before, colon, after = token.partition(b":")
-    if not colon:
-        raise _Wrong(f"{_show(token)} is not of the form index:value")
-    try:
-        index = int(before)
-    except ValueError:
-        raise _Wrong(f"feature index {_show(before)} is not a whole number") from None
-    if index < 1:
-        hint = " (in scikit-learn, write with zero_based=False)" if index == 0 else ""
-        raise _Wrong(f"feature index {index}: indices start at 1{hint}")
-    if index > _LARGEST_INDEX:
-        raise _Wrong(f"feature index {index} is too large")
-    if index <= previous:
-        raise _Wrong(f"feature index {index} follows {previous}: indices must increase")
-    if n_features is not None and index > n_features:
-        raise _Wrong(f"feature index {index} is beyond the {n_features} features expected")
-    try:
-        value = float(after)
-    except ValueError:
-        raise _Wrong(f"value {_show(after)} of feature {index} is not a number") from None
-    if not np.isfinite(value):
-        raise _Wrong(f"value {_show(after)} of feature {index} is not finite")
-    return index
-
-
-def _show(token: bytes) -> str:
-    """Return a token as it may be printed: quoted, on one line, not too long."""
-    shown = repr(token.decode(errors="backslashreplace"))
-    return shown if len(shown) <= 40 else f"{shown[:36]}...'"
+    def as_array(self, n_bytes: int) -> NDArray[Any] | None:
+        """Return the words; None if labels are numbers."""
+        length, line = self._longest
+        needed = 4 * length * len(self.words)
+        if needed > max(_LABEL_BYTES, _LABEL_BYTES_PER_BYTE * n_bytes):
+            raise InputError(
+                f"{self._name}:{-line}: a label of {length} characters; with as much room for the "
+                f"label of each of {len(self.words):,} lines, they would take "
+                f"{needed / 1e6:,.0f} MB; use shorter labels"
+            )
+        return np.array(self.words) if self.words else None

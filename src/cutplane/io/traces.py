@@ -94,7 +94,10 @@ def read_trace(path: str | os.PathLike[str]) -> list[Record]:
     records = []
     for line_number, line in enumerate(lines[:-1], start=1):  # nothing follows the last newline
         try:
-            records.append(record_from_json(json.loads(line)))
+            fields = json.loads(
+                line.decode(), object_pairs_hook=_unique, parse_constant=_no_constant
+            )
+            records.append(record_from_json(fields))
         except (ValueError, OverflowError, RecursionError):
             raise InputError(f"{name}:{line_number}: not a line of a trace") from None
     return records
@@ -152,9 +155,20 @@ def finite_or_none(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a field is there twice")
+    return fields
+
+
 def _whole(value: object) -> int:
-    if type(value) is not int:
-        raise ValueError("not a whole number")
+    if type(value) is not int or value < 0:
+        raise ValueError("not a count")
     return value
 
 
@@ -163,4 +177,7 @@ def _number(value: object, *, missing: float) -> float:
         return missing
     if type(value) not in (int, float):
         raise ValueError("not a number")
-    return float(value)  # type: ignore[arg-type]
+    number = float(value)  # type: ignore[arg-type]
+    if not math.isfinite(number):  # such as 1e999
+        raise ValueError("not finite")
+    return number

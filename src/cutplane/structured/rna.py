@@ -22,6 +22,7 @@ from cutplane.structured.rna_features import (
 from cutplane.structured.rna_fold import fold
 
 _CODES = {letter: code for code, letter in enumerate(BASES)} | {"T": BASES.index("U")}
+_CODES |= {letter.lower(): code for letter, code in _CODES.items()}
 
 
 class PairCounts(NamedTuple):
@@ -136,9 +137,9 @@ class RNAFolding:
 def bases_of(x: str) -> Bases:
     """Return a sequence as numbers."""
     try:
-        return np.array([_CODES[letter] for letter in x.upper()], dtype=np.int8)
+        return np.array([_CODES[letter] for letter in x], dtype=np.int8)
     except KeyError as error:
-        place = x.upper().index(error.args[0])
+        place = x.index(error.args[0])
         raise ValueError(f"base {place + 1} is {x[place]!r}, not one of A, C, G and U") from None
 
 

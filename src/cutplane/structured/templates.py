@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-_MACRO = re.compile(r"%x\[(-?\d{1,3}),(\d{1,3})\]")
+_MACRO = re.compile(r"%x\[(-?[0-9]{1,3}),([0-9]{1,3})\]")
 _LARGEST_KEY = 1 << 62
 
 _WORDS = """\
@@ -87,14 +87,16 @@ def parse_templates(text: str, source: str = "templates") -> list[Template]:
     [Template(texts=('U1:', ''), places=((-1, 0),))]
     """
     templates = []
-    for number, line in enumerate(BUILT_IN.get(text, text).splitlines(), start=1):
-        line = line.strip()
+    for number, line in enumerate(BUILT_IN.get(text, text).split("\n"), start=1):
+        line = line.strip(" \t\r")
         if not line or line.startswith("#") or line == "B":
             continue
         if not line.startswith("U"):
             what = "labels cannot depend on words and the label before, only B alone is known"
             what = what if line.startswith("B") else "a template begins with U"
             raise ValueError(f"{source}:{number}: {what}, got {line[:40]!r}")
+        if "\r" in line:
+            raise ValueError(f"{source}:{number}: a carriage return inside a line")
         texts = tuple(_MACRO.split(line)[::3])
         if any("%" in part for part in texts):
             raise ValueError(f"{source}:{number}: expected %x[row,column], got {line[:40]!r}")
