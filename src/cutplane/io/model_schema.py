@@ -147,8 +147,8 @@ def tagged(kind: str, fields: Mapping[str, Any]) -> type[Struct]:
     return msgspec.defstruct(kind, listed, tag_field="kind", tag=kind, kw_only=True)
 
 
-def checked(document: object, schema: type[T]) -> T:
-    """Return a JSON document as an object of a schema.
+def checked(document: object, schema: type[T], name: str = "model") -> T:
+    """Return a JSON document as an object of a schema; ``name`` is what messages call it.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def checked(document: object, schema: type[T]) -> T:
     """
     try:
         return msgspec.convert(document, schema)
-    except msgspec.ValidationError as error:
-        raise Malformed(str(error)) from None
+    except ValueError as error:  # msgspec's own, or of letters that are none
+        raise Malformed(str(error).replace("`$", f"`{name}", 1)) from None
 
 
 def plain_value(value: Any) -> Any:

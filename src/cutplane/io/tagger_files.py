@@ -103,7 +103,7 @@ def _checked_features(content: NDArray[Any]) -> list[str]:
         document = json.loads(content.astype(np.uint8, casting="equiv").tobytes())
     except (TypeError, ValueError, RecursionError):
         raise Malformed("names of features are not readable") from None
-    names = checked(document, list[str])
+    names = checked(document, list[str], "features")
     if len(set(names)) < len(names):
         raise Malformed("names of features are not different")
     return names

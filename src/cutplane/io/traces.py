@@ -10,11 +10,25 @@ import json
 import math
 import os
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
+
+import msgspec
 
 from cutplane.core.state import Record, State
 from cutplane.io.errors import InputError, OutputError, reason
+from cutplane.io.model_schema import Finite, Size
 from cutplane.io.sources import name_of, read_bytes
+
+
+class _Line(msgspec.Struct):
+    """What a line must hold."""
+
+    iteration: Size
+    objective: Finite | None
+    lower_bound: Finite | None
+    evaluations: Size
+    planes: Size
+    seconds: Finite | None
 
 
 class TraceWriter:
@@ -124,7 +138,7 @@ def record_to_json(record: Record) -> dict[str, int | float | None]:
     }
 
 
-def record_from_json(fields: Any) -> Record:
+def record_from_json(fields: object) -> Record:
     """Return the record of one line.
 
     Raises
@@ -132,35 +146,17 @@ def record_from_json(fields: Any) -> Record:
     ValueError
         If the line is not a record.
     """
-    if not isinstance(fields, dict):
-        raise ValueError("not an object")
-    try:
-        return Record(
-            iteration=_whole(fields["iteration"]),
-            objective=_number(fields["objective"], missing=math.inf),
-            lower_bound=_number(fields["lower_bound"], missing=-math.inf),
-            evaluations=_whole(fields["evaluations"]),
-            planes=_whole(fields["planes"]),
-            seconds=_number(fields["seconds"], missing=math.nan),
-        )
-    except KeyError as error:
-        raise ValueError(f"no field {error}") from None
+    line = msgspec.convert(fields, _Line)
+    return Record(
+        iteration=line.iteration,
+        objective=math.inf if line.objective is None else line.objective,
+        lower_bound=-math.inf if line.lower_bound is None else line.lower_bound,
+        evaluations=line.evaluations,
+        planes=line.planes,
+        seconds=math.nan if line.seconds is None else line.seconds,
+    )
 
 
 def finite_or_none(number: float) -> float | None:
     """Return the number if JSON can hold it."""
     return float(number) if math.isfinite(number) else None
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int:
-        raise ValueError("not a whole number")
-    return value
-
-
-def _number(value: object, *, missing: float) -> float:
-    if value is None:
-        return missing
-    if type(value) not in (int, float):
-        raise ValueError("not a number")
-    return float(value)  # type: ignore[arg-type]
