@@ -472,6 +472,18 @@ def test_missing_entries(tmp_path, binary, entry):
     assert refused(path) == said
 
 
+def test_words_that_are_none(tmp_path, binary):
+    # What cannot be written to a terminal or a file is no label.
+    words = {"dtype": "str", "values": ["a", "\ud800"]}
+    path = rewritten(saved(binary, tmp_path), {"classes": words})
+    assert "no safetensors file, or is damaged" in refused(path)
+    other = load_model(saved(binary, tmp_path))
+    other.classes_ = np.array(words["values"])
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        save_model(other, path)
+    np.testing.assert_array_equal(load_model(path).coef_, binary.coef_)
+
+
 def test_a_message_has_one_line_of_some_length(tmp_path, binary):
     path = rewritten(saved(binary, tmp_path), parameters(**{"a\nb" + "c" * 10**5: 1}))
     assert len(refused(path)) < 400

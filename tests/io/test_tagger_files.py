@@ -128,7 +128,10 @@ def forge(file, *, parameters=(), **changes):
         ({"coef_starts": np.array([0, 1])}, "do not fit together"),
         ({"coef_starts": np.array([0.5, 1])}, "not whole numbers"),
         ({"coef_starts": np.array([], dtype=np.int64)}, "not whole numbers"),
-        ({"features": np.frombuffer(b"[1]", dtype=np.uint8)}, "at `features.0.`"),
+        (
+            {"features": np.frombuffer(b"[1]", dtype=np.uint8)},
+            "Expected `str`, got",
+        ),
         ({"features": np.frombuffer(b"[", dtype=np.uint8)}, "not readable"),
         ({"features": np.ones(3)}, "not readable"),
         ({"features": np.frombuffer(b'["a"]', dtype=np.uint8)}, "1 names for"),

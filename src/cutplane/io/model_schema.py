@@ -69,7 +69,7 @@ class CertificateEntry(Struct, frozen=True):
     lower_bound: Finite | None
     status: Status
     valid: bool
-    reason: str = ""
+    reason: Annotated[str, Meta(max_length=1000)] = ""
 
     def __post_init__(self) -> None:
         """Refuse what no run ends with."""
@@ -147,8 +147,8 @@ def tagged(kind: str, fields: Mapping[str, Any]) -> type[Struct]:
     return msgspec.defstruct(kind, listed, tag_field="kind", tag=kind, kw_only=True)
 
 
-def checked(document: object, schema: type[T], name: str = "model") -> T:
-    """Return a JSON document as an object of a schema; ``name`` is what messages call it.
+def checked(document: object, schema: type[T]) -> T:
+    """Return a JSON document as an object of a schema.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def checked(document: object, schema: type[T], name: str = "model") -> T:
     """
     try:
         return msgspec.convert(document, schema)
-    except ValueError as error:  # msgspec's own, or of letters that are none
-        raise Malformed(str(error).replace("`$", f"`{name}", 1)) from None
+    except msgspec.ValidationError as error:
+        raise Malformed(str(error).replace("`$", "`model", 1)) from None
 
 
 def plain_value(value: Any) -> Any:

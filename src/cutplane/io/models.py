@@ -163,8 +163,8 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     try:
         tensors, model = _tensors(estimator), _describe(estimator, kind)
         _restored(model, tensors)
-    except Malformed as malformed:
-        raise ValueError(f"cannot save this {kind}: {malformed}") from None
+    except (Malformed, UnicodeError) as error:
+        raise ValueError(f"cannot save this {kind}: {error}") from None
     document = json.dumps({"model": model, "sha256": _digest(model, tensors)}, allow_nan=False)
     write_atomically(path, save(tensors, metadata={"cutplane": document}))
 
@@ -220,7 +220,8 @@ def _describe(estimator: Estimator, kind: str) -> dict[str, Any]:
     }
     if isinstance(estimator, StructuredPredictor):
         described["structured"] = describe_structured(estimator)
-    plain: dict[str, Any] = msgspec.to_builtins(described)
+    # By way of JSON, which refuses words that are none (lone surrogates).
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(described))
     return plain
 
 
@@ -256,7 +257,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArr
         # safetensors gives the metadata of files only, not of bytes. Its place is fixed: a length
         # of 8 bytes, then a JSON header of that length.
         length = int.from_bytes(content[:8], "little")
-        document = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["cutplane"])
+        header = msgspec.json.decode(content[8 : 8 + length])
+        document = msgspec.json.decode(header["__metadata__"]["cutplane"])
         model, digest = document["model"], document["sha256"]
         if model["format"] != _FORMAT:
             raise Malformed(f"format {model['format']!r}; this version reads {_FORMAT}")

@@ -9,9 +9,9 @@ of features, if they have any: a list in JSON, as bytes.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from sklearn.feature_extraction import DictVectorizer
 
 from cutplane.estimators import SequenceTagger
 from cutplane.estimators.tagger import PAIRS
-from cutplane.io.model_schema import Malformed, checked
+from cutplane.io.model_schema import Malformed
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
 _WEIGHTS = ("coef", "transitions", "start", "end")
@@ -54,7 +54,7 @@ def tensors_of_tagger(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
         names = tagger.vectorizer_.feature_names_
         if not all(isinstance(name, str) for name in names):
             raise TypeError("cannot save a tagger whose features have names that are no strings")
-        tensors["features"] = np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+        tensors["features"] = np.frombuffer(msgspec.json.encode(names), dtype=np.uint8)
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
 
 
@@ -100,10 +100,10 @@ def _checked_lam(lam: NDArray[Any]) -> float:
 
 def _checked_features(content: NDArray[Any]) -> list[str]:
     try:
-        document = json.loads(content.astype(np.uint8, casting="equiv").tobytes())
-    except (TypeError, ValueError, RecursionError):
-        raise Malformed("names of features are not readable") from None
-    names = checked(document, list[str], "features")
+        content = content.astype(np.uint8, casting="equiv")
+        names = msgspec.json.decode(content.tobytes(), type=list[str])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Malformed(f"names of features are not readable: {error}") from None
     if len(set(names)) < len(names):
         raise Malformed("names of features are not different")
     return names
