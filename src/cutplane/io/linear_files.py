@@ -77,6 +77,8 @@ def fill_linear(estimator: LinearEstimator, tensors: dict[str, NDArray[Any]]) ->
         if tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
             raise Malformed(f"{name} has weights that are not finite, or no real numbers")
     coef, intercept = tensors["coef"], tensors["intercept"]
+    if any(tensor.dtype != coef.dtype for tensor in tensors.values()):
+        raise Malformed(f"weights of type {coef.dtype} and others")
     rows = () if layout.rows is None else (layout.rows,)
     if coef.ndim != len(rows) + 1 or coef.shape[:-1] != rows or coef.size == 0:
         raise Malformed(f"coefficients of shape {coef.shape} for {layout.rows or 1} rows")

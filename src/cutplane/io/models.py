@@ -264,6 +264,8 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArr
             raise Malformed(f"format {model['format']!r}; this version reads {_FORMAT}")
         if digest != _digest(model, tensors):
             raise Malformed("the file is damaged")
+    except msgspec.DecodeError as error:
+        raise Malformed(f"its description: {error}") from None
     except (KeyError, TypeError):
         raise Malformed("it was not written by cutplane") from None
     except (SafetensorError, ValueError, RecursionError):
