@@ -232,7 +232,7 @@ def test_readers_see_whole_models_while_writers_write(tmp_path, models):
         subprocess.Popen([sys.executable, "-c", WRITER, source, path], stderr=subprocess.PIPE)
         for source in sources
     ]
-    seen, loads, deadline = set(), 0, time.monotonic() + 120
+    seen, loads, deadline = set(), 0, time.monotonic() + 300
     try:
         # Until both have been seen, and many times more.
         while len(seen) < 2 or loads < 200:
