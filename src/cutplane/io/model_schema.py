@@ -25,8 +25,8 @@ NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
 Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-_Scalar = Union[None, bool, _Whole, Finite, str]  # noqa: UP007  (None | bool is not a type)
-Plain = Union[_Scalar, list[_Scalar]]  # noqa: UP007
+_Scalar = None | bool | _Whole | Finite | str
+Plain = _Scalar | list[_Scalar]
 
 # Types of constructor parameters that are plain. A number may be whole where a real one is meant
 # (k=5), and a truth value may be given as 0 or 1.
@@ -34,9 +34,9 @@ _PLAIN: dict[Any, Any] = {
     Any: Plain,
     NoneType: None,
     str: str,
-    float: Union[_Whole, Finite],  # noqa: UP007
-    int: Union[_Whole, bool],  # noqa: UP007
-    bool: Union[bool, Annotated[int, Meta(ge=0, le=1)]],  # noqa: UP007
+    float: _Whole | Finite,
+    int: _Whole | bool,
+    bool: bool | Annotated[int, Meta(ge=0, le=1)],
 }
 NEVER_KEPT = {"callbacks", "model"}
 # Room for rounding when a gap is compared with the tolerance.
@@ -133,7 +133,7 @@ def _plain(hint: Any, *, positive: bool) -> Any:
     if get_origin(hint) in (Union, UnionType):
         return Union[tuple(_plain(part, positive=positive) for part in get_args(hint))]  # noqa: UP007
     if hint is float and positive:
-        return Union[Annotated[int, Meta(gt=0, le=2**63 - 1)], Positive]  # noqa: UP007
+        return Annotated[int, Meta(gt=0, le=2**63 - 1)] | Positive
     return _PLAIN.get(hint)
 
 

@@ -117,11 +117,9 @@ def _schema(name: str, kind: _Kind) -> Any:
         "feature_names": list[str] | None,
         "certificates": list[CertificateEntry],
     }
-    return tagged(name, fields | ({"structured": STRUCTURED} if _is_structured(kind) else {}))
-
-
-def _is_structured(kind: _Kind) -> bool:
-    return kind.of is StructuredPredictor
+    if kind.of is StructuredPredictor:
+        fields["structured"] = STRUCTURED
+    return tagged(name, fields)
 
 
 _MODEL: Any = Union[tuple(_schema(name, kind) for name, kind in _KINDS.items())]  # noqa: UP007
@@ -284,8 +282,9 @@ def _restored(model: object, tensors: dict[str, NDArray[Any]]) -> Estimator:
     described = checked(model, _MODEL)
     kind, parameters = type(described).__name__, msgspec.structs.asdict(described.parameters)
     parameters["n_jobs"] = _threads_here(parameters["n_jobs"])
-    model_of_structures = {"model": None} if kind == "StructuredPredictor" else {}
-    estimator: Estimator = _KINDS[kind].of(**parameters, **model_of_structures)
+    if kind == "StructuredPredictor":
+        parameters["model"] = None  # until it is restored
+    estimator: Estimator = _KINDS[kind].of(**parameters)
     for name, value in msgspec.structs.asdict(described.attributes).items():
         if value is not None:
             setattr(estimator, name, value)
