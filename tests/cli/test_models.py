@@ -1,9 +1,11 @@
-"""Models that the command line reads, and cannot use."""
+"""Models that the command line reads and does not fit: made in Python."""
 
 import numpy as np
 import pytest
+from sklearn.datasets import dump_svmlight_file
 
 import cutplane as cp
+from cutplane.io import read_svmlight
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
@@ -16,3 +18,49 @@ def test_structured_predictors_are_for_python(tmp_path, complaint, command):
         f"{tmp_path / 'model'}: a StructuredPredictor predicts in Python only, its inputs are no "
         "lines of a file"
     )
+
+
+@pytest.fixture
+def labels_file(tmp_path):
+    """A file of 30 lines, and the features in it."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    dump_svmlight_file(X, X[:, 0], str(tmp_path / "data"), zero_based=False)
+    return tmp_path / "data", read_svmlight(tmp_path / "data").X
+
+
+def test_quantiles(tmp_path, labels_file, run, complaint):
+    data, X = labels_file
+    fitted = cp.LinearQuantiles([0.25, 0.75], lam=0.01).fit(X, np.arange(30) % 7)
+    cp.save_model(fitted, tmp_path / "model")
+    result = run("predict", tmp_path / "model", data)
+    assert result.stderr == "columns: 0.25 0.75\n"
+    np.testing.assert_array_equal(np.loadtxt(result.stdout.splitlines()), fitted.predict(X))
+    said = complaint("predict", tmp_path / "model", data, "--scores")
+    assert said == "--scores: a LinearQuantiles has none"
+    said = complaint("evaluate", tmp_path / "model", data)
+    assert said.endswith("a LinearQuantiles is evaluated in Python only, by its score")
+
+
+def test_many_labels(tmp_path, labels_file, run, complaint):
+    data, X = labels_file
+    fitted = cp.MultilabelClassifier(lam=0.01).fit(X, (X.toarray() > 0.5).astype(int))
+    cp.save_model(fitted, tmp_path / "model")
+    lines = run("predict", tmp_path / "model", data).stdout.splitlines()
+    assert lines == [",".join(map(str, np.flatnonzero(row))) for row in fitted.predict(X)]
+    assert "" in lines
+    assert any("," in line for line in lines)
+    scores = run("predict", tmp_path / "model", data, "--scores")
+    assert scores.stderr == "columns: 0 1 2\n"
+    np.testing.assert_array_equal(
+        np.loadtxt(scores.stdout.splitlines()), fitted.decision_function(X)
+    )
+    said = complaint("evaluate", tmp_path / "model", data)
+    assert said.endswith("a MultilabelClassifier is evaluated in Python only, by its score")
+
+
+def test_classes_of_a_model_of_many_labels(tmp_path, labels_file, run):
+    data, X = labels_file
+    fitted = cp.MultilabelClassifier(lam=0.01).fit(X, np.where(X.toarray()[:, 0] > 0, "up", "down"))
+    cp.save_model(fitted, tmp_path / "model")
+    lines = run("predict", tmp_path / "model", data).stdout.splitlines()
+    assert lines == fitted.predict(X).tolist()

@@ -354,3 +354,48 @@ def test_methods_for_observed_pairs(loss, method):
     assert found.status == "optimal"
     assert found.lower_bound <= exact.objective
     assert exact.lower_bound <= found.objective
+
+
+class Watch:
+    """A callback as scikit-learn has them, which scores the model after every iteration."""
+
+    def __init__(self, *, stop=False):
+        self.stop, self.tasks, self.scores = stop, [], []
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, X, y, metadata, fitted_estimator):
+        self.tasks.append(context.task_name)
+        self.scores.append(fitted_estimator.score(X, y, **(metadata or {})))
+        return self.stop and context.task_name == "iteration"
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_scikit_learn_callbacks(flat):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from version 1.9 on")
+    X = [np.eye(3), np.eye(2, 3), -np.eye(3)]
+    y = [[0, 1, 2], [0, 1], [2, 2, 0]]
+    form = {"lengths": [3, 2, 3]} if flat else {}
+    if flat:
+        X, y = np.vstack(X), np.concatenate(y)
+    watch = Watch()
+    tagger = cp.SequenceTagger("crf", lam=0.01).set_callbacks(watch).fit(X, y, **form)
+    assert watch.tasks == ["iteration"] * tagger.n_iter_ + ["fit"]
+    assert watch.scores[-1] == tagger.score(X, y, **form)
+    tagger = cp.SequenceTagger("crf", lam=0.01).set_callbacks(Watch(stop=True))
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        tagger.fit(X, y, **form)
+    assert tagger.n_iter_ == 1
+
+
+@pytest.mark.parametrize("callbacks", [None, print])
+def test_callbacks_are_a_sequence(callbacks):
+    with pytest.raises(TypeError, match="callbacks must be a sequence of callables"):
+        cp.SequenceTagger(callbacks=callbacks).fit([np.eye(2)], [[0, 1]])

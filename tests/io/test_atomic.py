@@ -1,9 +1,11 @@
 """Files are written whole or not at all."""
 
 import contextlib
+import errno
 import os
 import resource
 import stat
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,6 +82,38 @@ def test_an_interruption_leaves_nothing_behind(tmp_path, monkeypatch, error):
     with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else OutputError):
         write_atomically(tmp_path / "file", b"x")
     assert only(tmp_path) == []
+
+
+def test_the_content_and_then_the_name_reach_the_disk(tmp_path, monkeypatch):
+    done = []
+
+    def fsync(handle):
+        done.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        before.fsync(handle)
+
+    def replace(source, target):
+        done.append("name")
+        before.replace(source, target)
+
+    before = SimpleNamespace(fsync=os.fsync, replace=os.replace)
+    monkeypatch.setattr(atomic.os, "fsync", fsync)
+    monkeypatch.setattr(atomic.os, "replace", replace)
+    write_atomically(tmp_path / "file", b"x")
+    assert done == ["file", "name", "folder"]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO], ids=errno.errorcode.get)
+def test_a_folder_that_cannot_be_synchronised(tmp_path, monkeypatch, number):
+    def fsync(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(atomic.os, "fsync", fsync)
+    failing = pytest.raises(OutputError, match="cannot write: input/output error")
+    with failing if number == errno.EIO else contextlib.nullcontext():
+        write_atomically(tmp_path / "file", b"x")
+    assert (tmp_path / "file").read_bytes() == b"x"
+    assert only(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("attempt", [check_writable, lambda path: write_atomically(path, b"x")])

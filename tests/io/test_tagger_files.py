@@ -122,19 +122,22 @@ def forge(file, *, parameters=(), **changes):
         ({"lam": np.array([0.0])}, "lam is no positive number"),
         ({"lam": np.array([np.nan])}, "lam is no positive number"),
         ({"lam": np.ones(2)}, "lam is no positive number"),
-        ({"lam": None, "parameters": {"lam": "much"}}, "lam is no positive number"),
+        ({"lam": None, "parameters": {"lam": "much"}}, "Expected"),
         ({"transitions": np.zeros((2, 3))}, "for 3 classes"),
         ({"coef": np.zeros(2)}, "do not fit together"),
         ({"coef_starts": np.array([0, 1])}, "do not fit together"),
         ({"coef_starts": np.array([0.5, 1])}, "not whole numbers"),
         ({"coef_starts": np.array([], dtype=np.int64)}, "not whole numbers"),
-        ({"features": np.frombuffer(b"[1]", dtype=np.uint8)}, "not words"),
+        (
+            {"features": np.frombuffer(b"[1]", dtype=np.uint8)},
+            "Expected `str`, got",
+        ),
         ({"features": np.frombuffer(b"[", dtype=np.uint8)}, "not readable"),
         ({"features": np.ones(3)}, "not readable"),
         ({"features": np.frombuffer(b'["a"]', dtype=np.uint8)}, "1 names for"),
         ({"features": None}, "templates without names"),
-        ({"parameters": {"loss": "hinge"}}, "unknown loss 'hinge'"),
-        ({"parameters": {"pairs": "some"}}, "or pairs 'some'"),
+        ({"parameters": {"loss": "hinge"}}, "Invalid enum value 'hinge'"),
+        ({"parameters": {"pairs": "some"}}, "unknown pairs 'some'"),
         ({"parameters": {"pairs": "all"}}, "arrays"),
         ({"parameters": {"templates": "nonsense"}}, "a template begins with U"),
         ({"parameters": {"templates": 3}}, "templates"),
@@ -149,6 +152,25 @@ def test_what_does_not_fit_together_is_refused(file, changes, said):
     load_model(file)
     forge(file, **changes)
     with pytest.raises(InputError, match=f"not a usable cutplane model: .*{said}"):
+        load_model(file)
+
+
+def test_starts_whose_differences_overflow_are_refused(file):
+    options, X = FORMS["templates"]
+    fitted = cp.SequenceTagger(lam=0.1, **options).fit(X, LABELS)
+    save_model(fitted, file)
+    most = 2**63 - 1
+    starts = np.array([0, most, -most, -1, fitted.coef_.nnz])
+    assert (np.diff(starts) > 0).all()
+    forge(file, coef_starts=starts)
+    with pytest.raises(InputError, match="out of range"):
+        load_model(file)
+
+
+def test_names_that_are_not_different_are_refused(file):
+    save_model(cp.SequenceTagger(lam=0.1).fit([[{"a": 1, "b": 2}, {"b": 1}]], [["x", "y"]]), file)
+    forge(file, features=np.frombuffer(b'["a", "a"]', dtype=np.uint8))
+    with pytest.raises(InputError, match="names of features are not different"):
         load_model(file)
 
 

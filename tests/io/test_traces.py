@@ -83,6 +83,8 @@ def test_an_incomplete_last_line_is_left_out(tmp_path):
         b"[" * 100_000,
         json.dumps(record_to_json(FIRST) | {"iteration": True}).encode(),
         json.dumps(record_to_json(FIRST) | {"objective": "1"}).encode(),
+        json.dumps(record_to_json(FIRST) | {"objective": float("nan")}).encode(),
+        json.dumps(record_to_json(FIRST) | {"planes": -1}).encode(),
         json.dumps(record_to_json(FIRST) | {"objective": 10**400}).encode(),
         json.dumps(record_to_json(FIRST) | {"objective": math.nan}).encode(),
         json.dumps(record_to_json(FIRST) | {"gap": math.inf}).encode(),

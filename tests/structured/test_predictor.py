@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
+from cutplane.core.threads import _limit
 
 from .problems import PROBLEMS, trees
 
@@ -88,6 +89,18 @@ def test_limits_warn():
             model, lam=1e-6, callbacks=[lambda state: seen.append(state.iteration) or True]
         ).fit(X, Y)
     assert seen == [1]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_a_fit_keeps_to_its_threads(n_jobs):
+    model, X, Y = trees(np.random.default_rng(0))
+    seen = []
+    predictor = cp.StructuredPredictor(
+        model, lam=1, n_jobs=n_jobs, callbacks=[lambda state: seen.append(_limit.get())]
+    ).fit(X, Y)
+    assert set(seen) == {n_jobs}
+    assert predictor.lam_ == 1.0
+    assert type(predictor.lam_) is float
 
 
 class NoProof(cp.TreeModel):

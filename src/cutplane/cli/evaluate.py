@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from cutplane import (
     LinearClassifier,
+    LinearQuantiles,
     LinearRanker,
     LinearRegressor,
+    MultilabelClassifier,
     NoveltyDetector,
     OrdinalClassifier,
     SequenceTagger,
@@ -46,6 +48,9 @@ def _report(model: str, data: str) -> dict[str, Any]:
         return evaluate_tagger(estimator, data, model)
     if isinstance(estimator, NoveltyDetector):
         raise InputError(f"{name_of(model)}: a NoveltyDetector has no labels to compare with")
+    if isinstance(estimator, LinearQuantiles | MultilabelClassifier):
+        kind = type(estimator).__name__
+        raise InputError(f"{name_of(model)}: a {kind} is evaluated in Python only, by its score")
     is_ranker = isinstance(estimator, LinearRanker)
     X, labels, qid = read_svmlight(data, n_features=estimator.n_features_in_, queries=is_ranker)
     if isinstance(estimator, LinearClassifier | OrdinalClassifier):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane import SequenceTagger
+from cutplane import LinearQuantiles, MultilabelClassifier, SequenceTagger
 from cutplane.cli.labels import show_label
 from cutplane.cli.models import load_for_files
 from cutplane.cli.options import (
@@ -46,6 +46,9 @@ def predict(
     Labels are printed as they stood in the training file. With two classes, --scores prints one
     column: positive for the second class. For a ranker, the predictions are the scores by which
     the documents of a query are ranked, highest first.
+
+    A model of several quantiles prints a column for each of them, a model of many labels the
+    numbers of those that an example has, with commas between them.
 
     For a tagger of sequences, DATA are columns, and all of them are printed with one more. With
     --n-best, each sequence is printed N times, each time after a line "# rank probability" (or
@@ -86,6 +89,11 @@ def _lines(
     X = read_svmlight(data, n_features=estimator.n_features_in_).X
     if option is not None:
         return _columns(estimator, getattr(estimator, _METHODS[option])(X), quiet=quiet)
+    if isinstance(estimator, LinearQuantiles):
+        return _columns(estimator, estimator.predict(X), quiet=quiet)
+    if isinstance(estimator, MultilabelClassifier) and estimator.multilabel_:
+        # As in files of the svmlight format with many labels; an empty line has none.
+        return [",".join(map(str, row.nonzero()[0])) for row in estimator.predict(X)]
     if hasattr(estimator, "classes_"):
         return [show_label(label) for label in estimator.predict(X).tolist()]
     return [repr(number) for number in estimator.predict(X).tolist()]
@@ -110,5 +118,6 @@ def _columns(estimator: WithDataFiles, values: Any, *, quiet: bool) -> Iterable[
 
 def _say_columns(estimator: Any, *, quiet: bool) -> None:
     if not quiet:
-        labels = " ".join(show_label(label) for label in estimator.classes_)
+        of_columns = "quantiles" if isinstance(estimator, LinearQuantiles) else "classes_"
+        labels = " ".join(show_label(label) for label in getattr(estimator, of_columns))
         print(f"columns: {labels}", file=sys.stderr)

@@ -25,6 +25,20 @@ _RANKING = {
 }
 
 
+def ranking_loss(multi_label: object, loss: object) -> LabelRanking | None:
+    """Return the loss of all labels together, or None if each is fitted by itself.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or does not go with the loss.
+    """
+    ranking = look_up("multi_label", multi_label, _RANKING)
+    if ranking is not None and loss != "hinge":
+        raise ValueError(f"multi_label={multi_label!r} needs loss='hinge', got {loss!r}")
+    return ranking
+
+
 class MultilabelClassifier(ClassifierMixin, LinearModel):
     """Linear classifier for examples that may have several labels, or none.
 
@@ -213,12 +227,8 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
         loss, rows = self.loss_function(), as_rows(X, n_threads=self._n_threads())
         weights, targets = problems
-        ranking = look_up("multi_label", self.multi_label, _RANKING)
+        ranking = ranking_loss(self.multi_label, self.loss)
         if ranking is not None:
-            if self.loss != "hinge":
-                raise ValueError(
-                    f"multi_label={self.multi_label!r} needs loss='hinge', got {self.loss!r}"
-                )
             return [ColumnsRisk(rows, targets.T > 0.0, ranking, weights=weights)]
         for label, target in zip(self.classes_[-len(targets) :], targets, strict=True):
             if (target[weights > 0.0] == target[weights > 0.0][0]).all():

@@ -14,7 +14,8 @@ from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.state import State
-from cutplane.estimators.linear import warn_unless_successful
+from cutplane.core.threads import thread_limit
+from cutplane.estimators.linear import threads_of, warn_unless_successful
 from cutplane.estimators.sklearn_callbacks import (
     Attributes,
     CallbackSupportMixin,
@@ -58,7 +59,8 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
     verbose : int, default=0
         Print the progress if positive.
     n_jobs : int, optional
-        Threads, or processes if the model does not release the GIL; see `StructuredRisk`.
+        Threads, or processes if the model does not release the GIL; see `StructuredRisk`. All that
+        a fit does besides uses no more threads than that, either.
     callbacks : sequence of callables, default=()
         Each is called with the solver's `State` after every iteration; one that returns true ends
         the fit with the best model so far.
@@ -78,6 +80,8 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
     inferences_ : int
         Calls of inference for one example, the last check of the objective included.
     fit_seconds_ : float
+    lam_ : float
+        The strength that was used.
 
     Examples
     --------
@@ -162,19 +166,22 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
             return {"coef_": state.best.w, "model_": risk.model}
 
         progress = [Progress(sys.stdout)] if self.verbose else []
-        result = minimize(
-            risk,
-            L2(self.lam),
-            method=self._method(risk),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            time_limit=self.time_limit,
-            start=start,
-            callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
-        )
+        regularizer = L2(self.lam)
+        with thread_limit(threads_of(self.n_jobs)):
+            result = minimize(
+                risk,
+                regularizer,
+                method=self._method(risk, regularizer),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                time_limit=self.time_limit,
+                start=start,
+                callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
+            )
         for display in progress:
             display.finish()
         self.__dict__.update(best_so_far(result.state))
+        self.lam_ = regularizer.lam
         self.certificate_ = result.certificate
         self.history_ = result.history
         self.n_iter_ = result.iterations
@@ -185,11 +192,11 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=4)
         return self
 
-    def _method(self, risk: StructuredRisk) -> Method | None:
+    def _method(self, risk: StructuredRisk, regularizer: L2) -> Method | None:
         """Return the method that the parameters say; None leaves a risk without proof to nrbm."""
         if self.method is not None or not risk.convex:
             return self.method
-        return automatic_for_models(risk, L2(self.lam))
+        return automatic_for_models(risk, regularizer)
 
     def predict(self, X: Any) -> list[Any]:
         """Return the output with the highest score for each input."""

@@ -16,9 +16,16 @@ from sklearn.utils.validation import _check_sample_weight
 from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
+from cutplane.core.state import State
 from cutplane.core.threads import thread_limit
 from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import TAGGER_METHODS
+from cutplane.estimators.sklearn_callbacks import (
+    Attributes,
+    CallbackSupportMixin,
+    FitTask,
+    with_callbacks,
+)
 from cutplane.estimators.tagger_predictions import TaggerPredictions
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
 from cutplane.report.progress import Progress
@@ -33,7 +40,7 @@ PAIRS = {"all": False, "observed": True}
 """From a name to whether only pairs of feature and label that occur together have a weight."""
 
 
-class SequenceTagger(TaggerPredictions):
+class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
     """Linear chain that labels the tokens of sequences, and proves how good the fit is.
 
     It minimises ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
@@ -155,6 +162,7 @@ class SequenceTagger(TaggerPredictions):
         self.n_jobs = n_jobs
         self.callbacks = callbacks
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -193,6 +201,21 @@ class SequenceTagger(TaggerPredictions):
         if previous is not None:
             names = self._names_of_features(vectorizer)
             start = previous.arranged_for(risk, classes.tolist(), names)
+        if callable(self.callbacks) or self.callbacks is None:
+            raise TypeError(f"callbacks must be a sequence of callables, got {self.callbacks!r}")
+        task = FitTask.of_fit(
+            self,
+            max_subtasks=self.max_iter,
+            X=X,
+            y=y,
+            metadata={"lengths": lengths, "sample_weight": sample_weight},
+        )
+
+        def best_so_far(state: State) -> Attributes:
+            names = ("coef_", "transitions_", "start_", "end_")
+            fitted = dict(zip(names, risk.split(state.best.w), strict=True))
+            return fitted | {"classes_": classes, "vectorizer_": vectorizer}
+
         progress = [Progress(sys.stdout)] if self.verbose else []
         with thread_limit(threads_of(self.n_jobs)):
             result = minimize(
@@ -203,19 +226,21 @@ class SequenceTagger(TaggerPredictions):
                 max_iter=self.max_iter,
                 time_limit=self.time_limit,
                 start=start,
-                callbacks=[*self.callbacks, *progress],
+                callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
             )
         for display in progress:
             display.finish()
-        self.classes_, self.vectorizer_, self.lam_ = classes, vectorizer, regularizer.lam
-        self.coef_, self.transitions_, self.start_, self.end_ = risk.split(result.w)
+        model = best_so_far(result.state)
+        self.__dict__.update(model)
+        self.lam_ = regularizer.lam
         self.certificate_ = result.certificate
         self.history_ = result.history
         self.n_iter_ = len(result.history)
         self.evaluations_ = result.evaluations
         self.inferences_ = risk.inferences
         self.fit_seconds_ = time.perf_counter() - begin
-        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=3)
+        task.end(model)
+        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=4)
         return self
 
     def _risk(self, tokens: Tokens, y: Any, weights: Vector) -> tuple[ChainRisk, NDArray[Any]]:

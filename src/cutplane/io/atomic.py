@@ -1,7 +1,8 @@
 """Write whole files or nothing.
 
 The content goes to a temporary file next to the target, reaches the disk, and takes the target's
-name in one step. A reader sees the old file or the new one; a failure leaves the old one.
+name in one step, which reaches the disk too. A reader sees the old file or the new one; a failure
+leaves the old one. After a loss of power there is one of them, too, never a part of one.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         target = _target(path)
         if not _is_device(target):
             trial = _temporary_name(target)
-            trial.touch(exist_ok=False)
-            trial.unlink()
+            try:
+                trial.touch(exist_ok=False)
+            finally:  # Ctrl-C too must not leave it
+                trial.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"{os.fspath(path)}: cannot write: {reason(error)}") from error
 
@@ -72,10 +75,28 @@ def _replace(target: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+        _sync_folder(target.parent)
     except BaseException:  # Ctrl-C too must not leave the temporary file
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system can do that."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        # A folder may be writable but not readable, and some file systems do not synchronise
+        # folders: then this is left to the system. A failing disk must be told of.
+        if error.errno == errno.EIO:
+            raise
 
 
 def _temporary_name(target: Path) -> Path:

@@ -55,8 +55,8 @@ def name_of(path: str | os.PathLike[str]) -> str:
     return "standard input" if name == STANDARD_INPUT else name
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the decompressed content of a file, or of standard input for ``-``.
+def read_bytes(path: str | os.PathLike[str], *, decompress: bool = True) -> bytes:
+    """Return the content of a file, or of standard input for ``-``, decompressed if wanted.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise InputError(f"{name}: cannot read: {reason(error)}") from error
     except ValueError as error:  # a NUL in the name
         raise InputError(f"{name!r}: cannot read: {error}") from error
-    return _decompress(content, name)
+    return _decompress(content, name) if decompress else content
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

@@ -8,18 +8,23 @@ restored by showing it the smallest examples that have these sizes. So it checks
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple, Union
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.estimators import StructuredPredictor
-from cutplane.io.model_parts import (
+from cutplane.io.model_parts import describe_classes, restored_classes
+from cutplane.io.model_schema import (
+    Classes,
     Malformed,
-    checked_certificates,
-    checked_classes,
-    describe_classes,
+    Size,
+    arguments_of,
     is_plain,
+    plain_value,
+    tagged,
 )
 from cutplane.structured import (
     Graph,
@@ -36,10 +41,9 @@ _Examples = tuple[list[Any], list[Any]]
 
 
 class _Kind(NamedTuple):
-    """A model: names of its options and sizes, and the smallest examples with given sizes."""
+    """A model: names of its sizes, and the smallest examples with given sizes."""
 
     of: type[Any]
-    options: tuple[str, ...]
     sizes: tuple[str, ...]
     smallest: Callable[..., _Examples]
 
@@ -68,13 +72,26 @@ _OF_NODES = ("labels", "n_features", "n_edge_features")
 _KINDS = {
     kind.of.__name__: kind
     for kind in (
-        _Kind(MulticlassModel, (), ("n_features",), _classes),
-        _Kind(MultilabelModel, ("parents",), ("n_labels", "n_features"), _label_set),
-        _Kind(TreeModel, ("n_labels",), _OF_NODES, _tree),
-        _Kind(GraphModel, ("n_labels", "search", "symmetric"), _OF_NODES, _graph),
-        _Kind(RNAFolding, ("missed", "wrong"), (), _nothing),
+        _Kind(MulticlassModel, ("n_features",), _classes),
+        _Kind(MultilabelModel, ("n_labels", "n_features"), _label_set),
+        _Kind(TreeModel, _OF_NODES, _tree),
+        _Kind(GraphModel, _OF_NODES, _graph),
+        _Kind(RNAFolding, (), _nothing),
     )
 }
+
+
+def _schema(kind: _Kind) -> Any:
+    name = kind.of.__name__
+    sizes = msgspec.defstruct(
+        f"{name}Sizes", [(size, Size) for size in kind.sizes], forbid_unknown_fields=True
+    )
+    options = arguments_of(kind.of)
+    return tagged(name, {"options": options, "sizes": sizes, "classes": (Classes | None, None)})
+
+
+STRUCTURED: Any = Union[tuple(map(_schema, _KINDS.values()))]  # noqa: UP007
+"""The schema of the entry ``structured``."""
 
 
 def describe_structured(predictor: StructuredPredictor) -> dict[str, Any]:
@@ -93,24 +110,23 @@ def describe_structured(predictor: StructuredPredictor) -> dict[str, Any]:
             "not be in the file; keep coef_ by numpy.savez, or the whole by joblib for files that "
             "you trust"
         )
-    options = {option: _plain(getattr(model, option)) for option in _KINDS[name].options}
+    options = {
+        option: plain_value(getattr(model, option)) for option in signature(type(model)).parameters
+    }
     for option, value in options.items():
-        if not _is_plain_option(value):
+        if not is_plain(value):
             raise TypeError(f"cannot save {name} with {option}={value!r}")
     sizes = {size: int(getattr(model, size)) for size in _KINDS[name].sizes}
-    described = {"kind": name, "options": options, "sizes": sizes}
+    described: dict[str, Any] = {"kind": name, "options": options, "sizes": sizes}
     if isinstance(model, MulticlassModel):
         described["classes"] = describe_classes(model.classes)
     return described
 
 
-def restored_predictor(
-    parameters: dict[str, Any],
-    structured: object,
-    certificates: object,
-    tensors: dict[str, NDArray[Any]],
-) -> StructuredPredictor:
-    """Return a fitted predictor.
+def fill_predictor(
+    predictor: StructuredPredictor, structured: Any, tensors: dict[str, NDArray[Any]]
+) -> None:
+    """Make a predictor with parameters a fitted one, with its model.
 
     Raises
     ------
@@ -118,56 +134,31 @@ def restored_predictor(
         If anything does not fit together.
     """
     if set(tensors) != {"coef"}:
-        raise Malformed("the file is damaged")
+        raise Malformed(f"arrays {', '.join(sorted(tensors))}")
     coef = tensors["coef"]
     if coef.dtype != np.float64 or coef.ndim != 1 or not np.isfinite(coef).all():
         raise Malformed("weights are no vector of finite numbers in float64")
-    model, ready = _restored_models(structured, len(coef))
-    if "model" in parameters:
-        raise Malformed("a model among the parameters")
-    predictor = StructuredPredictor(model, **parameters)
-    predictor.model_, predictor.coef_ = ready, coef
-    (predictor.certificate_,) = checked_certificates(certificates, 1)
-    return predictor
+    predictor.model, predictor.model_ = _restored_models(structured, len(coef))
+    predictor.coef_ = coef
 
 
-def _restored_models(structured: object, n_parameters: int) -> tuple[Any, Any]:
+def _restored_models(structured: Any, n_parameters: int) -> tuple[Any, Any]:
     """Return a model as it was constructed, and ready for use."""
-    match structured:
-        case {
-            "kind": str(name),
-            "options": dict(options),
-            "sizes": dict(sizes),
-            **rest,
-        } if name in _KINDS:
-            kind = _KINDS[name]
-        case _:
-            raise Malformed("no structured model, or of an unknown kind")
-    if {*options} != {*kind.options} or not all(map(_is_plain_option, options.values())):
-        raise Malformed(f"options of {name} are not known or not plain values")
-    if {*sizes} != {*kind.sizes} or not all(
-        type(size) is int and 0 <= size <= n_parameters for size in sizes.values()
-    ):
-        raise Malformed(f"sizes of {name} are not known, or no numbers up to {n_parameters}")
+    name = type(structured).__name__
+    kind, sizes = _KINDS[name], msgspec.structs.asdict(structured.sizes)
+    # The examples to show have these sizes: they must not be larger than the file.
+    if max(sizes.values(), default=0) > n_parameters:
+        raise Malformed(f"sizes of {name} are no numbers up to {n_parameters}")
     shown: dict[str, Any] = dict(sizes)
     if kind.of is MulticlassModel:
-        shown["classes"] = checked_classes(rest.get("classes"), least=1)
+        shown["classes"] = restored_classes(structured.classes, least=1)
     try:
-        model = kind.of(**options)
+        model = kind.of(**msgspec.structs.asdict(structured.options))
         ready = prepared(model, *kind.smallest(**shown))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise Malformed(f"{name} cannot be restored: {error}") from None
     if ready.n_parameters != n_parameters or any(
-        getattr(ready, size) != number for size, number in sizes.items()
+        not np.array_equal(getattr(ready, size), expected) for size, expected in shown.items()
     ):
         raise Malformed(f"{n_parameters} weights for {name} with {ready.n_parameters} parameters")
     return model, ready
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _is_plain_option(value: object) -> bool:
-    """Say whether JSON can hold an option: a plain value, or a list of whole numbers."""
-    return is_plain(value) or (isinstance(value, list) and all(type(one) is int for one in value))

@@ -9,17 +9,17 @@ of features, if they have any: a list in JSON, as bytes.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 
 from cutplane.estimators import SequenceTagger
-from cutplane.estimators.tagger import LOSSES, PAIRS
-from cutplane.io.model_parts import Malformed
+from cutplane.estimators.tagger import PAIRS
+from cutplane.io.model_schema import Malformed
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
 _WEIGHTS = ("coef", "transitions", "start", "end")
@@ -54,7 +54,7 @@ def tensors_of_tagger(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
         names = tagger.vectorizer_.feature_names_
         if not all(isinstance(name, str) for name in names):
             raise TypeError("cannot save a tagger whose features have names that are no strings")
-        tensors["features"] = np.frombuffer(json.dumps(names).encode(), dtype=np.uint8)
+        tensors["features"] = np.frombuffer(msgspec.json.encode(names), dtype=np.uint8)
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
 
 
@@ -66,8 +66,8 @@ def fill_tagger(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]]) -> Non
     Malformed
         If anything does not fit together.
     """
-    if tagger.loss not in LOSSES or tagger.pairs not in PAIRS:
-        raise Malformed(f"unknown loss {tagger.loss!r} or pairs {tagger.pairs!r}")
+    if tagger.pairs not in PAIRS:
+        raise Malformed(f"unknown pairs {tagger.pairs!r}")
     sparse = PAIRS[tagger.pairs]
     if {*tensors} - {"features", "lam"} != {*_WEIGHTS, *(_PLACES if sparse else ())}:
         raise Malformed(f"arrays {', '.join(sorted(tensors))}")
@@ -83,6 +83,8 @@ def fill_tagger(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]]) -> Non
     if tagger.coef_.ndim != 2 or tagger.coef_.shape[0] != n:
         raise Malformed(f"coefficients of shape {tagger.coef_.shape} for {n} classes")
     tagger.n_features_in_ = tagger.coef_.shape[1]
+    if tagger.n_features_in_ == 0:
+        raise Malformed("coefficients for no features")
     if names is not None and len(names) != tagger.n_features_in_:
         raise Malformed(f"{len(names)} names for {tagger.n_features_in_} features")
     tagger.transitions_, tagger.start_, tagger.end_ = (tensors[name] for name in _WEIGHTS[1:])
@@ -98,11 +100,12 @@ def _checked_lam(lam: NDArray[Any]) -> float:
 
 def _checked_features(content: NDArray[Any]) -> list[str]:
     try:
-        names = json.loads(content.astype(np.uint8, casting="equiv").tobytes())
-    except (TypeError, ValueError, RecursionError):
-        raise Malformed("names of features are not readable") from None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise Malformed("names of features are not words")
+        content = content.astype(np.uint8, casting="equiv")
+        names = msgspec.json.decode(content.tobytes(), type=list[str])
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Malformed(f"names of features are not readable: {error}") from None
+    if len(set(names)) < len(names):
+        raise Malformed("names of features are not different")
     return names
 
 
@@ -112,7 +115,9 @@ def _sparse_coef(tensors: dict[str, NDArray[Any]], n_classes: int) -> Any:
         raise Malformed("places of coefficients are not whole numbers")
     if values.ndim != 1 or values.shape != labels.shape or starts[-1] != len(values):
         raise Malformed("coefficients and their places do not fit together")
-    if starts[0] != 0 or (np.diff(starts) < 0).any() or not np.isin(labels, range(n_classes)).all():
+    # The range first: differences of any whole numbers may overflow.
+    ascend = (starts >= 0).all() and (starts <= len(values)).all() and (np.diff(starts) >= 0).all()
+    if not ascend or starts[0] != 0 or (labels < 0).any() or (labels >= n_classes).any():
         raise Malformed("places of coefficients are out of range")
     shape = (len(starts) - 1, n_classes)
     return scipy.sparse.csr_array((values, labels, starts), shape=shape).T.tocsr()
@@ -121,14 +126,13 @@ def _sparse_coef(tensors: dict[str, NDArray[Any]], n_classes: int) -> Any:
 def _vectorizer(
     tagger: SequenceTagger, names: list[str] | None
 ) -> DictVectorizer | TemplateVectorizer | None:
-    text, min_count = (tagger.get_params()[name] for name in ("templates", "min_count"))
-    if text is not None:
-        if not isinstance(text, str) or not isinstance(min_count, int):
-            raise Malformed("templates are no text, or min_count is no whole number")
+    if tagger.templates is not None:
         if names is None:
             raise Malformed("templates without names of features")
         try:
-            templates = TemplateVectorizer(parse_templates(text), min_count=min_count)
+            templates = TemplateVectorizer(
+                parse_templates(tagger.templates), min_count=tagger.min_count
+            )
         except ValueError as error:
             raise Malformed(str(error)) from None
         templates.feature_names_ = names

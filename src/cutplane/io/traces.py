@@ -12,9 +12,23 @@ import os
 from types import TracebackType
 from typing import IO, Any, Self
 
+import msgspec
+
 from cutplane.core.state import Record, State
 from cutplane.io.errors import InputError, OutputError, reason
+from cutplane.io.model_schema import Finite, Size
 from cutplane.io.sources import name_of, read_bytes
+
+
+class _Line(msgspec.Struct):
+    """What a line must hold."""
+
+    iteration: Size
+    objective: Finite | None
+    lower_bound: Finite | None
+    evaluations: Size
+    planes: Size
+    seconds: Finite | None
 
 
 class TraceWriter:
@@ -127,7 +141,7 @@ def record_to_json(record: Record) -> dict[str, int | float | None]:
     }
 
 
-def record_from_json(fields: Any) -> Record:
+def record_from_json(fields: object) -> Record:
     """Return the record of one line.
 
     Raises
@@ -135,19 +149,15 @@ def record_from_json(fields: Any) -> Record:
     ValueError
         If the line is not a record.
     """
-    if not isinstance(fields, dict):
-        raise ValueError("not an object")
-    try:
-        return Record(
-            iteration=_whole(fields["iteration"]),
-            objective=_number(fields["objective"], missing=math.inf),
-            lower_bound=_number(fields["lower_bound"], missing=-math.inf),
-            evaluations=_whole(fields["evaluations"]),
-            planes=_whole(fields["planes"]),
-            seconds=_number(fields["seconds"], missing=math.nan),
-        )
-    except KeyError as error:
-        raise ValueError(f"no field {error}") from None
+    line = msgspec.convert(fields, _Line)
+    return Record(
+        iteration=line.iteration,
+        objective=math.inf if line.objective is None else line.objective,
+        lower_bound=-math.inf if line.lower_bound is None else line.lower_bound,
+        evaluations=line.evaluations,
+        planes=line.planes,
+        seconds=math.nan if line.seconds is None else line.seconds,
+    )
 
 
 def finite_or_none(number: float) -> float | None:
@@ -164,20 +174,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) != len(pairs):
         raise ValueError("a field is there twice")
     return fields
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError("not a count")
-    return value
-
-
-def _number(value: object, *, missing: float) -> float:
-    if value is None:
-        return missing
-    if type(value) not in (int, float):
-        raise ValueError("not a number")
-    number = float(value)  # type: ignore[arg-type]
-    if not math.isfinite(number):  # such as 1e999
-        raise ValueError("not finite")
-    return number

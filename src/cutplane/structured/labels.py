@@ -39,9 +39,10 @@ class MultilabelModel:
         if self.parents is not None and len(self.parents) != self.n_labels:
             raise ValueError(f"{len(self.parents)} parents for {self.n_labels} labels")
         joined = self.parents is not None
-        self._parents = np.asarray(
-            self.parents if joined else np.full(self.n_labels, -1), dtype=np.int64
-        )
+        parents = np.asarray(self.parents if joined else np.full(self.n_labels, -1))
+        if parents.dtype.kind not in "iu":
+            raise ValueError(f"parents are no whole numbers, got {self.parents!r}")
+        self._parents = parents.astype(np.int64)
         self._order = parents_first(self._parents)
         self.n_parameters = self.n_labels * self.n_features + (4 * self.n_labels if joined else 0)
 

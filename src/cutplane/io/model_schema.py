@@ -1,0 +1,179 @@
+"""What may stand in a model file's JSON document: its schema, which msgspec checks.
+
+The parameters of an estimator, and the options of a structured model, are those of its constructor,
+with the types that stand there. So a new one is kept and checked without further code here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from cutplane.core.state import Certificate, Status, relative
+
+T = TypeVar("T")
+
+Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
+Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_Scalar = None | bool | _Whole | Finite | str
+Plain = _Scalar | list[_Scalar]
+
+# Types of constructor parameters that are plain. A number may be whole where a real one is meant
+# (k=5), and a truth value may be given as 0 or 1.
+_PLAIN: dict[Any, Any] = {
+    Any: Plain,
+    NoneType: None,
+    str: str,
+    float: _Whole | Finite,
+    int: _Whole | bool,
+    bool: bool | Annotated[int, Meta(ge=0, le=1)],
+}
+NEVER_KEPT = {"callbacks", "model"}
+# Room for rounding when a gap is compared with the tolerance.
+_SLACK = 1 + 1e-9
+
+CLASS_TYPES: dict[str, type] = {
+    **{f"{sign}int{bits}": int for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": float for bits in (16, 32, 64)},
+    "bool": bool,
+    "str": str,
+    "object": str,
+}
+
+
+class Malformed(Exception):
+    """What is wrong with a model file."""
+
+
+class Classes(Struct):
+    """Labels and their type."""
+
+    dtype: Literal[tuple(CLASS_TYPES)]  # type: ignore[valid-type]
+    values: list[bool | int | Finite | str]
+
+
+class CertificateEntry(Struct, frozen=True):
+    """A certificate. A lower bound that was never found is null."""
+
+    objective: Finite
+    lower_bound: Finite | None
+    status: Status
+    valid: bool
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run ends with."""
+        status, lower = self.status, self.lower_bound
+        if status in (Status.RUNNING, Status.FAILED):
+            raise ValueError(f"the status of a model that was fitted is not {status}")
+        if lower is None and status.success:
+            raise ValueError(f"{status} without a lower bound")
+        if self.valid and status in (Status.STATIONARY, Status.INCONSISTENT):
+            raise ValueError(f"{status}, and valid all the same")
+        if not self.valid and status is Status.OPTIMAL:
+            raise ValueError(f"{status}, but not valid")
+        if lower is not None and lower > self.objective and status is not Status.INCONSISTENT:
+            raise ValueError(f"{status}, with the lower bound {lower} above {self.objective}")
+
+    @classmethod
+    def of(cls, certificate: Certificate) -> CertificateEntry:
+        """Return the entry of a certificate."""
+        lower = certificate.lower_bound
+        return cls(
+            objective=float(certificate.objective),
+            lower_bound=None if lower == -math.inf else float(lower),
+            status=certificate.status,
+            valid=bool(certificate.valid),
+            reason=certificate.reason,
+        )
+
+    def certificate(self, tol: float) -> Certificate:
+        """Return the certificate of a run with this tolerance.
+
+        Raises
+        ------
+        Malformed
+            If it says that the tolerance was reached, and it was not.
+        """
+        lower = -math.inf if self.lower_bound is None else self.lower_bound
+        gap = relative(self.objective - lower, self.objective)
+        if self.status.success and gap > tol * _SLACK:
+            raise Malformed(f"{self.status} with a relative gap of {gap:.2g}; tol is {tol:.2g}")
+        return Certificate(self.objective, lower, self.status, self.valid, self.reason)
+
+
+def arguments_of(of: type[Any], losses: Iterable[str] = ()) -> type[Struct]:
+    """Return the schema of a constructor's arguments that are plain values.
+
+    One that is missing has its default; only a loss, on which predictions depend, must be there.
+    """
+    hints = get_type_hints(of.__init__)
+    fields: list[Any] = []
+    for name, parameter in inspect.signature(of).parameters.items():
+        if name == "loss":
+            fields.append((name, Literal[tuple(losses)]))
+        elif name not in NEVER_KEPT:
+            positive = name in ("lam", "C", "tol", "time_limit")
+            fields.append((name, _plain(hints[name], positive=positive), parameter.default))
+    return msgspec.defstruct(of.__name__, fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _plain(hint: Any, *, positive: bool) -> Any:
+    """Return the plain part of a type: null, if there is none (an object is never kept)."""
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(_plain(part, positive=positive) for part in get_args(hint))]  # noqa: UP007
+    if hint is float and positive:
+        return Annotated[int, Meta(gt=0, le=2**63 - 1)] | Positive
+    return _PLAIN.get(hint)
+
+
+def tagged(kind: str, fields: Mapping[str, Any]) -> type[Struct]:
+    """Return the schema of an object with this entry ``kind``, and others.
+
+    A pair of a type and a default makes an entry optional. Entries that are not known are left
+    alone: later versions may have some.
+    """
+    listed = [(name, *(of if isinstance(of, tuple) else (of,))) for name, of in fields.items()]
+    return msgspec.defstruct(kind, listed, tag_field="kind", tag=kind, kw_only=True)
+
+
+def checked(document: object, schema: type[T]) -> T:
+    """Return a JSON document as an object of a schema.
+
+    Raises
+    ------
+    Malformed
+        If it is not one, with what is wrong and where.
+    """
+    try:
+        return msgspec.convert(document, schema)
+    except msgspec.ValidationError as error:
+        raise Malformed(str(error).replace("`$", "`model", 1)) from None
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value with NumPy's numbers and arrays as Python's, and tuples as lists."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain_value(each) for each in value]
+    return value
+
+
+def is_plain(value: object) -> bool:
+    """Say whether a value is one that files keep."""
+    try:
+        msgspec.convert(value, Plain)
+    except msgspec.ValidationError:
+        return False
+    return True
