@@ -156,7 +156,8 @@ class State:
 
     ``memo`` is what a query keeps from one iteration to the next. If it has a method
     ``carried_over(risk, regularizer, point)``, a run with ``planes_from`` begins with the result.
-    ``stabilizer_memo`` is the same for a stabilizer.
+    ``stabilizer_memo`` is the same for a stabilizer. ``seconds_left`` is for a query that may take
+    longer than the run's time limit allows.
     """
 
     bundle: Bundle
@@ -167,6 +168,7 @@ class State:
     iteration: int = 0
     evaluations: int = 0
     seconds: float = 0.0
+    seconds_left: float = np.inf
     stopped: bool = False
     stalled_for: int = 0
     refuted: bool = False
