@@ -82,7 +82,9 @@ def test_many_examples_begin_with_a_sample():
     with_sample = cp.minimize(risk, cp.L2(1e-4), method=newton(), tol=1e-4)
     without = cp.minimize(risk, cp.L2(1e-4), method=newton(sample=False), tol=1e-4)
     assert with_sample.status == without.status == "optimal"
-    assert with_sample.evaluations < without.evaluations
+    assert with_sample.iterations < without.iterations
+    # The sample's passes count as their share: more than the steps, the start and its solution.
+    assert with_sample.evaluations > with_sample.iterations + 2
     assert with_sample.objective == pytest.approx(without.objective, rel=1e-4)
 
 

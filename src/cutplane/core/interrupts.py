@@ -35,6 +35,11 @@ def is_interrupt(error: BaseException | None) -> bool:
     return isinstance(error, KeyboardInterrupt)
 
 
+def interrupted_so_far() -> bool:
+    """Whether there was a Ctrl-C since the first run in the outermost block."""
+    return _watch.taken or _watch.waiting
+
+
 class _Watch(threading.local):
     """What is known of Ctrl-C in a thread."""
 
@@ -58,9 +63,10 @@ class _Watch(threading.local):
         if self.holds == 1:
             self.raising = False
         self.holds -= 1
-        if self.holds == 0 and self.installed:
-            self.installed = False
-            _uninstall()
+        if self.holds == 0:
+            if self.installed:
+                _uninstall()
+            self.installed, self.waiting, self.raising = False, False, True
 
     def press(self, frame: FrameType | None) -> None:
         now = time.monotonic()
@@ -100,7 +106,7 @@ def _uninstall() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class held:  # noqa: N801 - used like a function
+class held:
     """From the first run inside the block to its end, let Ctrl-C wait.
 
     For what must be finished once there is a result, such as the runs of several problems, or a
@@ -123,13 +129,8 @@ class held:  # noqa: N801 - used like a function
         if isinstance(error, SystemError) and is_interrupt(error):
             raise KeyboardInterrupt from error
 
-    @property
-    def interrupted(self) -> bool:
-        """Whether there was a Ctrl-C since the first run in the outermost block."""
-        return _watch.taken or _watch.waiting
 
-
-class running(held):  # noqa: N801
+class running(held):
     """A block in which Ctrl-C waits until `check`, for a run of the loop.
 
     A run inside another one, which a Ctrl-C has ended, leaves it to the outer one to end too.
@@ -171,7 +172,7 @@ class running(held):  # noqa: N801
         return _watch.waiting
 
 
-class at_once:  # noqa: N801
+class at_once:
     """A block of code that is not ours, which Ctrl-C leaves at once."""
 
     __slots__ = ("_raising",)

@@ -17,6 +17,7 @@ from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.threads import thread_limit
+from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import TAGGER_METHODS
 from cutplane.estimators.tagger_predictions import TaggerPredictions
@@ -155,6 +156,7 @@ class SequenceTagger(TaggerPredictions):
         self.n_jobs = n_jobs
         self.callbacks = callbacks
 
+    @interruptible
     def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -215,7 +217,7 @@ class SequenceTagger(TaggerPredictions):
         self.evaluations_ = result.evaluations
         self.inferences_ = risk.inferences
         self.fit_seconds_ = time.perf_counter() - begin
-        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=3)
+        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=4)
         return self
 
     def _risk(self, tokens: Tokens, y: Any, weights: Vector) -> tuple[ChainRisk, NDArray[Any]]:
