@@ -56,7 +56,7 @@ def njit(
     compile_later = numba.njit(nogil=nogil, error_model=error_model, fastmath=fastmath)
 
     def decorate(function: F) -> F:
-        kernel = compile_later(function)
+        kernel: Any = compile_later(function)
         # NUMBA_DISABLE_JIT leaves the function as it is, and there may be no folder to write to.
         if cache and kernel is not function:
             with suppress(RuntimeError):
