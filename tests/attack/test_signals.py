@@ -44,7 +44,6 @@ os.fsync = slow
 from cutplane.cli import main
 main()
 """
-SECONDS = 0.6  # of each fit, if it goes on to its limit
 
 JOBS = {
     "bmrm": ["--method", "bmrm"],
@@ -55,10 +54,9 @@ JOBS = {
 }
 
 
-def write_rows(path, *, n=3000, queries=False):
+def write_rows(path, *, queries=False):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 30)).round(3)
-    y = (X @ rng.normal(size=30) + 3 * rng.normal(size=n) > 0).astype(int)
+    X, y = rng.normal(size=(2000, 60)).round(3), rng.integers(0, 2, size=2000)  # a hard problem
     with open(path, "w", encoding="utf-8") as file:
         for i, (label, row) in enumerate(zip(y, X, strict=True)):
             query = f" qid:{i // 20}" if queries else ""
@@ -107,16 +105,17 @@ def job_of(folder):
             arguments = ["fit", str(data), "--out", str(model), "--tol", "1e-13", "--quiet"]
             arguments += ["--max-iter", "1000000", *JOBS[name]]
             # The model that is there already; this also compiles whatever is not compiled yet.
+            begin = time.monotonic()
             start(*arguments, "--lam", 1, "--tol", 0.1).communicate()
-            arguments += ["--lam", "1e-6", "--time-limit", str(SECONDS)]
+            limit = min(max((time.monotonic() - begin) / 2, 0.3), 5.0)
+            arguments += ["--lam", "1e-9", "--time-limit", str(limit)]
             before, begin = model.read_bytes(), time.monotonic()
             process = start(*arguments)
             process.communicate()
             assert process.returncode in (0, 1)
             assert model.read_bytes() != before
-            jobs[name] = Job(
-                name, str(data), str(model), arguments, before, time.monotonic() - begin
-            )
+            seconds = time.monotonic() - begin
+            jobs[name] = Job(name, str(data), str(model), arguments, before, seconds)
         return jobs[name]
 
     return prepare
@@ -257,7 +256,7 @@ def moments(n, seed):
     return shares
 
 
-@pytest.mark.parametrize(("name", "share"), [("bmrm", 0.35), ("newton", 0.75), ("tagger", 0.9)])
+@pytest.mark.parametrize(("name", "share"), [("bmrm", 0.7), ("tagger", 0.4)])
 def test_interrupts_at_a_few_moments(name, share, job_of, bounds_of):
     job = job_of(name)
     interrupt(job, share * job.seconds, bounds_of)
@@ -368,8 +367,8 @@ def interrupt_runs(name, n, seed):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_interrupts_of_runs_at_a_few_moments(name):
-    ended = interrupt_runs(name, 6, seed=3)
-    assert ended["interrupted"] >= 2
+    ended = interrupt_runs(name, 4, seed=3)
+    assert ended["interrupted"] >= 1
 
 
 @pytest.mark.slow
