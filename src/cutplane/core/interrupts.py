@@ -48,12 +48,14 @@ class _Watch(threading.local):
     raising = True  # whether Ctrl-C is raised where it comes
     waiting = False  # one has come, and nobody has looked at it
     taken = False  # one has ended a run
+    insisted = False  # a second one was raised
     first: float | None = None  # when it came
     installed = False
 
     def open(self) -> None:
         if self.holds == 0:
-            self.raising, self.waiting, self.taken, self.first = False, False, False, None
+            self.raising, self.waiting, self.first = False, False, None
+            self.taken, self.insisted = False, False
             self.installed = _install()
         self.holds += 1
         if self.holds == 1:
@@ -76,6 +78,7 @@ class _Watch(threading.local):
         # Here in this file a block may be half opened or closed: not to be left at once.
         in_this_file = frame is not None and frame.f_globals is globals()
         if (self.raising or again or self.holds == 0) and not in_this_file:
+            self.insisted = again
             raise KeyboardInterrupt
         self.waiting = True
 
@@ -170,6 +173,11 @@ class running(held):
     def late(self) -> bool:
         """Whether a Ctrl-C waits."""
         return _watch.waiting
+
+    @property
+    def insisted(self) -> bool:
+        """Whether a second Ctrl-C was raised, which is to end everything."""
+        return _watch.insisted
 
 
 class at_once:

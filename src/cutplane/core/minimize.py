@@ -177,6 +177,8 @@ def minimize(
             # Also for callers with more runs to come: the status is optimal if the gap is small.
             state.stopped, status = True, Status.INTERRUPTED
             try:
+                if run.insisted:
+                    raise KeyboardInterrupt
                 final = _recomputed(risk, regularizer, state)
             except KeyboardInterrupt as again:
                 _attach(again, _result(status, promise, risk, state, state))
