@@ -149,8 +149,10 @@ def test_other_threads_install_nothing():
 
 def system_error():
     """Return the error that a call of compiled code ends with if Ctrl-C comes in the midst."""
-    error = SystemError("CPUDispatcher returned a result with an exception set")
-    error.__cause__ = KeyboardInterrupt()
+    inner = SystemError("a function returned a result with an exception set")
+    inner.__cause__ = KeyboardInterrupt()
+    error = SystemError("CPUDispatcher(...) returned a result with an exception set")
+    error.__cause__ = inner
     return error
 
 
