@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,6 +86,54 @@ def test_interruption_keeps_the_best_model(hard_problem, tmp_path):
     (line,) = errors.decode().splitlines()
     assert "interrupted" in line
     assert load_model(model).certificate_.objective == report["objective"]
+
+
+def test_a_program_that_passes_ctrl_c_on_keeps_the_best_model_too(hard_problem, tmp_path):
+    # It signals the process, and then its group, which the process belongs to.
+    if shutil.which("timeout") is None:
+        pytest.skip("there is no timeout here")
+    model, trace = tmp_path / "model", tmp_path / "run.jsonl"
+    arguments = ["fit", hard_problem, "--lam", 1e-9, "--tol", 1e-14, "--max-iter", 10**8, "-q",
+                 "--method", "bmrm", "--out", model, "--trace", trace]  # fmt: skip
+    process = subprocess.Popen(
+        ["timeout", "--signal=INT", "300", *PROGRAM, *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    wait_for(lambda: trace.exists() and trace.read_bytes().count(b"\n") >= 5, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert b"Traceback" not in errors
+    assert load_model(model).certificate_.status == "interrupted"
+
+
+def test_interruption_while_packages_are_imported_is_one_line(tmp_path):
+    # Its own package for NumPy's: one that answers to Ctrl-C with a page of its own.
+    (tmp_path / "numpy.py").write_text(
+        "import os, sys, time\n"
+        "os.write(1, b'.')\n"
+        "try:\n"
+        "    time.sleep(60)\n"
+        "except BaseException:\n"
+        "    raise ImportError('numpy failed to import')\n"
+    )
+    source = Path(cutplane.__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(source)])}
+    process = start("--version", env=environment)
+    assert process.stdout.read(1) == b"."
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert output == b""
+    assert errors == b"cutplane: interrupted\n"
+
+
+def test_the_program_begins_without_importing_anything_slow():
+    code = "import sys; from cutplane.cli import main; print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    loaded = set(ast.literal_eval(done.stdout))
+    assert "cutplane.cli" in loaded
+    assert not loaded & {"numpy", "numba", "scipy", "sklearn", "typer", "cutplane.core"}
 
 
 def test_interruption_before_the_fit_is_one_line(tmp_path):

@@ -69,9 +69,8 @@ def totals(rows):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_line_search_needs_no_more_evaluations_than_published(table):
-    rows = compare(
-        TABLES[table], lambda share, text: None, sizes=(100, 1_000), methods={"nrbm()": cp.nrbm()}
-    )
+    options = {"sizes": (100, 1_000), "methods": {"nrbm()": cp.nrbm()}}
+    rows = list(compare(TABLES[table], lambda share, text: None, **options))
     n_good, ours, theirs = totals(rows)
     assert n_good >= 6
     assert ours <= theirs

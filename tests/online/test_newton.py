@@ -1,5 +1,10 @@
 """Newton's method on the smoothed loss: valid planes, certified optima, every loss and layout."""
 
+import math
+import signal
+import sys
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -82,7 +87,9 @@ def test_many_examples_begin_with_a_sample():
     with_sample = cp.minimize(risk, cp.L2(1e-4), method=newton(), tol=1e-4)
     without = cp.minimize(risk, cp.L2(1e-4), method=newton(sample=False), tol=1e-4)
     assert with_sample.status == without.status == "optimal"
-    assert with_sample.evaluations < without.evaluations
+    assert with_sample.iterations < without.iterations
+    # The sample's passes count as their share: more than the steps, the start and its solution.
+    assert with_sample.evaluations > with_sample.iterations + 2
     assert with_sample.objective == pytest.approx(without.objective, rel=1e-4)
 
 
@@ -230,6 +237,72 @@ def test_ctrl_c_keeps_the_best_point_and_the_run_can_go_on(monkeypatch):
         resumed = cp.minimize(risk, regularizer, method=newton(), tol=1e-8, resume=cut_short.state)
         assert resumed.status == "optimal"
         assert resumed.objective == pytest.approx(whole.objective, rel=1e-8)
+
+
+def many_examples(m=40_000):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(m, 4))
+    return cp.LinearRisk(X, np.sign(X @ [3.0, -2.0, 1.0, 0.0] + rng.logistic(size=m)), cp.Hinge())
+
+
+def sample_runs(monkeypatch, before):
+    """Call a function before each run on a sample; return the list that their results go to."""
+    module = sys.modules["cutplane.online.newton"]
+    results = []
+
+    def run(risk, regularizer, **options):
+        before(options)
+        results.append(cp.minimize(risk, regularizer, **options))
+        return results[-1]
+
+    monkeypatch.setattr(module, "minimize", run)
+    return results
+
+
+def test_ctrl_c_in_the_sample_ends_the_run_with_what_the_sample_gave(monkeypatch):
+    def press_early(options):
+        options["callbacks"] = [lambda state: signal.raise_signal(signal.SIGINT)]
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        inner = sample_runs(monkeypatch, press_early)
+        risk = many_examples()
+        result = cp.minimize(risk, cp.L2(1e-4), method=newton(), tol=1e-6)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert inner[0].status == "interrupted"
+    assert result.status == "interrupted"
+    assert result.iterations == 1
+    assert result.certificate.valid
+    np.testing.assert_array_equal(result.w, inner[0].w)
+    monkeypatch.undo()
+    exact = cp.minimize(risk, cp.L2(1e-4), method=newton(), tol=1e-6, resume=result.state)
+    assert exact.status == "optimal"
+    assert result.certificate.lower_bound <= exact.objective <= result.objective
+
+
+@pytest.mark.parametrize("limit", [{"time_limit": 0.5}, {"stop": cp.Gap(1e-6) | cp.Seconds(0.5)}])
+def test_the_time_limit_is_that_of_the_sample_too(monkeypatch, limit):
+    def slow(options):
+        assert 0.0 < options["time_limit"] <= 0.5
+        options["callbacks"] = [lambda state: time.sleep(1.0)]
+
+    inner = sample_runs(monkeypatch, slow)
+    result = cp.minimize(many_examples(), cp.L2(1e-4), method=newton(), **limit)
+    assert inner[0].status == "time_limit"
+    assert inner[0].iterations <= 2  # the first sleep shows after the second
+    assert result.status == "time_limit"
+    assert result.iterations == 1
+
+
+def test_evaluations_of_the_sample_count_as_their_share(monkeypatch):
+    inner = sample_runs(monkeypatch, lambda options: None)
+    risk = many_examples()
+    result = cp.minimize(risk, cp.L2(1e-4), method=newton(), tol=1e-6)
+    # The start, the sample's solution, a step an iteration; and a tenth of the sample's own,
+    # its last one, which only confirms, included.
+    share = math.ceil(0.1 * (inner[0].evaluations + 1))
+    assert result.evaluations == 2 + result.iterations + share
 
 
 def test_duals_of_another_problem_do_not_stop_it():

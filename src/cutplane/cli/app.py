@@ -1,6 +1,7 @@
 """The program: its commands, and what happens to errors.
 
-Whatever is wrong with files or options ends in one line on standard error. A traceback is a bug.
+Whatever is wrong with files or options ends in one line on standard error, and so does a defect of
+the program, with an exit code of its own.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import typer
 from typer.core import TyperGroup
 
 from cutplane import __version__
+from cutplane.cli.defects import complain_of_defect
 from cutplane.cli.demo import demo
 from cutplane.cli.evaluate import evaluate
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.fit import fit
 from cutplane.cli.predict import predict
 from cutplane.cli.reproduce import reproduce
+from cutplane.cli.signals import working
+from cutplane.core.interrupts import is_interrupt
 from cutplane.io import InputError, OutputError
 from cutplane.io.errors import reason
 from cutplane.report.convergence import PlottingUnavailable
@@ -39,10 +43,13 @@ class _OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                sys.stdout.flush()  # a full disk shows here, or not at all
+            with working():
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    sys.stdout.flush()  # a full disk shows here, or not at all
+        except (typer.Exit, typer.Abort):
+            raise
         except _UsageError as error:
             _complain_of_usage(error)
             raise typer.Exit(ExitCode.BAD_INPUT) from None
@@ -58,9 +65,13 @@ class _OneLineErrors(TyperGroup):
         except MemoryError:
             _complain("not enough memory")
             raise typer.Exit(ExitCode.BAD_INPUT) from None
-        except KeyboardInterrupt:
-            _complain("interrupted")
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except BaseException as error:
+            if is_interrupt(error):
+                _complain("interrupted")
+                raise typer.Exit(ExitCode.INTERRUPTED) from None
+            if isinstance(error, Exception):
+                raise typer.Exit(complain_of_defect(error)) from None
+            raise
 
 
 def _complain_of_usage(error: Any) -> None:

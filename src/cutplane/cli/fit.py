@@ -45,6 +45,7 @@ from cutplane.cli.sequence_options import (
     read_templates,
 )
 from cutplane.cli.sequences import read_labelled
+from cutplane.core.interrupts import held
 from cutplane.core.state import State, Status, percent
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.multi_class import MULTI_CLASS
@@ -176,8 +177,8 @@ def fit(
 ) -> None:
     """Train a model, and prove how close to optimal it is.
 
-    Exit codes: 0 tolerance met, 1 not met, 2 bad input, 130 stopped by Ctrl-C
-    (the best model so far is kept).
+    Exit codes: 0 tolerance met, 1 not met, 2 bad input, 70 a defect of cutplane,
+    130 stopped by Ctrl-C (the best model so far is kept).
     """
     task_is_given = task is not None
     task, loss = task_and_loss(task, loss)
@@ -244,7 +245,7 @@ def fit(
     }
     estimator.set_params(**{key: value for key, value in given.items() if value is not None})
 
-    with contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
+    with held(), contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
         fitted = _fit(estimator, X, y, qid, name=name, trace=writer, quiet=quiet)
         if out is not None:
             save_model(estimator, out)

@@ -14,6 +14,7 @@ import typer
 
 from cutplane.cli.exit_codes import ExitCode
 from cutplane.cli.options import JsonOption, make_folder, require_known
+from cutplane.core.interrupts import at_once
 from cutplane.experiments import EXPERIMENTS, Experiment
 from cutplane.experiments.experiment import Row
 from cutplane.io import check_writable, write_atomically
@@ -78,7 +79,7 @@ def _run(experiment: Experiment) -> tuple[list[Row], bool]:
     """Return the rows, and whether all are there: Ctrl-C keeps those that are finished."""
     rows: list[Row] = []
     try:
-        with bar_on(sys.stderr) as progress:
+        with at_once(), bar_on(sys.stderr) as progress:
             for row in experiment.run(progress):
                 rows.append(row)  # noqa: PERF402 - extend() would lose rows at Ctrl-C
     except KeyboardInterrupt:

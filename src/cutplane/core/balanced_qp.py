@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from cutplane.core.compiled import njit
 from cutplane.core.products import combination
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.simplex_kernels import EPS, Indices

@@ -11,6 +11,7 @@ from typing import cast
 
 import numpy as np
 
+from cutplane.core import interrupts
 from cutplane.core.bundle import Bundle
 from cutplane.core.kept_point import touch
 from cutplane.core.methods import Method, bmrm
@@ -100,7 +101,8 @@ def minimize(
     -------
     Result
         The best point seen, with its certificate. Ctrl-C also ends here, with status
-        ``interrupted``, once the first point has been evaluated.
+        ``interrupted``, once the first point has been evaluated. It is looked at between two steps
+        of the loop; only functions of your own (a risk's, a model's, a callback) it leaves at once.
 
     Raises
     ------
@@ -110,6 +112,9 @@ def minimize(
         Whatever the risk raises. Once the first point has been evaluated, its attribute ``result``
         is the `Result` up to there, with status ``failed``: the best point, its valid gap (from the
         value seen there, not recomputed), and a state to resume.
+    KeyboardInterrupt
+        At Ctrl-C before the first point has been evaluated, and at a second Ctrl-C before the run
+        has ended. The latter has the attribute ``result`` too, with status ``interrupted``.
     """
     earlier = resume or planes_from
     risk = as_risk(
@@ -132,51 +137,70 @@ def minimize(
     clock = _Clock(risk, resume)
     if sum(given is not None for given in (start, resume, planes_from)) > 1:
         raise ValueError("give one of start, resume and planes_from: each says where to begin")
-    if resume:
-        state = _continued(resume, problem, method)
-    elif planes_from:
-        state = _with_planes_of(planes_from, problem, method, convex=convex)
-    else:
-        state = _first_state(problem, start, method, convex=convex)
-    clock.read(state)
-
-    try:
-        while (status := rule(state)) is Status.RUNNING or not _confirmed(
-            status, rule, final := _recomputed(risk, regularizer, state)
-        ):
-            candidate = method.stabilizer.propose(regularizer, state)
-            progress = state.raise_lower_bound(candidate)
-            found = method.query(risk, regularizer, state, candidate)
-            incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
-            method.memory.make_room(state.bundle, incoming)
-            for point in found.cut_at:
-                _require_finite(point, state)
-            before = state.best
-            progress |= state.keep_best(found.points, regularizer)
-            progress |= method.cuts.add(state, found, before)
-            for plane in found.planes:
-                state.test(plane, [before, *found.points])
-                progress |= state.raise_lower_bound(candidate_below(plane, regularizer))
-                state.bundle.add(plane)
-            state.stalled_for = 0 if progress else state.stalled_for + 1
-            state.iteration += 1
-            clock.read(state)
-            state.history.append(state.record())
-            _log.debug("%s", state.history[-1])
-            # A list, so that every callback is called, whatever the first one says.
-            state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
-    except KeyboardInterrupt:
-        # Also for callers with more runs to come: the status is optimal if the gap is small enough.
-        state.stopped = True
-        status, final = Status.INTERRUPTED, _recomputed(risk, regularizer, state)
-    except Exception as error:
+    with interrupts.running() as run:
+        if resume:
+            state = _continued(resume, problem, method)
+        elif planes_from:
+            state = _with_planes_of(planes_from, problem, method, convex=convex)
+        else:
+            state = _first_state(problem, start, method, convex=convex)
         clock.read(state)
-        _attach(error, _result(Status.FAILED, promise, risk, state, state))
-        raise
-    return _result(status, promise, risk, final, state)
+
+        try:
+            while (status := rule(state)) is Status.RUNNING or not _confirmed(
+                status, rule, final := _recomputed(risk, regularizer, state)
+            ):
+                run.check()
+                state.seconds_left = rule.seconds_left(state)
+                candidate = method.stabilizer.propose(regularizer, state)
+                progress = state.raise_lower_bound(candidate)
+                run.check()
+                found = method.query(risk, regularizer, state, candidate)
+                incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
+                method.memory.make_room(state.bundle, incoming)
+                for point in found.cut_at:
+                    _require_finite(point, state)
+                before = state.best
+                progress |= state.keep_best(found.points, regularizer)
+                progress |= method.cuts.add(state, found, before)
+                for plane in found.planes:
+                    state.test(plane, [before, *found.points])
+                    progress |= state.raise_lower_bound(candidate_below(plane, regularizer))
+                    state.bundle.add(plane)
+                state.stalled_for = 0 if progress else state.stalled_for + 1
+                state.iteration += 1
+                clock.read(state)
+                state.history.append(state.record())
+                _log.debug("%s", state.history[-1])
+                state.stopped = _asked_to_stop(state, callbacks)
+            if run.late:  # in the last moment
+                raise KeyboardInterrupt
+        except BaseException as error:
+            clock.read(state)
+            if not interrupts.is_interrupt(error):
+                if isinstance(error, Exception):
+                    _attach(error, _result(Status.FAILED, promise, risk, state, state))
+                raise
+            run.take()
+            # Also for callers with more runs to come: the status is optimal if the gap is small.
+            state.stopped, status = True, Status.INTERRUPTED
+            try:
+                if run.insisted:
+                    raise KeyboardInterrupt
+                final = _recomputed(risk, regularizer, state)
+            except KeyboardInterrupt as again:
+                _attach(again, _result(status, promise, risk, state, state))
+                raise
+        return _result(status, promise, risk, final, state)
 
 
-def _attach(error: Exception, result: Result) -> None:
+def _asked_to_stop(state: State, callbacks: tuple[Callback, ...]) -> bool:
+    """Call every callback, whatever the first one says; return whether any wants the run to end."""
+    with interrupts.at_once():
+        return any([bool(callback(state)) for callback in callbacks])  # noqa: C419
+
+
+def _attach(error: BaseException, result: Result) -> None:
     """Give an error the result so far, and say so in its traceback."""
     error.result = result  # type: ignore[attr-defined]
     error.add_note(

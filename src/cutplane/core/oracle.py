@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from cutplane.core.interrupts import at_once
 from cutplane.core.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Plane, Risk, Vector
 
@@ -51,7 +52,8 @@ class Oracle:
         """Call the function at ``w``, and check what it returns."""
         self.evaluations += 1
         try:
-            answer = self.function(w.copy())  # a copy, so that the function may write to it
+            with at_once():
+                answer = self.function(w.copy())  # a copy, so that the function may write to it
         except Exception as error:
             error.add_note(f"raised by {name_of(self.function)} {self._here(w)}")
             raise

@@ -11,9 +11,9 @@ vector can be dropped without moving the others.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 
 Numbers = NDArray[np.int64]

@@ -34,9 +34,9 @@ extra steps, not accuracy.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 
 Indices = NDArray[np.int64]

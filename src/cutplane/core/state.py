@@ -159,7 +159,8 @@ class State:
     ``memo`` is what a query keeps from one iteration to the next. If it has a method
     ``carried_over(risk, regularizer, point)``, a run with ``planes_from`` and the same kind of
     query begins with the result. ``stabilizer_memo`` is the same for a stabilizer. Both belong to
-    the ``method``, and all bounds to the ``problem``.
+    the ``method``, and all bounds to the ``problem``. ``seconds_left`` is for a query
+    that may take longer than the time limit of the run allows.
     """
 
     problem: Problem
@@ -172,6 +173,7 @@ class State:
     iteration: int = 0
     evaluations: int = 0
     seconds: float = 0.0
+    seconds_left: float = np.inf
     stopped: bool = False
     stalled_for: int = 0
     refuted: bool = False

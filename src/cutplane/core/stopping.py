@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -29,6 +30,10 @@ class StoppingRule(ABC):
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
 
+    def seconds_left(self, state: State) -> float:
+        """Return how long the run may still take, as far as the rule knows."""
+        return math.inf
+
     def __or__(self, other: StoppingRule) -> StoppingRule:
         """Stop when either rule says so; the first one names the reason."""
         return _Either(self, other)
@@ -43,6 +48,10 @@ class _Either(StoppingRule):
         """Return the reason to stop, or `Status.RUNNING`."""
         status = self.first(state)
         return self.second(state) if status is Status.RUNNING else status
+
+    def seconds_left(self, state: State) -> float:
+        """Return how long the run may still take."""
+        return min(self.first.seconds_left(state), self.second.seconds_left(state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,10 @@ class Seconds(StoppingRule):
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
         return Status.TIME_LIMIT if state.seconds >= self.limit else Status.RUNNING
+
+    def seconds_left(self, state: State) -> float:
+        """Return how long the run may still take."""
+        return self.limit - state.seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix
 from cutplane.core.threads import count_blocks, run_blocks
 from cutplane.data.csr import CompressedRows, balanced_bounds

@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.threads import count_blocks, run_blocks
 from cutplane.data.dense import add_blocks, as_vector, read_only

@@ -18,12 +18,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.threads import thread_limit
 from cutplane.data import as_rows
+from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.sklearn_callbacks import Attributes, CallbackSupportMixin, FitTask
 from cutplane.losses import Loss
@@ -135,6 +137,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         regularizer = self._regularizer(float(problems.weights.sum()))
         return Preparation(regularizer, self._starts((len(risks), risks[0].n_parameters)))
 
+    @interruptible
     def _solve(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Validate the data, fit each problem, and set the fitted attributes."""
         examples = self._examples(X, y, sample_weight)
@@ -165,7 +168,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
                 coef[k], intercept[k] = state.best.w, state.best.intercept  # type: ignore[attr-defined]
                 return self._model(coef.copy(), intercept.copy())
 
-            interrupted = bool(runs) and runs[-1].certificate.status is Status.INTERRUPTED
+            interrupted = bool(runs) and interrupted_so_far()
             with thread_limit(self._n_threads()):
                 result = minimize(
                     risk,
@@ -196,7 +199,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         self.__dict__.update(model)
         fit.end(model)
         warn_unless_successful(
-            type(self).__name__, self.tol, [*prepared.certificates, *certificates], stacklevel=5
+            type(self).__name__, self.tol, [*prepared.certificates, *certificates], stacklevel=6
         )
         return self
 

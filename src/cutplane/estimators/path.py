@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cutplane.core.protocols import Vector
 from cutplane.core.state import Certificate
 from cutplane.estimators.classifier import LinearClassifier
+from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.lams import decreasing, fits_along, lam_grid
 from cutplane.estimators.linear import look_up, warn_unless_successful
 from cutplane.estimators.regressor import LinearRegressor
@@ -19,6 +20,7 @@ from cutplane.report.figures import png_of
 from cutplane.report.path_picture import draw_path
 
 
+@interruptible
 def path(
     X: Any,
     y: Any,
@@ -127,7 +129,7 @@ def path(
         if not kept:
             raise
     coefs, intercepts, certificates, evaluations, seconds, planes = zip(*kept, strict=True)
-    warn_unless_successful("path", tol, certificates, stacklevel=3)
+    warn_unless_successful("path", tol, certificates, stacklevel=4)
     return Path(
         lams=lams[: len(kept)],
         coefs=np.array(coefs).reshape(len(kept), *risks[0].intercept_shape, -1),

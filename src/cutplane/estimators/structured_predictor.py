@@ -15,6 +15,7 @@ from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.state import State
 from cutplane.core.threads import thread_limit
+from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import threads_of, warn_unless_successful
 from cutplane.estimators.sklearn_callbacks import (
     Attributes,
@@ -120,6 +121,7 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         self.callbacks = callbacks
 
     @with_callbacks
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the weights.
 
@@ -189,7 +191,7 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         self.inferences_ = risk.inferences
         self.fit_seconds_ = time.perf_counter() - begin
         task.end(best_so_far(result.state))
-        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=4)
+        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=5)
         return self
 
     def _method(self, risk: StructuredRisk, regularizer: L2) -> Method | None:

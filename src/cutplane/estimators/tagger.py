@@ -18,6 +18,7 @@ from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.state import State
 from cutplane.core.threads import thread_limit
+from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import TAGGER_METHODS
 from cutplane.estimators.sklearn_callbacks import (
@@ -163,6 +164,7 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         self.callbacks = callbacks
 
     @with_callbacks
+    @interruptible
     def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

@@ -5,7 +5,7 @@ J(w) = lam/2 |w - start|^2 + f(w),   D = 1e2 to 1e5 parameters,   relative gap 1
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -18,7 +18,7 @@ from cutplane.core.nonconvex_methods import nbm, nrbm
 from cutplane.core.protocols import Plane, Risk, Vector
 from cutplane.core.state import Result
 from cutplane.core.stopping import Gap
-from cutplane.experiments.experiment import Experiment, Progress, Row
+from cutplane.experiments.experiment import Experiment, Progress, Row, uninterrupted
 from cutplane.regularizers import L2
 
 Function = Callable[[Vector], tuple[float, Vector]]
@@ -183,13 +183,12 @@ def compare(
     *,
     sizes: tuple[int, ...] = SIZES,
     methods: dict[str, Method] = METHODS,
-) -> list[Row]:
-    """Return a row for each setting: objective and evaluations, ours and as published.
+) -> Iterator[Row]:
+    """Yield a row for each setting: objective and evaluations, ours and as published.
 
     Settings are in the order of the paper.
     """
     settings = [(size, i) for size in sizes for i in range(len(LAMS))]
-    rows = []
     for n, (size, i) in enumerate(settings):
         progress(n / len(settings), f"D = {size}, lam = {LAMS[i]:g}")
         row: Row = {"D": size, "lam": LAMS[i]}
@@ -198,14 +197,13 @@ def compare(
             row[f"{name} objective (paper)"] = objective
             row[f"{name} evaluations (paper)"] = evaluations
         for name, method in methods.items():
-            result = table.fit(method, size, LAMS[i])
+            result = uninterrupted(table.fit(method, size, LAMS[i]))
             row[f"{name} objective"] = result.objective
             row[f"{name} evaluations"] = result.evaluations
             row[f"{name} status"] = str(result.status)
             row[f"{name} seconds"] = result.seconds
-        rows.append(row)
+        yield row
     progress(1.0, "done")
-    return rows
 
 
 def _columns(table: ChainedTable) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cutplane.core.state import Result, Status
+from cutplane.core.state import Result
 
 Row = dict[str, Any]
 """One line of results, by the names of the columns; curves for a picture may be among them."""
@@ -53,7 +53,7 @@ class Experiment:
 
 def uninterrupted(result: Result) -> Result:
     """Return a result as it is, but pass Ctrl-C on, which `minimize` turns into a result."""
-    if result.status is Status.INTERRUPTED:
+    if result.state.stopped:  # in the last moment too, when the result is optimal all the same
         raise KeyboardInterrupt
     return result
 

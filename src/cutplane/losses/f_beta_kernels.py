@@ -13,8 +13,8 @@ next one takes a number of steps that is linear in the sample, all ``u`` togethe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Vector
 
 _MOST_TRIALS = 200

@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Vector
 
 _REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay

@@ -14,9 +14,9 @@ so that value and slope of a ramp need no branch, and the loops over examples ar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 
 IndexVector = NDArray[np.int64]

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from cutplane.core.compiled import njit
 
 # Moves for each document, after which sorting starts anew with a method that needs no good start.
 _PATIENCE = 8

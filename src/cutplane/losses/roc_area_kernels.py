@@ -8,9 +8,9 @@ where rounding makes ties.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Vector
 
 

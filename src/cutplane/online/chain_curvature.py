@@ -12,8 +12,8 @@ L-BFGS takes with the same planes (lam = 1e-4: 48 in place of 152; lam = 1e-6: 1
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.data import AllPairs
 from cutplane.risks.chain import ChainPoint, ChainRisk

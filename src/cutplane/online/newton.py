@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from math import ceil, isinf
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from cutplane.core.products import dot
 from cutplane.core.protocols import Plane, Quadratic, QuadraticRegularizer, Vector
 from cutplane.core.query import Found
 from cutplane.core.stabilizers import NoStabilizer
-from cutplane.core.state import Candidate, State, candidate_below
+from cutplane.core.state import Candidate, State, Status, candidate_below
 from cutplane.online.positive_solve import solve_positive
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
@@ -226,12 +227,18 @@ class NewtonSteps:
             if (obstacle := obstacle_to_newton(risk, regularizer)) is not None:
                 raise ValueError(f"Newton's method does not work here: {obstacle}")
             assert isinstance(regularizer, L2)
-            state.memo = self._begin(risk, regularizer, state)
+            begun = self._begin(risk, regularizer, state)
+            if isinstance(begun, LinearPoint):  # no time for more
+                return Found([begun], [])
+            state.memo = begun
         newton: SmoothedNewton = state.memo
         planes = newton.step()
         return Found([newton.point], [], planes)
 
-    def _begin(self, risk: LinearRisk, regularizer: L2, state: State) -> SmoothedNewton:
+    def _begin(
+        self, risk: LinearRisk, regularizer: L2, state: State
+    ) -> SmoothedNewton | LinearPoint:
+        """Return where to begin: only a point if Ctrl-C or the time limit ends the run there."""
         start = state.best
         assert isinstance(start, LinearPoint)
         width = _first_width(risk, start)
@@ -244,8 +251,14 @@ class NewtonSteps:
                 method=newton(sample=False),
                 tol=_SAMPLE_TOL,
                 max_iter=_SAMPLE_STEPS,
+                time_limit=None if isinf(state.seconds_left) else max(state.seconds_left, 1e-9),
             )
+            # A pass over the sample is a share of one over all examples.
+            share = len(sample.y) / len(risk.y)
+            risk.evaluations += ceil(share * sample.evaluations)
             start = risk.at(solved.w)
+            if solved.state.stopped or solved.status is Status.TIME_LIMIT:
+                return start
             width *= _NEARER
         return SmoothedNewton(risk, regularizer, start, width)
 

@@ -8,9 +8,9 @@ features beyond those of the true output. Those of the true output, in place 0, 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.online.chain_cache_kernels import balance, place_for_one
 

@@ -7,8 +7,8 @@ data: with other work on the machine a system of 123 unknowns then took 100 ms i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 
 # A pivot below this share of its diagonal entry is rounding.

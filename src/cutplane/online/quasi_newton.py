@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.cuts import ConvexCuts
 from cutplane.core.kept_point import touch
 from cutplane.core.memory import KeepAll, LimitedMemory

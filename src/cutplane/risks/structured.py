@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.core.interrupts import at_once
 from cutplane.core.protocols import Plane, Vector
 from cutplane.risks.composite import Summable
 from cutplane.risks.linear import normalised
@@ -106,13 +107,15 @@ class StructuredRisk(Summable):
         Its plane, times the weight of the example, is one of the example's part of the risk.
         """
         self.inferences += 1
-        return self._examples.worst(i, w)
+        with at_once():
+            return self._examples.worst(i, w)
 
     def at(self, w: Vector) -> StructuredPoint:
         """Evaluate the risk at ``w``: one inference for each example that has a weight."""
         self.evaluations += 1
         self.inferences += len(self._used)
-        found = self._workers(self._used.tolist(), w)
+        with at_once():  # inference may take long, and keeps nothing of ours
+            found = self._workers(self._used.tolist(), w)
         return StructuredPoint(w, found, self.weights[self._used], self._used)
 
     def identity(self) -> dict[str, Any]:

@@ -14,9 +14,9 @@ Tokens of all sequences lie behind each other, sequence ``i`` from ``offsets[i]`
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 
 Indices = NDArray[np.int64]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.losses.logistic_kernels import exp_minus
 from cutplane.structured.chain_kernels import Indices, Labels, longest_in

@@ -15,8 +15,8 @@ The time is of order n^3 for ``two``, and n^2 times 30^2 / 2 for interior loops,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.structured.rna_features import (
     LONGEST,

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from multiprocessing import current_process
 from typing import Any, Generic, TypeVar
 
 from cutplane.core.protocols import Vector
@@ -113,5 +115,9 @@ def _read(path: str) -> Any:
 
 
 def _run(path: str, examples: list[int], w: Vector) -> list[Any]:
+    # A terminal sends Ctrl-C to all its processes. The one that started this one decides what
+    # becomes of it; a worker that died of it would take the others along.
+    if current_process().name != "MainProcess":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     function = _read(path)
     return [function(i, w) for i in examples]

@@ -1,0 +1,66 @@
+"""Numba's ``njit``, with a cache that a bad file cannot break.
+
+Numba keeps compiled kernels in files, and fails with whatever error reading them gives: for a file
+that is cut short, empty or not its own, for a folder that lost its permissions, for a full disk. A
+cache is there to save time. So a file that cannot be used is thrown away and written anew, and
+where nothing can be written, kernels are compiled once in every process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Literal, TypeVar
+
+import numba
+from numba.core.caching import FunctionCache
+
+_log = logging.getLogger("cutplane")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _SturdyCache(FunctionCache):
+    """The cache of a kernel, which is made anew if it cannot be used."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for a signature, or None."""
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._start_anew(error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for a signature, if possible."""
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._start_anew(error)
+
+    def _start_anew(self, error: Exception) -> None:
+        _log.info("the cache of %s cannot be used: %r", self._name, error)
+        with suppress(OSError):
+            self.flush()  # type: ignore[no-untyped-call]
+
+
+def njit(
+    *,
+    cache: bool = False,
+    nogil: bool = False,
+    error_model: Literal["python", "numpy"] = "python",
+    fastmath: bool | set[str] = False,
+) -> Callable[[F], F]:
+    """Return Numba's decorator with these options."""
+    compile_later = numba.njit(nogil=nogil, error_model=error_model, fastmath=fastmath)
+
+    def decorate(function: F) -> F:
+        kernel: Any = compile_later(function)
+        # NUMBA_DISABLE_JIT leaves the function as it is, and there may be no folder to write to.
+        if cache and kernel is not function:
+            with suppress(RuntimeError):
+                kernel._cache = _SturdyCache(function)  # type: ignore[no-untyped-call]
+        return kernel  # type: ignore[no-any-return]
+
+    return decorate

@@ -1,0 +1,202 @@
+"""Ctrl-C between two steps of a run, not inside one.
+
+Python raises KeyboardInterrupt wherever the main thread happens to be. Inside a compiled kernel it
+comes out as a SystemError, and any line of Python may be cut in two. So while a run is on, Ctrl-C
+only leaves a note, and the loop looks at it where its state is whole. Two exceptions: a function of
+the user's (:func:`at_once`), which may take minutes and keeps nothing of ours, is left at once; and
+a second Ctrl-C is raised wherever it comes.
+
+    with held():                  before the first run Ctrl-C raises, there is nothing to lose;
+        with running() as run:    from then on it waits,
+            run.check()           is raised here, or where the user's code runs,
+        ...                       and waits again until the outermost block ends
+
+The handler is process-wide, so it is installed in the main thread only, only in place of Python's
+own, and taken away by the outermost block. Elsewhere these blocks do nothing but keep count.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Self
+
+# Signals that come within this many seconds are one Ctrl-C. Programs that pass it on, such as
+# `timeout`, signal the process and then its group, which the process belongs to.
+_ONE_PRESS = 0.3
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, also one that came while compiled code ran."""
+    while isinstance(error, SystemError):
+        error = error.__cause__
+    return isinstance(error, KeyboardInterrupt)
+
+
+def interrupted_so_far() -> bool:
+    """Whether there was a Ctrl-C since the first run in the outermost block."""
+    return _watch.taken or _watch.waiting
+
+
+class _Watch(threading.local):
+    """What is known of Ctrl-C in a thread."""
+
+    holds = 0  # open blocks
+    runs = 0  # open runs among them
+    raising = True  # whether Ctrl-C is raised where it comes
+    waiting = False  # one has come, and nobody has looked at it
+    taken = False  # one has ended a run
+    insisted = False  # a second one was raised
+    first: float | None = None  # when it came
+    installed = False
+
+    def open(self) -> None:
+        if self.holds == 0:
+            self.raising, self.waiting, self.first = False, False, None
+            self.taken, self.insisted = False, False
+            self.installed = _install()
+        self.holds += 1
+        if self.holds == 1:
+            self.raising = True
+
+    def close(self) -> None:
+        if self.holds == 1:
+            self.raising = False
+        self.holds -= 1
+        if self.holds == 0:
+            if self.installed:
+                _uninstall()
+            self.installed, self.waiting, self.raising = False, False, True
+
+    def press(self, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.first is not None and now - self.first < _ONE_PRESS:
+            return
+        again, self.first = self.first is not None, now
+        # Here in this file a block may be half opened or closed: not to be left at once.
+        in_this_file = frame is not None and frame.f_globals is globals()
+        if (self.raising or again or self.holds == 0) and not in_this_file:
+            self.insisted = again
+            raise KeyboardInterrupt
+        self.waiting = True
+
+
+_watch = _Watch()
+
+
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    _watch.press(frame)
+
+
+def _install() -> bool:
+    """Take the place of Python's own handler, and say whether that was possible."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, _on_signal):
+        return False
+    try:
+        signal.signal(signal.SIGINT, _on_signal)
+    except ValueError:  # the main thread of an interpreter that is not the main one
+        return False
+    return True
+
+
+def _uninstall() -> None:
+    # Somebody else may have put a handler of theirs in place meanwhile.
+    if signal.getsignal(signal.SIGINT) is _on_signal:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class held:
+    """From the first run inside the block to its end, let Ctrl-C wait.
+
+    For what must be finished once there is a result, such as the runs of several problems, or a
+    file. Blocks may be nested; the outermost counts.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        _watch.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _watch.close()
+        if isinstance(error, SystemError) and is_interrupt(error):
+            raise KeyboardInterrupt from error
+
+
+class running(held):
+    """A block in which Ctrl-C waits until `check`, for a run of the loop.
+
+    A run inside another one, which a Ctrl-C has ended, leaves it to the outer one to end too.
+    """
+
+    __slots__ = ("_raising", "_taken")
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._taken = False
+        self._raising, _watch.raising = _watch.raising, False
+        _watch.runs += 1
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _watch.runs -= 1
+        if _watch.runs:
+            _watch.waiting |= self._taken
+            _watch.raising = self._raising
+        super().__exit__(kind, error, traceback)
+
+    def check(self) -> None:
+        """Raise a Ctrl-C that waits."""
+        if _watch.waiting:
+            raise KeyboardInterrupt
+
+    def take(self) -> None:
+        """Note that this run ends because of Ctrl-C."""
+        _watch.waiting, _watch.taken, self._taken = False, True, True
+
+    @property
+    def late(self) -> bool:
+        """Whether a Ctrl-C waits."""
+        return _watch.waiting
+
+    @property
+    def insisted(self) -> bool:
+        """Whether a second Ctrl-C was raised, which is to end everything."""
+        return _watch.insisted
+
+
+class at_once:
+    """A block of code that is not ours, which Ctrl-C leaves at once."""
+
+    __slots__ = ("_raising",)
+
+    def __enter__(self) -> None:
+        if _watch.waiting:
+            raise KeyboardInterrupt
+        self._raising = _watch.raising
+        _watch.raising = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _watch.raising = self._raising
+        if isinstance(error, SystemError) and is_interrupt(error):
+            raise KeyboardInterrupt from error
