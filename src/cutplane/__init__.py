@@ -84,6 +84,8 @@ from cutplane.structured import (
 
 if TYPE_CHECKING:
     from cutplane.estimators import (
+        ConstantModelWarning,
+        LabelOrderWarning,
         LinearClassifier,
         LinearClassifierCV,
         LinearQuantiles,
@@ -96,12 +98,15 @@ if TYPE_CHECKING:
         Path,
         SequenceTagger,
         StructuredPredictor,
+        UnusedParameterWarning,
         path,
     )
     from cutplane.io import load_model, save_model
 
 # Imported when first used: scikit-learn takes longer to import than all the rest together.
 _ON_FIRST_USE = {
+    "ConstantModelWarning": "cutplane.estimators",
+    "LabelOrderWarning": "cutplane.estimators",
     "LinearClassifier": "cutplane.estimators",
     "LinearClassifierCV": "cutplane.estimators",
     "LinearQuantiles": "cutplane.estimators",
@@ -114,6 +119,7 @@ _ON_FIRST_USE = {
     "Path": "cutplane.estimators",
     "StructuredPredictor": "cutplane.estimators",
     "SequenceTagger": "cutplane.estimators",
+    "UnusedParameterWarning": "cutplane.estimators",
     "path": "cutplane.estimators",
     "load_model": "cutplane.io",
     "save_model": "cutplane.io",
@@ -145,6 +151,7 @@ __all__ = [
     "ChainMargin",
     "ChainRisk",
     "ColumnsRisk",
+    "ConstantModelWarning",
     "CrammerSinger",
     "ElasticNet",
     "Entropy",
@@ -159,6 +166,7 @@ __all__ = [
     "Hinge",
     "Huber",
     "Iterations",
+    "LabelOrderWarning",
     "LabelRanking",
     "LinearClassifier",
     "LinearClassifierCV",
@@ -208,6 +216,7 @@ __all__ = [
     "StructuredRisk",
     "Tree",
     "TreeModel",
+    "UnusedParameterWarning",
     "WeightedSum",
     "as_rows",
     "balanced_proximal",

@@ -17,8 +17,11 @@ from cutplane.core.methods import Method
 from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.threads import thread_limit
+from cutplane.data import as_rows
+from cutplane.estimators.cautions import rows_are_equal, warn_of_constant_model, warn_of_unused
 from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import TAGGER_METHODS
+from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.tagger_predictions import TaggerPredictions
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
 from cutplane.report.progress import Progress
@@ -31,6 +34,8 @@ LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
 
 PAIRS = {"all": False, "observed": True}
 """From a name to whether only pairs of feature and label that occur together have a weight."""
+
+_LOOKED_AT = 200  # sequences, to see whether a model is constant
 
 
 class SequenceTagger(TaggerPredictions):
@@ -61,7 +66,7 @@ class SequenceTagger(TaggerPredictions):
         features of them, as a text in the format of CRF++, or "words" or "chunking" for two that
         are there. See `cutplane.structured.templates`.
     min_count : int, default=1
-        Features that templates find for fewer tokens are left out.
+        Features with names that fewer tokens have are left out.
     tol : float, default=1e-3
         The relative gap between objective and lower bound that is promised.
     max_iter : int or None, default=1000
@@ -176,9 +181,12 @@ class SequenceTagger(TaggerPredictions):
         SequenceTagger
             The fitted estimator.
         """
+        check_parameters(self)
         for name, known in (("loss", LOSSES), ("pairs", PAIRS)):
             look_up(name, getattr(self, name), known)
         tokens = read_tokens(X, lengths)
+        if not tokens.named:
+            warn_of_unused(self, {"min_count": "on matrices of features"}, stacklevel=2)
         previous = self._named_weights() if self.warm_start and hasattr(self, "coef_") else None
         vectorizer = self._new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, vectorizer, reset=True)
@@ -216,7 +224,21 @@ class SequenceTagger(TaggerPredictions):
         self.inferences_ = risk.inferences
         self.fit_seconds_ = time.perf_counter() - begin
         warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=3)
+        if self.certificate_.status.success and (symptom := self._symptom(tokens)):
+            warn_of_constant_model(type(self).__name__, symptom, "try a smaller lam", stacklevel=2)
         return self
+
+    def _symptom(self, tokens: Tokens) -> str | None:
+        """Return in which way the model is constant, as far as some of the sequences tell."""
+        some = tokens.some(_LOOKED_AT)
+        if len(self.classes_) < 2 or some.lengths.sum() < 2:
+            return None
+        chains, scores = self._scores(some)
+        said = np.unique(chains.best(scores))
+        if len(said) > 1 or rows_are_equal(as_rows(some.X)):
+            return None
+        label = self.classes_[said[0]]
+        return f"the best model gives all tokens of the training sequences the label {label!s}"
 
     def _risk(self, tokens: Tokens, y: Any, weights: Vector) -> tuple[ChainRisk, NDArray[Any]]:
         """Return the risk, and the labels that its numbers stand for."""
