@@ -117,7 +117,6 @@ def test_lams_in_any_order(cancer):
         ({"tol": -1.0}, "tol must be positive"),
         ({"lams": 10}, "lams must be a list of numbers, got 10; n_lams says how many"),
         ({"lams": "many"}, "lams must be a list of numbers, got 'many'"),
-        ({"intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
     ],
 )
 def test_bad_options(cancer, options, message):

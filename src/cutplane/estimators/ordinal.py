@@ -221,6 +221,10 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
             "by categories=[...], from low to high, or by an ordered pandas Categorical"
         )
 
+    def _advice(self) -> str:
+        order = in_order(self.classes_)
+        return f"try a smaller lam or loss='logistic', and see whether the order is right: {order}"
+
     def _seen_by_callbacks(self, y: Grades, sample_weight: Any) -> dict[str, Any]:
         return super()._seen_by_callbacks(y.labels, sample_weight)
 

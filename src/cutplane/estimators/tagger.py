@@ -238,7 +238,8 @@ class SequenceTagger(TaggerPredictions):
         if len(said) > 1 or rows_are_equal(as_rows(some.X)):
             return None
         label = self.classes_[said[0]]
-        return f"the best model gives all tokens of the training sequences the label {label!s}"
+        of = f"{len(some.lengths)} training sequences"
+        return f"the best model gives all tokens of {of} the label {label!s}"
 
     def _risk(self, tokens: Tokens, y: Any, weights: Vector) -> tuple[ChainRisk, NDArray[Any]]:
         """Return the risk, and the labels that its numbers stand for."""

@@ -32,6 +32,7 @@ from cutplane.estimators import (
     StructuredPredictor,
 )
 from cutplane.estimators.multi_class import joint_loss
+from cutplane.estimators.positive_class import check_pos_label
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.model_parts import (
@@ -178,7 +179,7 @@ def _plain_parameters(estimator: Estimator, kind: str) -> dict[str, Any]:
         value = getattr(estimator, name)
         if name == "lam" and type(estimator) is not _KINDS[kind]:
             value = estimator.lam_  # chosen by cross-validation
-        plain = value.item() if isinstance(value, np.generic) else value
+        plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         if is_plain(plain):
             parameters[name] = plain
     return parameters
@@ -247,6 +248,10 @@ def _restore(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Estimat
     estimator = _KINDS[kind](**_checked_parameters(kind, parameters))
     if isinstance(estimator, LinearClassifier):
         estimator.classes_ = checked_classes(classes)
+        try:
+            check_pos_label(estimator.pos_label, estimator.classes_)
+        except ValueError as error:
+            raise Malformed(str(error)) from None
         rows = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
         problems = rows if estimator.multi_class == "ovr" else 1
         expected_ndim, found = 2, coef.shape[0]
