@@ -231,3 +231,11 @@ def test_callbacks_see_the_last_fit(cancer, capsys):
     ).fit(*cancer)
     assert seen == model.history_
     assert capsys.readouterr().out.count("objective") == 1
+
+
+@pytest.mark.parametrize("number", [4, np.int64(4)])
+def test_a_whole_number_says_how_many_lams(cancer, number):
+    model = LinearClassifierCV(lams=number, cv=2).fit(*cancer)
+    assert model.scores_.shape == (2, 4)
+    assert model.lams_[0] / model.lams_[-1] == pytest.approx(1e4)
+    np.testing.assert_array_equal(model.lams_, cp.path(*cancer, n_lams=4).lams)

@@ -1,11 +1,20 @@
 """Grades: order, thresholds, probabilities, what two grades are, awkward input."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import mean_absolute_error
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cutplane import LinearClassifier, LinearRegressor, OrdinalClassifier, Status
+from cutplane import (
+    LabelOrderWarning,
+    LinearClassifier,
+    LinearRegressor,
+    OrdinalClassifier,
+    Status,
+    load_model,
+    save_model,
+)
 
 # As in test_estimator_checks.py. The decision values of three grades are sums of two scores.
 TIGHT = {"lam": 0.1, "tol": 1e-11}
@@ -14,6 +23,9 @@ THE_MEDIAN = {
 }
 
 
+# Some checks have labels at random, or words for labels.
+@pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")
+@pytest.mark.filterwarnings("ignore::cutplane.LabelOrderWarning")
 @parametrize_with_checks(
     [
         OrdinalClassifier(),
@@ -55,10 +67,11 @@ def test_only_the_order_of_grades_matters(grades):
     X, y = grades
     numbers = OrdinalClassifier().fit(X, y)
     far_apart = OrdinalClassifier().fit(X, 10.0**y)
-    words = OrdinalClassifier().fit(X, np.array(["a", "b", "c", "d", "e"])[y])
+    letters = ["c", "a", "e", "b", "d"]
+    words = OrdinalClassifier(categories=letters).fit(X, np.array(letters)[y])
     assert (far_apart.coef_ == numbers.coef_).all()
     assert (words.thresholds_ == numbers.thresholds_).all()
-    assert (words.predict(X) == np.array(["a", "b", "c", "d", "e"])[numbers.predict(X)]).all()
+    assert (words.predict(X) == np.array(letters)[numbers.predict(X)]).all()
 
 
 def test_the_reverse_order_is_the_mirror_image(grades):
@@ -118,3 +131,89 @@ def test_a_grade_without_weight_is_none(grades):
 def test_one_grade_is_refused():
     with pytest.raises(ValueError, match="got one class only: 7"):
         OrdinalClassifier().fit([[1.0], [2.0]], [7, 7])
+
+
+WORDS = ["low", "mid", "high", "higher", "highest"]
+
+
+def ordered(y):
+    return pd.Categorical(np.array(WORDS)[y], WORDS, ordered=True)
+
+
+@pytest.mark.parametrize("kind", [ordered, lambda y: pd.Series(ordered(y), name="grade")])
+def test_the_order_of_a_categorical_counts(grades, kind):
+    X, y = grades
+    model = OrdinalClassifier(lam=1e-3).fit(X, kind(y))
+    assert model.classes_.tolist() == WORDS
+    assert model.score(X, kind(y)) == OrdinalClassifier(lam=1e-3).fit(X, y).score(X, y)
+    reverse = OrdinalClassifier(lam=1e-3, categories=WORDS[::-1]).fit(X, kind(y))
+    assert reverse.classes_.tolist() == WORDS[::-1]  # what is said goes first
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Index, pd.Series])
+def test_categories_of_any_kind(grades, kind):
+    X, y = grades
+    model = OrdinalClassifier(categories=kind(WORDS)).fit(X, np.array(WORDS)[y])
+    assert model.classes_.tolist() == WORDS
+
+
+def test_categories_of_numbers(grades):
+    X, y = grades
+    down = OrdinalClassifier(categories=range(9, -1, -1), **TIGHT).fit(X, y)
+    assert down.classes_.tolist() == [4, 3, 2, 1, 0]
+    up = OrdinalClassifier(**TIGHT).fit(X, y)
+    np.testing.assert_allclose(down.coef_, -up.coef_, atol=1e-6)
+    assert down.score(X, y) == pytest.approx(up.score(X, y), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.array, pd.Categorical, lambda words: pd.Series(words, dtype="str")]
+)
+def test_an_order_that_was_guessed_is_named(grades, kind):
+    X, y = grades
+    message = "in the order high < higher < highest < low < mid; say theirs by categories="
+    with pytest.warns(LabelOrderWarning, match=message):
+        OrdinalClassifier("logistic").fit(X, kind(np.array(WORDS)[y]))
+
+
+def test_two_words_need_no_order(grades):
+    X, y = grades
+    words = np.where(y > 2, "good", "poor")
+    guessed = OrdinalClassifier(lam=0.1).fit(X, words)
+    said = OrdinalClassifier(lam=0.1, categories=["poor", "good"]).fit(X, words)
+    assert guessed.classes_.tolist() == ["good", "poor"]
+    assert np.mean(guessed.predict(X) == said.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("categories", "message"),
+    [
+        (["low", "mid"], "y has 'high', which is not in low < mid"),
+        ([1, 2, 3], "y has 'high', which is not in 1 < 2 < 3"),
+        ("low", "categories must be a sequence of grades, got 'low'"),
+        (3, "categories must be a sequence of grades, got 3"),
+        (["low"], "categories must be different grades, at least two, got"),
+        ([*WORDS, "low"], "categories must be different grades, at least two, got"),
+    ],
+)
+def test_categories_that_do_not_fit(grades, categories, message):
+    X, y = grades
+    with pytest.raises(ValueError, match=message):
+        OrdinalClassifier(categories=categories).fit(X, np.array(WORDS)[y])
+
+
+def test_a_grade_without_weight_need_not_be_a_category(grades):
+    X, y = grades
+    model = OrdinalClassifier("logistic", categories=[4, 1, 0, 3])
+    model.fit(X, y, sample_weight=(y != 2).astype(float))
+    assert model.classes_.tolist() == [4, 1, 0, 3]
+
+
+def test_files_keep_the_order(grades, tmp_path):
+    X, y = grades
+    for order in (tuple(WORDS), np.array(WORDS)):
+        model = OrdinalClassifier("logistic", categories=order).fit(X, np.array(WORDS)[y])
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert loaded.classes_.tolist() == loaded.categories == WORDS
+        assert (loaded.predict(X) == model.predict(X)).all()

@@ -114,7 +114,9 @@ def test_lams_in_any_order(cancer):
         ({"loss": "hing"}, "unknown loss 'hing': did you mean 'hinge'"),
         ({"time_limit": 0.0}, "time_limit must be positive"),
         ({"method": "bmrn"}, "unknown method"),
-        ({"tol": -1.0}, "tolerance must be positive"),
+        ({"tol": -1.0}, "tol must be positive"),
+        ({"lams": 10}, "lams must be a list of numbers, got 10; n_lams says how many"),
+        ({"lams": "many"}, "lams must be a list of numbers, got 'many'"),
     ],
 )
 def test_bad_options(cancer, options, message):

@@ -1,6 +1,7 @@
 """LinearRanker: queries in any form, scikit-learn's tools, awkward input."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_array
@@ -246,3 +247,18 @@ def test_scikit_learn_callbacks_get_the_queries():
     model = cp.LinearRanker(lam=0.1).set_callbacks(watch).fit(X, y, qid=qid)
     assert len(watch.scores) == model.n_iter_ + 1
     assert watch.scores[-1] == model.score(X, y, qid=qid)
+
+
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NA, pd.NaT])
+def test_documents_without_a_query_are_refused(missing):
+    X, y, qid = search_results()
+    names = qid.astype(object)
+    names[5] = missing
+    for given in (names, list(names), pd.Series(names)):
+        with pytest.raises(ValueError, match="qid has a missing value in row 5"):
+            cp.LinearRanker(lam=0.1).fit(X, y, qid=given)
+    model = cp.LinearRanker(lam=0.1).fit(X, y, qid=qid)
+    numbers = qid.astype(float)
+    numbers[7] = np.nan
+    with pytest.raises(ValueError, match="qid has a missing value in row 7"):
+        model.score(X, y, qid=numbers)

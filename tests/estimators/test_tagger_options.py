@@ -235,3 +235,22 @@ def test_parameters_and_copies():
     assert again.fit(NAMED, TAGS).n_iter_ <= 2 < tagger.n_iter_
     with pytest.raises(ValueError, match="Invalid parameter 'c2'"):
         tagger.set_params(c2=1.0)
+
+
+# -- min_count -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "X", [NAMED, [[["word=" + word, "s"] for word in words] for words in WORDS]]
+)
+def test_rare_features_of_tokens_are_left_out(X):
+    everything = cp.SequenceTagger(lam=0.01).fit(X, TAGS)
+    tagger = cp.SequenceTagger(lam=0.01, min_count=2).fit(X, TAGS)
+    assert tagger.vectorizer_.feature_names_ == ["s", "word=a", "word=dog"]
+    assert tagger.coef_.shape == (4, 3)
+    assert len(everything.vectorizer_.feature_names_) == 10
+    # Tokens of which nothing is known are no obstacle, and the others are read as in the fit.
+    said = tagger.predict([[*X[0], X[2][1]]])[0]
+    assert len(said) == 7
+    with pytest.raises(ValueError, match="no feature occurs min_count = 12 times"):
+        cp.SequenceTagger(min_count=12).fit(X, TAGS)

@@ -392,6 +392,31 @@ def test_constant_targets_need_no_features(loss):
     assert result.point.intercept == pytest.approx(3.0, abs=0.2)
 
 
+@pytest.mark.parametrize("value", [3.0, 0.1, -1.1e10, 7e-5])
+@pytest.mark.parametrize("loss", [cp.Squared(), cp.Absolute(), cp.Quantile(0.9)], ids=repr)
+def test_constant_targets_leave_no_rounding(loss, value):
+    X, _ = ordinary(loss)
+    weights = np.random.default_rng(0).uniform(0.1, 1.0, 30)  # their mean is rounded
+    result = fit(X, np.full(30, value), loss, weights=weights)
+    assert result.status is cp.Status.OPTIMAL
+    assert result.objective == 0.0
+    assert result.point.intercept == value
+
+
+@pytest.mark.parametrize("loss", [cp.Squared(), cp.Absolute(), cp.Quantile(0.9)], ids=repr)
+def test_targets_that_differ_by_their_last_bits(loss):
+    X, _ = ordinary(loss)
+    steps = np.random.default_rng(0).integers(0, 4, 30).astype(np.float64)
+    ulp = np.spacing(1e10)
+    # Homogeneous: the optimum scales with the targets, or with their squares.
+    lam, unit = (0.1, ulp**2) if isinstance(loss, cp.Squared) else (0.1 / ulp, ulp)
+    result = fit(X, 1e10 + ulp * steps, loss, lam)
+    optimum = unit * Objective(X, steps, loss, 0.1).optimum
+    assert result.status is cp.Status.OPTIMAL
+    assert result.certificate.lower_bound <= optimum * (1.0 + 1e-6)
+    assert optimum * (1.0 - 1e-6) <= result.objective <= optimum * (1.0 + 3e-6)
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 def test_targets_whose_square_overflows(intercept):
     X, y = ordinary(cp.Squared())

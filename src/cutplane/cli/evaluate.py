@@ -33,7 +33,8 @@ _NDCG_AT = (1, 3, 5, 10)
 def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = False) -> None:
     """Compare a model's predictions with the labels in DATA.
 
-    Classifiers: accuracy, balanced accuracy, F1 and ROC area (two classes), confusion counts.
+    Classifiers: accuracy, balanced accuracy, F1 and ROC area of the positive class (two classes),
+    confusion counts.
     Regressors: mean absolute error, root mean squared error, R2, and the mean of the model's loss.
     Taggers of sequences: accuracy of tokens and sequences; precision, recall and F1 of chunks.
     Rankers: NDCG, mean average precision, mean reciprocal rank, pairs in the right order.
@@ -71,7 +72,8 @@ def _classification(
     from sklearn.metrics import confusion_matrix
 
     predicted = estimator.predict(X)
-    classes = np.union1d(estimator.classes_, y)  # labels the model never saw count as mistakes
+    # In the order of the model. Labels that it never saw count as mistakes.
+    classes = np.concatenate([estimator.classes_, np.setdiff1d(y, estimator.classes_)])
     confusion = confusion_matrix(y, predicted, labels=classes)
     present = confusion.sum(axis=1) > 0
     recalls = confusion.diagonal()[present] / confusion.sum(axis=1)[present]
@@ -81,10 +83,13 @@ def _classification(
         "balanced_accuracy": float(recalls.mean()),
     }
     if len(estimator.classes_) == 2:
-        positive = estimator.classes_[1]
+        positive = getattr(estimator, "positive_class_", estimator.classes_[1])
+        scores = estimator.decision_function(X)
+        if positive == estimator.classes_[0]:
+            scores = -scores
         report["positive_class"] = plain_label(positive)
         report["f1"] = _f1(y == positive, predicted == positive)
-        report["roc_area"] = _roc_area(y == positive, estimator.decision_function(X))
+        report["roc_area"] = _roc_area(y == positive, scores)
     report["classes"] = [plain_label(label) for label in classes]
     report["confusion"] = confusion.tolist()
     return report
@@ -145,6 +150,7 @@ _TITLES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "sequence_accuracy": "sequence accuracy",
+    "positive_class": "positive class",
     "f1": "F1",
     "roc_area": "ROC area",
     "mae": "mean absolute error",
@@ -160,7 +166,11 @@ _TITLES = {
 
 
 def _in_words(report: dict[str, Any]) -> str:
-    lines = [f"{title:<24}{_show(report[key])}" for key, title in _TITLES.items() if key in report]
+    lines = [
+        f"{title:<24}{(show_label if key == 'positive_class' else _show)(report[key])}"
+        for key, title in _TITLES.items()
+        if key in report
+    ]
     if "mean_loss" in report:
         lines.append(f"{'mean ' + report['loss'] + ' loss':<24}{_show(report['mean_loss'])}")
     if "chunks" in report:

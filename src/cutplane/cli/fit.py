@@ -33,7 +33,8 @@ from cutplane.cli.fit_options import (
     task_and_loss,
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
-from cutplane.cli.labels import class_labels, grade_labels, target_numbers
+from cutplane.cli.label_options import ordered_labels, positive_label, split_categories
+from cutplane.cli.labels import class_labels, target_numbers
 from cutplane.cli.options import require_at_least_one, require_outputs
 from cutplane.cli.sequence_options import (
     DEFAULT_TEMPLATES,
@@ -113,6 +114,22 @@ def fit(
     intercept: Annotated[bool, _model_option(help="Whether to fit an intercept.")] = True,
     class_weight: Annotated[
         ClassWeight | None, _model_option(help="Let small classes count as much as large ones.")
+    ] = None,
+    positive: Annotated[
+        str | None,
+        _model_option(
+            metavar="LABEL",
+            help="Which of two classes is looked for, by losses such as f1.",
+            show_default="the last one, sorted",
+        ),
+    ] = None,
+    categories: Annotated[
+        str | None,
+        _model_option(
+            metavar="LABELS",
+            help="Grades from low to high, with commas, for task ordinal.",
+            show_default="as numbers",
+        ),
     ] = None,
     quantile: Annotated[
         float | None, _model_option(help="Which, for loss quantile.", show_default="0.5")
@@ -195,7 +212,12 @@ def fit(
     )
     require_at_least_one("--threads", threads)
     check_row_options(task, intercept=intercept, features=features, lam=lam, c=c)
-    check_class_options(task, loss, class_weight=class_weight, multi_class=multi_class)
+    check_class_options(
+        task, loss, class_weight=class_weight, multi_class=multi_class, positive=positive
+    )
+    if categories is not None and task is not Task.ORDINAL:
+        raise InputError("--categories is for --task ordinal")
+    order: list[Any] | None = split_categories(categories)
     check_sequence_options(
         sequences=task is Task.SEQUENCES, templates=templates, min_count=min_count, pairs=pairs
     )
@@ -221,13 +243,15 @@ def fit(
         if task is Task.CLASSIFICATION:
             y = class_labels(y, name, certain=task_is_given)
         elif task is Task.ORDINAL:
-            y = grade_labels(y, name)
+            y, order = ordered_labels(y, order, name)
         elif task is not Task.NOVELTY:
             y = target_numbers(y, name, task)
         estimator = _ESTIMATORS[task](loss)
         with_intercept = task in (Task.CLASSIFICATION, Task.REGRESSION)
         given = {"lam": lam, "C": c, "fit_intercept": intercept if with_intercept else None}
     given |= {
+        "pos_label": None if positive is None else positive_label(positive, y, name),
+        "categories": order,
         "multi_class": multi_class,
         "tol": tol,
         "class_weight": class_weight and class_weight.value,

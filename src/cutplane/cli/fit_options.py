@@ -77,10 +77,20 @@ def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
 
 
 def check_class_options(
-    task: Task, loss: str, *, class_weight: ClassWeight | None, multi_class: str | None
+    task: Task,
+    loss: str,
+    *,
+    class_weight: ClassWeight | None,
+    multi_class: str | None,
+    positive: str | None,
 ) -> None:
     """Refuse options for classes where there are none, or that do not go with the loss."""
-    for option, value in {"--class-weight": class_weight, "--multi-class": multi_class}.items():
+    given = {
+        "--class-weight": class_weight,
+        "--multi-class": multi_class,
+        "--positive": positive,
+    }
+    for option, value in given.items():
         if value is not None and task is not Task.CLASSIFICATION:
             raise InputError(f"{option} is for classification")
     if multi_class is not None:

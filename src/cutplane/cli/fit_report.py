@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from cutplane import LinearRanker
+from cutplane import LinearClassifier, LinearRanker, OrdinalClassifier
 from cutplane.cli.fit_options import ONE_CLASS
 from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.state import Certificate, Record, Status, percent
 from cutplane.io.models import Estimator
 from cutplane.io.traces import finite_or_none
+from cutplane.losses import MEASURES
 
 # From best to worst. An interruption comes last because the user must hear of it above all.
 _SEVERITY = [
@@ -106,6 +107,8 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         document["n_queries"] = estimator.n_queries_
     if (joint := _joint(estimator)) is not None:
         document["multi_class"] = joint
+    if isinstance(estimator, LinearClassifier) and len(estimator.classes_) == 2:
+        document["positive_class"] = plain_label(estimator.positive_class_)
     if len(fit.certificates) > 1:
         document["bounds"] = "means over the classes, each against the rest"
         document["classes"] = [
@@ -137,7 +140,8 @@ def fit_in_words(fit: Fit) -> str:
             f"data       {_samples(fit)}, "
             f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}"
             f"{_queries(estimator)}",
-            f"model      {fit.loss} loss{joint}, lam = {estimator.lam_:.6g}",
+            f"model      {fit.loss} loss{joint}{_looked_for(estimator)}, "
+            f"lam = {estimator.lam_:.6g}",
             f"work       {counts}",
             f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
             f"{each}",
@@ -199,7 +203,18 @@ def _classes(estimator: Estimator) -> str:
     if classes is None:
         return ""
     shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)
+    if isinstance(estimator, OrdinalClassifier):
+        return f", {len(classes)} grades ({' < '.join(shown)})"
     return f", {len(classes)} classes ({', '.join(shown)})"
+
+
+def _looked_for(estimator: Estimator) -> str:
+    """Return which of two classes is meant, where the loss or the user makes a difference."""
+    if not isinstance(estimator, LinearClassifier) or len(estimator.classes_) != 2:
+        return ""
+    if estimator.loss not in MEASURES and estimator.pos_label is None:
+        return ""
+    return f", positive class {show_label(estimator.positive_class_)}"
 
 
 def _queries(estimator: Estimator) -> str:

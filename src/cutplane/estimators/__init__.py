@@ -1,5 +1,10 @@
 """Estimators in scikit-learn's manner: validation and naming, nothing numerical."""
 
+from cutplane.estimators.cautions import (
+    ConstantModelWarning,
+    LabelOrderWarning,
+    UnusedParameterWarning,
+)
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV
 from cutplane.estimators.multilabel import MultilabelClassifier
@@ -13,6 +18,8 @@ from cutplane.estimators.structured_predictor import StructuredPredictor
 from cutplane.estimators.tagger import SequenceTagger
 
 __all__ = [
+    "ConstantModelWarning",
+    "LabelOrderWarning",
     "LinearClassifier",
     "LinearClassifierCV",
     "LinearQuantiles",
@@ -25,5 +32,6 @@ __all__ = [
     "Path",
     "SequenceTagger",
     "StructuredPredictor",
+    "UnusedParameterWarning",
     "path",
 ]

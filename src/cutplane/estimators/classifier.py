@@ -14,11 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.core.protocols import Matrix, Vector
+from cutplane.core.state import Result
 from cutplane.data import as_rows
 from cutplane.estimators.linear import LinearModel, Problems
 from cutplane.estimators.multi_class import joined, joint_loss, split_by_class
+from cutplane.estimators.positive_class import check_pos_label, doubt_about_positive, is_turned
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
+from cutplane.losses.measures import Measure
 from cutplane.risks import ModelRisk, MulticlassRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
@@ -57,6 +60,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         examples are predicted positive as the measure asks for, or the error is smallest.
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
+    pos_label : label, optional
+        Which of two classes is looked for: the one whose precision and recall the measures count.
+        By default the second one of ``classes_``. Losses that treat both classes alike, such as
+        "hinge", give the same model either way.
     tol : float, default=1e-3
         The relative gap between objective and lower bound that is promised.
     max_iter : int or None, default=1000
@@ -87,8 +94,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        The labels, sorted, whatever ``pos_label`` is.
+    positive_class_ : label
+        The one of two classes that is looked for.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        One row for two classes.
+        One row for two classes; scores above zero mean the second one.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     certificate_ : Certificate, or a list with one for each class against the rest
         Objective, lower bound, gap and status.
@@ -127,6 +137,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         C: float | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        pos_label: Any = None,
         tol: float = 1e-3,
         max_iter: int | None = 1000,
         time_limit: float | None = None,
@@ -145,6 +156,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.C = C
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
@@ -193,7 +205,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """Return the class of each example."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
-            return self.classes_[(scores > 0.0).astype(np.intp)]
+            # A score of zero is not the class that is looked for.
+            second = scores >= 0.0 if self._is_turned() else scores > 0.0
+            return self.classes_[second.astype(np.intp)]
         return self.classes_[scores.argmax(axis=1)]
 
     @available_if(_loss_has_probability)
@@ -220,6 +234,20 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
+    @property
+    def positive_class_(self) -> Any:
+        """The one of two classes that is looked for."""
+        check_is_fitted(self)
+        if len(self.classes_) != 2:
+            raise AttributeError(
+                f"there are {len(self.classes_)} classes, none is the positive one"
+            )
+        return self.classes_[1] if self.pos_label is None else self.pos_label
+
+    def _is_turned(self) -> bool:
+        """Say whether what was fitted is the first of two classes, against the second."""
+        return is_turned(self.pos_label, self.classes_, self.loss_function())
+
     def _joint_loss(self) -> MulticlassLoss | None:
         """Return the loss of all classes together, or None for one against the rest."""
         return joint_loss(self.multi_class, self.loss_function())
@@ -232,16 +260,44 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             found = ", ".join(map(str, classes))
             raise ValueError(f"a classifier needs two classes, got one class only: {found}")
         self.classes_ = classes
+        check_pos_label(self.pos_label, classes)
         if self._joint_loss() is not None:
             # Examples of other classes have no weight: any number will do for them.
             numbers = np.searchsorted(classes, y) % len(classes)
             targets = numbers[None, :].astype(np.float64)
         else:
-            positives = classes[1:] if len(classes) == 2 else classes
+            positives = classes
+            if len(classes) == 2:
+                positives = classes[:1] if self._is_turned() else classes[1:]
             targets = np.where(y == positives[:, None], 1.0, -1.0)
         if self.class_weight is not None:
             weights = weights * self._class_weights(y, weights)
         return Problems(weights, targets)
+
+    def _doubt_about_labels(self, y: NDArray[Any], weights: Vector) -> str | None:
+        if self.pos_label is not None:
+            return None
+        loss = self.loss_function()
+        return doubt_about_positive(str(self.loss), loss, self.classes_, y[weights > 0.0])
+
+    def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
+        loss = self.loss_function()
+        if any(flat) or len(self.classes_) > 2 or self._joint_loss() is not None:
+            return super()._symptom(flat, result)
+        # Probabilities and rankings are worth something even if all are on one side of zero.
+        if loss.probability(np.zeros(1)) is not None or loss.of_differences:
+            return None
+        point: Any = result.point
+        positive = point.scores + point.intercept > 0.0
+        if positive.any() and not positive.all():
+            return None
+        label = self.classes_[int(positive[0] != self._is_turned())]
+        return f"the best model predicts {label!s} for all training examples"
+
+    def _advice(self) -> str:
+        if isinstance(self.loss_function(), Measure):
+            return "try a smaller lam, or loss='roc_area' or 'logistic'"
+        return "try a smaller lam, class_weight='balanced', or loss='logistic'"
 
     def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
         joint = self._joint_loss()
@@ -262,10 +318,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
         if intercept.ndim == 2:
             coef, intercept = split_by_class(coef, intercept)
+        elif self._is_turned():
+            coef, intercept = 0.0 - coef, 0.0 - intercept
         return {"coef_": coef, "intercept_": intercept}
 
     def _previous_coef(self) -> Matrix:
         coef = super()._previous_coef()
+        if self._is_turned():
+            coef = -coef
         return coef if self._joint_loss() is None else joined(coef)
 
     def _class_weights(self, y: NDArray[Any], weights: Vector) -> Vector:

@@ -48,7 +48,7 @@ class ChoosesLam(LinearModel):
         self, examples: Examples, problems: Problems, risks: Sequence[ModelRisk], begin: float
     ) -> Preparation:
         """Choose lam, and start each problem at the mean of what the folds found for it."""
-        lams = lam_grid(risks, _N_LAMS) if self.lams is None else decreasing(self.lams)
+        lams = self._lams_to_try(risks)
         # Imported here: few programs cross-validate, and these take a third of a second.
         from sklearn.metrics import check_scoring
         from sklearn.model_selection import check_cv
@@ -73,6 +73,13 @@ class ChoosesLam(LinearModel):
             sum(fold.evaluations for fold in folds),
             tuple(certificate for fold in folds for certificate in fold.certificates),
         )
+
+    def _lams_to_try(self, risks: Sequence[ModelRisk]) -> Vector:
+        if self.lams is None:
+            return lam_grid(risks, _N_LAMS)
+        if isinstance(self.lams, int | np.integer) and not isinstance(self.lams, bool):
+            return lam_grid(risks, int(self.lams), name="lams")
+        return decreasing(self.lams)
 
     def _fold(
         self,
@@ -139,15 +146,15 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
         As in `LinearClassifier`.
     multi_class : {"ovr", "crammer_singer", "softmax"}, default="ovr"
         As in `LinearClassifier`.
-    lams : array-like, optional
-        The lams to try, in any order. By default 20 over four decades, from one for which the
+    lams : int or array-like, default=20
+        The lams to try, in any order; or how many, over four decades, from one for which the
         coefficients are nearly zero.
     cv : int, splitter or iterable of splits, optional
         As in scikit-learn; 5 stratified folds by default.
     scoring : str or callable, optional
         As in scikit-learn; the accuracy by default. If there are sample weights it is given those
         of the test part.
-    fit_intercept, class_weight, tol, method, n_jobs, smoothing, beta, k : optional
+    fit_intercept, class_weight, pos_label, tol, method, n_jobs, smoothing, beta, k : optional
         As in `LinearClassifier`.
     max_iter : int or None, default=1000
         Limit on iterations, for each lam.
@@ -189,6 +196,7 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
         scoring: Any = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        pos_label: Any = None,
         tol: float = 1e-3,
         max_iter: int | None = 1000,
         time_limit: float | None = None,
@@ -208,6 +216,7 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
             multi_class=multi_class,
             fit_intercept=fit_intercept,
             class_weight=class_weight,
+            pos_label=pos_label,
             tol=tol,
             max_iter=max_iter,
             time_limit=time_limit,

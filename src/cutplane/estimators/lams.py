@@ -55,16 +55,17 @@ def fits_along(
 
 def decreasing(lams: Any) -> Vector:
     """Return the different ones of the user's lams, the largest first."""
-    values = np.atleast_1d(np.asarray(lams, dtype=np.float64))
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"lams must be a list of numbers, got shape {values.shape}")
+    given = np.asarray(lams)
+    if given.ndim > 1 or given.size == 0 or given.dtype.kind not in "iuf":
+        raise ValueError(f"lams must be a list of numbers, got {lams!r}")
+    values = np.atleast_1d(given.astype(np.float64))
     wrong = values[~(np.isfinite(values) & (values > 0.0))]
     if wrong.size:
         raise ValueError(f"every lam must be positive and finite, got {wrong[0]:g}")
     return np.unique(values)[::-1]
 
 
-def lam_grid(risks: Iterable[ModelRisk], n_lams: int) -> Vector:
+def lam_grid(risks: Iterable[ModelRisk], n_lams: int, *, name: str = "n_lams") -> Vector:
     """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
 
     With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
@@ -73,7 +74,7 @@ def lam_grid(risks: Iterable[ModelRisk], n_lams: int) -> Vector:
     is 1e-5 to 1e-4.)
     """
     if n_lams < 1:
-        raise ValueError(f"n_lams must be at least 1, got {n_lams}")
+        raise ValueError(f"{name} must be at least 1, got {n_lams}")
     largest = max(_lam_of_half(risk) for risk in risks)
     return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
 

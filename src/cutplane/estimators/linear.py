@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -25,8 +24,17 @@ from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.threads import thread_limit
 from cutplane.data import as_rows
+from cutplane.estimators.cautions import (
+    LabelOrderWarning,
+    rows_are_equal,
+    scores_are_equal,
+    warn,
+    warn_of_constant_model,
+    warn_of_unused,
+)
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.methods import METHODS
+from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.sklearn_callbacks import Attributes, CallbackSupportMixin, FitTask
 from cutplane.losses import Loss
 from cutplane.losses.loss import Task
@@ -85,6 +93,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 
     _task: ClassVar[Task]
     _losses: ClassVar[Mapping[str, Callable[..., Loss]]]
+    _several: ClassVar[str] = "classes"  # what problems are for, if there are several
 
     def loss_function(self) -> Loss:
         """Return the loss that the parameters describe."""
@@ -96,6 +105,13 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         # A loss names its parameters as the estimator does.
         names = inspect.signature(factory).parameters
         return factory(**{name: getattr(self, name) for name in names})
+
+    def _unused(self) -> dict[str, str]:
+        """Return the parameters that have no effect with the others, and why."""
+        of_loss = {name: {*inspect.signature(of).parameters} for name, of in self._losses.items()}
+        used = of_loss.get(self.loss, set()) if isinstance(self.loss, str) else set()
+        unused = set[str]().union(*of_loss.values()) - used
+        return dict.fromkeys(sorted(unused), f"with loss={self.loss!r}")
 
     def _method(self, risk: ModelRisk, regularizer: L2) -> Method:
         if isinstance(self.method, Method):
@@ -140,10 +156,14 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
     @interruptible
     def _solve(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Validate the data, fit each problem, and set the fitted attributes."""
+        check_parameters(self)
+        warn_of_unused(self, self._unused())
         examples = self._examples(X, y, sample_weight)
         begin = time.perf_counter()
         X, y, weights = examples
         problems = self._problems(y, weights)
+        if doubt := self._doubt_about_labels(y, weights):
+            warn(doubt, LabelOrderWarning)
         risks = self._risks(X, problems)
         prepared = self._prepare(examples, problems, risks, begin)
         del problems  # targets may be a copy, which the risks have shifted to one of their own
@@ -155,9 +175,8 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             X=X,
             **self._seen_by_callbacks(y, sample_weight),
         )
-        if callable(self.callbacks) or self.callbacks is None:
-            raise TypeError(f"callbacks must be a sequence of callables, got {self.callbacks!r}")
         runs: list[Run] = []
+        flat: list[bool] = []  # whether a problem's scores are all the same
         progress = self._progress()
         for k, risk in enumerate(risks):
             task = fit
@@ -182,6 +201,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
                     callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
                 )
             runs.append(Run.of(result, interrupted=interrupted))
+            flat.append(scores_are_equal(result.point.scores, result.point.intercept))  # type: ignore[attr-defined]
             model = best_so_far(result.state)
             if task is not fit:
                 task.end(model)
@@ -199,9 +219,44 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         self.__dict__.update(model)
         fit.end(model)
         warn_unless_successful(
-            type(self).__name__, self.tol, [*prepared.certificates, *certificates], stacklevel=6
+            type(self).__name__, self.tol, [*prepared.certificates, *certificates]
         )
+        # Of a fit that did not succeed the warning says enough.
+        if all(certificate.status.success for certificate in certificates):
+            symptom = self._symptom(flat, result)
+            if symptom and self._could_differ(y, risks):
+                warn_of_constant_model(type(self).__name__, symptom, self._advice())
         return self
+
+    def _doubt_about_labels(self, y: Any, weights: Vector) -> str | None:
+        """Return what was guessed of labels that are words, if it matters."""
+        return None
+
+    def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
+        """Return in which way the model is constant.
+
+        Parameters
+        ----------
+        flat : sequence of bool
+            Whether all examples have the same score, for each problem.
+        result : Result
+            Of the last problem.
+        """
+        if all(flat):
+            return "the best coefficients are zero, and all scores the same"
+        if any(flat):
+            return f"the best coefficients of {sum(flat)} of {len(flat)} {self._several} are zero"
+        return None
+
+    def _advice(self) -> str:
+        """Return what to try if the model is constant."""
+        return "try a smaller lam, and see whether the features have to do with the targets"
+
+    def _could_differ(self, y: Any, risks: Sequence[ModelRisk]) -> bool:
+        """Say whether the data ask for another model than a constant one."""
+        if y is not None and self._task == "regression" and np.ptp(y) == 0.0:
+            return False
+        return not rows_are_equal(risks[0].rows)
 
     def _seen_by_callbacks(self, y: Any, sample_weight: Any) -> dict[str, Any]:
         """Return targets and metadata of the examples for scikit-learn's callbacks."""
@@ -322,9 +377,7 @@ def share_of_time(limit: float | None, begin: float, n_runs: int) -> float | Non
     return max(float(left) / n_runs, 1e-9)
 
 
-def warn_unless_successful(
-    name: str, tol: float, certificates: Sequence[Certificate], *, stacklevel: int
-) -> None:
+def warn_unless_successful(name: str, tol: float, certificates: Sequence[Certificate]) -> None:
     """Warn with the worst of the gaps if a run did not reach its tolerance."""
     failed = [certificate for certificate in certificates if not certificate.status.success]
     if not failed:
@@ -340,9 +393,8 @@ def warn_unless_successful(
         "its slopes right?",
     }[worst.status]
     of_how_many = f" in {len(failed)} of {len(certificates)} runs" if len(certificates) > 1 else ""
-    warnings.warn(
+    warn(
         f"{name} ended with status {worst.status}{of_how_many}: relative gap "
         f"{worst.relative_gap:.2e}, tolerance {tol:.2e}; {advice}",
         ConvergenceWarning,
-        stacklevel=stacklevel,
     )

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.core.protocols import Matrix, Vector
+from cutplane.core.state import Result
 from cutplane.data import as_rows
 from cutplane.estimators.linear import Examples, LinearModel, Problems, look_up, weights_of
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
@@ -117,6 +118,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
 
     _task = "classification"
     _losses = CLASSIFICATION
+    _several = "labels"
     _parameters: Matrix  # as the risks have them, for a warm start
 
     def __init__(
@@ -237,6 +239,12 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
                     "multi_label='ranking'"
                 )
         return [LinearRisk(rows, target, loss, weights=weights) for target in targets]
+
+    def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
+        scores: Any = result.point.scores  # type: ignore[attr-defined]
+        if self.multilabel_ and scores.ndim == 2 and not all(flat) and not (scores > 0.0).any():
+            return "the best model predicts no label for any training example"
+        return super()._symptom(flat, result)
 
     def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
         rows, offsets = coef, intercept

@@ -16,7 +16,6 @@ planes, line searches, Newton steps, bounds that start at zero.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -26,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.core.products import dot
 from cutplane.core.protocols import Matrix, Vector
-from cutplane.core.state import Certificate
+from cutplane.core.state import Result
 from cutplane.data import as_rows
 from cutplane.estimators.linear import Examples, LinearModel, Preparation, Problems, weights_of
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
@@ -144,17 +143,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         NoveltyDetector
             The fitted estimator.
         """
-        self._solve(X, None, sample_weight)
-        assert isinstance(self.certificate_, Certificate)
-        if self.certificate_.objective >= (1.0 - self.tol) * self._objective_at_zero:
-            warnings.warn(
-                "no halfspace without the origin holds all but a share nu of the examples, and the "
-                "best coefficients are zero: raise nu, or map the features by RBFSampler or "
-                "Nystroem of scikit-learn",
-                UserWarning,
-                stacklevel=3,
-            )
-        return self
+        return self._solve(X, None, sample_weight)
 
     def score_samples(self, X: Any) -> Any:
         """Return the score of each example: the lower, the more unlike the rest."""
@@ -168,6 +157,21 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     def predict(self, X: Any) -> Any:
         """Return 1 for examples like the rest, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+    def _unused(self) -> dict[str, str]:
+        return {}
+
+    def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
+        objective = result.certificate.objective
+        if objective < (1.0 - self.tol) * self._objective_at_zero:
+            return None
+        return (
+            "no halfspace without the origin holds all but a share nu of the examples, and the "
+            "best coefficients are zero"
+        )
+
+    def _advice(self) -> str:
+        return "raise nu, or map the features by RBFSampler or Nystroem of scikit-learn"
 
     def _examples(self, X: Any, y: Any, sample_weight: Any) -> Examples:
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -14,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.data import as_rows
-from cutplane.estimators.linear import LinearModel, Problems
+from cutplane.estimators.cautions import are_words
+from cutplane.estimators.grades import Grades, in_order, order_of
+from cutplane.estimators.linear import Examples, LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION
 from cutplane.risks import ModelRisk, SharedScoresRisk
@@ -37,6 +38,9 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
     ----------
     loss : str or Loss, default="hinge"
         "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential".
+    categories : sequence, optional
+        The grades from low to high. By default the order of an ordered pandas Categorical, else
+        that of numbers; words without one are sorted, with a `LabelOrderWarning`.
     lam : float, optional
         Strength of the regularizer; 1e-4 unless ``C`` is given.
     C : float, optional
@@ -66,7 +70,7 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The grades from low to high, in the order that NumPy sorts them.
+        The grades that the training data have, from low to high.
     coef_ : ndarray of shape (n_features,)
     thresholds_ : ndarray of shape (n_classes - 1,)
         In ascending order. A score above the first means at least the second grade, and so on.
@@ -101,6 +105,7 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         self,
         loss: Any = "hinge",
         *,
+        categories: Any = None,
         lam: float | None = None,
         C: float | None = None,
         tol: float = 1e-3,
@@ -114,6 +119,7 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         callbacks: Any = (),
     ) -> None:
         self.loss = loss
+        self.categories = categories
         self.lam = lam
         self.C = C
         self.tol = tol
@@ -136,7 +142,8 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
             Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
             are.
         y : array-like of shape (n_samples,)
-            Grades: anything that can be sorted. Only their order matters, not their distances.
+            Grades: numbers, an ordered pandas Categorical, or anything with ``categories``. Only
+            their order matters, not their distances.
         sample_weight : array-like of shape (n_samples,), optional
             A weight of k counts as k copies, a weight of 0 as none.
 
@@ -190,15 +197,36 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def _problems(self, y: NDArray[Any], weights: Vector) -> Problems:
+    def _examples(self, X: Any, y: Any, sample_weight: Any) -> Examples:
+        examples = super()._examples(X, y, sample_weight)
+        order = order_of(self.categories, y)
+        return examples._replace(y=Grades(examples.y, order))
+
+    def _problems(self, y: Grades, weights: Vector) -> Problems:
         """Return a row of targets for each threshold: which grades are above it."""
-        check_classification_targets(y)
-        classes = np.unique(y[weights > 0.0])
-        if len(classes) < 2:
-            found = ", ".join(map(str, classes))
+        check_classification_targets(y.labels)
+        self.classes_, numbers = y.numbered(weights > 0.0)
+        if len(self.classes_) < 2:
+            found = ", ".join(map(str, self.classes_))
             raise ValueError(f"a classifier needs two classes, got one class only: {found}")
-        self.classes_ = classes
-        return Problems(weights, np.where(y > classes[:-1, None], 1.0, -1.0))
+        thresholds = np.arange(len(self.classes_) - 1)
+        return Problems(weights, np.where(numbers > thresholds[:, None], 1.0, -1.0))
+
+    def _doubt_about_labels(self, y: Grades, weights: Vector) -> str | None:
+        # The order of two grades is a matter of the sign alone.
+        if y.order is not None or len(self.classes_) < 3 or not are_words(self.classes_):
+            return None
+        return (
+            f"grades are words, which were put in the order {in_order(self.classes_)}; say theirs "
+            "by categories=[...], from low to high, or by an ordered pandas Categorical"
+        )
+
+    def _advice(self) -> str:
+        order = in_order(self.classes_)
+        return f"try a smaller lam or loss='logistic', and see whether the order is right: {order}"
+
+    def _seen_by_callbacks(self, y: Grades, sample_weight: Any) -> dict[str, Any]:
+        return super()._seen_by_callbacks(y.labels, sample_weight)
 
     def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
         """Return one risk for all thresholds."""

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from cutplane.core.protocols import Vector
 from cutplane.core.state import Certificate
+from cutplane.estimators.cautions import LabelOrderWarning, warn, warn_of_constant_model
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.lams import decreasing, fits_along, lam_grid
 from cutplane.estimators.linear import look_up, warn_unless_successful
+from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, Loss
 from cutplane.report.figures import png_of
@@ -28,6 +30,7 @@ def path(
     lams: Any = None,
     *,
     multi_class: str = "ovr",
+    pos_label: Any = None,
     n_lams: int = 20,
     intercept: bool = True,
     sample_weight: Any = None,
@@ -56,6 +59,8 @@ def path(
         decades, from a lam for which the coefficients are nearly zero.
     multi_class : {"ovr", "crammer_singer", "softmax"}
         The last two fit all classes at once, as in `LinearClassifier`.
+    pos_label : label, optional
+        Which of two classes is looked for, as in `LinearClassifier`.
     n_lams : int
         How many lams to choose if none are given.
     intercept : bool
@@ -103,13 +108,21 @@ def path(
     )
     if multi_class != "ovr":
         estimator.set_params(multi_class=multi_class)
+    if pos_label is not None:
+        estimator.set_params(pos_label=pos_label)
+    check_parameters(estimator)
     examples = estimator._examples(X, y, sample_weight)
-    risks = estimator._risks(examples.X, estimator._problems(examples.y, examples.weights))
+    problems = estimator._problems(examples.y, examples.weights)
+    if doubt := estimator._doubt_about_labels(examples.y, examples.weights):
+        warn(doubt, LabelOrderWarning)
+    risks = estimator._risks(examples.X, problems)
     if len(risks) > 1:
         raise ValueError(
             f"a path is for two classes, y has {len(risks)}: give multi_class, or see "
             "LinearClassifierCV"
         )
+    if isinstance(lams, int | np.integer):
+        raise ValueError(f"lams must be a list of numbers, got {lams!r}; n_lams says how many")
     lams = lam_grid(risks, n_lams) if lams is None else decreasing(lams)
     kept: list[tuple[Any, ...]] = []
     try:
@@ -129,7 +142,14 @@ def path(
         if not kept:
             raise
     coefs, intercepts, certificates, evaluations, seconds, planes = zip(*kept, strict=True)
-    warn_unless_successful("path", tol, certificates, stacklevel=4)
+    warn_unless_successful("path", tol, certificates)
+    succeeded = all(certificate.status.success for certificate in certificates)
+    if succeeded and not np.any(coefs) and estimator._could_differ(examples.y, risks):
+        warn_of_constant_model(
+            "path",
+            "the best coefficients are zero for every lam",
+            estimator._advice(),
+        )
     return Path(
         lams=lams[: len(kept)],
         coefs=np.array(coefs).reshape(len(kept), *risks[0].intercept_shape, -1),

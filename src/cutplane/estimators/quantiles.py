@@ -178,6 +178,9 @@ class LinearQuantiles(LinearModel):
         baseline = losses(constants)
         return 1.0 - losses(predicted) / baseline if baseline > 0.0 else 0.0
 
+    def _unused(self) -> dict[str, str]:
+        return {"crossing_penalty": "with parallel=True"} if self.parallel else {}
+
     def _problems(self, y: Any, weights: Vector) -> Problems:
         """Return the one problem, with targets around zero: so large ones leave no rounding."""
         y = np.asarray(y, dtype=np.float64)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from cutplane.core.protocols import Matrix, Vector
@@ -211,7 +212,17 @@ class LinearRanker(LinearModel):
             raise ValueError("NDCG is not defined: no query has a relevant document")
         return mean
 
+    def _unused(self) -> dict[str, str]:
+        unused = super()._unused()
+        unused.pop("k", None)  # `score` has a use for it
+        return unused
+
+    def _advice(self) -> str:
+        return "try loss='pairwise'" if self.loss == "ndcg" else "try a smaller lam"
+
     def _examples(self, X: Any, y: _Judgements, sample_weight: Any) -> Examples:
+        if self.k < 1 or self.k != int(self.k):
+            raise ValueError(f"k must be a positive whole number, got {self.k}")
         X, relevance, weights = super()._examples(X, y.y, sample_weight)
         if X.shape[0] == 1:
             raise ValueError("nothing to rank: there is only 1 sample")
@@ -241,7 +252,20 @@ def _queries(qid: Any, n_documents: int) -> Queries:
     """Validate the queries of documents; None is one query for all."""
     if qid is None:
         return Queries.one(n_documents)
-    queries = Queries(np.asarray(qid))
+    qid = np.asarray(qid)
+    if (missing := _is_missing(qid)).any():
+        raise ValueError(f"qid has a missing value in row {int(missing.ravel().argmax())}")
+    queries = Queries(qid)
     if len(queries.numbers) != n_documents:
         raise ValueError(f"qid has {len(queries.numbers)} entries, X has {n_documents} rows")
     return queries
+
+
+def _is_missing(qid: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say which values are NaN, None or pandas' NA."""
+    if qid.dtype.kind != "O":
+        return np.asarray(qid != qid)
+    return np.array(
+        [name is None or type(name).__name__ == "NAType" or name != name for name in qid.ravel()],
+        dtype=bool,
+    )

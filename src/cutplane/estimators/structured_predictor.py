@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,10 @@ from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.state import State
 from cutplane.core.threads import thread_limit
+from cutplane.estimators.cautions import warn_of_constant_model
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import threads_of, warn_unless_successful
+from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.sklearn_callbacks import (
     Attributes,
     CallbackSupportMixin,
@@ -29,6 +32,8 @@ from cutplane.report.progress import Progress
 from cutplane.risks import StructuredRisk
 from cutplane.structured.model import as_examples, as_list
 from cutplane.structured.workers import Workers
+
+_LOOKED_AT = 100  # examples, to see whether anything was learned
 
 
 class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
@@ -139,6 +144,7 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         StructuredPredictor
             The fitted estimator.
         """
+        check_parameters(self)
         begin = time.perf_counter()
         X, y = as_examples(X, y)
         if sample_weight is not None:
@@ -191,8 +197,29 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         self.inferences_ = risk.inferences
         self.fit_seconds_ = time.perf_counter() - begin
         task.end(best_so_far(result.state))
-        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=5)
+        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_])
+        used = range(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
+        if self.certificate_.status.success and self._learned_nothing(X, y, used):
+            warn_of_constant_model(
+                type(self).__name__,
+                "the best weights predict the same outputs as weights of zero",
+                "try a smaller lam",
+            )
         return self
+
+    def _learned_nothing(self, X: Sequence[Any], y: Sequence[Any], used: Any) -> bool:
+        """Say whether predictions are those of zero weights, as far as some of the examples tell.
+
+        Where these are right there was nothing to learn. The first example with another prediction
+        ends the search.
+        """
+        model, zeros, is_wrong = self.model_, np.zeros_like(self.coef_), False
+        for i in used[:: -(-len(used) // _LOOKED_AT)]:
+            said = model.inference(X[i], self.coef_)
+            if model.loss(model.inference(X[i], zeros), said) != 0.0:
+                return False
+            is_wrong = is_wrong or model.loss(y[i], said) != 0.0
+        return is_wrong
 
     def _method(self, risk: StructuredRisk, regularizer: L2) -> Method | None:
         """Return the method that the parameters say; None leaves a risk without proof to nrbm."""

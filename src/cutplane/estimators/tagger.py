@@ -18,9 +18,12 @@ from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Vector
 from cutplane.core.state import State
 from cutplane.core.threads import thread_limit
+from cutplane.data import as_rows
+from cutplane.estimators.cautions import rows_are_equal, warn_of_constant_model, warn_of_unused
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import TAGGER_METHODS
+from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.sklearn_callbacks import (
     Attributes,
     CallbackSupportMixin,
@@ -39,6 +42,8 @@ LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
 
 PAIRS = {"all": False, "observed": True}
 """From a name to whether only pairs of feature and label that occur together have a weight."""
+
+_LOOKED_AT = 200  # sequences, to see whether a model is constant
 
 
 class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
@@ -69,7 +74,7 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         features of them, as a text in the format of CRF++, or "words" or "chunking" for two that
         are there. See `cutplane.structured.templates`.
     min_count : int, default=1
-        Features that templates find for fewer tokens are left out.
+        Features with names that fewer tokens have are left out.
     tol : float, default=1e-3
         The relative gap between objective and lower bound that is promised.
     max_iter : int or None, default=1000
@@ -186,9 +191,12 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         SequenceTagger
             The fitted estimator.
         """
+        check_parameters(self)
         for name, known in (("loss", LOSSES), ("pairs", PAIRS)):
             look_up(name, getattr(self, name), known)
         tokens = read_tokens(X, lengths)
+        if not tokens.named:
+            warn_of_unused(self, {"min_count": "on matrices of features"})
         previous = self._named_weights() if self.warm_start and hasattr(self, "coef_") else None
         vectorizer = self._new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, vectorizer, reset=True)
@@ -242,8 +250,23 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         self.inferences_ = risk.inferences
         self.fit_seconds_ = time.perf_counter() - begin
         task.end(model)
-        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_], stacklevel=4)
+        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_])
+        if self.certificate_.status.success and (symptom := self._symptom(tokens)):
+            warn_of_constant_model(type(self).__name__, symptom, "try a smaller lam")
         return self
+
+    def _symptom(self, tokens: Tokens) -> str | None:
+        """Return in which way the model is constant, as far as some of the sequences tell."""
+        some = tokens.some(_LOOKED_AT)
+        if len(self.classes_) < 2 or some.lengths.sum() < 2:
+            return None
+        chains, scores = self._scores(some)
+        said = np.unique(chains.best(scores))
+        if len(said) > 1 or rows_are_equal(as_rows(some.X)):
+            return None
+        label = self.classes_[said[0]]
+        of = f"{len(some.lengths)} training sequences"
+        return f"the best model gives all tokens of {of} the label {label!s}"
 
     def _risk(self, tokens: Tokens, y: Any, weights: Vector) -> tuple[ChainRisk, NDArray[Any]]:
         """Return the risk, and the labels that its numbers stand for."""

@@ -153,7 +153,7 @@ class TaggerPredictions(BaseEstimator):
         if tokens.named:
             if vectorizer is None:
                 raise ValueError("the model was fitted to matrices, these tokens have names")
-            tokens = tokens.vectorized(vectorizer, fit=reset)
+            tokens = tokens.vectorized(vectorizer, fit=reset, min_count=self.min_count)
         elif self.templates is not None:
             raise ValueError("templates need tokens that are lists of columns, these are matrices")
         elif vectorizer is not None:

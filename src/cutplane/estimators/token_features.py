@@ -45,11 +45,20 @@ class Tokens(NamedTuple):
         """Whether tokens are dictionaries or lists of strings."""
         return isinstance(self.X, list)
 
-    def vectorized(self, vectorizer: DictVectorizer | TemplateVectorizer, *, fit: bool) -> Tokens:
+    def some(self, n_sequences: int) -> Tokens:
+        """Return at most so many sequences, evenly spread, of a matrix of tokens."""
+        step = -(-len(self.lengths) // n_sequences)
+        taken = np.zeros(len(self.lengths), dtype=bool)
+        taken[::step] = True
+        return Tokens(self.X[np.repeat(taken, self.lengths)], self.lengths[taken], self.flat)
+
+    def vectorized(
+        self, vectorizer: DictVectorizer | TemplateVectorizer, *, fit: bool, min_count: int = 1
+    ) -> Tokens:
         """Return the tokens as rows of a matrix; names that were not there in a fit are left out.
 
         For templates, a token's strings are its columns. Without, a string that occurs k times in a
-        token counts k.
+        token counts k, and a fit leaves out names that fewer than ``min_count`` tokens have.
         """
         if isinstance(vectorizer, TemplateVectorizer):
             vectorize = vectorizer.fit_transform if fit else vectorizer.transform
@@ -59,6 +68,12 @@ class Tokens(NamedTuple):
             for place, token in enumerate(self.X)
         )
         X = vectorizer.fit_transform(tokens) if fit else vectorizer.transform(tokens)
+        if fit and min_count > 1:
+            kept = np.bincount(X.indices, minlength=X.shape[1]) >= min_count
+            if not kept.any():
+                raise ValueError(f"no feature occurs min_count = {min_count} times")
+            vectorizer.restrict(kept)
+            X = X[:, kept]
         return self._replace(X=X)
 
     def like_input(self, values: NDArray[Any]) -> Any:

@@ -38,6 +38,7 @@ from cutplane.estimators import (
     StructuredPredictor,
 )
 from cutplane.estimators.linear import threads_of
+from cutplane.estimators.positive_class import check_pos_label
 from cutplane.estimators.tagger import LOSSES as CHAIN_LOSSES
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
@@ -298,6 +299,11 @@ def _restored(model: object, tensors: dict[str, NDArray[Any]]) -> Estimator:
         if isinstance(estimator, LinearClassifier | OrdinalClassifier | MultilabelClassifier):
             least = 1 if getattr(estimator, "multilabel_", False) else 2
             estimator.classes_ = restored_classes(described.classes, least=least)
+        if isinstance(estimator, LinearClassifier):
+            try:
+                check_pos_label(estimator.pos_label, estimator.classes_)
+            except ValueError as error:
+                raise Malformed(str(error)) from None
         n_problems = fill_linear(estimator, tensors)
     if described.feature_names is not None:
         n_features = getattr(estimator, "n_features_in_", 0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from numbers import Real
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cutplane.core.protocols import Vector
 
 
-def positive(name: str, value: float) -> float:
+def positive(name: str, value: Any) -> float:
     """Return the value as a float if it is positive and finite."""
-    if not (np.isfinite(value) and value > 0.0):
+    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return float(value)
 

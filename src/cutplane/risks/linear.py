@@ -76,8 +76,8 @@ class LinearRisk(Summable):
         loss.check_weights(self.weights[used])
         # The intercept takes up a shift of the targets. Without it, targets around 1e10 would leave
         # their rounding errors in the offset of every plane.
-        self.shift = float(self.weights @ y) if intercept and loss.of_residual else 0.0
-        self.y = _shifted(y, self.shift) if self.shift else y
+        self.shift = _middle(y, self.weights) if intercept and loss.of_residual else 0.0
+        self.y = y - self.shift if self.shift else y
 
     @property
     def good_groups(self) -> int:
@@ -270,11 +270,15 @@ class LinearSegment:
         return out
 
 
-def _shifted(y: Vector, shift: float) -> Vector:
-    """Return ``y - shift``, and zero where only rounding would be left of it."""
-    difference = y - shift
-    difference[np.abs(difference) <= 4.0 * np.finfo(np.float64).eps * abs(shift)] = 0.0
-    return difference
+def _middle(y: Vector, weights: Vector) -> float:
+    """Return the target that is nearest to the mean, of those that have a weight.
+
+    Not the mean itself, which is rounded: equal targets would differ from it. Differences from a
+    target are exact for all others that are less than twice as large and more than half (Sterbenz).
+    """
+    distance = np.abs(y - float(weights @ y))
+    distance[weights == 0.0] = np.inf
+    return float(y[distance.argmin()])
 
 
 def normalised(weights: Vector | None, n_samples: int) -> Vector:

@@ -1,0 +1,86 @@
+"""Warnings of fits that went well, of models that may not be what was meant."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.data import Rows
+
+# Scores that differ by less, beside their size, differ by rounding.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
+
+# Frames of these are passed over when a warning looks for the line that it is about.
+_LIBRARIES = ("cutplane", "sklearn")
+
+
+class ConstantModelWarning(UserWarning):
+    """The fitted model says the same of all training examples, whatever their features are."""
+
+
+class LabelOrderWarning(UserWarning):
+    """Labels are words, and what their alphabetical order was taken for is perhaps not meant."""
+
+
+class UnusedParameterWarning(UserWarning):
+    """A parameter was given that has no effect with the others."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of the line that called the library, by way of scikit-learn or not."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_constant_model(name: str, symptom: str, advice: str) -> None:
+    """Warn that a model is constant, and say what to try."""
+    warn(f"{name}: {symptom}; {advice}", ConstantModelWarning)
+
+
+def warn_of_unused(estimator: Any, unused: Mapping[str, str]) -> None:
+    """Warn of parameters that are not at their defaults, but without effect.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose parameters they are.
+    unused : mapping
+        From the name of a parameter to why it has no effect.
+    """
+    signature = inspect.signature(type(estimator)).parameters
+    for name, reason in unused.items():
+        value = getattr(estimator, name)
+        if value is not signature[name].default and value != signature[name].default:
+            warn(
+                f"{type(estimator).__name__}: {name}={value!r} has no effect {reason}",
+                UnusedParameterWarning,
+            )
+
+
+def scores_are_equal(scores: NDArray[np.float64], intercepts: Any) -> bool:
+    """Say whether all examples have the same scores, up to rounding."""
+    size = np.maximum(np.abs(scores).max(axis=0), np.abs(intercepts))
+    return bool((np.ptp(scores, axis=0) <= _ROUNDING * size).all())
+
+
+def rows_are_equal(rows: Rows) -> bool:
+    """Say whether all examples have the same features, so that no model could tell them apart."""
+    # Sums that different rows have in common only by chance.
+    sums = rows.scores(np.cos(np.arange(rows.shape[1])))
+    return bool(np.ptp(sums) <= 1e-9 * np.abs(sums).max())
+
+
+def are_words(labels: NDArray[Any]) -> bool:
+    """Say whether labels are text."""
+    return labels.dtype.kind in "US" or (
+        labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.tolist())
+    )
