@@ -190,7 +190,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Any:
-        """Return the class of each example."""
+        """Return the class of each example.
+
+        It does not depend on the other rows of ``X``. Of classes with the same score, the one that
+        comes first in ``classes_``.
+        """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return self.classes_[(scores > 0.0).astype(np.intp)]
