@@ -300,9 +300,21 @@ def test_planes_of_an_earlier_run(before, after, name):
     again = cp.minimize(
         risk, stronger, planes_from=earlier.state, tol=1e-4, method=options["method"]
     )
+    assert again.status == "optimal"
     if before == after or after == 1:
         assert again.iterations <= 2
-    assert again.certificate.lower_bound >= earlier.certificate.lower_bound - 1e-12
+    if before == after:
+        # No plane was lost. The bound itself may be lower than before: a reduced problem is solved
+        # only to a share of the gap, and that of a new run begins at the floor of the risk.
+        bundle = again.state.bundle
+        bundle.weigh(stronger.lam, accuracy=0.0)
+        bound = candidate_below(bundle.aggregate(), stronger).lower
+        known = earlier.certificate.lower_bound
+    else:
+        # All planes together came over as one, with the weights that they had at the end.
+        bound = again.certificate.lower_bound
+        known = candidate_below(earlier.state.bundle.aggregate(), stronger).lower
+    assert bound >= known - 1e-12
 
 
 def test_planes_of_other_data_are_found_out():

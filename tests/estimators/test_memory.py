@@ -80,10 +80,16 @@ def test_wide_data_is_not_copied(dtype, layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_prediction_does_not_copy_the_data(dtype, layout, monkeypatch):
-    monkeypatch.setattr("cutplane.estimators.linear._BLOCK", 1 << 15)
+def test_prediction_does_not_copy_the_data(dtype, layout):
     X, y = sample(4_000, 300, dtype, layout)
     model = cp.LinearClassifier(lam=1.0).fit(X, np.sign(y))
     expected = X.astype(np.float64) @ model.coef_[0] + model.intercept_[0]
     np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-12, atol=1e-12)
     assert peak_bytes(lambda: model.decision_function(X)) < 0.25 * X.size * X.dtype.itemsize
+
+
+def test_prediction_does_not_copy_the_whole_of_a_strided_view(monkeypatch):
+    monkeypatch.setattr("cutplane.data.ordered_products._COPIED", 1 << 15)
+    X, y = sample(8_000, 300, np.float64, "C")
+    model = cp.LinearClassifier(lam=1.0).fit(X, np.sign(y))
+    assert peak_bytes(lambda: model.decision_function(X[::2])) < 0.25 * X[::2].nbytes

@@ -51,6 +51,28 @@ def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expect
     assert isinstance(automatic(risk, cp.L2(lam)).query, expected)
 
 
+@pytest.mark.parametrize("last_bits", [0.0, 1e-15, -1e-15])
+def test_last_bits_do_not_choose(last_bits):
+    # Rows of length one, and lam such that mean |x|^2 / (m lam) is just the limit.
+    rows = sp.csr_array(np.eye(20)[rng.integers(0, 20, 500)] * (1.0 + last_bits))
+    risk = cp.LinearRisk(rows, Y, cp.Hinge(), intercept=False)
+    assert isinstance(automatic(risk, cp.L2(1.0 / (1.5 * 500))).query, DualEpochs)
+
+
+def test_the_choice_is_not_made_by_the_clock(monkeypatch):
+    def clock():
+        raise AssertionError("somebody looked at a clock")
+
+    for name in ("time", "perf_counter", "process_time", "monotonic"):
+        monkeypatch.setattr(f"time.{name}", clock)
+    for X in (FEW, MANY, LONG):
+        for loss in (cp.Hinge(), cp.Logistic()):
+            for intercept in (False, True):
+                risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
+                first, second = (automatic(risk, cp.L2(1e-3)) for _ in range(2))
+                assert first == second
+
+
 @pytest.mark.parametrize(("intercept", "expected"), [(False, DualEpochs), (True, OnSegment)])
 def test_logistic_duals_with_an_intercept_are_slow(intercept, expected):
     risk = cp.LinearRisk(MANY, Y, cp.Logistic(), intercept=intercept)

@@ -22,6 +22,7 @@ from cutplane.cli.labels import known_labels, plain_label, show_label, target_nu
 from cutplane.cli.models import load_for_files
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
 from cutplane.cli.sequences import chunk_table, evaluate_tagger
+from cutplane.data import ordered_scores
 from cutplane.estimators.ranking_measures import Rankings, mean_of_defined
 from cutplane.io import InputError, read_svmlight
 from cutplane.io.sources import name_of
@@ -140,7 +141,7 @@ def _ranking(
 def _mean_loss(estimator: LinearRegressor, X: Any, y: NDArray[np.float64]) -> float:
     """Return the mean of what the model was trained to keep small, such as the pinball loss."""
     loss = estimator.loss_function()
-    scores = X @ estimator.coef_ + estimator.intercept_
+    scores = ordered_scores(X, estimator.coef_[None, :])[:, 0] + estimator.intercept_
     return float(loss(y, scores, np.full(len(y), 1 / len(y)))[0])
 
 

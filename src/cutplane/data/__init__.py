@@ -3,6 +3,7 @@
 from cutplane.data.all_pairs import AllPairs
 from cutplane.data.class_products import class_block_pullbacks, class_pullback, class_scores
 from cutplane.data.observed_pairs import ObservedPairs
+from cutplane.data.ordered_products import ordered_scores
 from cutplane.data.rows import Rows, as_rows, in_words
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "class_pullback",
     "class_scores",
     "in_words",
+    "ordered_scores",
 ]

@@ -202,7 +202,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Any:
-        """Return the class of each example."""
+        """Return the class of each example.
+
+        It does not depend on the other rows of ``X``. Of classes with the same score, the one that
+        comes first in ``classes_``.
+        """
         scores = self.decision_function(X)
         if scores.ndim == 1:
             # A score of zero is not the class that is looked for.

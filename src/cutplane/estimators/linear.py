@@ -23,7 +23,7 @@ from cutplane.core.minimize import minimize
 from cutplane.core.protocols import Matrix, Vector
 from cutplane.core.state import Certificate, Record, Result, State, Status
 from cutplane.core.threads import thread_limit
-from cutplane.data import as_rows
+from cutplane.data import as_rows, ordered_scores
 from cutplane.estimators.cautions import (
     LabelOrderWarning,
     rows_are_equal,
@@ -43,7 +43,6 @@ from cutplane.report.progress import Progress
 from cutplane.risks import LinearRisk, ModelRisk
 
 _DEFAULT_LAM = 1e-4
-_BLOCK = 1 << 18  # numbers of X that are multiplied at a time by `predict`
 
 T = TypeVar("T")
 
@@ -297,15 +296,12 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         return scores
 
     def _products(self, X: Any) -> Any:
-        """Return the products with the coefficients alone, one column a problem."""
+        """Return the products with the coefficients alone, one column a problem.
+
+        Those of a row do not depend on the other rows, to the last bit.
+        """
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        coef = np.atleast_2d(self.coef_).T
-        scores = np.empty((X.shape[0], coef.shape[1]))
-        # By blocks, because NumPy and SciPy make a float64 copy of what they multiply.
-        n_rows = max(1, _BLOCK // X.shape[1])
-        for begin in range(0, X.shape[0], n_rows):
-            scores[begin : begin + n_rows] = X[begin : begin + n_rows] @ coef
-        return scores
+        return ordered_scores(X, np.atleast_2d(self.coef_), n_threads=self._n_threads())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

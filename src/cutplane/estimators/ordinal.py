@@ -175,7 +175,11 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         return np.hstack([np.zeros((len(above), 1)), above.cumsum(axis=1)])
 
     def predict(self, X: Any) -> Any:
-        """Return the grade of each example: as many steps up as thresholds are passed."""
+        """Return the grade of each example: as many steps up as thresholds are passed.
+
+        It does not depend on the other rows of ``X``. A score that equals a threshold has not
+        passed it.
+        """
         above = self.score_samples(X)[:, None] > self.thresholds_
         return self.classes_[above.sum(axis=1)]
 

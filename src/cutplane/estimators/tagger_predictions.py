@@ -14,7 +14,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.data import as_rows, class_scores
+from cutplane.data import ordered_scores
 from cutplane.estimators.linear import threads_of
 from cutplane.estimators.tagger_weights import TaggerWeights
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
@@ -168,7 +168,7 @@ class TaggerPredictions(BaseEstimator):
         chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
         coef: Any = self.coef_
         if isinstance(coef, np.ndarray):
-            emissions = class_scores(as_rows(tokens.X, n_threads=n_threads), coef)
+            emissions = ordered_scores(tokens.X, coef, n_threads=n_threads)
         else:
             emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
         return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
