@@ -106,6 +106,7 @@ PUBLIC = {
     "MultilabelClassifier",
     "MultilabelModel",
     "NDCGHinge",
+    "NDCGListHinge",
     "NonCrossing",
     "NonFiniteRisk",
     "NoveltyDetector",
