@@ -109,6 +109,7 @@ PUBLIC = {
     "MultilabelClassifier",
     "MultilabelModel",
     "NDCGHinge",
+    "NDCGListHinge",
     "NonCrossing",
     "NonFiniteRisk",
     "NoveltyDetector",

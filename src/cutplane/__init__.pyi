@@ -63,6 +63,7 @@ from .losses import LabelRanking as LabelRanking
 from .losses import Logistic as Logistic
 from .losses import Loss as Loss
 from .losses import NDCGHinge as NDCGHinge
+from .losses import NDCGListHinge as NDCGListHinge
 from .losses import NonCrossing as NonCrossing
 from .losses import PairwiseHinge as PairwiseHinge
 from .losses import Poisson as Poisson

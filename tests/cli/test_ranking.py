@@ -32,6 +32,7 @@ def queries(tmp_path):
         (["--loss", "pairwise"], cp.LinearRanker(lam=0.01)),
         (["--task", "ranking"], cp.LinearRanker(lam=0.01)),
         (["--loss", "ndcg", "--k", 3], cp.LinearRanker("ndcg", lam=0.01, k=3)),
+        (["--loss", "ndcg_list", "--k", 3], cp.LinearRanker("ndcg_list", lam=0.01, k=3)),
     ],
 )
 def test_fit(run, queries, tmp_path, options, model):
@@ -144,13 +145,16 @@ def test_a_ranker_needs_queries_to_be_evaluated(run, complaint, queries, two_cla
     ("options", "said"),
     [
         (["--loss", "pairwise", "--k", 5],
-         "--k has no effect with --loss pairwise, only with precision_at_k or recall_at_k or ndcg"),
+         "--k has no effect with --loss pairwise, "
+         "only with precision_at_k or recall_at_k or ndcg or ndcg_list"),
         (["--loss", "ndcg", "--k", 0],
          "--k must be a whole number from 1 on, or a share below 1, not 0"),
         (["--loss", "ndcg", "--k", 0.5],
          "--k must be a whole number from 1 on for --loss ndcg, not 0.5"),
+        (["--loss", "ndcg_list", "--k", 0.5],
+         "--k must be a whole number from 1 on for --loss ndcg_list, not 0.5"),
         (["--task", "ranking", "--loss", "hinge"],
-         "--loss hinge is for classification; losses for ranking are pairwise, ndcg"),
+         "--loss hinge is for classification; losses for ranking are pairwise, ndcg, ndcg_list"),
         (["--loss", "ndcg", "--class-weight", "balanced"], "--class-weight is for classification"),
     ],
 )  # fmt: skip

@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
+from cutplane.losses import RANKING
 
 PER_QUERY = "weights belong to queries: documents of one query, as here, must share theirs"
 EXPECTED = dict.fromkeys(
@@ -28,6 +29,7 @@ EXPECTED = dict.fromkeys(
     [
         cp.LinearRanker(),
         cp.LinearRanker("ndcg"),
+        cp.LinearRanker("ndcg_list"),
         cp.LinearRanker(per="pair", pair_weights="gains", method="level"),
     ],
     expected_failed_checks=lambda estimator: EXPECTED,
@@ -54,7 +56,7 @@ def routing():
         yield
 
 
-@pytest.mark.parametrize("loss", ["pairwise", "ndcg"])
+@pytest.mark.parametrize("loss", RANKING)
 def test_ranks_documents_it_has_not_seen(loss):
     X, y, qid = search_results(0)
     unseen = search_results(1)
@@ -69,7 +71,28 @@ def test_ranks_documents_it_has_not_seen(loss):
     assert shuffled.score(*unseen[:2], qid=unseen[2]) < 0.65
 
 
-@pytest.mark.parametrize("loss", ["pairwise", "ndcg"])
+@pytest.mark.parametrize("n_grades", [2, 3])
+@pytest.mark.parametrize("n_documents", [20, 150])
+def test_ndcg_is_of_use_where_noise_is_strong(n_documents, n_grades):
+    # Some irrelevant documents are always above the mean relevant one.
+    rng = np.random.default_rng(0)
+    w = np.array([1.0, -1.0, 0.5, 0.0, 0.0])
+    qid = np.repeat(np.arange(200), n_documents)
+    X = rng.normal(size=(len(qid), 5))
+    quality = X @ w + 6.0 * rng.normal(size=len(qid))
+    y = np.digitize(quality, np.quantile(quality, [0.8, 0.95][: n_grades - 1]))
+    train, test = qid < 106, qid >= 106
+    for lam in (1e-1, 1e-3, 1e-5):
+        pairwise, ndcg = (
+            cp.LinearRanker(loss, lam=lam)
+            .fit(X[train], y[train], qid=qid[train])
+            .score(X[test], y[test], qid=qid[test])
+            for loss in ("pairwise", "ndcg")
+        )
+        assert ndcg > pairwise - 0.01
+
+
+@pytest.mark.parametrize("loss", RANKING)
 def test_order_and_names_of_queries_do_not_matter(loss):
     X, y, qid = search_results()
     model = cp.LinearRanker(loss, lam=0.01, tol=1e-6).fit(X, y, qid=qid)
@@ -188,7 +211,7 @@ def test_without_queries_all_documents_compete():
         ([0, 1, 2, np.nan], [1, 1, 2, 2], "contains NaN"),
     ],
 )
-@pytest.mark.parametrize("loss", ["pairwise", "ndcg"])
+@pytest.mark.parametrize("loss", RANKING)
 def test_complaints(loss, y, qid, message):
     with pytest.raises(ValueError, match=message):
         cp.LinearRanker(loss).fit(np.eye(4), y, qid=qid)

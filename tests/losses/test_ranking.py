@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -9,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane.losses as losses_module
-from cutplane import NDCGHinge, PairwiseHinge
+from cutplane import NDCGHinge, NDCGListHinge, PairwiseHinge
 from cutplane.core.protocols import Quadratic
 from cutplane.core.threads import thread_limit
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.queries import Judged, Queries
 from cutplane.losses.ranking_kernels import _sort, sum_of_pair_weights
 
-from .ranking_twins import ndcg, pairs_of, pairwise
+from .ranking_twins import dcg, discount, ndcg, ndcg_queries, pairs_of, pairwise, steps
 
 PAIRWISE = [
     PairwiseHinge(per, pair_weights)
     for per in ("query", "pair")
     for pair_weights in ("equal", "grades", "gains")
 ]
-NDCG = [NDCGHinge(1), NDCGHinge(3), NDCGHinge(10), NDCGHinge(3, decay=0.25)]
+NDCG = [kind(k) for kind in (NDCGHinge, NDCGListHinge) for k in (1, 3, 10)]
 LOSSES = [*PAIRWISE, *NDCG]
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -48,7 +49,7 @@ def sample(seed, *, largest=6):
 def by_definition(loss, y, scores, qid, weights):
     if isinstance(loss, PairwiseHinge):
         return pairwise(y, scores, qid, weights, loss.per, loss.pair_weights)
-    return ndcg(y, scores, qid, weights, loss.k, loss.decay)
+    return ndcg(loss, y, scores, qid, weights)
 
 
 def test_every_loss_is_here():
@@ -157,9 +158,65 @@ def test_ndcg_is_bounded(k, seed):
             discounts[k:] = 0.0
             ranked, best = gains[np.argsort(-scores[own])], np.sort(gains)[::-1]
             misses.append(1.0 - discounts @ ranked / (discounts @ best))
-    for loss in (NDCGHinge(k), NDCGHinge(k, decay=0.5)):
+    for loss in (NDCGHinge(k), NDCGListHinge(k)):
         value = loss.for_queries(qid).value(y, scores, np.ones(len(y)))
         assert value >= np.mean(misses) - 1e-12
+
+
+@pytest.mark.parametrize("loss", NDCG, ids=repr)
+@given(seed=seeds)
+def test_every_ranking_costs_what_it_loses(loss, seed):
+    # What is added to the scores of a ranking bounds its loss, not only that of the ranking which
+    # is the worst for some scores.
+    rng = np.random.default_rng(seed)
+    y = rng.integers(rng.integers(0, 2), 4, size=5).astype(float)
+    best = sorted(range(5), key=lambda i: -y[i])
+    for _, lists in ndcg_queries(loss, y, np.zeros(5)):
+        for place, ranking in enumerate(permutations(range(5))):
+            lost = 1.0 - dcg(y, ranking, loss.k) / dcg(y, best, loss.k)
+            assert sum(tangents[place][1] for tangents in lists) >= lost - 1e-12
+
+
+@pytest.mark.parametrize("relevant", [1, 2, 5, 9])
+@pytest.mark.parametrize("k", [1, 2, 5, 10, 40])
+def test_no_ranking_of_a_long_list_loses_more_than_its_steps(relevant, k):
+    others = 20
+    sums = np.append(0.0, np.cumsum(steps(relevant, others, k)))
+    # The most that rankings lose beyond their steps, by how many irrelevant documents are above
+    # the last relevant one: none has fewer above than the one before.
+    most = np.zeros(others + 1)
+    for r in range(1, relevant + 1):
+        lost = np.array([discount(r, k) - discount(r + m, k) for m in range(others + 1)])
+        most = np.maximum.accumulate(most) + lost - sums
+    assert most.max() <= 1e-12
+
+
+@given(seed=seeds)
+def test_margins_are_never_below_those_of_pairs(seed):
+    y, scores, qid, weights, _ = sample(seed, largest=30)
+    y = np.minimum(y, 1.0)
+    pairs, bound = PairwiseHinge().for_queries(qid), NDCGHinge().for_queries(qid)
+    assert bound.value(y, scores, weights) >= pairs.value(y, scores, weights) - 1e-12
+
+
+@pytest.mark.parametrize(("relevant", "others", "k"), [(1, 30, 10), (4, 50, 10), (20, 9, 3)])
+def test_margins(relevant, others, k):
+    # Scores between two margins: those of the relevant documents are 0.
+    y = np.repeat([1.0, 0.0], [relevant, others])
+    best = sum(discount(p, k) for p in range(1, relevant + 1))
+    margins = np.maximum(1.0, steps(relevant, others, k) * relevant * others / best)
+    rng = np.random.default_rng(0)
+    for spread in (0.5, 2.0, 10.0):
+        scores = np.append(np.zeros(relevant), np.sort(rng.normal(-1.0, spread, others))[::-1])
+        expected = np.maximum(0.0, margins + scores[relevant:]).mean()
+        assert NDCGHinge(k).value(y, scores, np.ones(len(y))) == pytest.approx(expected, rel=1e-12)
+
+
+def test_relevances_too_close_for_a_gain():
+    y, qid = np.array([1e-30, 0.0, 1.0, 0.0]), np.array([0, 0, 1, 1])
+    value, slopes, _ = NDCGHinge().for_queries(qid).evaluate(y, np.zeros(4), np.ones(4))
+    assert value == 0.5
+    assert np.array_equal(slopes, [0.0, 0.0, -0.5, 0.5])
 
 
 def large_sample():
@@ -169,7 +226,7 @@ def large_sample():
     return y, rng.normal(size=len(qid)), qid, np.full(len(qid), 1.0 / len(qid))
 
 
-@pytest.mark.parametrize("loss", [PairwiseHinge(), NDCGHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [PairwiseHinge(), NDCGHinge(), NDCGListHinge()], ids=repr)
 def test_threads_and_earlier_calls_leave_no_trace(loss):
     y, scores, qid, weights = large_sample()
     assert len(y) > 2**16  # more than one block
@@ -292,8 +349,6 @@ def test_complaints(loss, y, qid, weights, message):
 def test_complaints_about_parameters_and_relevance():
     with pytest.raises(ValueError, match="k must be a positive whole number, got 0"):
         NDCGHinge(0)
-    with pytest.raises(ValueError, match="decay must be positive"):
-        NDCGHinge(decay=-1.0)
     with pytest.raises(ValueError, match="per must be one of query, pair"):
         PairwiseHinge("document")
     with pytest.raises(ValueError, match="pair_weights must be one of equal, grades, gains"):

@@ -18,7 +18,8 @@ LOSSES = [
     cp.PairwiseHinge("query", "gains"),
     cp.NDCGHinge(2),
     cp.NDCGHinge(10),
-    cp.NDCGHinge(10, decay=0.25),
+    cp.NDCGListHinge(2),
+    cp.NDCGListHinge(10),
 ]
 
 
@@ -36,7 +37,7 @@ def sample(seed):
 def risk_by_definition(loss, y, z, qid, weights):
     if isinstance(loss, cp.PairwiseHinge):
         return pairwise(y, z, qid, weights, loss.per, loss.pair_weights)
-    return ndcg(y, z, qid, weights, loss.k, loss.decay)
+    return ndcg(loss, y, z, qid, weights)
 
 
 def exact_minimiser(loss, X, y, qid, weights, lam):
@@ -46,12 +47,14 @@ def exact_minimiser(loss, X, y, qid, weights, lam):
         better, worse, shares = (np.array(column) for column in zip(*pairs, strict=True))
         risk = shares @ cvxpy.pos(1 - (X[better] - X[worse]) @ w)
     else:
-        queries = ndcg_queries(y, qid, loss.k, loss.decay)
+        queries = ndcg_queries(loss, y, qid)
         total = sum(weights[documents[0]] for documents, _ in queries)
         risk = 0
-        for documents, tangents in queries:
-            slopes, offsets = map(np.array, zip(*tangents, strict=True))
-            risk += weights[documents[0]] / total * cvxpy.max(slopes @ X[documents] @ w + offsets)
+        for documents, lists in queries:
+            for tangents in lists:
+                slopes, offsets = map(np.array, zip(*tangents, strict=True))
+                worst = cvxpy.max(slopes @ X[documents] @ w + offsets)
+                risk += weights[documents[0]] / total * worst
     clarabel(cvxpy.Minimize(lam / 2 * cvxpy.sum_squares(w) + risk))
     return w.value
 

@@ -154,7 +154,7 @@ def fit(
         float | None,
         _model_option(
             help="For the losses at k: how many examples, or below 1 which share of them. "
-            "For ndcg: how many positions.",
+            "For ndcg and ndcg_list: how many positions.",
             show_default="0.1 or 10",
         ),
     ] = None,

@@ -56,7 +56,7 @@ _LOSSES_WITH = {
     "--delta": ("huber",),
     "--smoothing": ("smooth_hinge",),
     "--beta": ("f_beta",),
-    "--k": ("precision_at_k", "recall_at_k", "ndcg"),
+    "--k": ("precision_at_k", "recall_at_k", "ndcg", "ndcg_list"),
     "--nu": (ONE_CLASS,),
 }
 
@@ -181,5 +181,5 @@ def check_loss_options(
     require_positive("--beta", beta)
     if k is not None and not 0 < k < 1 and not (k >= 1 and k.is_integer()):
         raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")
-    if loss == "ndcg" and k is not None and k < 1:
-        raise InputError(f"--k must be a whole number from 1 on for --loss ndcg, not {k:g}")
+    if loss in ("ndcg", "ndcg_list") and k is not None and k < 1:
+        raise InputError(f"--k must be a whole number from 1 on for --loss {loss}, not {k:g}")

@@ -42,20 +42,20 @@ class LinearRanker(LinearModel):
     Parameters
     ----------
     loss : str or RankingLoss, default="pairwise"
-        "pairwise", the hinge loss of pairs of documents, or "ndcg", a bound on 1 - NDCG@k.
+        "pairwise", the hinge loss of pairs of documents; "ndcg", a bound on 1 - NDCG@k by pairs
+        with larger margins at the top; or "ndcg_list", one by whole rankings, which is useless
+        (``w = 0``) where relevant documents are hard to tell from many others.
     lam : float, optional
         Strength of the regularizer; 1e-4 unless ``C`` is given.
     C : float, optional
         The same in scikit-learn's terms: ``lam = 1 / (C * n_documents)``.
     k : int, default=10
-        How many positions count for the loss "ndcg", and for `score`.
+        How many positions count for the losses "ndcg" and "ndcg_list", and for `score`.
     per : {"query", "pair"}, default="query"
         What the loss "pairwise" is a mean over: queries, or all pairs.
     pair_weights : {"equal", "grades", "gains"}, default="equal"
         What a pair counts in the loss "pairwise": 1, the difference of relevance, or of
         ``2^relevance``.
-    decay : float, optional
-        Position weights of the loss "ndcg", see `NDCGHinge`.
     tol : float, default=1e-3
         The relative gap between objective and lower bound that is promised.
     max_iter : int or None, default=1000
@@ -121,7 +121,6 @@ class LinearRanker(LinearModel):
         k: int = 10,
         per: str = "query",
         pair_weights: str = "equal",
-        decay: float | None = None,
         tol: float = 1e-3,
         max_iter: int | None = 1000,
         time_limit: float | None = None,
@@ -137,7 +136,6 @@ class LinearRanker(LinearModel):
         self.k = k
         self.per = per
         self.pair_weights = pair_weights
-        self.decay = decay
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit

@@ -30,7 +30,7 @@ _METHODS = {
 
 def _run(progress: Progress) -> Iterator[Row]:
     X, y, qid = load_letor("letor_mq2008", _TRAINING_PARTS)
-    risk = cp.LinearRisk(X, y, cp.NDCGHinge(10).for_queries(qid), intercept=False)
+    risk = cp.LinearRisk(X, y, cp.NDCGListHinge(10).for_queries(qid), intercept=False)
     runs = [(lam, name) for lam in _LAMS for name in _METHODS]
     for done, (lam, name) in enumerate(runs):
         progress(done / len(runs), f"lam = {lam:g}, {name}")

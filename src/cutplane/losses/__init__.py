@@ -24,6 +24,7 @@ from cutplane.losses.ramps import (
 )
 from cutplane.losses.ranking import RankingLoss
 from cutplane.losses.ranking_ndcg import NDCGHinge
+from cutplane.losses.ranking_ndcg_list import NDCGListHinge
 from cutplane.losses.ranking_pairs import PairwiseHinge
 from cutplane.losses.roc_area import ROCArea
 from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
@@ -59,7 +60,11 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers, by name."""
 
-RANKING: dict[str, Callable[..., Loss]] = {"pairwise": PairwiseHinge, "ndcg": NDCGHinge}
+RANKING: dict[str, Callable[..., Loss]] = {
+    "pairwise": PairwiseHinge,
+    "ndcg": NDCGHinge,
+    "ndcg_list": NDCGListHinge,
+}
 """Losses for documents of queries, by name."""
 
 __all__ = [
@@ -82,6 +87,7 @@ __all__ = [
     "Loss",
     "MulticlassLoss",
     "NDCGHinge",
+    "NDCGListHinge",
     "NonCrossing",
     "PairwiseHinge",
     "Poisson",

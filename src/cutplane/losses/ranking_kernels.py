@@ -175,6 +175,83 @@ def ndcg_hinge(
     scores: Any,
     documents: Any,
     starts: Any,
+    grades: Any,
+    first_grade: Any,
+    prices: Any,
+    begins: Any,
+    margins: Any,
+    sorting: Any,
+    slopes: Any,
+    values: Any,
+    offsets: Any,
+) -> None:
+    """Sum ``price * max(0, margin_m + z_j - z_i)`` over grades and their pairs.
+
+    Document i has at least the grade, j is the m-th by score of those that have not. As neither
+    scores nor margins increase with m, those that have a loss are the first ones, and the more the
+    lower i: one sweep over the sorted scores for each grade. For the tables see `MarginTables`.
+    """
+    largest = 0
+    for q in range(first, last):
+        largest = max(largest, starts[q + 1] - starts[q])
+    keys = np.empty(largest)
+    z = np.empty(largest)
+    grade = np.empty(largest, dtype=np.int64)
+    slope = np.empty(largest)
+    for q in range(first, last):
+        begin, n = starts[q], starts[q + 1] - starts[q]
+        values[q] = offsets[q] = 0.0
+        top = first_grade[q + 1] - first_grade[q] + 1
+        if top == 1:
+            for i in range(n):
+                slopes[documents[begin + i]] = 0.0
+            continue
+        for i in range(n):
+            keys[i] = -scores[documents[begin + i]]
+        order = sorting[begin : begin + n]
+        _sort(keys[:n], order)
+        for t in range(n):
+            z[t], grade[t], slope[t] = -keys[order[t]], grades[begin + order[t]], 0.0
+        relevant = n
+        offset = 0.0
+        for level in range(2, top + 1):
+            while grades[begin + relevant - 1] < level:
+                relevant -= 1
+            at = first_grade[q] + level - 2
+            price = prices[at]
+            own = margins[begins[at] : begins[at + 1]]
+            done = reached = others = 0  # relevant ones; documents so far, and others among them
+            together = 0.0  # the margins of these
+            for t in range(n):
+                if grade[t] < level:
+                    continue
+                while reached < n:
+                    if grade[reached] < level:
+                        margin = own[others] if others < len(own) else 1.0
+                        if z[t] - z[reached] >= margin:
+                            break
+                        together += margin
+                        others += 1
+                        slope[reached] += price * (relevant - done)
+                    reached += 1
+                offset += price * together
+                slope[t] -= price * others
+                done += 1
+        value = offset
+        for t in range(n):
+            value += slope[t] * (z[t] - z[n - 1])
+            slopes[documents[begin + order[t]]] = slope[t]
+        values[q] = max(value, 0.0)
+        offsets[q] = offset
+
+
+@njit(cache=True, nogil=True)
+def ndcg_list_hinge(
+    first: int,
+    last: int,
+    scores: Any,
+    documents: Any,
+    starts: Any,
     gains: Any,
     ideal: Any,
     discounts: Any,
