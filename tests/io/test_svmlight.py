@@ -210,13 +210,13 @@ def test_a_wrong_line_before_a_wrong_word_is_named_first(write):
 
 
 def test_many_queries_take_linear_time(write):
-    path = write(b"".join(b"1 qid:%d 1:1\n" % (k // 3) for k in range(100_000)))
+    path = write(b"".join(b"1 qid:%d 1:1\n" % (k // 3) for k in range(200_000)))
     read_svmlight(write(b"1 qid:1 1:1\n", "small"), queries=True)  # imports
     start = time.process_time()
     qid = read_svmlight(path, queries=True).qid
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 5
     assert qid.dtype == np.int64
-    np.testing.assert_array_equal(qid, np.arange(100_000) // 3)
+    np.testing.assert_array_equal(qid, np.arange(200_000) // 3)
 
 
 def test_all_streams_of_an_archive_are_read_or_none(write):
@@ -226,6 +226,18 @@ def test_all_streams_of_an_archive_are_read_or_none(write):
             assert read_svmlight(write(first + padding + second)).y.tolist() == [1.0, 2.0]
         for damaged in (first + second[:-3], first + second[3:], first + b"1 1:1\n"):
             assert message(write(damaged)).startswith("data.svm: damaged ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"1 qidc:3 1:1", b"1 qidfoo:9 1:1", b"1 qid:nan 1:1", b"1 qid:1_0 1:1", b"1 1:1_0", b"1 1_0:1",
+     b"1_0 1:1"],
+)  # fmt: skip
+@pytest.mark.parametrize("queries", [False, True])
+def test_one_bad_line_among_good_ones_is_refused(write, line, queries):
+    path = write(b"1 qid:1 1:1\n2 qid:1 1:1\n" + line + b"\n1 qid:2 1:1\n")
+    with pytest.raises(InputError, match=r"data\.svm:3: "):
+        read_svmlight(path, queries=queries)
 
 
 def test_index_zero_says_how_scikit_learn_users_get_there(write):
