@@ -159,9 +159,7 @@ def multiclass(rng, *, wild):
         )
 
     def make_risk():
-        return cp.MulticlassRisk(
-            given, y, loss, weights=weights, intercept=intercept, n_classes=k
-        )
+        return cp.MulticlassRisk(given, y, loss, weights=weights, intercept=intercept, n_classes=k)
 
     return f"{loss!r}", make_risk, term, k * d, (lambda point: point.intercept), {}
 
@@ -221,9 +219,7 @@ def measure(rng, *, wild):
                 continue
             slopes.append(t / n * (stored[flagged].mean(axis=0) - stored[left_out].mean(axis=0)))
             offsets.append(t / n)
-        term = Maxima(
-            np.ones(1), [np.array(slopes)], [np.array(offsets) + 1 - min(k, P) / n]
-        )
+        term = Maxima(np.ones(1), [np.array(slopes)], [np.array(offsets) + 1 - min(k, P) / n])
     assert N
 
     def make_risk():
@@ -377,9 +373,7 @@ def squared_lp(rng, d, lam):
             return Extended(0)
         return Extended(lam) / 2 * top**2 * np.sum((np.abs(w) / top) ** p) ** (2 / Extended(p))
 
-    return cp.SquaredLp(lam, p), Penalty(
-        value, lambda w: lam / 2 * cvxpy.square(cvxpy.pnorm(w, p))
-    )
+    return cp.SquaredLp(lam, p), Penalty(value, lambda w: lam / 2 * cvxpy.square(cvxpy.pnorm(w, p)))
 
 
 def entropy(rng, d, lam):
@@ -441,6 +435,4 @@ def random_problem(seed):
     if not term.n_offsets:
         intercepts = lambda point: ()  # noqa: E731
     name = f"{name}, {type(regularizer).__name__}{', wild' if wild else ''}"
-    return Problem(
-        name, make_risk, regularizer, Reference(term, penalty, d), intercepts, estimator
-    )
+    return Problem(name, make_risk, regularizer, Reference(term, penalty, d), intercepts, estimator)

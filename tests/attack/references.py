@@ -59,9 +59,7 @@ VALUES = {
 EXPRESSIONS = {
     "hinge": lambda y, z, _: cvxpy.pos(1 - cvxpy.multiply(y, z)),
     "squared_hinge": lambda y, z, _: cvxpy.square(cvxpy.pos(1 - cvxpy.multiply(y, z))),
-    "smooth_hinge": lambda y, z, s: (
-        cvxpy.huber(cvxpy.pos(1 - cvxpy.multiply(y, z)), s) / (2 * s)
-    ),
+    "smooth_hinge": lambda y, z, s: cvxpy.huber(cvxpy.pos(1 - cvxpy.multiply(y, z)), s) / (2 * s),
     "logistic": lambda y, z, _: cvxpy.logistic(-cvxpy.multiply(y, z)),
     "exponential": lambda y, z, _: cvxpy.exp(-cvxpy.multiply(y, z)),
     "squared": lambda y, z, _: cvxpy.square(z - y) / 2,
@@ -206,7 +204,7 @@ class Scaled:
     def _with_offsets(self, c):
         at = 0
         for factor, part in self.parts:
-            yield factor, part, c[at : at + part.n_offsets]
+            yield factor, part, c[at : at + part.n_offsets] if part.n_offsets else ()
             at += part.n_offsets
 
     def value(self, w, c):

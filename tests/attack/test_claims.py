@@ -162,7 +162,9 @@ def attack(seeds, *, methods_a_problem):
                 counts[name, str(claim.certificate.status)] += 1
             for what in false_claims(problem, claim, tol, max_iter):
                 counts[name, what] += 1
-                found.append(f"seed {seed}, {name}, tol {tol:g}, {max_iter}: {what}; {problem.name}")
+                found.append(
+                    f"seed {seed}, {name}, tol {tol:g}, {max_iter}: {what}; {problem.name}"
+                )
     return counts, found
 
 
