@@ -78,8 +78,8 @@ def features(rng, m, d, *, wild):
     if m > 3 and rng.random() < 0.3:
         X[1] = X[0]  # the same example twice
     if wild:
-        X *= 10.0 ** rng.uniform(-3, 3)
-        X *= 10.0 ** rng.uniform(-1, 1, d)
+        X *= 10.0 ** rng.uniform(-4, 4)
+        X *= 10.0 ** rng.uniform(-2, 2, d)
     return X
 
 
@@ -98,7 +98,7 @@ def sample_weights(rng, m):
 
 
 def linear(rng, *, wild):
-    m, d = int(rng.integers(1, 30)), int(rng.integers(1, 6))
+    m, d = int(rng.integers(1, rng.choice([8, 30, 80]))), int(rng.integers(1, 8))
     X = features(rng, m, d, wild=wild)
     given, stored = layout_of(rng, X)
     loss = str(rng.choice([*LOSSES]))
@@ -327,8 +327,9 @@ KINDS = (linear, linear, linear, linear, multiclass, measure, ranking, structure
 
 
 def l2(rng, d, lam):
-    centre = rng.normal(size=d) if rng.random() < 0.4 else None
-    weights = rng.uniform(0.3, 3.0, d) if rng.random() < 0.4 else None
+    plain = rng.random() < 0.5
+    centre = rng.normal(size=d) if not plain and rng.random() < 0.6 else None
+    weights = rng.uniform(0.3, 3.0, d) if not plain and rng.random() < 0.6 else None
     c = np.zeros(d) if centre is None else centre
     t = np.ones(d) if weights is None else weights
     return cp.L2(lam, centre=centre, weights=weights), Penalty(
@@ -414,7 +415,18 @@ def ball(rng, d, lam):
     )
 
 
-REGULARIZERS = (l2, l2, l2, quadratic_form, elastic_net, l1, squared_lp, entropy, bounded, ball)
+REGULARIZERS = (
+    *(l2,) * 6,
+    *(quadratic_form,) * 2,
+    elastic_net,
+    elastic_net,
+    l1,
+    l1,
+    squared_lp,
+    entropy,
+    bounded,
+    ball,
+)
 
 
 def random_problem(seed):
@@ -423,7 +435,7 @@ def random_problem(seed):
     wild = rng.random() < 1 / 3
     make = KINDS[rng.integers(len(KINDS))]
     name, make_risk, term, d, intercepts, estimator = make(rng, wild=wild)
-    lam = float(10.0 ** rng.uniform(-4, 1))
+    lam = float(10.0 ** rng.uniform(-6, 1))
     regularizer, penalty = REGULARIZERS[rng.integers(len(REGULARIZERS))](rng, d, lam)
     plain = isinstance(regularizer, cp.L2) and not (
         regularizer.centre is not None or regularizer.weights is not None

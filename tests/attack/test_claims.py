@@ -40,11 +40,10 @@ QUADRATIC = {
     "balanced, search": lambda: cp.balanced_proximal(line_search=True),
     "nrbm": cp.nrbm,
     "nrbm, no search": lambda: cp.nrbm(line_search="none"),
-    "newton": cp.newton,
-    "dual_ascent": cp.dual_ascent,
     "quasi_newton": cp.quasi_newton,
-    "block_ascent": cp.block_ascent,
 }
+DUALS = {"newton": cp.newton, "dual_ascent": cp.dual_ascent}
+OUTPUTS = {"block_ascent": cp.block_ascent}
 ESTIMATOR = "auto"
 SLOW = {"without_qp", "balanced", "balanced, search", "planes=5", "nrbm, no search", "kelley"}
 MAX_ITER = 300
@@ -60,11 +59,19 @@ class Claim:
     iterations: int
 
 
-def methods_for(problem):
+def methods_for(problem, rng, n):
+    """Return some of the methods that may suit, by name: those for few problems first."""
     if isinstance(problem.regularizer, cp.Ball):
         return {"kelley": cp.kelley}
-    quadratic = isinstance(problem.regularizer, cp.L2 | cp.QuadraticForm)
-    return ANY | (QUADRATIC if quadratic else {})
+    if not isinstance(problem.regularizer, cp.L2 | cp.QuadraticForm):
+        chosen, others = {}, ANY
+    else:
+        special = isinstance(problem.regularizer, cp.L2)
+        chosen = DUALS if special and problem.name.startswith("linear") else {}
+        chosen = OUTPUTS if special and problem.name.startswith("structured") else chosen
+        others = ANY | QUADRATIC
+    names = rng.permutation([*others])[: n - len(chosen)]
+    return chosen | {str(name): others[str(name)] for name in names}
 
 
 def fit(problem, method, tol, max_iter):
@@ -134,10 +141,8 @@ def attack(seeds, *, methods_a_problem):
     for seed in seeds:
         problem = random_problem(seed)
         rng = np.random.default_rng([seed, 1])
-        named = methods_for(problem)
-        names = list(rng.permutation([*named]))[:methods_a_problem]
-        if problem.estimator:
-            names.append(ESTIMATOR)
+        named = methods_for(problem, rng, methods_a_problem)
+        names = [*named, *([ESTIMATOR] if problem.estimator else [])]
         claims = []
         for name in names:
             tol = float(10.0 ** -rng.integers(2, 4 if name in SLOW else 9))
