@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 
 import cvxpy
 import numpy as np
@@ -267,7 +267,7 @@ class ShortChain:
         return list(product([0, 1], repeat=len(x)))
 
     def joint_feature(self, x, y):
-        alike = sum(a == b for a, b in zip(y, y[1:], strict=False))
+        alike = sum(a == b for a, b in pairwise(y))
         return np.append(np.asarray(y, dtype=np.float64) @ x, float(alike))
 
     def loss(self, y, y_hat):
@@ -440,10 +440,7 @@ def random_problem(seed):
     plain = isinstance(regularizer, cp.L2) and not (
         regularizer.centre is not None or regularizer.weights is not None
     )
-    if estimator and plain:
-        estimator = {**estimator, "lam": lam}
-    else:
-        estimator = {}
+    estimator = {**estimator, "lam": lam} if estimator and plain else {}
     if not term.n_offsets:
         intercepts = lambda point: ()  # noqa: E731
     name = f"{name}, {type(regularizer).__name__}{', wild' if wild else ''}"

@@ -1,4 +1,6 @@
-"""Objectives once more, in extended precision and without the library: ``J(w, c) = r(w) + R(w, c)``.
+"""Objectives once more, in extended precision and without the library.
+
+    J(w, c) = r(w) + R(w, c)
 
 ``c`` are intercepts that are not regularized. Risks are sums of terms, written from the formulas of
 the documentation. Each term can be evaluated (`numpy.longdouble`, 64 bits of mantissa on x86), says

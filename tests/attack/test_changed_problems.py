@@ -187,13 +187,20 @@ def require_true(certificate, w, intercept, reference, tol):
         assert true - reference.best <= tol * abs(true) + rounding
 
 
+def result_or_refusal(call):
+    """Return the result and nothing, or nothing and what the library said."""
+    try:
+        return call(), ""
+    except ValueError as error:
+        return None, str(error)
+
+
 def refused_or_true(data, regularizer, penalty, method, known):
     """Run on a changed problem; return whether it was refused."""
-    try:
-        result = run(data, regularizer, method, **known)
-    except ValueError as error:
-        assert str(error)
-        assert "\n" not in str(error)
+    result, refusal = result_or_refusal(lambda: run(data, regularizer, method, **known))
+    if result is None:
+        assert refusal
+        assert "\n" not in refusal
         return True
     intercept = [result.point.intercept] if data.intercept else ()
     require_true(result.certificate, result.w, intercept, data.reference(penalty), TOL)
@@ -204,7 +211,7 @@ def refused_or_true(data, regularizer, penalty, method, known):
 @pytest.mark.parametrize("change", RISK_CHANGES)
 @pytest.mark.parametrize("method", ["search", "groups", "newton"])
 def test_a_changed_risk_is_refused_or_its_bounds_are_true(method, change, how):
-    for seed in range(3):
+    for seed in range(2):
         data = data_of(seed)
         earlier = run(data, cp.L2(0.1), METHODS[method](), tol=1e-2)
         changed = RISK_CHANGES[change](data)
@@ -215,7 +222,7 @@ def test_a_changed_risk_is_refused_or_its_bounds_are_true(method, change, how):
 @pytest.mark.parametrize("change", REGULARIZER_CHANGES)
 def test_a_changed_regularizer_is_refused_or_its_bounds_are_true(change, how):
     (before, _), (after, penalty) = REGULARIZER_CHANGES[change]
-    for seed in range(3):
+    for seed in range(2):
         data = data_of(seed)
         earlier = run(data, before, cp.bmrm(), tol=1e-2)
         refused = refused_or_true(data, after, penalty, cp.bmrm(), {how: earlier.state})
@@ -309,10 +316,11 @@ def test_data_changed_in_place(what, how):
             array = data.X if what == "features" else risk.y
             array *= factor
             now = data if what == "features" else replace(data, y=factor * data.y)
-            try:
-                result = cp.minimize(risk, cp.L2(0.1), tol=TOL, **{how: earlier.state})
-            except ValueError as error:
-                assert "\n" not in str(error)
+            result, refusal = result_or_refusal(
+                lambda: cp.minimize(risk, cp.L2(0.1), tol=TOL, **{how: earlier.state})  # noqa: B023
+            )
+            if result is None:
+                assert "\n" not in refusal
                 continue
             # An intercept of targets that the risk has shifted would need the old shift.
             if what == "targets":
@@ -349,7 +357,7 @@ ESTIMATOR_CHANGES = {
 @pytest.mark.parametrize("method", ["auto", "bmrm-line-search", "level", "dual-ascent"])
 @pytest.mark.parametrize("change", ESTIMATOR_CHANGES)
 def test_warm_start_with_another_problem(change, method):
-    for seed in range(3):
+    for seed in range(2):
         X, y = classification(seed)
         layout = scipy.sparse.csr_array if method == "dual-ascent" else np.asarray
         model = cp.LinearClassifier(lam=0.1, tol=TOL, warm_start=True, method=method)
