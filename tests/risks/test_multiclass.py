@@ -340,3 +340,52 @@ def test_losses_say_who_they_are():
     assert all(isinstance(loss, MulticlassLoss) for loss in LOSSES)
     assert cp.CrammerSinger().probability(np.zeros((1, 3))) is None
     np.testing.assert_allclose(cp.Softmax().probability(np.zeros((1, 4))), 0.25)
+
+
+def offsets_problem(kind, seed):
+    """Scores on which a search for offsets is hard, with classes and weights."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.choice([5, 20, 50, 150])), int(rng.integers(2, 6))
+    y = rng.integers(0, k, n)
+    y[:k] = np.arange(k)
+    scale = 10.0 ** rng.integers(-3, 4)
+    scores = rng.normal(size=(n, k)) * scale
+    if kind == "nearly equal columns":
+        scores = scores[:, :1] + 10.0 ** -rng.integers(3, 14) * scores
+    if kind == "equal to nothing":
+        scores *= 1e-12 / scale
+    if kind == "ties":
+        scores = rng.integers(-2, 3, size=(n, k)) * scale
+    starts = {
+        "none": None,
+        "zero": np.zeros(k),
+        "wrong": rng.normal(size=k) * scale,
+        "far": 100.0 * rng.normal(size=k) * scale,
+    }
+    return scores, y, np.full(n, 1.0 / n), starts
+
+
+@pytest.mark.parametrize("kind", ["plain", "nearly equal columns", "equal to nothing", "ties"])
+@every_loss
+def test_best_offsets_do_not_hang_on_where_their_search_starts(loss, kind):
+    for seed in range(12):
+        scores, y, weights, starts = offsets_problem(kind, seed)
+        for start in starts.values():
+            best = loss.best_offsets(y, scores, weights, start=start, accuracy=1e-11)
+            value = loss.value(y, scores, weights, best.offsets)
+            # Balanced shares bound the minimum over all offsets from below: a proof.
+            slopes = loss.slopes(y, scores, weights, best, balanced=True)
+            height = weights @ (slopes * scores).sum(axis=1) - loss.conjugate(y, slopes, weights)
+            rounding = 1e-13 * np.abs(scores).max()
+            assert value - height <= 1e-7 * value + rounding
+
+
+def test_recomputed_objective_where_all_rows_are_nearly_equal():
+    # The best model is the one with equal rows; near it the offsets are all that is left.
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(150, 2)), rng.integers(0, 3, 150)
+        risk = cp.MulticlassRisk(X, y, cp.CrammerSinger())
+        result = cp.minimize(risk, cp.L2(10.0), method=cp.level(), tol=1e-6, max_iter=100)
+        assert result.status == "optimal"
+        assert result.objective == pytest.approx(result.state.objective, rel=1e-9)

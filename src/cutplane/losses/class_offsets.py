@@ -28,6 +28,8 @@ _ROUNDING = 2.0 * float(np.finfo(np.float64).eps)
 _COOLING = 4.0
 _COLDEST = 1e-14  # relative to the size of the scores, where rounding decides
 _MOST_STEPS = 30  # for one temperature
+_LOST = 1e-8  # the share of the loss that weight out of balance may cost before that is repaired
+_MOST_WARMED = 3  # how often offsets may be so far away that the temperature must rise
 _NEAR = 1.0  # a step that changes no logit by more than this leads near enough to cool down
 # The first temperature is this times the weight that is out of balance. On digits 0.5 takes half
 # the time of a start at the size of the scores; the offsets of a neighbouring point are that good.
@@ -76,7 +78,8 @@ def smooth_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestO
         search.cool(coldest=1.0)
     search.temperature = 1.0
     # The error after a step is of the size of its square.
-    search.settle(max(np.sqrt(accuracy), _THERE))
+    if not search.settle(max(np.sqrt(accuracy), _THERE)) and start is not None:
+        return smooth_offsets(data, None, accuracy)  # it was not near
     return search.result()
 
 
@@ -92,10 +95,13 @@ def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOf
     coldest = _COLDEST * search.temperature
     search.begin_colder(coldest=coldest)
     while True:
-        blur = search.settle(_NEAR)
-        if blur <= accuracy * search.value or search.temperature <= coldest:
+        if not search.settle(_NEAR) and search.warm():
+            continue
+        if search.blur <= accuracy * search.value or search.temperature <= coldest:
+            # The blur says how far from the best the offsets are only where the shares balance.
             search.settle(max(np.sqrt(accuracy), _THERE))
-            return search.result()
+            if search.blur <= accuracy * search.value or search.temperature <= coldest:
+                return search.result()
         search.cool(coldest=coldest)
 
 
@@ -129,6 +135,8 @@ class _Cooling:
             width=data.scores.shape[1],
         )
         self.temperature = 0.5 * (sum(sizes) / len(data.y) + data.margin)
+        self._hottest = self.temperature + float(np.ptp(self._base))
+        self._n_warmed = 0
         self._forget_decisions()
 
     def result(self) -> BestOffsets:
@@ -157,16 +165,34 @@ class _Cooling:
         self._base, self._shifts = offsets, np.zeros_like(offsets)
         self._decide(2.0 * _REACH * self.temperature)
 
-    def settle(self, near: float) -> float:
+    def warm(self) -> bool:
+        """Raise the temperature, from which the offsets were too far away; return whether it is.
+
+        Not where next to nothing is out of balance, or where that did not help before.
+        """
+        harmless = self.imbalance * self._hottest <= _LOST * self.value
+        if harmless or self._n_warmed == _MOST_WARMED:
+            return False
+        self._n_warmed += 1
+        self._base = self._base + self.temperature * self._shifts
+        self._shifts, self._warmer = np.zeros_like(self._base), None
+        self.temperature = min(self.temperature * _COOLING**3, self._hottest)
+        self._forget_decisions()
+        self._decide(2.0 * _REACH * self.temperature)
+        return True
+
+    def settle(self, near: float) -> bool:
         """Take Newton steps at this temperature until one is not longer than ``near``.
 
-        Return how much the loss is blurred. The damping makes every step one downhill: along a
-        line, the third derivative of f is at most the second times the spread of the direction.
+        Return whether that took no more steps than allowed. The damping makes every step one
+        downhill: along a line, the third derivative of f is at most the second times the spread of
+        the direction. The attributes ``value`` and ``blur`` are those before the last step.
         """
         for _ in range(_MOST_STEPS):
-            blur, wrong, excess, hessian = self._sums()
-            if np.abs(excess).max() <= _ROUNDING * wrong:
-                break
+            wrong, excess, hessian = self._sums()
+            self.imbalance = float(np.abs(excess).max())
+            if self.imbalance <= _ROUNDING * wrong:
+                return True
             # A constant added to all offsets changes nothing; the ones keep it out of the step. The
             # ridge is for classes that share no example with others.
             scale = max(float(np.trace(hessian)) / len(excess), _ROUNDING * wrong)
@@ -181,8 +207,8 @@ class _Cooling:
                 self._forget_decisions()
                 self._decide(2.0 * _REACH * self.temperature)
             if spread <= near:
-                break
-        return blur
+                return True
+        return False
 
     def _forget_decisions(self) -> None:
         self._undecided = self._data
@@ -202,8 +228,8 @@ class _Cooling:
         if not keep.all():
             self._undecided = Scores(scores[keep], y[keep], weights[keep], margin)
 
-    def _sums(self) -> tuple[float, float, Vector, Matrix]:
-        """Return blur, share of wrong classes, excess of each, and second derivatives."""
+    def _sums(self) -> tuple[float, Vector, Matrix]:
+        """Return the share of wrong classes, the excess of each, and second derivatives."""
         scores, y, weights, margin = self._undecided
         self._steps += 1
         parts = map_blocks(
@@ -214,11 +240,11 @@ class _Cooling:
             width=scores.shape[1],
         )
         value, blur, wrong, excess, products = (sum(column) for column in zip(*parts, strict=True))
-        self.value = self._decided[0] + value
+        self.value, self.blur = self._decided[0] + value, blur
         products = products + products.T
         # Rows sum to zero, which gives the diagonal without a difference of large numbers.
         hessian = np.diag(products.sum(axis=0)) - products
-        return blur, self._decided[1] + wrong, self._decided[2] + excess, hessian
+        return self._decided[1] + wrong, self._decided[2] + excess, hessian
 
 
 def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
