@@ -242,6 +242,12 @@ def test_only_command_line_and_reports_print(path):
 
 
 @modules()
+def test_kernels_have_a_cache_that_a_bad_file_cannot_break(path):
+    if path.name != "compiled.py":
+        assert "from numba import njit" not in path.read_text(encoding="utf-8")
+
+
+@modules()
 def test_modules_say_what_they_do(path):
     if not path.read_text(encoding="utf-8").strip():
         assert path.name == "__init__.py"

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import NDArray
 
+from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix
 from cutplane.core.threads import count_blocks, run_blocks
 from cutplane.data.csr import CompressedRows, balanced_bounds
