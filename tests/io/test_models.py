@@ -144,6 +144,20 @@ def test_thresholds_out_of_order_are_refused(tmp_path):
         load_model(path)
 
 
+def test_any_thresholds_in_order_are_read(tmp_path):
+    fitted = cp.OrdinalClassifier(lam=0.01).fit(*make_data(["a", "b", "c"]))
+    extreme = np.array([-1e308, 1e308])  # whose difference is no number
+    path = rewritten(saved(fitted, tmp_path), tensors={"intercept": extreme})
+    np.testing.assert_array_equal(load_model(path).thresholds_, extreme)
+
+
+def test_parallel_quantiles_with_different_slopes_are_refused(tmp_path):
+    fitted = cp.LinearQuantiles([0.1, 0.9], lam=0.1, parallel=True)
+    fitted.fit(*make_data([1.0, 2.5, 7.0]))
+    path = rewritten(saved(fitted, tmp_path), tensors={"coef": np.arange(6.0).reshape(2, 3)})
+    assert refused(path).endswith("parallel quantiles with different slopes")
+
+
 def test_novelty_detectors_come_back(tmp_path):
     X = make_data([0, 1])[0] + 3.0
     fitted = cp.NoveltyDetector(0.2).fit(X)

@@ -55,7 +55,8 @@ def tensors_of_linear(estimator: LinearEstimator) -> dict[str, NDArray[Any]]:
     intercept = getattr(estimator, _intercept_name(estimator))
     tensors = {"coef": coef, "intercept": np.atleast_1d(np.asarray(intercept, dtype=coef.dtype))}
     if _layout(estimator).shifts:
-        tensors["shifts"] = np.ascontiguousarray(estimator._parameters[0, coef.size :])
+        shifts = estimator._parameters[0, coef.size :]
+        tensors["shifts"] = np.ascontiguousarray(shifts, dtype=coef.dtype)
     return tensors
 
 
@@ -84,8 +85,10 @@ def fill_linear(estimator: LinearEstimator, tensors: dict[str, NDArray[Any]]) ->
         raise Malformed(f"coefficients of shape {coef.shape} for {layout.rows or 1} rows")
     if intercept.shape != (layout.intercepts,):
         raise Malformed(f"intercepts of shape {intercept.shape}, expected {layout.intercepts}")
-    if isinstance(estimator, OrdinalClassifier) and (np.diff(intercept) < 0.0).any():
+    if isinstance(estimator, OrdinalClassifier) and (intercept[1:] < intercept[:-1]).any():
         raise Malformed("thresholds are not in order")
+    if isinstance(estimator, LinearQuantiles) and estimator.parallel and (coef != coef[0]).any():
+        raise Malformed("parallel quantiles with different slopes")
     if isinstance(estimator, LinearQuantiles | MultilabelClassifier):
         estimator._parameters = coef[: layout.problems]
         if layout.shifts:
