@@ -71,6 +71,8 @@ _KINDS: dict[str, type[Estimator]] = {
 }
 # What the tensor "intercept" is called in an estimator, where it is called something else.
 _INTERCEPTS = {"NoveltyDetector": "offset_", "OrdinalClassifier": "thresholds_"}
+# Parameters that may be lists.
+_LISTS = ("categories",)
 # Cross-validation is over once a model is fitted: it is saved as one with the lam that was chosen.
 _SAVED_AS: dict[type[Any], str] = {
     **{of: kind for kind, of in _KINDS.items()},
@@ -179,10 +181,18 @@ def _plain_parameters(estimator: Estimator, kind: str) -> dict[str, Any]:
         value = getattr(estimator, name)
         if name == "lam" and type(estimator) is not _KINDS[kind]:
             value = estimator.lam_  # chosen by cross-validation
-        plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-        if is_plain(plain):
+        plain = value.item() if isinstance(value, np.generic) else value
+        if name in _LISTS and value is not None:
+            plain = np.asarray(value).tolist()
+        if _is_plain(name, plain):
             parameters[name] = plain
     return parameters
+
+
+def _is_plain(name: str, value: object) -> bool:
+    if name in _LISTS and isinstance(value, list):
+        return all(map(is_plain, value))
+    return is_plain(value)
 
 
 def _digest(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> str:
@@ -279,7 +289,9 @@ def _restore(model: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Estimat
 
 def _checked_parameters(kind: str, parameters: object) -> dict[str, Any]:
     known = inspect.signature(_KINDS[kind]).parameters
-    if not isinstance(parameters, dict) or not all(map(is_plain, parameters.values())):
+    if not isinstance(parameters, dict) or not all(
+        _is_plain(name, value) for name, value in parameters.items()
+    ):
         raise Malformed("parameters are not plain values")
     if unknown := [name for name in parameters if name not in known]:
         raise Malformed(f"unknown parameter {unknown[0]!r}")
