@@ -7,6 +7,7 @@ import pytest
 from sklearn import metrics
 
 import cutplane as cp
+from cutplane.io import read_svmlight
 
 
 def write(path, X, labels):
@@ -75,7 +76,8 @@ def test_labels_that_are_numbers(run, tmp_path):
 
 
 def test_grades_that_are_words(run, grades, tmp_path):
-    X, y, data = grades
+    _, y, data = grades
+    X = read_svmlight(data)[0]
     path = tmp_path / "model"
     options = ["--task", "ordinal", "--lam", 1e-3, "--categories", "low,mid,high"]
     result = run("fit", data, *options, "--out", path)

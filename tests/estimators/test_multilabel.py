@@ -14,6 +14,8 @@ TIGHT = {"lam": 0.1, "tol": 1e-9}
 EVERY_WAY = pytest.mark.parametrize("multi_label", ["ranking", "worst_pair", "independent"])
 
 
+# Some checks have labels at random.
+@pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")
 @parametrize_with_checks(
     [
         MultilabelClassifier(**TIGHT),

@@ -13,13 +13,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from cutplane import NoveltyDetector, Status
+from cutplane import ConstantModelWarning, NoveltyDetector, Status
 
 
 @parametrize_with_checks(
     [NoveltyDetector(), NoveltyDetector(0.3, method="bmrm-line-search", tol=1e-9)]
 )
-@pytest.mark.filterwarnings("ignore:no halfspace")  # one check has examples around the origin
+@pytest.mark.filterwarnings(
+    "ignore::cutplane.ConstantModelWarning"
+)  # one check has examples around the origin
 def test_estimator_checks(estimator, check):
     check(estimator)
 
@@ -54,7 +56,7 @@ def samples(draw):
 def fitted(X, weights, nu, **options):
     with warnings.catch_warnings():
         # Of small samples around the origin nothing can be said.
-        warnings.filterwarnings("ignore", message="no halfspace")
+        warnings.simplefilter("ignore", ConstantModelWarning)
         return NoveltyDetector(nu, **options).fit(X, sample_weight=weights)
 
 
@@ -119,7 +121,7 @@ def test_centred_examples_are_refused():
 
 def test_examples_around_the_origin_are_warned_of():
     X = np.random.default_rng(0).normal(0.1, 1.0, size=(100, 3))
-    with pytest.warns(UserWarning, match="no halfspace without the origin"):
+    with pytest.warns(ConstantModelWarning, match="no halfspace without the origin"):
         NoveltyDetector(0.01).fit(X)
 
 

@@ -16,6 +16,8 @@ COLUMNS = dict.fromkeys(
 )
 
 
+# Some checks have labels at random.
+@pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")
 @parametrize_with_checks(
     [LinearQuantiles(**TIGHT), LinearQuantiles(parallel=True, **TIGHT)],
     expected_failed_checks=lambda model: COLUMNS,

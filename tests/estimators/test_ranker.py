@@ -25,6 +25,8 @@ EXPECTED = dict.fromkeys(
 )
 
 
+# Some checks have labels at random.
+@pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")
 @parametrize_with_checks(
     [
         cp.LinearRanker(),
@@ -56,6 +58,7 @@ def routing():
         yield
 
 
+@pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")  # nothing to learn at random
 @pytest.mark.parametrize("loss", RANKING)
 def test_ranks_documents_it_has_not_seen(loss):
     X, y, qid = search_results(0)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -102,14 +103,13 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             return self.loss
         factory = look_up("loss", self.loss, self._losses)
         # A loss names its parameters as the estimator does.
-        names = inspect.signature(factory).parameters
-        return factory(**{name: getattr(self, name) for name in names})
+        return factory(**{name: getattr(self, name) for name in _parameters_of(factory)})
 
     def _unused(self) -> dict[str, str]:
         """Return the parameters that have no effect with the others, and why."""
-        of_loss = {name: {*inspect.signature(of).parameters} for name, of in self._losses.items()}
-        used = of_loss.get(self.loss, set()) if isinstance(self.loss, str) else set()
-        unused = set[str]().union(*of_loss.values()) - used
+        unused = set[str]().union(*map(_parameters_of, self._losses.values()))
+        if isinstance(self.loss, str) and self.loss in self._losses:
+            unused -= _parameters_of(self._losses[self.loss])
         return dict.fromkeys(sorted(unused), f"with loss={self.loss!r}")
 
     def _method(self, risk: ModelRisk, regularizer: L2) -> Method:
@@ -307,6 +307,12 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+@cache
+def _parameters_of(loss: Callable[..., Loss]) -> frozenset[str]:
+    """Return the names of a loss's parameters."""
+    return frozenset(inspect.signature(loss).parameters)
 
 
 def l2_of(lam: float | None, C: float | None, total_weight: float) -> L2:
