@@ -86,8 +86,10 @@ def test_a_prediction_does_not_depend_on_its_batch(case):
 
 
 @pytest.mark.parametrize("store", [np.asarray, np.asfortranarray, sp.csr_array])
-def test_a_sequence_is_labeled_the_same_alone(store):
-    tagger = cp.SequenceTagger(loss="crf", lam=1e-2).fit(X, GRADES, lengths=[20] * 15)
+@pytest.mark.parametrize("pairs", ["all", "observed"])
+def test_a_sequence_is_labeled_the_same_alone(store, pairs):
+    tagger = cp.SequenceTagger(loss="crf", lam=1e-2, pairs=pairs)
+    tagger.fit(sp.csr_array(X), GRADES, lengths=[20] * 15)
     labels = tagger.predict(store(X), lengths=[20] * 15)
     shares = tagger.predict_marginals(store(X), lengths=[20] * 15)
     for begin in range(0, N_SAMPLES, 20):

@@ -44,6 +44,15 @@ def test_scores_are_exact(run, model, two_classes):
     assert list(map(float, printed)) == load_model(model).decision_function(X).tolist()
 
 
+def test_a_line_alone_has_the_same_scores(run, three_classes, tmp_path):
+    path = fitted(run, three_classes, tmp_path)
+    whole = run("predict", path, three_classes, "--scores", "-q").stdout.splitlines()
+    alone = tmp_path / "alone.svm"
+    for line, scores in list(zip(three_classes.read_text().splitlines(), whole, strict=True))[:7]:
+        alone.write_text(f"{line}\n")
+        assert run("predict", path, alone, "--scores", "-q").stdout == f"{scores}\n"
+
+
 def test_scores_of_three_classes(run, three_classes, tmp_path):
     path = fitted(run, three_classes, tmp_path)
     result = run("predict", path, three_classes, "--scores")

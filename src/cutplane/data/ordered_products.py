@@ -7,11 +7,12 @@ feature, rounded after each operation: no fused multiplication and addition, no 
 So the bits are those of this definition, whatever the batch, the order in memory (C, Fortran, CSR),
 the number of threads and the processor are.
 
-Speed comes from doing many such sums side by side. Compared with NumPy, which is given blocks of X
-because it would copy float32 rows, on one core, in processor time: 100,000 x 50 dense with ten
-outputs 0.8 times, 10,000 x 784 1.3 times, with one output about the same; see
-``benchmarks/predictions.py``. The kernels of :mod:`cutplane.data.class_products` are faster still,
-and are for training, where last bits do not matter.
+Speed comes from doing many such sums side by side. Against NumPy, which gets blocks of X because it
+would copy float32 rows, processor time on one core: with ten outputs 0.8 times for 100,000 x 50 and
+1.3 to 1.4 times for 10,000 x 784, with one output 1.7 and 1.0 times; in Fortran order 0.8 times
+with ten; CSR 0.3 to 0.5 times that of SciPy (``benchmarks/predictions.py``). The kernels of
+:mod:`cutplane.data.class_products` are faster still, and are for training, where last bits do not
+matter.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from numpy.typing import NDArray
 
 from cutplane.core.compiled import njit
 from cutplane.core.protocols import Matrix
-from cutplane.core.threads import count_blocks, run_blocks
+from cutplane.core.threads import count_blocks, default_threads, run_blocks
 from cutplane.data.csr import CompressedRows, balanced_bounds
-from cutplane.data.dense import ColumnMajor, RowMajor, even_bounds, read_only
+from cutplane.data.dense import even_bounds, read_only
 from cutplane.data.rows import as_rows
 
 # With fewer outputs it does not pay to turn the rows of a tile into columns.
@@ -65,50 +66,57 @@ def ordered_scores(X: Any, W: Matrix, *, n_threads: int | None = None) -> Matrix
     out = np.empty((X.shape[0], len(W)))
     if scipy.sparse.issparse(X):
         X = X.tocsr()  # X itself if it is CSR
-        _fill(X if X.has_sorted_indices else X.sorted_indices(), W, out, n_threads)
+        _fill_sparse(X if X.has_sorted_indices else X.sorted_indices(), W, out, n_threads)
     elif not (X.flags.c_contiguous or X.flags.f_contiguous):
         # By blocks, because they have to be copied.
         n_rows = max(1, _COPIED // max(1, X.shape[1]))
         for begin in range(0, len(X), n_rows):
             part = slice(begin, begin + n_rows)
-            _fill(np.ascontiguousarray(X[part]), W, out[part], n_threads)
+            _fill_dense(np.ascontiguousarray(X[part]), W, out[part], n_threads)
     else:
-        _fill(X, W, out, n_threads)
+        _fill_dense(X, W, out, n_threads)
     return out
 
 
-def _fill(X: Any, W: Matrix, out: Matrix, n_threads: int | None) -> None:
-    rows = as_rows(X, n_threads=n_threads)
-    match rows:
-        case CompressedRows():
-            entries = (rows.values, rows.indices, rows.starts)
-            bounds = balanced_bounds(rows.starts, count_blocks(len(rows.values) * len(W)))
-            # Weights by features are faster to read, but have to be copied first.
-            if len(W) < _MANY_OUTPUTS or rows.n_entries < rows.shape[1]:
-                _run(rows.n_threads, bounds, _csr_one_by_one, *entries, W, out)
-            else:
-                by_feature = read_only(np.ascontiguousarray(W.T))
-                _run(rows.n_threads, bounds, _csr_all_at_once, *entries, by_feature, out)
-        case RowMajor():
-            kernel = _row_sums if len(W) < _MANY_OUTPUTS else _tile_sums
-            _run(rows.n_threads, _even(out, W), kernel, rows.X, W, out)
-        case ColumnMajor():
-            _run(rows.n_threads, _even(out, W), _column_sums, rows.columns, W, out)
-        case _:
-            raise TypeError(f"X must be an array or a sparse matrix, got {type(X).__name__}")
+def _fill_dense(X: NDArray[Any], W: Matrix, out: Matrix, n_threads: int | None) -> None:
+    if X.dtype not in (np.float64, np.float32) or not X.dtype.isnative:
+        X = X.astype(np.float64)
+    bounds = even_bounds(len(out), count_blocks(out.size * W.shape[1]))
+    if not X.flags.c_contiguous:
+        _run(n_threads, bounds, _column_sums, read_only(X.T), W, out)
+    elif len(W) < _MANY_OUTPUTS:
+        _run(n_threads, bounds, _row_sums, read_only(X), W, out)
+    else:
+        _run(n_threads, bounds, _tile_sums, read_only(X), W, out)
 
 
-def _even(out: Matrix, W: Matrix) -> NDArray[np.int64]:
-    return even_bounds(len(out), count_blocks(out.size * W.shape[1]))
+def _fill_sparse(X: Any, W: Matrix, out: Matrix, n_threads: int | None) -> None:
+    rows = as_rows(X, n_threads=n_threads)  # no index may point elsewhere
+    assert isinstance(rows, CompressedRows)
+    entries = (rows.values, rows.indices, rows.starts)
+    bounds = balanced_bounds(rows.starts, count_blocks(rows.n_entries * len(W)))
+    # Weights by features are faster to read, but have to be copied first.
+    if len(W) < _MANY_OUTPUTS or rows.n_entries < rows.shape[1]:
+        _run(n_threads, bounds, _csr_one_by_one, *entries, W, out)
+    else:
+        by_feature = read_only(np.ascontiguousarray(W.T))
+        _run(n_threads, bounds, _csr_all_at_once, *entries, by_feature, out)
 
 
 def _run(
-    n_threads: int, bounds: NDArray[np.int64], kernel: Callable[..., None], *arrays: NDArray[Any]
+    n_threads: int | None,
+    bounds: NDArray[np.int64],
+    kernel: Callable[..., None],
+    *arrays: NDArray[Any],
 ) -> None:
+    n_blocks = len(bounds) - 1
+    if n_blocks == 1:  # one row, as a rule: nothing else should take time
+        kernel(*arrays, bounds[0], bounds[1])
+        return
     run_blocks(
         lambda first, last: kernel(*arrays, bounds[first], bounds[last]),
-        len(bounds) - 1,
-        n_threads=n_threads,
+        n_blocks,
+        n_threads=default_threads() if n_threads is None else n_threads,
     )
 
 
@@ -204,21 +212,18 @@ def _row_sums(X: NDArray[Any], W: Matrix, out: Matrix, begin: int, end: int) -> 
     whole = end - (end - begin) % 8
     # Eight rows at a time: one sum alone would wait for each addition before the next.
     for i in range(begin, whole, 8):
-        x0, x1, x2, x3 = X[i], X[i + 1], X[i + 2], X[i + 3]
-        x4, x5, x6, x7 = X[i + 4], X[i + 5], X[i + 6], X[i + 7]
         for k in range(len(W)):
-            w = W[k]
             z0 = z1 = z2 = z3 = z4 = z5 = z6 = z7 = 0.0
             for j in range(n_features):
-                u = w[j]
-                z0 += u * x0[j]
-                z1 += u * x1[j]
-                z2 += u * x2[j]
-                z3 += u * x3[j]
-                z4 += u * x4[j]
-                z5 += u * x5[j]
-                z6 += u * x6[j]
-                z7 += u * x7[j]
+                u = W[k, j]
+                z0 += u * X[i, j]
+                z1 += u * X[i + 1, j]
+                z2 += u * X[i + 2, j]
+                z3 += u * X[i + 3, j]
+                z4 += u * X[i + 4, j]
+                z5 += u * X[i + 5, j]
+                z6 += u * X[i + 6, j]
+                z7 += u * X[i + 7, j]
             out[i, k], out[i + 1, k], out[i + 2, k], out[i + 3, k] = z0, z1, z2, z3
             out[i + 4, k], out[i + 5, k], out[i + 6, k], out[i + 7, k] = z4, z5, z6, z7
     for i in range(whole, end):
