@@ -85,6 +85,14 @@ def test_signals_at_the_same_moment_are_one():
         assert run.late
 
 
+def test_whoever_has_to_wait_is_told(capfd):
+    with held("wait a moment\n"), running():
+        press()
+    with held(), running():
+        press()
+    assert capfd.readouterr().err == "wait a moment\n"
+
+
 def test_a_run_inside_a_run_leaves_it_to_the_outer_one_to_end_too():
     with running() as outer:
         with at_once():

@@ -64,6 +64,8 @@ _solver_option = partial(typer.Option, rich_help_panel="Solver")
 _output_option = partial(typer.Option, rich_help_panel="Output")
 
 
+_HINT = "\ncutplane: ending with the best model so far; Ctrl-C again ends at once\n"
+
 _ESTIMATORS: dict[Task, Callable[[str], Estimator]] = {
     Task.CLASSIFICATION: LinearClassifier,
     Task.REGRESSION: LinearRegressor,
@@ -269,7 +271,8 @@ def fit(
     }
     estimator.set_params(**{key: value for key, value in given.items() if value is not None})
 
-    with held(), contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
+    hint = "" if quiet or not sys.stderr.isatty() else _HINT
+    with held(hint), contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
         fitted = _fit(estimator, X, y, qid, name=name, trace=writer, quiet=quiet)
         if out is not None:
             save_model(estimator, out)

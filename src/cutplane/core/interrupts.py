@@ -17,6 +17,7 @@ own, and taken away by the outermost block. Elsewhere these blocks do nothing bu
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -51,10 +52,12 @@ class _Watch(threading.local):
     insisted = False  # a second one was raised
     first: float | None = None  # when it came
     installed = False
+    hint = b""  # for the user who may have to wait
 
-    def open(self) -> None:
+    def open(self, hint: str) -> None:
         if self.holds == 0:
             self.raising, self.waiting, self.first = False, False, None
+            self.hint = hint.encode()
             self.taken, self.insisted = False, False
             self.installed = _install()
         self.holds += 1
@@ -81,6 +84,8 @@ class _Watch(threading.local):
             self.insisted = again
             raise KeyboardInterrupt
         self.waiting = True
+        if self.hint:
+            os.write(2, self.hint)  # a stream may be busy with another line
 
 
 _watch = _Watch()
@@ -114,12 +119,20 @@ class held:
 
     For what must be finished once there is a result, such as the runs of several problems, or a
     file. Blocks may be nested; the outermost counts.
+
+    Parameters
+    ----------
+    hint : str
+        What to write to standard error when Ctrl-C has come and waits.
     """
 
-    __slots__ = ()
+    __slots__ = ("_hint",)
+
+    def __init__(self, hint: str = "") -> None:
+        self._hint = hint
 
     def __enter__(self) -> Self:
-        _watch.open()
+        _watch.open(self._hint)
         return self
 
     def __exit__(

@@ -154,6 +154,8 @@ def _check_lower_bound(
         run = minimize(
             free, L2(lam, centre=centre), method=bmrm(line_search=False), max_iter=2 * len(points)
         )
+        if run.state.stopped:  # Ctrl-C, which ends the check as a whole
+            raise KeyboardInterrupt
         lowest = min(lowest, run.point.value)
     require(
         lowest >= risk.lower_bound - tried.noise(lowest, risk.lower_bound),
