@@ -223,7 +223,7 @@ def generated():
     titles = ("documents", "relevant", "grades", "noise", *RANKING)
     print("".join(f"{title:>10}" for title in titles))
     for n_documents, share, n_grades, noise in settings:
-        if round(share * n_documents) < 1:
+        if round(share * n_documents) < n_grades:
             continue
         X, y, qid = generate_queries(n_documents, share, n_grades, noise)
         bounds = np.cumsum([0, *QUERIES])

@@ -9,19 +9,20 @@ from sklearn.preprocessing import scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cutplane import LinearClassifier, MultilabelClassifier, Status
+from cutplane.losses import CLASSIFICATION
 
 TIGHT = {"lam": 0.1, "tol": 1e-9}
-EVERY_WAY = pytest.mark.parametrize("multi_label", ["ranking", "worst_pair", "independent"])
+EVERY_WAY = pytest.mark.parametrize("multi_label", ["independent", "ranking", "worst_pair"])
 
 
 # Some checks have labels at random.
 @pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")
 @parametrize_with_checks(
     [
-        MultilabelClassifier(**TIGHT),
+        MultilabelClassifier(),
+        MultilabelClassifier(loss="logistic", **TIGHT),
+        MultilabelClassifier("ranking", **TIGHT),
         MultilabelClassifier("worst_pair", **TIGHT),
-        MultilabelClassifier("independent"),
-        MultilabelClassifier("independent", loss="logistic", **TIGHT),
     ]
 )
 def test_estimator_checks(estimator, check):
@@ -36,7 +37,7 @@ def labels():
 
 def test_labels_are_ranked(labels):
     X, Y = labels
-    model = MultilabelClassifier(lam=1e-2).fit(X[:300], Y[:300])
+    model = MultilabelClassifier("ranking", lam=1e-2).fit(X[:300], Y[:300])
     assert model.certificate_.status is Status.OPTIMAL
     assert model.coef_.shape == (6, 20)
     assert model.intercept_.shape == (6,)
@@ -61,7 +62,7 @@ def test_ranking_ranks_better_than_independent_labels(labels):
 
 def test_independent_labels_are_binary_problems(labels):
     X, Y = labels
-    model = MultilabelClassifier("independent", lam=1e-2, tol=1e-8).fit(X, Y)
+    model = MultilabelClassifier(lam=1e-2, tol=1e-8).fit(X, Y)
     assert len(model.certificate_) == 6
     for k in range(6):
         alone = LinearClassifier(lam=1e-2, tol=1e-8).fit(X, Y[:, k])
@@ -77,10 +78,11 @@ def test_sparse_labels_are_labels(labels, multi_label):
     assert (dense.coef_ == sparse.coef_).all()
 
 
-def test_a_vector_is_one_label_each(iris):
+@EVERY_WAY
+def test_a_vector_is_one_label_each(iris, multi_label):
     X, y = iris
     names = np.array(["a", "b", "c"])[y]
-    model = MultilabelClassifier(lam=1e-2).fit(X, names)
+    model = MultilabelClassifier(multi_label, lam=1e-2).fit(X, names)
     assert not model.multilabel_
     assert model.classes_.tolist() == ["a", "b", "c"]
     assert (model.predict(X) == names).mean() > 0.8
@@ -94,20 +96,31 @@ def test_a_warm_start_goes_on_from_there(labels, multi_label):
     assert np.sum(model.fit(X, Y).n_iter_) < first
 
 
-def test_labels_that_all_or_none_have(labels):
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        *({"loss": loss} for loss in CLASSIFICATION),
+        {"multi_label": "ranking"},
+        {"multi_label": "worst_pair"},
+    ],
+)
+def test_labels_that_all_or_none_have(labels, parameters):
     X, Y = labels
     Y = np.hstack([Y, np.zeros((len(Y), 1), int), np.ones((len(Y), 1), int)])
-    predicted = MultilabelClassifier(lam=1e-2).fit(X, Y).predict(X)
+    model = MultilabelClassifier(lam=1e-2, **parameters).fit(X, Y)
+    assert np.isfinite(model.intercept_).all()
+    predicted = model.predict(X)
     assert not predicted[:, -2].any()
     assert predicted[:, -1].all()
-    with pytest.raises(ValueError, match="label 6 is the same for all examples"):
-        MultilabelClassifier("independent").fit(X, Y)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "logistic"}, "multi_label='ranking' needs loss='hinge', got 'logistic'"),
+        (
+            {"multi_label": "ranking", "loss": "logistic"},
+            "multi_label='ranking' needs loss='hinge', got 'logistic'",
+        ),
         ({"multi_label": "rank"}, "unknown multi_label 'rank': did you mean 'ranking'"),
     ],
 )

@@ -20,10 +20,13 @@ from cutplane.losses import CLASSIFICATION, LabelRanking
 from cutplane.risks import ColumnsRisk, LinearRisk, ModelRisk
 
 _RANKING = {
+    "independent": None,
     "ranking": LabelRanking("all"),
     "worst_pair": LabelRanking("worst"),
-    "independent": None,
 }
+# The exponential loss wants an infinite intercept for a label that all examples have, or none. With
+# this one the loss is zero but for rounding errors, and scores stay finite.
+_AS_INFINITE = 700.0
 
 
 def ranking_loss(multi_label: object, loss: object) -> LabelRanking | None:
@@ -43,16 +46,16 @@ def ranking_loss(multi_label: object, loss: object) -> LabelRanking | None:
 class MultilabelClassifier(ClassifierMixin, LinearModel):
     """Linear classifier for examples that may have several labels, or none.
 
-    ``multi_label="ranking"`` minimises ``lam/2 |W|^2`` plus the mean hinge loss of pairs of labels:
-    each relevant label should score above each other label, and above zero, and the others below
-    zero, all by a margin of one. ``"worst_pair"`` takes the worst pair of each example in place of
-    the mean. ``"independent"`` fits each label by itself.
+    By default each label is fitted by itself. ``multi_label="ranking"`` minimises ``lam/2 |W|^2``
+    plus the mean hinge loss of pairs of labels: each relevant label should score above each other
+    label, and above zero, and the others below zero, all by a margin of one. ``"worst_pair"`` takes
+    the worst pair of each example in place of the mean.
 
     Parameters
     ----------
-    multi_label : {"ranking", "worst_pair", "independent"}, default="ranking"
-        Whether labels are fitted together, with one certificate, or each against the rest, with a
-        certificate for each.
+    multi_label : {"independent", "ranking", "worst_pair"}, default="independent"
+        Whether each label is fitted by itself, with a certificate for each, or all are fitted
+        together, with one certificate.
     loss : str or Loss, default="hinge"
         The loss of independent labels: "hinge", "squared_hinge", "smooth_hinge", "logistic" or
         "exponential". Ranking extends "hinge", and takes no other.
@@ -123,7 +126,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
 
     def __init__(
         self,
-        multi_label: str = "ranking",
+        multi_label: str = "independent",
         *,
         loss: Any = "hinge",
         lam: float | None = None,
@@ -232,12 +235,6 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         ranking = ranking_loss(self.multi_label, self.loss)
         if ranking is not None:
             return [ColumnsRisk(rows, targets.T > 0.0, ranking, weights=weights)]
-        for label, target in zip(self.classes_[-len(targets) :], targets, strict=True):
-            if (target[weights > 0.0] == target[weights > 0.0][0]).all():
-                raise ValueError(
-                    f"label {label} is the same for all examples: leave it out, or use "
-                    "multi_label='ranking'"
-                )
         return [LinearRisk(rows, target, loss, weights=weights) for target in targets]
 
     def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
@@ -247,7 +244,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         return super()._symptom(flat, result)
 
     def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-        rows, offsets = coef, intercept
+        rows, offsets = coef, np.nan_to_num(intercept, posinf=_AS_INFINITE, neginf=-_AS_INFINITE)
         if intercept.ndim == 2:
             n_labels = intercept.shape[1]
             rows, offsets = coef[0, :-n_labels].reshape(n_labels, -1), intercept[0]
