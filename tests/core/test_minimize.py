@@ -917,3 +917,35 @@ def test_query_at_candidate_evaluates_there():
     # After the start: the minimiser of the first plane plus the regularizer.
     first = risk.seen[0].plane()
     np.testing.assert_allclose(risk.seen[1].w, -first.slope / problem.regularizer.lam, rtol=1e-14)
+
+
+class FitsExactly:
+    """``|w - 1|`` with an error that is different each time: rounding, or a fault."""
+
+    n_parameters, convex, lower_bound, evaluations = 1, True, 0.0, 0
+
+    def __init__(self, error):
+        self.error = error
+
+    def at(self, w):
+        self.evaluations += 1
+        slope = 1.0 if w[0] > 1.0 else -1.0
+        risk = self
+
+        class Here:
+            value = abs(w[0] - 1.0) + risk.error * (1 + risk.evaluations % 7)
+
+            def plane(self):
+                return Plane(np.array([slope]), -slope)
+
+        here = Here()
+        here.w = w
+        return here
+
+
+@pytest.mark.parametrize(("error", "consistent"), [(1e-17, True), (1e-9, False)])
+def test_rounding_where_the_risk_vanishes_is_no_contradiction(error, consistent):
+    method = cp.bmrm(line_search=False)
+    result = cp.minimize(FitsExactly(error), cp.L2(1e-16), method=method, tol=1e-6)
+    assert (result.status != "inconsistent") == consistent
+    assert result.certificate.valid == consistent

@@ -96,3 +96,15 @@ def test_an_example_gets_the_same_bits_wherever_it_stands():
         conjugates = loss.conjugates(y, derivatives[1])
         found = loss.conjugates(y[part], derivatives[1][part])
         np.testing.assert_array_equal(found, conjugates[part])
+
+
+def test_conjugates_of_small_slopes_keep_their_digits():
+    # Where all examples are far on the right side, offsets of planes are nothing but these.
+    p = np.concatenate([10.0 ** -np.arange(1.0, 30.0, 0.37), [0.0, 0.5, 1.0]])
+    y = np.where(np.arange(len(p)) % 2, 1.0, -1.0)
+    exact = p.astype(np.longdouble)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        entropy = exact * np.log(exact) + (1 - exact) * np.log1p(-exact)
+    entropy[(p == 0.0) | (p == 1.0)] = 0.0
+    found = cp.Logistic().conjugates(y, -y * p)
+    np.testing.assert_allclose(found, entropy.astype(np.float64), rtol=1e-14, atol=0.0)

@@ -45,6 +45,8 @@ _AIM = 0.25
 # A recomputed objective that differs by more than this share cannot be rounding: the risk is not
 # the same function each time, or its segments do not fit its points.
 _DISAGREEMENT = 1e-6
+# Unless it is less than this share of the terms that the risk is made of.
+_ROUNDING = 1e-13
 
 
 def minimize(
@@ -378,13 +380,23 @@ def _confirmed(status: Status, rule: StoppingRule, recomputed: State) -> bool:
     return status is not Status.OPTIMAL or rule(recomputed) is not Status.RUNNING
 
 
+def _disagree(final: State, state: State) -> bool:
+    """Say whether the objective came out clearly different when it was computed once more."""
+    difference = abs(final.objective - state.objective)
+    if difference <= _DISAGREEMENT * abs(final.objective):
+        return False
+    # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
+    # of its terms may be rounding. The plane there tells how large they are.
+    plane = final.best.plane()
+    terms = abs(plane.offset) + abs(dot(plane.slope, final.best.w))
+    return difference > _ROUNDING * terms
+
+
 def _result(
     status: Status, promise: StoppingRule, risk: Risk, final: State, state: State
 ) -> Result:
     consistent = not (
-        status is Status.INCONSISTENT
-        or final.contradictory
-        or abs(final.objective - state.objective) > _DISAGREEMENT * abs(final.objective)
+        status is Status.INCONSISTENT or final.contradictory or _disagree(final, state)
     )
     if not consistent:
         status = Status.INCONSISTENT

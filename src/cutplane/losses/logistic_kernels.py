@@ -171,5 +171,7 @@ def conjugates(y: Vector, slopes: Vector, out: Vector) -> None:
         p = -y[i] * slopes[i]
         q = 1.0 - p
         # Of a number that small only zero is left; its logarithm must be finite.
-        entropy = p * log(max(p, 1e-300)) + q * log(max(q, 1e-300))
+        large = max(q, 1e-300)
+        # What 1 - p lost by rounding matters where p is small, and with it the whole entropy.
+        entropy = p * log(max(p, 1e-300)) + q * (log(large) + ((1.0 - q) - p) / large)
         out[i] = entropy if (p >= -slack) & (q >= -slack) else np.inf
