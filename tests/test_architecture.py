@@ -267,19 +267,6 @@ def test_importing_the_package_imports_nothing_slow():
     assert not {"numpy", "scipy", "numba", "sklearn"} & set(found.stdout.split())
 
 
-def test_type_checkers_see_what_is_there():
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-    seen = {
-        alias.name: node.module
-        for node in block.body
-        if isinstance(node, ast.ImportFrom) and node.module != "typing"
-        for alias in node.names
-    }
-    assert seen == cutplane._HOME_OF
-    assert set(seen) == PUBLIC
-
-
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_public_names_resolve_and_are_documented(name):
     thing = getattr(cutplane, name)

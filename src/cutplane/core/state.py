@@ -25,6 +25,10 @@ _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 # convex, or its subgradient is wrong.
 _CONTRADICTION = 1e-9
 
+# A recomputed objective that differs by more than this share cannot be rounding: the risk is not
+# the same function each time, or its segments do not fit its points.
+DISAGREEMENT = 1e-6
+
 
 class Status(StrEnum):
     """Why a run ended; the value is the word that users see."""
