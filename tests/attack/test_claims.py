@@ -105,6 +105,7 @@ def fit_estimator(given, tol, max_iter):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", cp.ConstantModelWarning)
         model.fit(given["X"], given["y"], sample_weight=given["weights"])
     intercepts = np.atleast_1d(model.intercept_) if given["intercept"] else ()
     return Claim(model.certificate_, np.ravel(model.coef_), intercepts, model.n_iter_)

@@ -103,7 +103,9 @@ def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups 
         data. Without it, the risk is evaluated at the candidate, as in paper 000.
     planes : int, optional
         Keep at most so many planes a group, and an aggregated one (paper 004, Algorithm 3). All by
-        default, or with groups all but those that had no weight for long.
+        default, or with groups all but those that had no weight for long. With fewer than
+        have weight at the optimum, often as many as there are features, expect a gap of the order
+        ``1 / (lam t)`` after ``t`` iterations, above all without a line search.
     groups : int or "auto"
         Split the examples into so many groups, each with planes of its own. The model is tighter,
         so that fewer evaluations are needed, and takes longer to minimise. The risk must be a sum
@@ -223,7 +225,8 @@ def balanced_proximal(
     There is a proximal term at every iterate, with a weight ``tau`` that balances the two parts of
     the paper's bound (Proposition 3). If no slope is steeper than A, and iterates and optimum are
     within the radius R, the best of T iterates is within ``(lam R + A)^2 (1 + log T) / (lam T)`` of
-    the optimum (Theorem 5). Choose it to compare with the paper; `level` and `proximal` are faster.
+    the optimum (Theorem 5): no better rate is proven, and limits on iterations may come first.
+    Choose it to compare with the paper; `level` and `proximal` are faster.
 
     Parameters
     ----------

@@ -241,15 +241,16 @@ def _confirmed(status: Status, rule: StoppingRule, recomputed: State) -> bool:
     return status is not Status.OPTIMAL or rule(recomputed) is not Status.RUNNING
 
 
-def _disagree(final: State, state: State) -> bool:
+def _disagree(risk: Risk, final: State, state: State) -> bool:
     """Say whether the objective came out clearly different when it was computed once more."""
     difference = abs(final.objective - state.objective)
     if difference <= DISAGREEMENT * abs(final.objective):
         return False
     # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
-    # of its terms may be rounding. The plane there tells how large they are.
-    plane = final.best.plane()
-    terms = abs(plane.offset) + abs(dot(plane.slope, final.best.w))
+    # of its terms may be rounding. How large they are is told by the plane there, unless its slope
+    # vanishes too, and by the risk at zero.
+    plane, at_zero = final.best.plane(), touch(risk, np.zeros_like(final.best.w)).value
+    terms = abs(plane.offset) + abs(dot(plane.slope, final.best.w)) + abs(at_zero)
     return difference > _ROUNDING * terms
 
 
@@ -257,7 +258,7 @@ def _result(
     status: Status, promise: StoppingRule, risk: Risk, final: State, state: State
 ) -> Result:
     consistent = not (
-        status is Status.INCONSISTENT or final.contradictory or _disagree(final, state)
+        status is Status.INCONSISTENT or final.contradictory or _disagree(risk, final, state)
     )
     if not consistent:
         status = Status.INCONSISTENT
