@@ -168,7 +168,7 @@ def attack(seeds, *, methods_a_problem):
                 counts[name, "free"] += 1
                 counts[name, str(claim.certificate.status)] += 1
             for what in false_claims(problem, claim, tol, max_iter):
-                counts[name, what] += 1
+                counts[name, "false"] += 1
                 found.append(
                     f"seed {seed}, {name}, tol {tol:g}, {max_iter}: {what}; {problem.name}"
                 )
@@ -179,10 +179,9 @@ def table(counts):
     columns = ["fits", "free", "optimal", "iteration_limit", "stalled", "refused"]
     names = sorted({name for name, _ in counts if name != "reference"})
     rows = [["method", *columns, "false claims"]]
-    rules = {*columns}
-    for name in names:
-        wrong = sum(n for (who, what), n in counts.items() if who == name and what not in rules)
-        rows.append([name, *(str(counts[name, column]) for column in columns), str(wrong)])
+    rows += [
+        [name, *(str(counts[name, column]) for column in (*columns, "false"))] for name in names
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(c.ljust(n) for c, n in zip(row, widths, strict=True)) for row in rows]
     solved, rough = counts["reference", "solved"], counts["reference", "rough"]
@@ -197,6 +196,15 @@ def test_extended_precision_is_extended():
 def test_no_claim_is_false(part):
     counts, found = attack(range(1000 * part, 1000 * part + 15), methods_a_problem=5)
     print(table(counts))
+    assert not found, "\n".join(found)
+
+
+# One example that any weights fit, and counts that are fitted nearly exactly: all is rounding.
+FOUND_ONCE = [10714, 10815]
+
+
+def test_no_claim_is_false_where_one_once_was():
+    _, found = attack(FOUND_ONCE, methods_a_problem=12)
     assert not found, "\n".join(found)
 
 

@@ -298,3 +298,18 @@ def test_smoothing_is_the_least_of_loss_and_distance(loss, width, score):
     least = min(between.fun, *map(there, kinks))
     assert smooth.value(y, np.array([score]), weight) == pytest.approx(least, abs=1e-9)
     assert np.all(np.isfinite(smooth.curvatures(y, np.array([score]), weight)))
+
+
+@pytest.mark.parametrize("count", [0.5, 2.0, 1e3])
+@pytest.mark.parametrize("t", [-1e-4, 1e-4, 0.3, -0.6, 2.0])
+def test_poisson_keeps_its_digits_near_its_minimum(count, t):
+    y, scores = np.array([count]), np.log([count]) + t
+    value, slopes, _ = Poisson().derivatives(y, scores)
+    exact = np.longdouble(y), np.longdouble(scores), np.longdouble(slopes)
+    count, z, q = (number[0] for number in exact)
+    assert float(value[0]) == pytest.approx(
+        float(np.exp(z) - count * z + count * np.log(count) - count), rel=1e-10
+    )
+    mean = q + count
+    expected = mean * np.log(mean) - mean - count * np.log(count) + count
+    assert Poisson().conjugates(y, slopes)[0] == pytest.approx(float(expected), rel=1e-10)

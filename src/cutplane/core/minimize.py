@@ -248,9 +248,9 @@ def _disagree(risk: Risk, final: State, state: State) -> bool:
         return False
     # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
     # of its terms may be rounding. How large they are is told by the plane there, unless its slope
-    # vanishes too, and by the risk at zero.
-    plane, at_zero = final.best.plane(), touch(risk, np.zeros_like(final.best.w)).value
-    terms = abs(plane.offset) + abs(dot(plane.slope, final.best.w)) + abs(at_zero)
+    # vanishes too, and by the risk.
+    plane, terms = final.best.plane(), float(getattr(risk, "term_size", 0.0))
+    terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))
     return difference > _ROUNDING * terms
 
 

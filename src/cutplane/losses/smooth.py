@@ -143,7 +143,12 @@ class Poisson(SmoothLoss):
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""
         mean = np.exp(scores)
-        return mean - y * scores + (xlogy(y, y) - y), mean - y, mean
+        value = mean - y * scores + (xlogy(y, y) - y)
+        # Near the minimum at log(y), these terms cancel; y * (exp(t) - 1 - t) keeps the digits.
+        near = np.flatnonzero((y > 0.0) & (np.abs(mean - y) < 0.5 * y))
+        t = scores[near] - np.log(y[near])
+        value[near] = y[near] * (np.expm1(t) - t)
+        return value, mean - y, mean
 
     def conjugates(self, y: Vector, slopes: Vector) -> Vector:
         """Return the conjugate of each example's loss."""
@@ -151,7 +156,12 @@ class Poisson(SmoothLoss):
         # A mean that underflowed leaves slope = -y up to rounding.
         inside = mean >= -4.0 * np.finfo(np.float64).eps * y
         mean = np.maximum(mean, 0.0)
-        return np.where(inside, xlogy(mean, mean) - mean - (xlogy(y, y) - y), np.inf)
+        value = np.where(inside, xlogy(mean, mean) - mean - (xlogy(y, y) - y), np.inf)
+        # Without the terms that cancel where slopes are small.
+        near = np.flatnonzero((y > 0.0) & (np.abs(slopes) < 0.5 * y))
+        q, count = slopes[near], y[near]
+        value[near] = q * (np.log(count) - 1.0) + (q + count) * np.log1p(q / count)
+        return value
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
         return float(np.log(weights @ y)) - _log_sum(scores, weights)

@@ -91,6 +91,12 @@ class ColumnsRisk(Summable):
         require_finite(scores, w)
         return ColumnsPoint(self, w, scores)
 
+    @cached_property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: those at scores of zero."""
+        zeros = np.zeros((len(self.y), len(self.constants)))
+        return abs(self.loss.value(self.y, zeros, self.weights))
+
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of."""
         return {

@@ -83,6 +83,11 @@ class WeightedSum(Summable):
         self.evaluations += 1
         return _sum_point([(factor, risk.at(w)) for factor, risk in self.terms])
 
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of."""
+        return sum(abs(factor) * getattr(risk, "term_size", 0.0) for factor, risk in self.terms)
+
     def identity(self) -> dict[str, Any]:
         """Return what the sum consists of."""
         return {f"term {k}": term for k, term in enumerate(self.terms)}

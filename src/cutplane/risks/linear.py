@@ -113,6 +113,11 @@ class LinearRisk(Summable):
             )
         return LinearPoint(self, w, scores, guess=guess)
 
+    @cached_property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: those at scores of zero."""
+        return abs(self.loss.value(self.y, np.zeros(len(self.y)), self.weights))
+
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of."""
         return {

@@ -96,6 +96,12 @@ class MulticlassRisk(Summable):
         require_finite(scores, w)
         return MulticlassPoint(self, w, scores, None)
 
+    @cached_property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: those at scores of zero."""
+        zeros = np.zeros((len(self.y), self.n_classes))
+        return abs(self.loss.value(self.y, zeros, self.weights, zeros[0]))
+
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of."""
         return {

@@ -83,6 +83,12 @@ class SharedScoresRisk(Summable):
         require_finite(scores, w)
         return SharedScoresPoint(self, w, scores, np.zeros(len(self.terms)))
 
+    @cached_property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: those at scores of zero."""
+        zeros = np.zeros(len(self.weights))
+        return sum(abs(loss.value(y, zeros, self.weights)) for y, loss in self.terms)
+
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of."""
         return {
