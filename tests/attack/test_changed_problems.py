@@ -354,6 +354,8 @@ ESTIMATOR_CHANGES = {
 }
 
 
+# Random data may have nothing to tell.
+@pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")
 @pytest.mark.parametrize("method", ["auto", "bmrm-line-search", "level", "dual-ascent"])
 @pytest.mark.parametrize("change", ESTIMATOR_CHANGES)
 def test_warm_start_with_another_problem(change, method):
@@ -387,6 +389,8 @@ def test_every_certificate_of_a_path_is_true(method, seed):
         require_true(certificate, np.ravel(coef), offset, reference, TOL)
 
 
+# Random data may have nothing to tell.
+@pytest.mark.filterwarnings("ignore::cutplane.ConstantModelWarning")
 @pytest.mark.parametrize("seed", range(2))
 def test_the_certificate_after_cross_validation_is_true(seed):
     X, y = classification(seed)

@@ -166,7 +166,7 @@ def objective_of(job, model):
         given, options = read_labelled(job.data), {}
     else:
         X, y, qid = read_svmlight(job.data, queries=job.name == "ranking")
-        given = X, class_labels(y, job.data) if qid is None else y.astype(float)
+        given = X, class_labels(y, job.data, certain=True) if qid is None else y.astype(float)
         options = {} if qid is None else {"qid": qid}
     model.set_params(warm_start=True)
     with (

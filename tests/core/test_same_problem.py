@@ -161,17 +161,23 @@ def test_a_state_of_another_method(first, second):
     risk = linear(scipy.sparse.csr_array(X), loss=cp.Logistic(), intercept=False)
     earlier = cp.minimize(risk, cp.L2(0.1), method=METHODS[first], max_iter=2, tol=1e-9)
     options = {"method": METHODS[second], "max_iter": 500}
-    if first == second:
-        assert cp.minimize(risk, cp.L2(0.1), resume=earlier.state, **options).status == "optimal"
-    else:
-        with pytest.raises(ValueError, match=r"^resume is of a run by another method \(not"):
-            cp.minimize(risk, cp.L2(0.1), resume=earlier.state, **options)
-    # Its planes serve any method.
-    again = cp.minimize(risk, cp.L2(0.1), planes_from=earlier.state, **options)
-    assert again.status == "optimal"
     best = cp.minimize(risk, cp.L2(0.1), tol=1e-9)
-    assert again.certificate.lower_bound <= best.objective
-    assert best.certificate.lower_bound <= again.objective
+    for how in HOW:
+        if how == "resume" and (first == "grouped") != (second == "grouped"):
+            with pytest.raises(ValueError, match=r"^resume is of a run with planes of . groups"):
+                cp.minimize(risk, cp.L2(0.1), resume=earlier.state, **options)
+            continue
+        again = cp.minimize(risk, cp.L2(0.1), **{how: earlier.state}, **options)
+        assert again.status == "optimal"
+        assert again.certificate.lower_bound <= best.objective
+        assert best.certificate.lower_bound <= again.objective
+
+
+def test_planes_that_mean_something_else_are_refused():
+    risk = cp.FunctionRisk(crescent_2, 10, convex=False)
+    earlier = cp.minimize(risk, cp.L2(0.2), method=cp.nrbm(), max_iter=2)
+    with pytest.raises(ValueError, match=r"^resume is of a run with planes of NonConvexCuts"):
+        cp.minimize(risk, cp.L2(0.2), method=cp.nbm(), resume=earlier.state)
 
 
 def test_another_memory_may_go_on():

@@ -397,5 +397,5 @@ def test_scikit_learn_callbacks(flat):
 
 @pytest.mark.parametrize("callbacks", [None, print])
 def test_callbacks_are_a_sequence(callbacks):
-    with pytest.raises(TypeError, match="callbacks must be a sequence of callables"):
+    with pytest.raises(ValueError, match="callbacks must be a sequence of callables"):
         cp.SequenceTagger(callbacks=callbacks).fit([np.eye(2)], [[0, 1]])

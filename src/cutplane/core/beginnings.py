@@ -103,29 +103,30 @@ def continued(earlier: State, problem: Problem, method: Method) -> State:
     """Return a state to go on with that shares nothing mutable with the earlier run's."""
     problem.require_risk_of(earlier.problem, "resume")
     problem.require_regularizer_of(earlier.problem)
-    # Those that remember something, or whose planes mean something else. A memory does neither.
-    mine, other = (
-        {
-            "stabilizer": type(one.stabilizer),
-            "query": type(one.query),
-            "cuts": type(one.cuts),
-            "groups": one.groups,
-        }
-        for one in (method, earlier.method)
-    )
-    if different := [name for name in mine if mine[name] != other[name]]:
+    before, n_groups = earlier.method, earlier.bundle.n_groups
+    if method.groups not in (None, n_groups):
         raise ValueError(
-            f"resume is of a run by another method (not the same: {', '.join(different)}), and "
-            "goes on with that one only; give planes_from= in place of it"
+            f"resume is of a run with planes of {n_groups} groups, and the method asks for "
+            f"{method.groups}; give planes_from= in place of it"
         )
+    if not earlier.convex and type(method.cuts) is not type(before.cuts):
+        raise ValueError(
+            f"resume is of a run with planes of {type(before.cuts).__name__}, which mean nothing "
+            f"to {type(method.cuts).__name__}; give start=, with its w, in place of it"
+        )
+    # What a query or a stabilizer of another kind remembers is nothing to go on with.
+    same_query = type(method.query) is type(before.query)
+    same_stabilizer = type(method.stabilizer) is type(before.stabilizer)
     return replace(
         earlier,
         problem=problem,
+        method=method,
         bundle=deepcopy(earlier.bundle),
-        memo=deepcopy(earlier.memo),
-        stabilizer_memo=deepcopy(earlier.stabilizer_memo),
+        memo=deepcopy(earlier.memo) if same_query else None,
+        stabilizer_memo=deepcopy(earlier.stabilizer_memo) if same_stabilizer else None,
         history=list(earlier.history),
         stopped=False,
+        interrupted=False,
     )
 
 

@@ -74,7 +74,8 @@ def minimize(
     start : ndarray, optional
         Where to evaluate first; zero by default.
     resume : State, optional
-        ``result.state`` of an earlier run on the same problem, by the same method, to go on with.
+        ``result.state`` of an earlier run on the same problem, to go on with. Another method is
+        taken if it can use the planes; what the first one remembers besides, it does not know.
     planes_from : State, optional
         ``result.state`` of an earlier run on the same convex risk, with any regularizer and any
         method. The run starts at its best point, with its planes: they lie below the risk, so they
@@ -173,7 +174,8 @@ def minimize(
                 raise
             run.take()
             # Also for callers with more runs to come: the status is optimal if the gap is small.
-            state.stopped, status = True, Status.INTERRUPTED
+            state.stopped = state.interrupted = True
+            status = Status.INTERRUPTED
             try:
                 if run.insisted:
                     raise KeyboardInterrupt

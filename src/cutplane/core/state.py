@@ -179,6 +179,7 @@ class State:
     seconds: float = 0.0
     seconds_left: float = np.inf
     stopped: bool = False
+    interrupted: bool = False
     stalled_for: int = 0
     refuted: bool = False
     memo: Any = None

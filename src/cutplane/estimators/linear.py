@@ -41,7 +41,7 @@ from cutplane.losses import Loss
 from cutplane.losses.loss import Task
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
-from cutplane.risks import LinearRisk, ModelRisk
+from cutplane.risks import LinearRisk, ModelRisk, SharedScoresRisk
 
 _DEFAULT_LAM = 1e-4
 
@@ -200,7 +200,8 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
                     callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
                 )
             runs.append(Run.of(result, interrupted=interrupted))
-            flat.append(scores_are_equal(result.point.scores, result.point.intercept))  # type: ignore[attr-defined]
+            point: Any = result.point
+            flat.append(_asks_for_more(risk) and scores_are_equal(point.scores, point.intercept))
             model = best_so_far(result.state)
             if task is not fit:
                 task.end(model)
@@ -313,6 +314,12 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
 def _parameters_of(loss: Callable[..., Loss]) -> frozenset[str]:
     """Return the names of a loss's parameters."""
     return frozenset(inspect.signature(loss).parameters)
+
+
+def _asks_for_more(risk: ModelRisk) -> bool:
+    """Say whether targets differ, so that a constant model is not all that there is to find."""
+    targets = risk.terms[0].y if isinstance(risk, SharedScoresRisk) else risk.y
+    return bool((targets != targets.flat[0]).any())
 
 
 def l2_of(lam: float | None, C: float | None, total_weight: float) -> L2:

@@ -61,7 +61,6 @@ _RULES: dict[str, tuple[Check, str]] = {
     "min_count": (_is_count, "a whole number above 0"),
     "templates": (_or_none(lambda value: isinstance(value, str)), "None or text"),
     "quantiles": (lambda value: not isinstance(value, str), "a sequence of numbers"),
-    "decay": (_or_none(_is_number), "None or a number"),
     "callbacks": (
         lambda value: isinstance(value, Iterable) and not callable(value),
         "a sequence of callables",

@@ -53,7 +53,7 @@ class Experiment:
 
 def uninterrupted(result: Result) -> Result:
     """Return a result as it is, but pass Ctrl-C on, which `minimize` turns into a result."""
-    if result.state.stopped:  # in the last moment too, when the result is optimal all the same
+    if result.state.interrupted:  # in the last moment too, when the result is optimal all the same
         raise KeyboardInterrupt
     return result
 
