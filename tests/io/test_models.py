@@ -146,7 +146,7 @@ def test_thresholds_out_of_order_are_refused(tmp_path):
 
 
 def test_any_thresholds_in_order_are_read(tmp_path):
-    fitted = cp.OrdinalClassifier(lam=0.01).fit(*make_data(["a", "b", "c"]))
+    fitted = cp.OrdinalClassifier(lam=0.01).fit(*make_data([1, 2, 3]))
     extreme = np.array([-1e308, 1e308])  # whose difference is no number
     path = rewritten(saved(fitted, tmp_path), tensors={"intercept": extreme})
     np.testing.assert_array_equal(load_model(path).thresholds_, extreme)
@@ -269,7 +269,10 @@ def test_quantiles_that_contradict_themselves(tmp_path, change, said):
     ("change", "said"),
     [
         ({"parameters": {"loss": "hinge", "multi_label": "all"}}, "unknown multi_label 'all'"),
-        ({"parameters": {"loss": "logistic"}}, "needs loss='hinge', got 'logistic'"),
+        (
+            {"parameters": {"loss": "logistic", "multi_label": "ranking"}},
+            "needs loss='hinge', got 'logistic'",
+        ),
         ({"attributes": {"multilabel_": "yes"}}, "Expected `bool`, got `str`"),
         ({"classes": {"dtype": "int64", "values": [1, 2]}}, "labels are not numbered from 0 on"),
         ({"classes": {"dtype": "int64", "values": [0]}}, "coefficients of shape (2, 3) for 1 rows"),
@@ -278,7 +281,8 @@ def test_quantiles_that_contradict_themselves(tmp_path, change, said):
 )
 def test_labels_that_contradict_themselves(tmp_path, change, said):
     X, y = make_data([0, 1])
-    fitted = cp.MultilabelClassifier(lam=0.1).fit(X, np.column_stack([y, X[:, 0] > 0.5]))
+    labels = np.column_stack([y, X[:, 0] > 0.5])
+    fitted = cp.MultilabelClassifier("ranking", lam=0.1).fit(X, labels)
     assert said in refused(rewritten(saved(fitted, tmp_path), change))
 
 
