@@ -81,6 +81,8 @@ def fit(problem, method, tol, max_iter):
         result = cp.minimize(
             problem.make_risk(), problem.regularizer, method=method(), tol=tol, max_iter=max_iter
         )
+    except cp.NonFiniteRisk:  # said aloud, and no claim is made: exponentials of wild scales
+        return None
     except (ValueError, TypeError) as error:
         if any(words in str(error) for words in REFUSALS):
             return None
