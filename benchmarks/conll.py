@@ -44,7 +44,7 @@ from timing import describe_machine, machine_load
 
 import cutplane as cp
 from cutplane.io import InputError, read_columns
-from cutplane.structured import count_chunks
+from cutplane.metrics import count_chunks
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
 TEMPLATES = "chunking"

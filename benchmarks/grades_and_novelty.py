@@ -3,7 +3,7 @@
     CUTPLANE_DATA=folder python benchmarks/grades_and_novelty.py
 
 Grades are house prices in five equal parts (regression/574_house_16H.tsv.gz, 15,000 examples to
-fit). mord's LogisticAT minimises the same objective as OrdinalClassifier("logistic"); it takes part
+fit). mord's LogisticAT minimizes the same objective as OrdinalClassifier("logistic"); it takes part
 if it is installed. Novelty detection is on 20,000 generated examples; objectives are those of the
 one-class support vector machine, at the best offset for the coefficients, for all.
 """

@@ -6,7 +6,7 @@ The matrix has the shape of covtype, 581,012 x 54, or is covtype itself if ``CUT
 the folder that holds it. A product reads every byte of X once (for CSR: values, column indices and
 row starts), so the yardstick is a threaded sum over a large array that reads four streams at once,
 the fastest way to read we found. GB/s are bytes of X over the best time of all rounds; rounds go
-through all measurements in turn, so that a busy neighbour disturbs all of them alike. Where 70 % of
+through all measurements in turn, so that a busy neighbor disturbs all of them alike. Where 70 % of
 the slopes are zero most rows are never read, but all bytes are counted.
 
 The second table times whole iterations and fits on the same matrix, features scaled to [0, 1].
@@ -29,8 +29,8 @@ from datasets import covtype_features
 from numba import njit
 
 import cutplane as cp
-from cutplane.core.threads import run_blocks, thread_limit
-from cutplane.data import as_rows, csr, dense
+from cutplane.compute.threads import run_blocks, thread_limit
+from cutplane.maps import as_rows, csr, dense
 
 SHAPE = (581_012, 54)
 STREAM_BLOCKS = 64

@@ -2,7 +2,7 @@
 
     CUTPLANE_DATA=folder python benchmarks/linear.py [--data a9a ...] [--loss hinge] [--json FILE]
 
-Both minimise J(w) = lam/2 |w|^2 + mean loss, without an intercept; LinearSVC's C is 1/(lam m). A
+Both minimize J(w) = lam/2 |w|^2 + mean loss, without an intercept; LinearSVC's C is 1/(lam m). A
 tolerance means something else to each, so it is swept from loose to tight, and the fastest setting
 counts whose w reaches (J - J*) / J* <= target, with J evaluated here for both. J* comes from a
 tight run of ours; its certificate bounds the error of J*. "proven" is the time after which our own
@@ -38,8 +38,8 @@ from timing import (
 )
 
 from cutplane import LinearClassifier
-from cutplane.data import as_rows
 from cutplane.losses import CLASSIFICATION
+from cutplane.maps import as_rows
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 
@@ -62,7 +62,7 @@ OPTIMUM_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Problem:
-    """A data set with a regularization: what is minimised."""
+    """A data set with a regularization: what is minimized."""
 
     data: str
     X: Features

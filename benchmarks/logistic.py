@@ -2,7 +2,7 @@
 
     CUTPLANE_DATA=folder python benchmarks/logistic.py [--data a9a ...]
 
-Both minimise J(w) = lam/2 |w|^2 + mean loss, without an intercept; C is 1/(lam m). Each solver of
+Both minimize J(w) = lam/2 |w|^2 + mean loss, without an intercept; C is 1/(lam m). Each solver of
 scikit-learn is run with tolerances, or numbers of iterations, from loose to tight, and the fastest
 setting counts whose w reaches (J - J*) / J* <= target, with J evaluated here. J* comes from a tight
 run of ours; the last table has the error that its certificate allows. A solver is given up when

@@ -3,7 +3,7 @@
     CUTPLANE_DATA=folder python benchmarks/many_quantiles.py
 
 engel: 157 households to fit, 78 to test, 19 levels. house: 1,000 examples of 574_house_16H to fit,
-5,000 to test, 9 levels. Crossing is the share of examples at which any two neighbouring lines
+5,000 to test, 9 levels. Crossing is the share of examples at which any two neighboring lines
 cross; the loss is the mean pinball loss of sorted predictions on the test part.
 """
 

@@ -14,7 +14,7 @@ from datasets import DataError, check_names, load
 
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION
-from cutplane.online import automatic, obstacle_to_dual_ascent
+from cutplane.methods import automatic, obstacle_to_dual_ascent
 
 ROWS = [
     ("reuters_lasvm", 1e-4),

@@ -3,7 +3,7 @@
     CUTPLANE_DATA=folder python benchmarks/multiclass.py [--data digits ...] [--seconds 120]
 
 Softmax, with intercepts, beside LogisticRegression (lbfgs); Crammer and Singer, without, beside
-LinearSVC(multi_class="crammer_singer"), which would regularize them. All minimise
+LinearSVC(multi_class="crammer_singer"), which would regularize them. All minimize
 J(W) = lam/2 |W|^2 + mean loss. Tolerances are swept from loose to tight (for the others with all
 threads of the BLAS and with one), and the fastest setting counts whose W reaches
 (J - J*) / J* <= 1e-3, with J evaluated here for all, and J* the lowest that was seen. "proven" is
@@ -41,7 +41,7 @@ SVC_TOLS = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)
 
 @dataclass(frozen=True)
 class Contest:
-    """A loss, and who else minimises it."""
+    """A loss, and who else minimizes it."""
 
     name: str
     loss: MulticlassLoss

@@ -37,10 +37,10 @@ from sklearn.svm import LinearSVC
 from timing import best_of_few, describe_machine, machine_load, stopwatch
 
 import cutplane as cp
-from cutplane.estimators.ranking_measures import Rankings
 from cutplane.io import read_svmlight
 from cutplane.losses import RANKING
-from cutplane.losses.queries import Queries
+from cutplane.losses.ranking.queries import Queries
+from cutplane.metrics.ranking import Rankings
 
 LAMS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 QUERIES = (106, 106, 300)

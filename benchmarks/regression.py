@@ -1,15 +1,15 @@
 """Quantile and absolute regression: seconds beside a linear program and rehline, and growth.
 
 Run as ``CUTPLANE_DATA=FOLDER python benchmarks/regression.py``. Features and target are
-standardised. Three tables:
+standardized. Three tables:
 
 highs
-    scikit-learn's `QuantileRegressor` minimises the pinball loss without a penalty (alpha = 0) by
+    scikit-learn's `QuantileRegressor` minimizes the pinball loss without a penalty (alpha = 0) by
     HiGHS, which gives the exact optimum; ours has ``lam = 1e-6`` and is timed until its own loss is
     within 1e-3 and 1e-4 of that. The absolute loss is twice the pinball loss of the median, so one
     linear program serves both.
 rehline
-    `rehline` (optional: ``pip install rehline``) minimises ``|w|^2 / 2 + C * sum of losses``, with
+    `rehline` (optional: ``pip install rehline``) minimizes ``|w|^2 / 2 + C * sum of losses``, with
     ``C = 1 / (lam m)`` our objective divided by lam. It has no intercept, so both get a column of
     ones and none besides. Both are timed until the objective, evaluated here, is within 1e-3 and
     1e-4 of a lower bound that is proven to 1e-6; rehline stops after 10,000 iterations.

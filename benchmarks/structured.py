@@ -38,11 +38,11 @@ from datasets import DataError, data_folder
 from timing import describe_machine, machine_load
 
 import cutplane as cp
-from cutplane.data import class_pullback, class_scores
-from cutplane.online.automatic import automatic_for_chains
-from cutplane.structured.chain import Chains, ChainScores
-from cutplane.structured.chain_losses import ChainLoss, LabelledChains
-from cutplane.structured.chain_n_best import n_best
+from cutplane.maps import class_pullback, class_scores
+from cutplane.methods.automatic import automatic_for_chains
+from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.losses import ChainLoss, LabeledChains
+from cutplane.structured.chains.n_best import n_best
 
 LOSSES = (cp.ChainMargin(), cp.ChainCRF())
 SETTINGS = ((LOSSES[0], 1e-3), (LOSSES[0], 1e-4), (LOSSES[1], 1e-4), (LOSSES[1], 1e-5))
@@ -113,7 +113,7 @@ def generated(n_sequences: int, length: int, n_labels: int) -> tuple[Chains, Cha
 def program_seconds(loss: ChainLoss, n_sequences: int, length: int, n_labels: int) -> float:
     chains, scores = generated(n_sequences, length, n_labels)
     y = np.random.default_rng(1).integers(0, n_labels, chains.n_tokens).astype(np.int32)
-    data = LabelledChains(chains, y, np.full(n_sequences, 1.0 / n_sequences))
+    data = LabeledChains(chains, y, np.full(n_sequences, 1.0 / n_sequences))
     return fastest({"program": lambda: loss.evaluate(data, scores)}, rounds=10)["program"]
 
 

@@ -84,23 +84,23 @@ def digits(n: int) -> Problem:
 
 def trees(n: int) -> Problem:
     rng = np.random.default_rng(0)
-    centres, change = rng.normal(size=(5, 8)), rng.dirichlet(np.full(5, 0.5), size=5)
+    centers, change = rng.normal(size=(5, 8)), rng.dirichlet(np.full(5, 0.5), size=5)
     X, Y = [], []
     for _ in range(n):
         parents = np.array([-1, *(rng.integers(0, v) for v in range(1, 20))])
         y = np.zeros(20, dtype=np.int64)
         for v, parent in enumerate(parents):
             y[v] = rng.integers(5) if parent < 0 else rng.choice(5, p=change[y[parent]])
-        X.append(cp.Tree(centres[y] + 1.5 * rng.normal(size=(20, 8)), parents))
+        X.append(cp.Tree(centers[y] + 1.5 * rng.normal(size=(20, 8)), parents))
         Y.append(y)
     return cp.TreeModel(5), X, Y
 
 
 def chains(n: int) -> Problem:
     rng = np.random.default_rng(0)
-    centres = rng.normal(size=(6, 12))
+    centers = rng.normal(size=(6, 12))
     Y = [np.cumsum(rng.integers(0, 3, rng.integers(3, 13))) % 6 for _ in range(n)]
-    X = [centres[y] + 1.5 * rng.normal(size=(len(y), 12)) for y in Y]
+    X = [centers[y] + 1.5 * rng.normal(size=(len(y), 12)) for y in Y]
     return NumPyChain(6, 12), X, Y
 
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_info
 
-from cutplane.core.threads import default_threads
+from cutplane.compute.threads import default_threads
 
 T = TypeVar("T")
 

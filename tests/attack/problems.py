@@ -328,11 +328,11 @@ KINDS = (linear, linear, linear, linear, multiclass, measure, ranking, structure
 
 def l2(rng, d, lam):
     plain = rng.random() < 0.5
-    centre = rng.normal(size=d) if not plain and rng.random() < 0.6 else None
+    center = rng.normal(size=d) if not plain and rng.random() < 0.6 else None
     weights = rng.uniform(0.3, 3.0, d) if not plain and rng.random() < 0.6 else None
-    c = np.zeros(d) if centre is None else centre
+    c = np.zeros(d) if center is None else center
     t = np.ones(d) if weights is None else weights
-    return cp.L2(lam, centre=centre, weights=weights), Penalty(
+    return cp.L2(lam, center=center, weights=weights), Penalty(
         lambda w: Extended(lam) / 2 * np.sum((extended(t) * (w - extended(c))) ** 2),
         lambda w: lam / 2 * cvxpy.sum_squares(cvxpy.multiply(t, w - c)),
     )
@@ -344,7 +344,7 @@ def quadratic_form(rng, d, lam):
     Q = (Q + Q.T) / 2
     c = rng.normal(size=d) if rng.random() < 0.5 else np.zeros(d)
     root = np.linalg.cholesky(Q).T
-    return cp.QuadraticForm(lam, Q, centre=c), Penalty(
+    return cp.QuadraticForm(lam, Q, center=c), Penalty(
         lambda w: Extended(lam) / 2 * ((w - extended(c)) @ extended(Q) @ (w - extended(c))),
         lambda w: lam / 2 * cvxpy.sum_squares(root @ (w - c)),
     )
@@ -384,7 +384,7 @@ def entropy(rng, d, lam):
         logs = np.log(np.where(w > 0, w, 1) / extended(c))
         return Extended(lam) * np.sum(np.where(w > 0, w * logs, 0) - w + extended(c))
 
-    return cp.Entropy(lam, centre=c), Penalty(
+    return cp.Entropy(lam, center=c), Penalty(
         value,
         lambda w: lam * cvxpy.sum(cvxpy.kl_div(w, c)),
         project=lambda w: np.maximum(w, 0.0),
@@ -438,7 +438,7 @@ def random_problem(seed):
     lam = float(10.0 ** rng.uniform(-6, 1))
     regularizer, penalty = REGULARIZERS[rng.integers(len(REGULARIZERS))](rng, d, lam)
     plain = isinstance(regularizer, cp.L2) and not (
-        regularizer.centre is not None or regularizer.weights is not None
+        regularizer.center is not None or regularizer.weights is not None
     )
     estimator = {**estimator, "lam": lam} if estimator and plain else {}
     if not term.n_offsets:

@@ -91,8 +91,8 @@ METHODS = {
 }
 
 
-def l2_penalty(lam, centre=None, weights=None):
-    c = np.zeros(D) if centre is None else np.asarray(centre)
+def l2_penalty(lam, center=None, weights=None):
+    c = np.zeros(D) if center is None else np.asarray(center)
     t = np.ones(D) if weights is None else np.asarray(weights)
     return Penalty(
         lambda w: Extended(lam) / 2 * np.sum((extended(t) * (w - extended(c))) ** 2),
@@ -138,10 +138,10 @@ L2 = (cp.L2(0.1), l2_penalty(0.1))
 # Before and after: each a regularizer and its formula.
 REGULARIZER_CHANGES = {
     "lam": (L2, (cp.L2(0.02), l2_penalty(0.02))),
-    "a centre": (L2, (cp.L2(0.1, centre=ONE), l2_penalty(0.1, ONE))),
-    "another centre": (
-        (cp.L2(0.1, centre=ONE), l2_penalty(0.1, ONE)),
-        (cp.L2(0.1, centre=-ONE), l2_penalty(0.1, -ONE)),
+    "a center": (L2, (cp.L2(0.1, center=ONE), l2_penalty(0.1, ONE))),
+    "another center": (
+        (cp.L2(0.1, center=ONE), l2_penalty(0.1, ONE)),
+        (cp.L2(0.1, center=-ONE), l2_penalty(0.1, -ONE)),
     ),
     "weights": (
         (cp.L2(0.1, weights=OTHER), l2_penalty(0.1, None, OTHER)),
@@ -294,7 +294,7 @@ def test_the_same_problem_built_again_is_accepted(method, same, how):
 def test_the_same_regularizer_built_again_is_accepted(regularizer, how):
     made, penalty = regularizer
     again = {
-        cp.L2: lambda r: cp.L2(r.lam, centre=r.centre, weights=r.weights),
+        cp.L2: lambda r: cp.L2(r.lam, center=r.center, weights=r.weights),
         cp.QuadraticForm: lambda r: cp.QuadraticForm(r.lam, FORM.copy()),
         cp.ElasticNet: lambda r: cp.ElasticNet(0.1, 0.8),
         cp.SquaredLp: lambda r: cp.SquaredLp(0.1, 1.2),

@@ -19,7 +19,7 @@ import scipy.sparse
 from safetensors.numpy import load
 
 import cutplane as cp
-from cutplane.core.threads import default_threads
+from cutplane.compute.threads import default_threads
 from cutplane.io import InputError, load_model, save_model
 from cutplane.structured.templates import TemplateVectorizer
 

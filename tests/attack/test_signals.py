@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 import cutplane as cp
 from cutplane.cli.labels import class_labels
-from cutplane.cli.sequences import read_labelled
+from cutplane.cli.sequences import read_labeled
 from cutplane.core.interrupts import held
 from cutplane.io import InputError, load_model, read_svmlight
 
@@ -163,7 +163,7 @@ def objective_of(job, model):
         raise _Start(regularizer.value(start) + risk.at(start).value)
 
     if job.name == "tagger":
-        given, options = read_labelled(job.data), {}
+        given, options = read_labeled(job.data), {}
     else:
         X, y, qid = read_svmlight(job.data, queries=job.name == "ranking")
         given = X, class_labels(y, job.data, certain=True) if qid is None else y.astype(float)

@@ -8,9 +8,9 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import cutplane as cp
-from cutplane.estimators.ranking_measures import Rankings
 from cutplane.io import load_model, read_svmlight
-from cutplane.losses.queries import Queries
+from cutplane.losses.ranking.queries import Queries
+from cutplane.metrics.ranking import Rankings
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def ramp_loss(X, y):
 
 
 def transductive(X, y, U):
-    """The hinge loss of labelled examples, and ``max(0, 1 - |z|)`` of others."""
+    """The hinge loss of labeled examples, and ``max(0, 1 - |z|)`` of others."""
 
     def function(w):
         z, free = y * (X @ w), U @ w

@@ -101,13 +101,13 @@ class Problem:
         return self.objective(self.solve())
 
 
-def planes_problem(name, slopes, offsets, lam, *, lower_bound=-np.inf, centre=None, theta=None):
+def planes_problem(name, slopes, offsets, lam, *, lower_bound=-np.inf, center=None, theta=None):
     slopes, offsets = np.asarray(slopes), np.asarray(offsets)
     # The flat plane of the lower bound is part of the risk, as the contract of a Risk asks.
     if np.isfinite(lower_bound):
         slopes = np.vstack([slopes, np.zeros(slopes.shape[1])])
         offsets = np.append(offsets, lower_bound)
-    c = np.zeros(slopes.shape[1]) if centre is None else np.asarray(centre)
+    c = np.zeros(slopes.shape[1]) if center is None else np.asarray(center)
     t = np.ones(slopes.shape[1]) if theta is None else np.asarray(theta)
 
     def objective(w):
@@ -122,19 +122,19 @@ def planes_problem(name, slopes, offsets, lam, *, lower_bound=-np.inf, centre=No
     return Problem(
         name,
         lambda: MaxOfPlanes(slopes, offsets, lower_bound),
-        cp.L2(lam, centre=centre, weights=theta),
+        cp.L2(lam, center=center, weights=theta),
         objective,
         solve,
     )
 
 
-def linear_problem(name, X, y, loss, lam, *, weights=None, intercept=True, centre=None, theta=None):
-    exact = Objective(X, y, loss, lam, weights, intercept, centre, theta)
+def linear_problem(name, X, y, loss, lam, *, weights=None, intercept=True, center=None, theta=None):
+    exact = Objective(X, y, loss, lam, weights, intercept, center, theta)
     rows = cp.as_rows(X)
     return Problem(
         name,
         lambda: cp.LinearRisk(rows, y, loss, weights=weights, intercept=intercept),
-        cp.L2(lam, centre=centre, weights=theta),
+        cp.L2(lam, center=center, weights=theta),
         exact,
         lambda: exact.solution,
     )
@@ -146,11 +146,11 @@ def _problems():
     yield planes_problem("planes", slopes, offsets, 0.3)
     yield planes_problem("planes with a floor", slopes, offsets, 0.05, lower_bound=0.5)
     yield planes_problem(
-        "planes centred",
+        "planes centerd",
         slopes,
         offsets,
         0.3,
-        centre=[2.0, -1.0, 0.5, 0.0, 3.0],
+        center=[2.0, -1.0, 0.5, 0.0, 3.0],
         theta=[0.3, 1.0, 4.0, 1.0, 0.7],
     )
     yield planes_problem("one plane", [[3.0, -4.0]], [1.0], 2.0)
@@ -164,7 +164,7 @@ def _problems():
     weights = rng.uniform(0.1, 2.0, 30)
     weights[:5] = 0.0
     csr = scipy.sparse.csr_array(X)
-    centre, theta = rng.normal(size=4), rng.uniform(0.5, 2.0, 4)
+    center, theta = rng.normal(size=4), rng.uniform(0.5, 2.0, 4)
 
     yield linear_problem("hinge", X, labels, cp.Hinge(), 0.1, intercept=False)
     yield linear_problem("hinge CSR intercept", csr, labels, cp.Hinge(), 0.1)
@@ -173,12 +173,12 @@ def _problems():
         "hinge float32 Fortran", np.asfortranarray(X, dtype=np.float32), labels, cp.Hinge(), 0.1
     )
     yield linear_problem(
-        "hinge centred", X, labels, cp.Hinge(), 0.1, centre=centre, theta=theta, intercept=False
+        "hinge centerd", X, labels, cp.Hinge(), 0.1, center=center, theta=theta, intercept=False
     )
     yield linear_problem("absolute", X, numbers, cp.Absolute(), 0.1)
     yield linear_problem("quantile CSR", csr, numbers, cp.Quantile(0.9), 0.1, weights=weights)
     yield linear_problem("logistic", X, labels, cp.Logistic(), 0.1)
-    yield linear_problem("logistic centred", X, labels, cp.Logistic(), 0.1, centre=centre)
+    yield linear_problem("logistic centerd", X, labels, cp.Logistic(), 0.1, center=center)
     yield linear_problem("squared", X, numbers, cp.Squared(), 0.3)
     yield linear_problem("squared CSR", csr, numbers, cp.Squared(), 0.3, intercept=False)
     yield linear_problem("huber", X, numbers, cp.Huber(), 0.1, theta=theta)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core.balanced_qp import lowest_model, solve_balanced
-from cutplane.core.simplex_qp import SimplexQP
+from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
 
 from .test_simplex_qp import EPS, SLOPES, dual_value
 
@@ -109,7 +109,7 @@ def test_where_the_search_begins_does_not_matter(family, seed, free):
 
 
 def test_the_multiplier_is_the_best_free_parameter():
-    """In the model, whose minimiser the weights give, the returned parameter is the best one."""
+    """In the model, whose minimizer the weights give, the returned parameter is the best one."""
     rng = np.random.default_rng(0)
     slopes = rng.normal(size=(24, 6))
     offsets, lam, groups = rng.normal(size=24), 0.3, np.tile(np.arange(3), 8)

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from cutplane.core.bundle import Bundle
-from cutplane.core.memory import LimitedMemory
+from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.protocols import Plane
 from cutplane.core.state import candidate_below
 from cutplane.regularizers import L2
@@ -24,9 +24,9 @@ EPS = np.finfo(np.float64).eps
 def regularizers(d, rng):
     return {
         "plain": L2(0.3),
-        "centred": L2(2.0, centre=rng.normal(size=d)),
+        "centerd": L2(2.0, center=rng.normal(size=d)),
         "weighted": L2(0.01, weights=rng.uniform(0.2, 3.0, d)),
-        "both": L2(0.3, centre=rng.normal(size=d), weights=rng.uniform(0.2, 3.0, d)),
+        "both": L2(0.3, center=rng.normal(size=d), weights=rng.uniform(0.2, 3.0, d)),
     }
 
 
@@ -42,7 +42,7 @@ class BundleLaws(RuleBasedStateMachine):
     @initialize(
         seed=st.integers(0, 10**6),
         d=st.sampled_from([1, 2, 7]),
-        kind=st.sampled_from(["plain", "centred", "weighted", "both"]),
+        kind=st.sampled_from(["plain", "centerd", "weighted", "both"]),
     )
     def begin(self, seed, d, kind):
         self.rng = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ class BundleLaws(RuleBasedStateMachine):
         np.testing.assert_array_equal(self.bundle.idle, np.where(alpha > 0.0, 0, before + 1))
         # No single plane does better (the reduced problem at its corners), up to rounding.
         best = dual_value(self.bundle, self.regularizer)
-        sizes = np.abs(self.bundle.offsets) + np.abs(self.bundle.centred_offsets) + 1.0
+        sizes = np.abs(self.bundle.offsets) + np.abs(self.bundle.centerd_offsets) + 1.0
         noise = 1e-10 * max(
             float(sizes.max()), float(self.bundle.gram.max()) / self.regularizer.lam
         )
@@ -124,16 +124,16 @@ class BundleLaws(RuleBasedStateMachine):
             return
         A = np.array([slope for slope, _ in self.planes])
         theta = 1.0 if self.regularizer.weights is None else self.regularizer.weights
-        centre = 0.0 if self.regularizer.centre is None else self.regularizer.centre
+        center = 0.0 if self.regularizer.center is None else self.regularizer.center
         expected = (A / theta**2) @ A.T
         norms = np.sqrt(np.diag(expected))
         # A dot product of d terms is off by d units in the last place of its terms' sizes.
         allowed = 4 * (self.d + 2) * EPS * np.outer(norms, norms)
         assert (np.abs(self.bundle.gram - expected) <= allowed).all()
         assert np.array_equal(self.bundle.gram, self.bundle.gram.T)
-        shifted = np.array([offset for _, offset in self.planes]) + np.sum(A * centre, axis=1)
-        sizes = np.abs(A) @ np.abs(centre * np.ones(self.d)) + np.abs(self.bundle.offsets)
-        assert (np.abs(self.bundle.centred_offsets - shifted) <= 8 * self.d * EPS * sizes).all()
+        shifted = np.array([offset for _, offset in self.planes]) + np.sum(A * center, axis=1)
+        sizes = np.abs(A) @ np.abs(center * np.ones(self.d)) + np.abs(self.bundle.offsets)
+        assert (np.abs(self.bundle.centerd_offsets - shifted) <= 8 * self.d * EPS * sizes).all()
 
     @invariant()
     def aggregate_is_a_convex_combination(self):
@@ -196,7 +196,7 @@ def test_bound_holds_for_any_weights(seed):
         minimum = regularizer.value(best.w) + np.max(bundle.slopes @ best.w + bundle.offsets)
         alpha = rng.exponential(size=6) * (rng.random(6) < 0.6)
         alpha[0] += 1e-3
-        bundle.alpha = alpha  # not even normalised
+        bundle.alpha = alpha  # not even normalized
         assert candidate_below(bundle.aggregate(), regularizer).lower <= minimum
 
 

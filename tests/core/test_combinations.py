@@ -14,15 +14,15 @@ import pytest
 from cvxpy.transforms import indicator
 
 import cutplane as cp
-from cutplane.core.balanced_proximal import BalancedProximal
-from cutplane.core.cuts import ConvexCuts, NonConvexCuts
-from cutplane.core.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
-from cutplane.core.nbm import ObjectiveCuts, ProximalToBest
-from cutplane.core.over_ball import OverBall
-from cutplane.core.proximal import Proximal
-from cutplane.core.query import AtCandidate, ByTrials, CutAt, OnSegment
-from cutplane.core.regions import Level, TrustRegion
-from cutplane.core.stabilizers import NoStabilizer
+from cutplane.core.policies.balanced_proximal import BalancedProximal
+from cutplane.core.policies.ball import OverBall
+from cutplane.core.policies.cuts import ConvexCuts, NonConvexCuts
+from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
+from cutplane.core.policies.no_stabilizer import NoStabilizer
+from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
+from cutplane.core.policies.proximal import Proximal
+from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
+from cutplane.core.policies.regions import Level, TrustRegion
 
 from ..risks.exact import clarabel
 from .oracles import FunctionRisk, largest, ramp_loss, waves
@@ -85,12 +85,12 @@ def _problems():
         return FunctionRisk(largest(slopes, offsets), 3, convex=True)
 
     yield "planes", of_planes(slopes, offsets, cp.L2(0.3), lambda w: 0.15 * cvxpy.sum_squares(w))
-    centre, weights = np.array([1.0, 0.0, 0.0]), np.array([1.0, 2.0, 0.5])
+    center, weights = np.array([1.0, 0.0, 0.0]), np.array([1.0, 2.0, 0.5])
     yield (
         "function, other metric",
         of_planes(
-            slopes, offsets, cp.L2(0.3, centre=centre, weights=weights),
-            lambda w: 0.15 * cvxpy.sum_squares(cvxpy.multiply(weights, w - centre)), without_lines,
+            slopes, offsets, cp.L2(0.3, center=center, weights=weights),
+            lambda w: 0.15 * cvxpy.sum_squares(cvxpy.multiply(weights, w - center)), without_lines,
         ),
     )  # fmt: skip
     yield (
@@ -138,7 +138,7 @@ def test_every_combination_works_or_says_why_not(stabilizer, name):
     for choices in product(MEMORIES, QUERIES, CUTS):
         method = combined(stabilizer, *choices, problem)
         if isinstance(method, str):
-            assert re.search("needs?|minimises over|takes|goes with", method)
+            assert re.search("needs?|minimizes over|takes|goes with", method)
             assert "\n" not in method
             assert len(method) < 160
             continue

@@ -11,7 +11,7 @@ import pytest
 import cutplane
 
 MODULE = """
-from cutplane.core.compiled import njit
+from cutplane.compute.compiled import njit
 
 @njit(cache=True, nogil=True)
 def double(x):
@@ -84,7 +84,7 @@ def test_no_folder_to_write_to(call, tmp_path):
 
 
 def test_a_disk_that_takes_nothing(monkeypatch):
-    from cutplane.core.compiled import njit
+    from cutplane.compute.compiled import njit
 
     @njit(cache=True)
     def kernel(x):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
-from cutplane.core.memory import ForgetIdle, LimitedMemory
+from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
 from cutplane.core.protocols import Plane, sum_of
 from cutplane.core.state import candidate_below
 
@@ -27,7 +27,7 @@ def _grouped_problems():
     counts = rng.poisson(np.exp(0.3 * signal)).astype(np.float64)
     weights = rng.uniform(0.1, 2.0, 40)
     weights[:12] = 0.0  # a group or two without weight
-    centre, theta = rng.normal(size=5), rng.uniform(0.5, 2.0, 5)
+    center, theta = rng.normal(size=5), rng.uniform(0.5, 2.0, 5)
     csr, fortran = scipy.sparse.csr_array(X), np.asfortranarray(X, dtype=np.float32)
     plain = {"intercept": False}
     yield linear_problem("hinge", X, labels, cp.Hinge(), 0.01, **plain)
@@ -36,14 +36,14 @@ def _grouped_problems():
     )
     yield linear_problem("hinge float32", fortran, labels, cp.Hinge(), 0.1, **plain)
     yield linear_problem(
-        "absolute centred", X, numbers, cp.Absolute(), 0.1, centre=centre, theta=theta, **plain
+        "absolute centerd", X, numbers, cp.Absolute(), 0.1, center=center, theta=theta, **plain
     )
     yield linear_problem("logistic", X, labels, cp.Logistic(), 0.1, **plain)
     yield linear_problem("squared CSR", csr, numbers, cp.Squared(), 0.3, **plain)
     yield linear_problem("poisson", X, counts, cp.Poisson(), 0.3, **plain)
     yield linear_problem("hinge intercept", X, labels, cp.Hinge(), 0.01)
     yield linear_problem("hinge CSR intercept", csr, labels, cp.Hinge(), 1e-3, weights=weights)
-    yield linear_problem("absolute intercept", X, numbers + 1e3, cp.Absolute(), 0.1, centre=centre)
+    yield linear_problem("absolute intercept", X, numbers + 1e3, cp.Absolute(), 0.1, center=center)
     yield linear_problem("logistic intercept", X, labels, cp.Logistic(), 0.1)
     yield linear_problem("squared intercept", X, numbers, cp.Squared(), 0.01)
 
@@ -248,7 +248,7 @@ def test_auto_takes_the_number_that_the_risk_advises():
 
 
 @pytest.mark.parametrize("planes", [1, 2, 5])
-@pytest.mark.parametrize("name", ["hinge", "absolute centred", "logistic", "hinge intercept"])
+@pytest.mark.parametrize("name", ["hinge", "absolute centerd", "logistic", "hinge intercept"])
 def test_limited_memory_keeps_bounds_and_limits(name, planes):
     problem, groups, sizes = GROUPED[name], 4, []
     result = cp.minimize(
@@ -334,7 +334,7 @@ def test_planes_of_other_data_are_found_out():
 
 def grouped_bundle(seed, turns, n_groups, d=3):
     rng = np.random.default_rng(seed)
-    regularizer = cp.L2(0.1, centre=rng.normal(size=d))
+    regularizer = cp.L2(0.1, center=rng.normal(size=d))
     bundle = Bundle(d, regularizer, n_groups)
     for _ in range(turns):
         bundle.add(*(Plane(rng.normal(size=d), float(rng.normal())) for _ in range(n_groups)))

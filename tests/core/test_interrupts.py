@@ -228,7 +228,7 @@ def test_a_second_one_while_the_objective_is_computed_afresh_carries_the_result(
 
 def test_one_in_the_last_moment_tells_callers_with_more_runs_to_come(monkeypatch):
     # While the objective is computed afresh, at the end of a run that has reached its tolerance.
-    module = sys.modules["cutplane.core.minimize"]
+    module = sys.modules["cutplane.methods.minimize"]
     recomputed = module._recomputed
 
     def pressed(*arguments):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
-from cutplane.core.memory import KeepAll, LimitedMemory
+from cutplane.core.policies.memory import KeepAll, LimitedMemory
 from cutplane.core.protocols import Plane
 from cutplane.core.state import candidate_below
 
@@ -16,7 +16,7 @@ from .problems import PROBLEMS
 
 def filled(seed, n, *, d=3, lam=0.1, regularizer=None):
     rng = np.random.default_rng(seed)
-    regularizer = regularizer or cp.L2(lam, centre=rng.normal(size=d))
+    regularizer = regularizer or cp.L2(lam, center=rng.normal(size=d))
     bundle = Bundle(d, regularizer)
     for _ in range(n):
         bundle.add(Plane(rng.normal(size=d), float(rng.normal())))

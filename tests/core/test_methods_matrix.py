@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.core.memory import ForgetIdle
+from cutplane.core.policies.memory import ForgetIdle
 
 from .problems import linear_problem
 
@@ -47,7 +47,7 @@ METHODS = {
     "level": Line(cp.level(line_search=False)),
     "level, line search": Line(cp.level()),
     "level, grouped": Line(cp.level(groups=3)),
-    # Its centre is a mean of all iterates, the first ones included, so that the last digits take
+    # Its center is a mean of all iterates, the first ones included, so that the last digits take
     # hundreds of iterations. Without the planes long idle they take little time.
     "balanced": Line(replace(cp.balanced_proximal(), memory=ForgetIdle())),
     "balanced, known radius": Line(replace(cp.balanced_proximal(radius=50.0), memory=ForgetIdle())),
@@ -95,7 +95,7 @@ def _problems():
     yield linear_problem("separable", X[far], apart[far], cp.SmoothHinge(), 1e-3)
     yield linear_problem(
         "other metric", X, numbers, cp.Huber(), 0.03,
-        centre=rng.normal(size=5), theta=rng.uniform(0.5, 2.0, 5),
+        center=rng.normal(size=5), theta=rng.uniform(0.5, 2.0, 5),
     )  # fmt: skip
     counts = rng.poisson(np.exp(0.3 * signal)).astype(np.float64)
     weights = rng.uniform(0.0, 2.0, 60) * (rng.random(60) > 0.1)
@@ -108,7 +108,7 @@ PROBLEMS = {problem.name: problem for problem in _problems()}
 
 
 class Reference(NamedTuple):
-    """What a method is to minimise, and a value that the minimum does not exceed."""
+    """What a method is to minimize, and a value that the minimum does not exceed."""
 
     regularizer: object
     value: float

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import cutplane as cp
+from cutplane.core.policies.queries import AtCandidate, OnSegment
 from cutplane.core.protocols import Plane
-from cutplane.core.query import AtCandidate, OnSegment
 from cutplane.core.stopping import StoppingRule
 
 from .problems import PROBLEMS, MaxOfPlanes, linear_problem
@@ -164,7 +164,7 @@ def test_default_method_is_the_line_search():
     assert without_seconds(default.history) == without_seconds(named.history)
 
 
-@pytest.mark.parametrize("name", ["planes", "planes with a floor", "planes centred"])
+@pytest.mark.parametrize("name", ["planes", "planes with a floor", "planes centerd"])
 @every_method
 def test_result_is_the_best_point_seen(name, how):
     result, risk, _ = run(name, how)
@@ -269,7 +269,7 @@ class SlowRisk(MaxOfPlanes):
 
 def test_time_limit(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("cutplane.core.minimize.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("cutplane.methods.minimize.time.perf_counter", lambda: clock[0])
     rng = np.random.default_rng(3)
     risk = SlowRisk(clock, rng.normal(size=(60, 8)), rng.normal(size=60))
     result = cp.minimize(risk, cp.L2(1e-3), tol=1e-12, time_limit=4.5)
@@ -776,7 +776,7 @@ def test_non_convex_risk_is_at_best_stationary():
     bottom = -0.5
     result = cp.minimize(
         Waves(convex=False),
-        cp.L2(100.0, centre=[bottom]),
+        cp.L2(100.0, center=[bottom]),
         method=cp.bmrm(line_search=False),
         start=np.array([bottom]),
     )
@@ -914,7 +914,7 @@ def test_query_at_candidate_evaluates_there():
     cp.minimize(
         risk, problem.regularizer, method=replace(cp.bmrm(), query=AtCandidate()), max_iter=1
     )
-    # After the start: the minimiser of the first plane plus the regularizer.
+    # After the start: the minimizer of the first plane plus the regularizer.
     first = risk.seen[0].plane()
     np.testing.assert_allclose(risk.seen[1].w, -first.slope / problem.regularizer.lam, rtol=1e-14)
 

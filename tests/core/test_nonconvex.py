@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
-from cutplane.core.cuts import NonConvexCuts
+from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.problem import Problem
 from cutplane.core.state import State
 from cutplane.experiments.chained import crescent_2, mifflin_2
@@ -27,13 +27,13 @@ def problems():
     y = np.where(X @ [1.0, -2.0, 0.5] + rng.normal(size=40) > 0, 1.0, -1.0)
     yield "waves", waves, cp.L2(1.0), np.array([1.0])
     yield "waves in 3 dimensions", waves, cp.L2(0.5), np.array([1.0, -2.0, 0.3])
-    yield "waves weighted", waves, cp.L2(1.0, centre=[1.0], weights=[2.0]), np.array([0.5])
+    yield "waves weighted", waves, cp.L2(1.0, center=[1.0], weights=[2.0]), np.array([0.5])
     yield "ramp loss", ramp_loss(X, y), cp.L2(0.1), np.array([0.1, 0.1, 0.1])
     yield "transductive", transductive(X, y, U), cp.L2(0.1), np.array([0.1, -0.1, 0.1])
     start = np.full(5, -1.0)
-    yield "mifflin", mifflin_2, cp.L2(0.5, centre=start), start
+    yield "mifflin", mifflin_2, cp.L2(0.5, center=start), start
     start = np.array([-1.5, 2.0, -1.5, 2.0])
-    yield "crescent", crescent_2, cp.L2(1.0, centre=start), start
+    yield "crescent", crescent_2, cp.L2(1.0, center=start), start
 
 
 ALL = {name: rest for name, *rest in problems()}
@@ -113,8 +113,8 @@ coordinates = st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=2).map(np.arra
 
 
 @given(coordinates, coordinates, st.floats(0.05, 5.0), coordinates, st.floats(0.0, 8.0))
-def test_repaired_planes_meet_both_conditions(v, w, lam, centre, factor):
-    risk, regularizer = FunctionRisk(waves, 2), cp.L2(lam, centre=centre, weights=[1.0, 2.0])
+def test_repaired_planes_meet_both_conditions(v, w, lam, center, factor):
+    risk, regularizer = FunctionRisk(waves, 2), cp.L2(lam, center=center, weights=[1.0, 2.0])
     best, other = sorted((risk.at(v), risk.at(w)), key=lambda p: regularizer.value(p.w) + p.value)
     state = state_at(risk, regularizer, best)
     plane = NonConvexCuts(locality=factor).repaired(other, state)
@@ -230,7 +230,7 @@ def test_ends_at_a_stationary_point(name, how):
 # Convex risks
 
 
-@pytest.mark.parametrize("name", ["planes", "planes with a floor", "hinge", "logistic centred"])
+@pytest.mark.parametrize("name", ["planes", "planes with a floor", "hinge", "logistic centerd"])
 @pytest.mark.parametrize("planes", [None, 3, 10])
 def test_convex_risks_are_minimised_as_by_limited_memory_bmrm(name, planes):
     problem = PROBLEMS[name]

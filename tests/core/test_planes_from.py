@@ -18,7 +18,7 @@ METHODS = {
 
 
 def regularizer_at(lam, like):
-    return cp.L2(lam, centre=like.centre, weights=like.weights)
+    return cp.L2(lam, center=like.center, weights=like.weights)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -75,9 +75,9 @@ def full_bundle(regularizer):
     "other",
     [
         cp.L2(0.01),
-        cp.L2(1.0, centre=[1.0, 2.0, 3.0]),
+        cp.L2(1.0, center=[1.0, 2.0, 3.0]),
         cp.L2(1.0, weights=[1.0, 2.0, 3.0]),
-        cp.L2(2.0, centre=[0.0, 2.0, 3.0], weights=[1.0, 1.0, 3.0]),
+        cp.L2(2.0, center=[0.0, 2.0, 3.0], weights=[1.0, 1.0, 3.0]),
     ],
     ids=str,
 )
@@ -89,7 +89,7 @@ def test_inner_products_are_those_of_the_new_regularizer(first, other):
     metric = np.array([other.dual_metric(a) for a in A])
     np.testing.assert_allclose(carried.gram, A @ metric.T, atol=1e-12)
     np.testing.assert_allclose(
-        carried.centred_offsets, bundle.offsets + [other.centred(a) for a in A]
+        carried.centerd_offsets, bundle.offsets + [other.centerd(a) for a in A]
     )
     np.testing.assert_array_equal(carried.slopes, A)
     np.testing.assert_array_equal(carried.alpha, bundle.alpha)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
 
 import cutplane as cp
-from cutplane.core.level import best_plane, repaired
 from cutplane.core.protocols import Plane
 from cutplane.core.ray_search import minimize_on_segment
-from cutplane.core.reduced_problem import Model, maximise_dual
+from cutplane.core.reduced.linear_program import best_plane, repaired
+from cutplane.core.reduced.newton import Model, maximise_dual
 
 from ..regularizers.registry import CASES, D
 from .problems import MaxOfPlanes

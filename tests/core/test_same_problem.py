@@ -118,13 +118,13 @@ def test_every_change_of_the_risk_is_refused(kind, change, how):
 
 ONES = np.ones(D)
 REGULARIZERS = {
-    "L2": (cp.L2(0.1), cp.L2(0.2), cp.L2(0.1, centre=ONES), cp.L2(0.1, weights=2.0 * ONES)),
-    "centre": (cp.L2(0.1, centre=ONES), cp.L2(0.1, centre=2.0 * ONES), cp.L2(0.1)),
-    "bounds": (cp.BoundedL2(0.1), cp.BoundedL2(0.1, upper=0.5), cp.BoundedL2(0.1, centre=ONES)),
+    "L2": (cp.L2(0.1), cp.L2(0.2), cp.L2(0.1, center=ONES), cp.L2(0.1, weights=2.0 * ONES)),
+    "center": (cp.L2(0.1, center=ONES), cp.L2(0.1, center=2.0 * ONES), cp.L2(0.1)),
+    "bounds": (cp.BoundedL2(0.1), cp.BoundedL2(0.1, upper=0.5), cp.BoundedL2(0.1, center=ONES)),
     "elastic net": (cp.ElasticNet(0.1, 0.3), cp.ElasticNet(0.1, 0.4)),
     "p": (cp.SquaredLp(0.1, 1.5), cp.SquaredLp(0.1, 1.6)),
     "matrix": (cp.QuadraticForm(0.1, np.eye(D)), cp.QuadraticForm(0.1, 2.0 * np.eye(D))),
-    "entropy": (cp.Entropy(0.1), cp.Entropy(0.1, centre=2.0 * ONES)),
+    "entropy": (cp.Entropy(0.1), cp.Entropy(0.1, center=2.0 * ONES)),
 }
 
 
@@ -212,7 +212,7 @@ def test_a_function_is_not_convex_to_a_method_for_such_risks(method):
 @pytest.mark.parametrize("said", [None, True, False])
 def test_what_is_said_of_a_function_is_what_the_certificate_says(said):
     risk = cp.FunctionRisk(lambda w: (float(w @ w), 2.0 * w), 2, convex=said)
-    certificate = cp.minimize(risk, cp.L2(1.0, centre=[1.0, 2.0])).certificate
+    certificate = cp.minimize(risk, cp.L2(1.0, center=[1.0, 2.0])).certificate
     assert certificate.valid is (said is not False)
     assert certificate.status == ("stationary" if said is False else "optimal")
     assert ("as was assumed" in str(certificate)) is (said is None)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core import simplex_kernels, simplex_qp
-from cutplane.core.simplex_qp import SimplexQP
+from cutplane.core.reduced import simplex_kernels, simplex_qp
+from cutplane.core.reduced.simplex_qp import SimplexQP
 
 EPS = np.finfo(np.float64).eps
 
@@ -388,7 +388,7 @@ def test_memory_layout_does_not_matter_and_compiles_nothing_new(layout):
     before = view.copy()
     np.testing.assert_array_equal(solve((view, offsets, lam)).alpha, reference.alpha)
     np.testing.assert_array_equal(view, before)
-    assert len(simplex_kernels.maximise.signatures) == 1
+    assert len(simplex_kernels.maximize.signatures) == 1
 
 
 def test_leading_block_of_a_larger_array_is_not_copied():
@@ -434,7 +434,7 @@ def factored():
     slopes = rng.standard_normal((12, 20))
     support = rng.permutation(np.setdiff1d(np.arange(12), BASE))
     gram, scale, size, factor = slopes @ slopes.T, 7.0, 7, np.full((14, 14), np.nan)
-    simplex_kernels.factorise(gram, GROUPS, BASE, support, scale, factor, 0, size)
+    simplex_kernels.factorize(gram, GROUPS, BASE, support, scale, factor, 0, size)
     return slopes, gram, scale, support, size, factor
 
 
@@ -455,7 +455,7 @@ def test_factor_is_the_cholesky_factor(factored):
 
 def test_factor_grows_by_rows(factored):
     slopes, gram, scale, support, size, factor = factored
-    assert not simplex_kernels.factorise(gram, GROUPS, BASE, support, scale, factor, size, 9)
+    assert not simplex_kernels.factorize(gram, GROUPS, BASE, support, scale, factor, size, 9)
     check_factor(factor, cholesky(slopes, scale, support))
 
 
@@ -488,7 +488,7 @@ def test_a_base_without_weight_is_replaced(factored, groups):
 def test_dependent_plane_gets_a_small_pivot():
     gram, factor = np.ones((2, 2)), np.zeros((2, 2))
     group, base, support = np.zeros(2, dtype=np.int64), np.array([0]), np.array([1])
-    assert simplex_kernels.factorise(gram, group, base, support, 1.0, factor, 0, 1)
+    assert simplex_kernels.factorize(gram, group, base, support, 1.0, factor, 0, 1)
     assert factor[0, 0] ** 2 == pytest.approx(simplex_kernels.LEAST_PIVOT)
 
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.bundle import Bundle
-from cutplane.core.near import Neighbourhood, PlainBound
-from cutplane.core.over_ball import OverBall
+from cutplane.core.policies.balanced_proximal import Balance, BalancedProximal
+from cutplane.core.policies.ball import OverBall
+from cutplane.core.policies.proximal import Proximal
+from cutplane.core.policies.regions import Level, TrustRegion
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane
-from cutplane.core.proximal import Proximal
-from cutplane.core.regions import Level, TrustRegion
+from cutplane.core.reduced.proximal import Neighborhood, PlainBound
 from cutplane.core.state import State
 
 from ..risks.exact import clarabel
@@ -29,7 +29,7 @@ EPS = np.finfo(np.float64).eps
 def random_bundle(seed, n=12, d=4):
     rng = np.random.default_rng(seed)
     regularizer = cp.L2(
-        10.0 ** rng.uniform(-2, 1), centre=rng.normal(size=d), weights=rng.uniform(0.3, 2.0, d)
+        10.0 ** rng.uniform(-2, 1), center=rng.normal(size=d), weights=rng.uniform(0.3, 2.0, d)
     )
     bundle = Bundle(d, regularizer)
     for _ in range(n):
@@ -40,14 +40,14 @@ def random_bundle(seed, n=12, d=4):
 class Exact:
     """The planes and the regularizer of a bundle as CVXPY sees them."""
 
-    def __init__(self, bundle, regularizer, centre):
+    def __init__(self, bundle, regularizer, center):
         self.w = cvxpy.Variable(bundle.n_parameters)
         theta, lam = regularizer.weights, regularizer.lam
         self.model = 0.5 * lam * cvxpy.sum_squares(
-            cvxpy.multiply(theta, self.w - regularizer.centre)
+            cvxpy.multiply(theta, self.w - regularizer.center)
         ) + cvxpy.max(bundle.slopes @ self.w + bundle.offsets)
-        self.distance = cvxpy.norm(cvxpy.multiply(theta, self.w - centre))
-        self.squared = cvxpy.sum_squares(cvxpy.multiply(theta, self.w - centre))
+        self.distance = cvxpy.norm(cvxpy.multiply(theta, self.w - center))
+        self.squared = cvxpy.sum_squares(cvxpy.multiply(theta, self.w - center))
 
     def minimize(self, goal, *constraints):
         problem = cvxpy.Problem(cvxpy.Minimize(goal), list(constraints))
@@ -57,11 +57,11 @@ class Exact:
 
 @given(seed=st.integers(0, 10**6), log_mu=st.floats(-3, 3))
 @settings(max_examples=25)
-def test_the_reduced_problem_near_a_centre(seed, log_mu):
+def test_the_reduced_problem_near_a_center(seed, log_mu):
     bundle, regularizer, rng = random_bundle(seed)
-    centre, mu = rng.normal(size=4), 10.0**log_mu
-    near = Neighbourhood(bundle, regularizer, centre, 0.0).minimize(mu)
-    exact = Exact(bundle, regularizer, centre)
+    center, mu = rng.normal(size=4), 10.0**log_mu
+    near = Neighborhood(bundle, regularizer, center, 0.0).minimize(mu)
+    exact = Exact(bundle, regularizer, center)
     w, value = exact.minimize(exact.model + 0.5 * mu * exact.squared)
     np.testing.assert_allclose(near.w, w, atol=1e-4 * (1 + np.abs(w).max()))
     total = near.value + 0.5 * mu * near.distance**2
@@ -70,9 +70,9 @@ def test_the_reduced_problem_near_a_centre(seed, log_mu):
     assert near.model == pytest.approx(bundle.height_at(near.w), rel=1e-9, abs=1e-9)
     assert near.value == pytest.approx(near.model + regularizer.value(near.w))
     assert near.distance == pytest.approx(
-        np.linalg.norm(regularizer.weights * (near.w - centre)), rel=1e-9
+        np.linalg.norm(regularizer.weights * (near.w - center)), rel=1e-9
     )
-    # The bound is one of the problem without a centre, and the plain one is its minimum.
+    # The bound is one of the problem without a center, and the plain one is its minimum.
     plain, _ = PlainBound().solved(bundle, regularizer, 0.0)
     _, lowest = exact.minimize(exact.model)
     assert near.lower <= plain.lower + 1e-9 * abs(plain.lower)
@@ -123,12 +123,12 @@ def test_ordinary_steps_when_no_bound_moves(stabilizer):
 def test_trust_region(seed):
     state, regularizer = first_state(seed)
     candidate = TrustRegion().propose(regularizer, state)
-    centre = state.best.w
-    distance = np.linalg.norm(regularizer.weights * (candidate.w - centre))
+    center = state.best.w
+    distance = np.linalg.norm(regularizer.weights * (candidate.w - center))
     farthest = 0.1 * np.sqrt(2.0 * (state.objective - candidate.lower) / regularizer.lam)
     assert distance <= farthest * (1 + 1e-9)
     # Of all points as near as the candidate, the model is lowest there.
-    exact = Exact(state.bundle, regularizer, centre)
+    exact = Exact(state.bundle, regularizer, center)
     _, value = exact.minimize(exact.model, exact.distance <= distance)
     reached = candidate.model + regularizer.value(candidate.w)
     assert reached == pytest.approx(value, abs=2e-3 * state.gap)
@@ -417,7 +417,7 @@ def test_long_steps_do_not_multiply_rounding_errors(loss):
     X = rng.normal(size=(300, 20))
     y = np.where(X @ rng.normal(size=20) + 3.0 * rng.normal(size=300) > 0.0, 1.0, -1.0)
     drifts = []
-    # So strong a pull to the centre makes the search go far beyond each candidate.
+    # So strong a pull to the center makes the search go far beyond each candidate.
     result = cp.minimize(
         cp.LinearRisk(X, y, loss, intercept=False),
         cp.L2(1e-3),

@@ -1,4 +1,4 @@
-"""Labelled sequences for the tests of the tagger."""
+"""Labeled sequences for the tests of the tagger."""
 
 import numpy as np
 

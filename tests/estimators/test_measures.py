@@ -119,7 +119,7 @@ def test_what_does_not_go_together_is_said_in_one_line(parameters, message):
 
 def test_dual_ascent_is_refused():
     X, y = sample()
-    with pytest.raises(ValueError, match="neither made of ramps nor logistic"):
+    with pytest.raises(ValueError, match="neither made of pieces nor logistic"):
         cp.LinearClassifier("f1", method="dual-ascent").fit(scipy.sparse.csr_array(X), y)
 
 

@@ -105,7 +105,7 @@ def test_features_with_names():
     }
     assert tagger.n_features_in_ == 5
     # What was not there in the fit is left out.
-    assert tagger.predict([[{"word": "the", "colour": "red"}, {"unheard": 1}]])[0][0] == "D"
+    assert tagger.predict([[{"word": "the", "color": "red"}, {"unheard": 1}]])[0][0] == "D"
     strings = [[["the"], ["cat", "long", "long"]], [["dogs", "long"]], [[], ["cat"]]]
     tagger = cp.SequenceTagger(lam=0.01).fit(strings, [*y, ["N", "N"]])
     assert tagger.predict([[["the", "unheard"], {"cat", "long"}]])[0].tolist() == ["D", "N"]

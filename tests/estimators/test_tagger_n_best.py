@@ -57,7 +57,7 @@ def test_probabilities_of_all_labels(data):
 
 
 @every_loss
-def test_empty_sequences_have_one_labelling(loss, data):
+def test_empty_sequences_have_one_labeling(loss, data):
     tagger = cp.SequenceTagger(loss, lam=0.1).fit(data.X, data.y)
     log = 0.0 if loss == "crf" else None
     for X in ([[]], [[], data.X[0], []]):

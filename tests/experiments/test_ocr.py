@@ -8,7 +8,7 @@ import pytest
 import cutplane as cp
 from cutplane.experiments.data import Words
 from cutplane.experiments.ocr import TABLE_4, TABLE_5, compare
-from cutplane.online import automatic_for_chains
+from cutplane.methods import automatic_for_chains
 
 TABLES = {"table4": TABLE_4, "table5": TABLE_5}
 

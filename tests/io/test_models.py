@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 import cutplane as cp
-from cutplane.core.threads import default_threads
+from cutplane.compute.threads import default_threads
 from cutplane.io import InputError, OutputError, load_model, save_model
 from cutplane.io.model_schema import arguments_of
 from cutplane.io.models import _KINDS, _SAVED_AS, _digest

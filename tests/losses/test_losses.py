@@ -269,7 +269,7 @@ def test_curvatures_are_the_slopes_of_the_slopes(loss, seed):
     step = 1e-6
     left, right = (loss.slopes(y, scores + move, weights) for move in (-step, step))
     got = loss.curvatures(y, scores, weights)
-    # Where a part of a ramp begins or ends inside the step, the difference says nothing.
+    # Where a part of a piece begins or ends inside the step, the difference says nothing.
     same = loss.curvatures(y, scores - step, weights) == pytest.approx(
         loss.curvatures(y, scores + step, weights), rel=1e-4
     )

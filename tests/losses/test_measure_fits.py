@@ -93,7 +93,7 @@ def test_groups_are_refused():
 
 @pytest.mark.parametrize("loss", SEES_INTERCEPT, ids=repr)
 def test_shifted_features_change_only_the_intercept(loss):
-    # The intercept is minimised out exactly, so a column of ones would change nothing.
+    # The intercept is minimized out exactly, so a column of ones would change nothing.
     X, y = small_problem(1, size=30)
     plain = cp.minimize(cp.LinearRisk(X, y, loss), cp.L2(0.1), tol=1e-9)
     shifted = cp.minimize(cp.LinearRisk(X + 5.0, y, loss), cp.L2(0.1), tol=1e-9)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutplane.compute.threads import thread_limit
 from cutplane.core.protocols import Quadratic
-from cutplane.core.threads import thread_limit
 from cutplane.losses import (
     MEASURES,
     BreakEven,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import cutplane.losses as losses_module
 from cutplane import NDCGHinge, NDCGListHinge, PairwiseHinge
+from cutplane.compute.threads import thread_limit
 from cutplane.core.protocols import Quadratic
-from cutplane.core.threads import thread_limit
 from cutplane.losses import RANKING, RankingLoss
-from cutplane.losses.queries import Judged, Queries
-from cutplane.losses.ranking_kernels import _sort, sum_of_pair_weights
+from cutplane.losses.ranking.kernels import _sort, sum_of_pair_weights
+from cutplane.losses.ranking.queries import Judged, Queries
 
 from .ranking_twins import dcg, discount, ndcg, ndcg_queries, pairs_of, pairwise, steps
 

@@ -13,7 +13,7 @@ import cutplane as cp
 
 D = 4
 _rng = np.random.default_rng(20240611)
-CENTRE = _rng.normal(size=D)
+center = _rng.normal(size=D)
 POSITIVE = _rng.uniform(0.3, 2.0, D)
 FACTOR = _rng.normal(size=(D + 2, D))
 LOWER, UPPER = np.array([-0.1, 0.0, -np.inf, 0.2]), np.array([0.1, np.inf, 0.0, 0.3])
@@ -56,11 +56,11 @@ def _elastic(lam, ratio):
     )
 
 
-def _form(lam, Q, centre, regularizer):
+def _form(lam, Q, center, regularizer):
     return Case(
         regularizer,
-        lambda w: 0.5 * lam * float((w - centre) @ Q @ (w - centre)),
-        lambda w: 0.5 * lam * cvxpy.quad_form(w - centre, cvxpy.psd_wrap(Q)),
+        lambda w: 0.5 * lam * float((w - center) @ Q @ (w - center)),
+        lambda w: 0.5 * lam * cvxpy.quad_form(w - center, cvxpy.psd_wrap(Q)),
     )
 
 
@@ -72,21 +72,21 @@ def _lp(lam, p):
     )
 
 
-def _entropy(lam, centre, regularizer):
+def _entropy(lam, center, regularizer):
     return Case(
         regularizer,
-        lambda w: lam * float(np.sum(xlogy(w, w / centre) - w + centre)),
-        lambda w: lam * cvxpy.sum(cvxpy.kl_div(w, centre)),
+        lambda w: lam * float(np.sum(xlogy(w, w / center) - w + center)),
+        lambda w: lam * cvxpy.sum(cvxpy.kl_div(w, center)),
         into_domain=lambda w: np.maximum(w, 0.0),
     )
 
 
-def _bounded(lam, lower, upper, centre, regularizer):
+def _bounded(lam, lower, upper, center, regularizer):
     finite = [(np.isfinite(lower), lower, 1.0), (np.isfinite(upper), upper, -1.0)]
     return Case(
         regularizer,
-        lambda w: 0.5 * lam * _square(w - centre),
-        lambda w: 0.5 * lam * cvxpy.sum_squares(w - centre),
+        lambda w: 0.5 * lam * _square(w - center),
+        lambda w: 0.5 * lam * cvxpy.sum_squares(w - center),
         lambda w: [
             sign * (w[some] - bound[some]) >= 0 for some, bound, sign in finite if some.any()
         ],
@@ -97,16 +97,16 @@ def _bounded(lam, lower, upper, centre, regularizer):
 _zero, _one = np.zeros(D), np.ones(D)
 CASES = {
     "L2": Case(
-        cp.L2(0.1, centre=CENTRE, weights=POSITIVE),
-        lambda w: 0.05 * _square(POSITIVE * (w - CENTRE)),
-        lambda w: 0.05 * cvxpy.sum_squares(cvxpy.multiply(POSITIVE, w - CENTRE)),
+        cp.L2(0.1, center=center, weights=POSITIVE),
+        lambda w: 0.05 * _square(POSITIVE * (w - center)),
+        lambda w: 0.05 * cvxpy.sum_squares(cvxpy.multiply(POSITIVE, w - center)),
     ),
     "L1": Case(cp.L1(0.1), lambda w: 0.1 * np.abs(w).sum(), lambda w: 0.1 * cvxpy.norm1(w)),
     "ElasticNet": _elastic(0.2, 0.5),
     "ElasticNet nearly L1": _elastic(0.1, 0.95),
     "ElasticNet without L1": _elastic(0.1, 0.0),
     "QuadraticForm": _form(
-        0.1, FACTOR.T @ FACTOR, CENTRE, cp.QuadraticForm(0.1, FACTOR.T @ FACTOR, centre=CENTRE)
+        0.1, FACTOR.T @ FACTOR, center, cp.QuadraticForm(0.1, FACTOR.T @ FACTOR, center=center)
     ),
     "QuadraticForm diagonal": _form(0.1, np.diag(POSITIVE), _zero, cp.QuadraticForm(0.1, POSITIVE)),
     "QuadraticForm factor": _form(
@@ -116,10 +116,10 @@ CASES = {
     "SquaredLp nearly L1": _lp(0.1, 1.1),
     "SquaredLp like L2": _lp(0.1, 2.0),
     "Entropy": _entropy(0.1, _one, cp.Entropy(0.1)),
-    "Entropy centred": _entropy(0.02, POSITIVE, cp.Entropy(0.02, centre=POSITIVE)),
+    "Entropy centerd": _entropy(0.02, POSITIVE, cp.Entropy(0.02, center=POSITIVE)),
     "BoundedL2": _bounded(0.1, _zero, np.full(D, np.inf), _zero, cp.BoundedL2(0.1)),
     "BoundedL2 box": _bounded(
-        0.1, LOWER, UPPER, CENTRE, cp.BoundedL2(0.1, lower=LOWER, upper=UPPER, centre=CENTRE)
+        0.1, LOWER, UPPER, center, cp.BoundedL2(0.1, lower=LOWER, upper=UPPER, center=center)
     ),
     "a user's own": Case(
         CoshRegularizer(0.1),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.reduced_problem import local_gram
+from cutplane.core.reduced.newton import local_gram
 
 from .registry import CASES, D
 
@@ -93,8 +93,8 @@ def test_local_gram_is_the_curvature_of_the_conjugate(name, drawn):
         (lambda: cp.SquaredLp(1.0, 1.0), "p must be above 1"),
         (lambda: cp.SquaredLp(1.0, 2.5), "p must be above 1"),
         (lambda: cp.Entropy(np.nan), "lam must be positive"),
-        (lambda: cp.Entropy(1.0, centre=[1.0, 0.0]), "centre must be positive"),
-        (lambda: cp.Entropy(1.0, centre=[1.0, np.inf]), "centre must be finite"),
+        (lambda: cp.Entropy(1.0, center=[1.0, 0.0]), "center must be positive"),
+        (lambda: cp.Entropy(1.0, center=[1.0, np.inf]), "center must be finite"),
         (lambda: cp.BoundedL2(1.0, lower=1.0, upper=0.0), "lower bound"),
         (lambda: cp.BoundedL2(1.0, lower=np.nan), "lower bound"),
         (lambda: cp.BoundedL2(1.0, lower=np.inf), "leave room"),
@@ -117,11 +117,11 @@ def test_parameters_that_make_no_sense(make, message):
 @pytest.mark.parametrize(
     "regularizer",
     [
-        cp.Entropy(1.0, centre=np.ones(D + 1)),
+        cp.Entropy(1.0, center=np.ones(D + 1)),
         cp.BoundedL2(1.0, upper=np.ones(D + 1)),
-        cp.BoundedL2(1.0, centre=np.ones(D + 1)),
+        cp.BoundedL2(1.0, center=np.ones(D + 1)),
         cp.QuadraticForm(1.0, np.ones(D + 1)),
-        cp.QuadraticForm(1.0, np.eye(D), centre=np.ones(D + 1)),
+        cp.QuadraticForm(1.0, np.eye(D), center=np.ones(D + 1)),
     ],
     ids=repr,
 )

@@ -115,8 +115,8 @@ def pixels(content):
 def test_png_shows_both_bounds(make_run):
     image = pixels(draw_png(make_run(30), title="Hinge", subtitle="optimal", tol=1e-3))
     assert image.shape[:2] == (960, 1200)
-    for colour in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)):
-        near = np.abs(image[:, :, :3] * 255 - colour).max(axis=2) < 3
+    for color in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)):
+        near = np.abs(image[:, :, :3] * 255 - color).max(axis=2) < 3
         assert near.sum() > 500
 
 

@@ -1,6 +1,6 @@
 """The linear objectives once more, independent of the library: by formula, and by an exact solver.
 
-    J(w) = lam/2 * |theta * (w - centre)|^2 + min_c sum_i p_i * loss(y_i, x_i.w + c)
+    J(w) = lam/2 * |theta * (w - center)|^2 + min_c sum_i p_i * loss(y_i, x_i.w + c)
 
 `Objective` evaluates it in plain NumPy and hands it to CVXPY with Clarabel. Whatever ``w`` the
 solver returns, ``J(w)`` is an upper bound on the optimum, so comparing a lower bound with it needs
@@ -125,7 +125,7 @@ class Objective:
     lam: float
     weights: np.ndarray | None = None
     intercept: bool = True
-    centre: np.ndarray | None = None
+    center: np.ndarray | None = None
     theta: np.ndarray | None = None
 
     def __post_init__(self):
@@ -135,7 +135,7 @@ class Objective:
         self._X = dense[used].astype(np.float64)
         self._y = np.asarray(self.y, dtype=np.float64)[used]
         self._p = weights[used] / weights[used].sum()
-        self._centre = np.zeros(dense.shape[1]) if self.centre is None else self.centre
+        self._center = np.zeros(dense.shape[1]) if self.center is None else self.center
         self._theta = np.ones(dense.shape[1]) if self.theta is None else self.theta
 
     def __call__(self, w) -> float:
@@ -143,7 +143,7 @@ class Objective:
         return self.penalty(w) + self.risk(w)
 
     def penalty(self, w) -> float:
-        return 0.5 * self.lam * float(np.sum((self._theta * (w - self._centre)) ** 2))
+        return 0.5 * self.lam * float(np.sum((self._theta * (w - self._center)) ** 2))
 
     def risk(self, w) -> float:
         return self.best_offset(self._X @ w)[1] if self.intercept else self.mean(self._X @ w)
@@ -180,7 +180,7 @@ class Objective:
         if self.intercept:
             scores = scores + cvxpy.Variable()
         losses = TWINS[type(self.loss)].expression(self.loss, self._y, scores)
-        penalty = cvxpy.sum_squares(cvxpy.multiply(self._theta, w - self._centre))
+        penalty = cvxpy.sum_squares(cvxpy.multiply(self._theta, w - self._center))
         goal = cvxpy.Minimize(0.5 * self.lam * penalty + self._p @ losses)
         if type(self.loss) not in DERIVATIVES:
             clarabel(goal)
@@ -201,7 +201,7 @@ class Objective:
             X = np.column_stack([self._X, np.ones(len(self._y))]) if self.intercept else self._X
             gradient = X.T @ (self._p * first)
             hessian = X.T @ ((self._p * second)[:, None] * X)
-            gradient[: len(w)] += curvature * (w - self._centre)
+            gradient[: len(w)] += curvature * (w - self._center)
             hessian[: len(w), : len(w)] += np.diag(curvature)
             better = w - np.linalg.lstsq(hessian, gradient)[0][: len(w)]
             if not self(better) < self(w):

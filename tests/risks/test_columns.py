@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.threads import thread_limit
+from cutplane.compute.threads import thread_limit
 from cutplane.risks.columns import _EASE
 from cutplane.testing import check_risk
 
@@ -124,8 +124,8 @@ def test_bounds_enclose_the_exact_optimum(kind, seed, lam):
     sample = Sample(kind, seed)
     risk = sample.risk()
     W, shift = cvxpy.Variable((sample.k, sample.d)), cvxpy.Variable(sample.k)
-    centred = sample.dense - sample.p @ sample.dense
-    columns = [centred @ W[k] + risk.constants[k] + _EASE * shift[k] for k in range(sample.k)]
+    centerd = sample.dense - sample.p @ sample.dense
+    columns = [centerd @ W[k] + risk.constants[k] + _EASE * shift[k] for k in range(sample.k)]
     if kind == "quantiles":
         loss, residuals = sample.loss, [column - sample.y for column in columns]
         losses = sum(

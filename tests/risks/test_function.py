@@ -12,7 +12,7 @@ def largest(w):
     return (w[top], np.eye(len(w))[top]) if w[top] > 1.0 else (1.0, np.zeros(len(w)))
 
 
-CENTRE = np.array([3.0, 2.0, -1.0])
+center = np.array([3.0, 2.0, -1.0])
 
 
 def fail_at(call, error):
@@ -33,7 +33,7 @@ def test_bare_function():
     result = cp.minimize(largest, cp.L2(1.0), start=np.zeros(3), tol=1e-9)
     assert result.status is cp.Status.OPTIMAL
     assert result.objective == pytest.approx(1.0, rel=1e-8)
-    result = cp.minimize(largest, cp.L2(1.0, centre=CENTRE), tol=1e-9)
+    result = cp.minimize(largest, cp.L2(1.0, center=center), tol=1e-9)
     assert result.w == pytest.approx([2.0, 2.0, -1.0], abs=1e-4)
     assert result.objective == pytest.approx(2.5, rel=1e-8)
 
@@ -43,7 +43,7 @@ def test_bare_function():
     [
         (cp.L2(1.0), {"start": np.zeros(3)}),
         (cp.L2(1.0), {"start": [0.0, 0.0, 0.0]}),
-        (cp.L2(1.0, centre=CENTRE), {}),
+        (cp.L2(1.0, center=center), {}),
         (cp.L2(1.0, weights=np.ones(3)), {}),
     ],
 )
@@ -62,19 +62,19 @@ def test_neither_risk_nor_function():
 
 
 def test_function_equals_its_risk():
-    bare = cp.minimize(largest, cp.L2(0.1, centre=CENTRE), tol=1e-6)
+    bare = cp.minimize(largest, cp.L2(0.1, center=center), tol=1e-6)
     risk = cp.FunctionRisk(largest, 3)
-    wrapped = cp.minimize(risk, cp.L2(0.1, centre=CENTRE), tol=1e-6)
+    wrapped = cp.minimize(risk, cp.L2(0.1, center=center), tol=1e-6)
     assert np.array_equal(bare.w, wrapped.w)
     assert bare.certificate == wrapped.certificate
     assert bare.evaluations == wrapped.evaluations == risk.evaluations - 1  # the final check
 
 
 def test_resume_and_planes_from():
-    centred = cp.L2(0.1, centre=CENTRE)
-    first = cp.minimize(largest, centred, max_iter=2)
-    whole = cp.minimize(largest, centred, tol=1e-6)
-    resumed = cp.minimize(largest, centred, tol=1e-6, resume=first.state)
+    centerd = cp.L2(0.1, center=center)
+    first = cp.minimize(largest, centerd, max_iter=2)
+    whole = cp.minimize(largest, centerd, tol=1e-6)
+    resumed = cp.minimize(largest, centerd, tol=1e-6, resume=first.state)
     assert np.array_equal(resumed.w, whole.w)
     again = cp.minimize(largest, cp.L2(0.1), planes_from=whole.state)
     assert again.status is cp.Status.OPTIMAL
@@ -95,7 +95,7 @@ def test_function_may_write_to_its_argument_and_reuse_its_answer():
         w[:] = np.nan
         return value, answer
 
-    result = cp.minimize(careless, cp.L2(1.0, centre=CENTRE), tol=1e-9)
+    result = cp.minimize(careless, cp.L2(1.0, center=center), tol=1e-9)
     assert result.objective == pytest.approx(2.5, rel=1e-8)
 
 
@@ -134,7 +134,7 @@ def test_error_in_the_function_keeps_the_result():
     problem, plain = ZeroDivisionError("mine"), cp.bmrm(line_search=False)
     function = fail_at(4, problem)
     with pytest.raises(ZeroDivisionError, match="mine") as caught:
-        cp.minimize(function, cp.L2(0.1, centre=CENTRE), method=plain, tol=1e-9)
+        cp.minimize(function, cp.L2(0.1, center=center), method=plain, tol=1e-9)
     assert caught.value is problem
     notes = "\n".join(problem.__notes__)
     assert "raised by function() at evaluation 4, at a point of norm" in notes
@@ -145,26 +145,26 @@ def test_error_in_the_function_keeps_the_result():
     assert result.iterations == 2
     assert result.evaluations == 4
     # The bounds hold, and the run can go on.
-    whole = cp.minimize(largest, cp.L2(0.1, centre=CENTRE), method=plain, tol=1e-9)
+    whole = cp.minimize(largest, cp.L2(0.1, center=center), method=plain, tol=1e-9)
     certificate = result.certificate
     assert certificate.valid
     assert certificate.lower_bound <= whole.objective <= certificate.objective
-    value = cp.L2(0.1, centre=CENTRE).value(result.w) + largest(result.w)[0]
+    value = cp.L2(0.1, center=center).value(result.w) + largest(result.w)[0]
     assert certificate.objective == value
     options = {"method": plain, "tol": 1e-9, "resume": result.state}
-    again = cp.minimize(function, cp.L2(0.1, centre=CENTRE), **options)
+    again = cp.minimize(function, cp.L2(0.1, center=center), **options)
     assert np.array_equal(again.w, whole.w)
     assert again.evaluations == whole.evaluations + 1
     # Nobody knows whether another function has the same values.
     with pytest.raises(ValueError, match=r"on another risk \(not the same: function"):
-        cp.minimize(largest, cp.L2(0.1, centre=CENTRE), **options)
+        cp.minimize(largest, cp.L2(0.1, center=center), **options)
 
 
 def test_error_in_the_final_check_keeps_the_result():
-    whole = cp.minimize(largest, cp.L2(0.1, centre=CENTRE))
+    whole = cp.minimize(largest, cp.L2(0.1, center=center))
     problem = OSError("gone")
     with pytest.raises(OSError, match="gone"):
-        cp.minimize(fail_at(whole.evaluations + 1, problem), cp.L2(0.1, centre=CENTRE))
+        cp.minimize(fail_at(whole.evaluations + 1, problem), cp.L2(0.1, center=center))
     assert np.array_equal(problem.result.w, whole.w)
     assert problem.result.status is cp.Status.FAILED
 
@@ -184,7 +184,7 @@ def test_nan_later_on_keeps_the_result():
         return (np.nan, w) if len(calls) == 3 else largest(w)
 
     with pytest.raises(cp.NonFiniteRisk, match="at evaluation 3") as caught:
-        cp.minimize(oracle, cp.L2(0.1, centre=CENTRE), tol=1e-9)
+        cp.minimize(oracle, cp.L2(0.1, center=center), tol=1e-9)
     assert caught.value.result.evaluations == 3
     assert caught.value.result.certificate.valid
 

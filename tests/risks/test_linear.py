@@ -241,7 +241,7 @@ def test_agrees_with_an_exact_solver(loss, intercept, seed, lam):
     assert result.objective == pytest.approx(formula.optimum, rel=1e-8, abs=1e-10)
     for record in result.history:
         assert record.lower_bound <= formula.optimum * (1.0 + 64 * EPS)
-    # Strong convexity: both are this close to the minimiser.
+    # Strong convexity: both are this close to the minimizer.
     apart = np.linalg.norm(result.w - formula.solution)
     gap = result.certificate.gap + 1e-9 * formula.optimum
     assert apart <= 2.0 * np.sqrt(2.0 * gap / lam)
@@ -266,7 +266,7 @@ def test_objective_is_that_of_w_to_the_last_bit(loss, layout, dtype):
 
 @every_loss
 def test_the_same_run_gives_the_same_bits(loss):
-    # Whatever lies next to what in memory: a compiled sum may take another path for neighbours.
+    # Whatever lies next to what in memory: a compiled sum may take another path for neighbors.
     sample = Sample(loss, 7, size=(30, 4))
     first, rubbish = None, []
     for i in range(12):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.losses import MulticlassLoss
-from cutplane.losses.class_offsets import repaired
+from cutplane.losses.multiclass.offsets import repaired
 
 from .exact import clarabel
 

@@ -40,7 +40,7 @@ def risk_by_definition(loss, y, z, qid, weights):
     return ndcg(loss, y, z, qid, weights)
 
 
-def exact_minimiser(loss, X, y, qid, weights, lam):
+def exact_minimizer(loss, X, y, qid, weights, lam):
     w = cvxpy.Variable(X.shape[1])
     if isinstance(loss, cp.PairwiseHinge):
         pairs = shares_of_pairs(y, qid, weights, loss.per, loss.pair_weights)
@@ -64,7 +64,7 @@ def exact_minimiser(loss, X, y, qid, weights, lam):
 @given(seed=st.integers(0, 10**6), lam=st.sampled_from([1.0, 0.1, 0.01]))
 def test_bounds_hold(loss, seed, lam):
     X, y, qid, weights = sample(seed)
-    best = exact_minimiser(loss, X, y, qid, weights, lam)
+    best = exact_minimizer(loss, X, y, qid, weights, lam)
     optimum = lam / 2 * best @ best + risk_by_definition(loss, y, X @ best, qid, weights)
     risk = cp.LinearRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
     for method in METHODS:
@@ -81,7 +81,7 @@ def test_bounds_hold(loss, seed, lam):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_bounds_hold_before_the_end(loss):
     X, y, qid, weights = sample(7)
-    best = exact_minimiser(loss, X, y, qid, weights, 0.1)
+    best = exact_minimizer(loss, X, y, qid, weights, 0.1)
     optimum = 0.05 * best @ best + risk_by_definition(loss, y, X @ best, qid, weights)
     risk = cp.LinearRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
     for method in [*METHODS, cp.balanced_proximal(), cp.bmrm(planes=2)]:
@@ -124,7 +124,7 @@ def test_small_lam_keeps_the_bounds_in_order():
         risk = cp.LinearRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
         result = cp.minimize(risk, cp.L2(1e-7), tol=1e-4, max_iter=2000)
         assert result.status is cp.Status.OPTIMAL
-        best = exact_minimiser(loss, X, y, qid, weights, 1e-7)
+        best = exact_minimizer(loss, X, y, qid, weights, 1e-7)
         optimum = 0.5e-7 * best @ best + risk_by_definition(loss, y, X @ best, qid, weights)
         assert result.certificate.lower_bound <= optimum * (1.0 + 1e-12) + 1e-15
 

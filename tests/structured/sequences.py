@@ -1,4 +1,4 @@
-"""Small labelled sequences, and their losses by enumeration of all labels: no dynamic program."""
+"""Small labeled sequences, and their losses by enumeration of all labels: no dynamic program."""
 
 from itertools import pairwise, product
 

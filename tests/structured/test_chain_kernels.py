@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.structured import ChainCRF, ChainMargin
-from cutplane.structured.chain import Chains, ChainScores
-from cutplane.structured.chain_losses import LabelledChains
+from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.losses import LabeledChains
 
 from .sequences import all_labels, score
 
@@ -26,7 +26,7 @@ class Problem:
         self.chains = Chains(offsets, n_labels, n_threads=n_threads)
         y = rng.integers(0, n_labels, offsets[-1]).astype(np.int32)
         weights = rng.uniform(0.5, 1.5, len(lengths))
-        self.data = LabelledChains(self.chains, y, weights / weights.sum())
+        self.data = LabeledChains(self.chains, y, weights / weights.sum())
         self.scores = ChainScores(
             emission * rng.normal(size=(offsets[-1], n_labels)),
             transition * rng.normal(size=(n_labels, n_labels)),
@@ -174,7 +174,7 @@ def test_long_sequences(n_labels, emission, transition):
 def test_fast_kernel_and_logarithms_agree_where_both_work(monkeypatch):
     problem = Problem(3, [40, 1, 0, 300], 7, emission=5.0, transition=30.0)
     fast = ChainCRF().evaluate(problem.data, problem.scores)
-    monkeypatch.setattr("cutplane.structured.chain_losses._FARTHEST", -1.0)
+    monkeypatch.setattr("cutplane.structured.chains.losses._FARTHEST", -1.0)
     slow = ChainCRF().evaluate(problem.data, problem.scores)
     assert fast.value == pytest.approx(slow.value, rel=1e-13)
     for one, other in zip(fast.slopes(), slow.slopes(), strict=True):

@@ -14,7 +14,7 @@ class LeavesTheLossOut(cp.MulticlassModel):
         return self.inference(x, w)
 
 
-class Minimises(cp.MulticlassModel):
+class Minimizes(cp.MulticlassModel):
     def inference(self, x, w):
         return super().inference(x, -w)
 
@@ -72,7 +72,7 @@ class Invents(cp.MulticlassModel):
             LeavesTheLossOut,
             r"has \S+, and what it finds has the best score: does it leave the loss",
         ),
-        (Minimises, "^Minimises, example 0: inference finds .* with score .*, but .* has .*"),
+        (Minimizes, "^Minimizes, example 0: inference finds .* with score .*, but .* has .*"),
         (SubtractsTheLoss, r"loss_augmented_inference finds .* with score \+ loss"),
         (ForgetsTheSlack, r"slack_augmented_inference finds .* with loss \* \(1 \+ score"),
         (LossOfTruth, "the loss of the true output is 0.5, not 0"),
@@ -112,7 +112,7 @@ def test_a_list_of_outputs_can_be_given():
     assert "inference finds the best of all outputs" in passed
 
 
-class Inexact(Minimises):
+class Inexact(Minimizes):
     exact = False
 
 

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 import cutplane as cp
 from cutplane.structured import RelaxedLabels
-from cutplane.structured.forests import Forest
-from cutplane.structured.local_polytope import _Program, best_integral, best_relaxed
+from cutplane.structured.graphs.forests import Forest
+from cutplane.structured.graphs.local_polytope import _Program, best_integral, best_relaxed
 from cutplane.testing import check_risk
 
 from .problems import graphs, random_graph, random_tree
@@ -20,7 +20,7 @@ seeds = st.integers(0, 10**6)
 both = pytest.mark.parametrize("search", ["exact", "relaxed"])
 
 TRIANGLE = np.array([[0, 1], [1, 2], [2, 0]])
-DIFFERENT = np.tile(1.0 - np.eye(2), (3, 1, 1))  # of three neighbours with two labels, two agree
+DIFFERENT = np.tile(1.0 - np.eye(2), (3, 1, 1))  # of three neighbors with two labels, two agree
 
 
 def random_scores(rng, n_nodes, n_edges, n_labels):

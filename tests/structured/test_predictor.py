@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
-from cutplane.core.threads import _limit
+from cutplane.compute.threads import _limit
 
 from .problems import PROBLEMS, trees
 

@@ -338,8 +338,8 @@ def test_wrong_losses_are_found(loss, message):
     [
         cp.L2(1.0),
         cp.L2(1e-4),
-        cp.L2(0.1, centre=np.arange(4.0)),
-        cp.L2(0.1, centre=np.arange(4.0), weights=[0.1, 1.0, 2.0, 3.0]),
+        cp.L2(0.1, center=np.arange(4.0)),
+        cp.L2(0.1, center=np.arange(4.0), weights=[0.1, 1.0, 2.0, 3.0]),
     ],
     ids=repr,
 )

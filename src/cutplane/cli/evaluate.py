@@ -22,11 +22,11 @@ from cutplane.cli.labels import known_labels, plain_label, show_label, target_nu
 from cutplane.cli.models import load_for_files
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument
 from cutplane.cli.sequences import chunk_table, evaluate_tagger
-from cutplane.data import ordered_scores
-from cutplane.estimators.ranking_measures import Rankings, mean_of_defined
 from cutplane.io import InputError, read_svmlight
 from cutplane.io.sources import name_of
-from cutplane.losses.queries import Queries
+from cutplane.losses.ranking.queries import Queries
+from cutplane.maps import ordered_scores
+from cutplane.metrics.ranking import Rankings, mean_of_defined
 
 _NDCG_AT = (1, 3, 5, 10)
 

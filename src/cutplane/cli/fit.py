@@ -45,7 +45,7 @@ from cutplane.cli.sequence_options import (
     check_sequence_options,
     read_templates,
 )
-from cutplane.cli.sequences import read_labelled
+from cutplane.cli.sequences import read_labeled
 from cutplane.core.interrupts import held
 from cutplane.core.state import State, Status, percent
 from cutplane.estimators.methods import METHODS
@@ -238,7 +238,7 @@ def fit(
             templates=read_templates(templates or DEFAULT_TEMPLATES),
             pairs=pairs or Pairs.OBSERVED.value,
         )
-        X, y = read_labelled(train)
+        X, y = read_labeled(train)
         given = {"min_count": min_count, "lam": lam, "C": c}
     else:
         X, y, qid = read_svmlight(train, n_features=features, queries=task is Task.RANKING)

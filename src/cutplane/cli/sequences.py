@@ -9,11 +9,11 @@ from typing import Any
 from cutplane import SequenceTagger
 from cutplane.io import ColumnData, InputError, read_columns
 from cutplane.io.sources import name_of
-from cutplane.structured import count_chunks, sequence_accuracy, token_accuracy
+from cutplane.metrics import count_chunks, sequence_accuracy, token_accuracy
 from cutplane.structured.templates import TemplateVectorizer
 
 
-def read_labelled(path: str) -> tuple[Any, Any]:
+def read_labeled(path: str) -> tuple[Any, Any]:
     """Return tokens without their last column, and that column: their labels."""
     data = read_columns(path, labels=True)
     if data.n_columns < 2:

@@ -7,7 +7,7 @@ long, so they stay where they were stored, and ``slots`` tells where that is. Th
     max  b.alpha - r*(-A'alpha)  over the simplex.
 
 For a quadratic regularizer it needs only the inner products of the slopes in the regularizer's
-metric (``gram``) and the offsets shifted by its centre. Both are kept up to date here, plane by
+metric (``gram``) and the offsets shifted by its center. Both are kept up to date here, plane by
 plane. For others `reduced_problem` and `level` work with the planes themselves.
 
 A risk that is a sum over groups of examples, ``R = sum_k R_k``, may have planes for each of them.
@@ -22,11 +22,12 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.balanced_qp import lowest_model, solve_balanced
-from cutplane.core.products import Numbers, combination, dot, extend_gram, inner_products
-from cutplane.core.protocols import Matrix, Plane, Regularizer, Vector, as_quadratic
-from cutplane.core.reduced_problem import Model
-from cutplane.core.simplex_qp import SimplexQP
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import Numbers, combination, dot, extend_gram, inner_products
+from cutplane.core.protocols import Plane, Regularizer, as_quadratic
+from cutplane.core.reduced.newton import Model
+from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
 
 _FIRST_CAPACITY = 32
 
@@ -48,7 +49,7 @@ class Bundle:
     n_parameters : int
         Length of a slope.
     regularizer : Regularizer
-        If it is quadratic it supplies the metric of the Gram matrix and the centre.
+        If it is quadratic it supplies the metric of the Gram matrix and the center.
     n_groups : int
         Into how many groups the risk is split; one plane of each is added at a time.
     """
@@ -62,7 +63,7 @@ class Bundle:
         self._flat: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
         self.groups: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.offsets: Vector = np.empty(0)
-        self.centred_offsets: Vector = np.empty(0)
+        self.centerd_offsets: Vector = np.empty(0)
         self.tilts: Vector = np.empty(0)
         self.localities: Vector = np.empty(0)
         self.free = 0.0
@@ -126,7 +127,7 @@ class Bundle:
         """Lower each plane by a number that is not negative, and give it a new locality."""
         lowered = {
             "offsets": self.offsets - by,
-            "centred_offsets": self.centred_offsets - by,
+            "centerd_offsets": self.centerd_offsets - by,
             "localities": localities,
         }
         vars(self).update(lowered)
@@ -143,7 +144,7 @@ class Bundle:
             "_flat": self._flat[rows],
             "groups": self.groups[rows],
             "offsets": self.offsets[rows],
-            "centred_offsets": self.centred_offsets[rows],
+            "centerd_offsets": self.centerd_offsets[rows],
             "tilts": self.tilts[rows],
             "localities": self.localities[rows],
             "alpha": self.alpha[rows],
@@ -190,7 +191,7 @@ class Bundle:
         For quadratic regularizers. With ``shift`` the offsets are higher by so much: see `near`.
         """
         alpha, free, warm = solve_balanced(
-            self._qp, self.gram, self.centred_offsets + shift, self.tilts, lam,
+            self._qp, self.gram, self.centerd_offsets + shift, self.tilts, lam,
             groups=self.groups if self.n_groups > 1 else None,
             start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
         )  # fmt: skip
@@ -258,7 +259,7 @@ class Bundle:
         )
 
     def _exact_weights(self, alpha: Vector) -> Vector:
-        # Normalised once more, because the certificate needs weights that sum to one exactly.
+        # Normalized once more, because the certificate needs weights that sum to one exactly.
         if self.n_groups == 1:
             return np.asarray(alpha / alpha.sum())
         totals = np.bincount(self.groups, weights=alpha, minlength=self.n_groups)
@@ -280,17 +281,17 @@ class Bundle:
         unused[self._slots] = False
         slots = np.append(self._slots, np.flatnonzero(unused)[: len(slopes)])
         self._slopes[slots[n:]] = slopes
-        nothing, centred = np.zeros(len(slopes)), offsets
+        nothing, centerd = np.zeros(len(slopes)), offsets
         if quadratic := as_quadratic(self.regularizer):
             images = np.array([quadratic.dual_metric(slope) for slope in slopes])
             extend_gram(self._gram, self._slopes, slots, images)
-            centred = offsets + [quadratic.centred(slope) for slope in slopes]
+            centerd = offsets + [quadratic.centerd(slope) for slope in slopes]
         planes = {
             "_slots": slots,
             "_flat": np.append(self._flat, ~slopes.any(axis=1)),
             "groups": np.concatenate((self.groups, groups)),
             "offsets": np.concatenate((self.offsets, offsets)),
-            "centred_offsets": np.concatenate((self.centred_offsets, centred)),
+            "centerd_offsets": np.concatenate((self.centerd_offsets, centerd)),
             "tilts": np.concatenate((self.tilts, tilts)),
             "localities": np.concatenate((self.localities, localities)),
             "alpha": np.concatenate((self.alpha, nothing)),
@@ -301,13 +302,13 @@ class Bundle:
         vars(self).update(planes)
 
     def _has_geometry_of(self, regularizer: Regularizer) -> bool:
-        """Say whether Gram matrix and centred offsets would be the same with the other one."""
+        """Say whether Gram matrix and centerd offsets would be the same with the other one."""
         mine, other = as_quadratic(self.regularizer), as_quadratic(regularizer)
         if mine is None or other is None:
             return False
-        # Metric and centre are linear, and linear maps that agree on a random vector are equal.
+        # Metric and center are linear, and linear maps that agree on a random vector are equal.
         probe = np.random.default_rng(0).normal(size=self.n_parameters)
-        return mine.centred(probe) == other.centred(probe) and np.array_equal(
+        return mine.centerd(probe) == other.centerd(probe) and np.array_equal(
             mine.dual_metric(probe), other.dual_metric(probe)
         )
 

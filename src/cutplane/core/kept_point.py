@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cutplane.core.protocols import Plane, Point, Risk, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Plane, Point, Risk
 
 
 @dataclass(frozen=True, slots=True)

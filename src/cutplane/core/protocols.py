@@ -1,7 +1,7 @@
 """What the solver asks of the world: risks, points, segments, regularizers.
 
 The objective is ``J(w) = r(w) + R(w)`` with a regularizer ``r = lam * Omega`` and a risk ``R``. The
-loop calls nothing but the methods below, so anything that offers them can be minimised: a linear
+loop calls nothing but the methods below, so anything that offers them can be minimized: a linear
 model on one machine, a structured model, a sum over a cluster, a user's own function.
 """
 
@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+from cutplane.compute.arrays import Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class Plane:
     """An affine function ``slope.w + offset`` that a convex risk never goes below.
 
     The planes of a group may also have a ``tilt``: the slope along a free parameter that all groups
-    share, and that the risk minimises out, such as an intercept. Those of all groups at a point
+    share, and that the risk minimizes out, such as an intercept. Those of all groups at a point
     balance: their tilts sum to zero.
 
     Planes of a risk that is not convex hold near the best point only, and keep a distance below the
@@ -60,7 +58,7 @@ class Segment(Protocol):
     """The risk on the ray ``w(k) = w0 + k*(w1 - w0)``, ``k >= 0``, through two points."""
 
     def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step ``k >= 0`` that minimises the risk plus the regularizer on the ray."""
+        """Return the step ``k >= 0`` that minimizes the risk plus the regularizer on the ray."""
 
     def at(self, step: float) -> Point:
         """Return the point at ``step``."""
@@ -153,7 +151,7 @@ class Regularizer(Protocol):
     """A strictly convex function of ``w`` known through its value and its conjugate.
 
     It may also offer ``local_gram(u, slopes)``: the matrix ``slopes r*''(u) slopes'``. Without it
-    the reduced problem takes differences of the conjugate's minimiser.
+    the reduced problem takes differences of the conjugate's minimizer.
     """
 
     def value(self, w: Vector) -> float:
@@ -164,15 +162,15 @@ class Regularizer(Protocol):
 
 
 class QuadraticRegularizer(Regularizer, Protocol):
-    """A regularizer ``lam/2 * |w - centre|^2`` in some metric: the reduced problem is a QP.
+    """A regularizer ``lam/2 * |w - center|^2`` in some metric: the reduced problem is a QP.
 
-    In dual terms: ``r*(u) = u.centre + u.dual_metric(u) / (2*lam)``.
+    In dual terms: ``r*(u) = u.center + u.dual_metric(u) / (2*lam)``.
     """
 
     lam: float
 
-    def centred(self, slope: Vector) -> float:
-        """Return ``slope.centre``, by which the offset of a plane shifts."""
+    def centerd(self, slope: Vector) -> float:
+        """Return ``slope.center``, by which the offset of a plane shifts."""
 
     def dual_metric(self, slope: Vector) -> Vector:
         """Return the vector whose dot product with another slope is their inner product."""
@@ -197,8 +195,8 @@ class FlatRegularizer(Regularizer, Protocol):
     def dual_radius(self) -> float:
         """Half the width of the box."""
 
-    def with_square(self, strength: float, centre: Vector) -> Regularizer:
-        """Return ``r(w) + strength/2 * |w - centre|^2``."""
+    def with_square(self, strength: float, center: Vector) -> Regularizer:
+        """Return ``r(w) + strength/2 * |w - center|^2``."""
 
 
 def as_quadratic(regularizer: Regularizer) -> QuadraticRegularizer | None:

@@ -1,7 +1,7 @@
 """The line search when the regularizer is no quadratic on the ray.
 
 A segment knows the exact minimum of the risk plus a quadratic. So the regularizer ``r`` on the ray
-is replaced, at a step ``k``, by its slope there and a curvature, and the minimiser of that is the
+is replaced, at a step ``k``, by its slope there and a curvature, and the minimizer of that is the
 next ``k``. It also says on which side of ``k`` the true minimum lies, whatever the curvature, which
 gives a bracket. At a corner of ``r`` the slopes of both sides are tried: corners are frequent at
 ``k = 1``, where a sparse candidate has its zeros.
@@ -28,7 +28,7 @@ _WIDTH = 1e-6
 def minimize_on_segment(
     segment: Segment, on_ray: Callable[[float], float], *, farthest: float
 ) -> float:
-    """Return a step from 0 to ``farthest`` that nearly minimises the risk plus ``on_ray``.
+    """Return a step from 0 to ``farthest`` that nearly minimizes the risk plus ``on_ray``.
 
     ``on_ray(k)`` is convex, finite at 0 and 1, and may be infinite beyond 1.
     """

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.problem import Problem
-from cutplane.core.products import dot
-from cutplane.core.protocols import GroupedPoint, Plane, Point, Regularizer, Vector
+from cutplane.core.protocols import GroupedPoint, Plane, Point, Regularizer
 
 # Bounds are sums of a few terms that each carry rounding errors of a few units in the last place.
 # The lower bound is lowered by this share of the terms' sizes, so that rounding cannot lift it
@@ -136,7 +137,7 @@ class Record(_Bounds):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The minimiser of the reduced problem, with a bound, and the height of the model there."""
+    """The minimizer of the reduced problem, with a bound, and the height of the model there."""
 
     w: Vector
     lower: float
@@ -144,7 +145,7 @@ class Candidate:
 
 
 def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
-    """Minimise ``regularizer + plane``: the certificate of every method.
+    """Minimize ``regularizer + plane``: the certificate of every method.
 
     A plane lies below the risk, so this minimum lies below the minimum of the objective. For the
     aggregate ``(A'alpha, b.alpha)`` of a bundle it is ``D(alpha) = b.alpha - r*(-A'alpha)``, valid

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 # This constant is the usual one. The others, and those of `ByTrials`, were chosen on the chained
-# functions of paper 004 (docs/non-convex.md). On 24 settings neighbours need 540 to 1,006
+# functions of paper 004 (docs/non-convex.md). On 24 settings neighbors need 540 to 1,006
 # evaluations, these 628.
 _DECREASE = 1e-4
 _CURVATURE = 0.7

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.data import Rows
+from cutplane.maps import Rows
 
 # Scores that differ by less, beside their size, differ by rounding.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)

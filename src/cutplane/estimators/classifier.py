@@ -13,15 +13,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Result
-from cutplane.data import as_rows
 from cutplane.estimators.linear import LinearModel, Problems
 from cutplane.estimators.multi_class import joined, joint_loss, split_by_class
 from cutplane.estimators.positive_class import check_pos_label, doubt_about_positive, is_turned
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
-from cutplane.losses.measures import Measure
+from cutplane.losses.measures.error_rate import Measure
+from cutplane.maps import as_rows
 from cutplane.risks import ModelRisk, MulticlassRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
@@ -37,7 +37,7 @@ def _loss_has_probability(classifier: LinearClassifier) -> bool:
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):
-    """Linear classifier that minimises ``lam/2 |w|^2 + mean loss`` and proves how close it came.
+    """Linear classifier that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes Newton's method for few features, dual ascent for many sparse
+        How to minimize. "auto" takes Newton's method for few features, dual ascent for many sparse
         ones, else a bundle method, and logs its choice; "newton", "dual-ascent", "grouped",
         "bmrm", "bmrm-line-search" and "limited-memory" choose by name.
     warm_start : bool, default=False

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Certificate
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.lams import decreasing, fits_along, lam_grid

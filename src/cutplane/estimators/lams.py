@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.minimize import minimize
-from cutplane.core.products import dot
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.compute.threads import thread_limit
 from cutplane.core.state import Result
-from cutplane.core.threads import thread_limit
 from cutplane.estimators.linear import LinearModel, share_of_time
-from cutplane.online import automatic
+from cutplane.methods import automatic
+from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
 from cutplane.risks import ModelRisk
 
@@ -28,7 +28,7 @@ _DECADES = 4.0
 def fits_along(
     model: LinearModel, risk: ModelRisk, lams: Vector, *, time_limit: float | None
 ) -> Iterator[Result]:
-    """Minimise the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
+    """Minimize the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
 
     Options are those of the model, but for the ``time_limit``, which is for all lams together.
     """

@@ -18,13 +18,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import thread_limit
 from cutplane.core.interrupts import interrupted_so_far
-from cutplane.core.methods import Method
-from cutplane.core.minimize import minimize
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.core.method import Method
 from cutplane.core.state import Certificate, Record, Result, State, Status
-from cutplane.core.threads import thread_limit
-from cutplane.data import as_rows, ordered_scores
 from cutplane.estimators.cautions import (
     LabelOrderWarning,
     rows_are_equal,
@@ -39,6 +37,8 @@ from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.sklearn_callbacks import Attributes, CallbackSupportMixin, FitTask
 from cutplane.losses import Loss
 from cutplane.losses.loss import Task
+from cutplane.maps import as_rows, ordered_scores
+from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 from cutplane.risks import LinearRisk, ModelRisk, SharedScoresRisk

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cutplane.core.methods import (
-    Method,
-    bmrm,
-    level,
-    proximal,
-    trust_region,
-)
-from cutplane.online import (
+from cutplane.core.method import Method
+from cutplane.methods import (
     automatic,
     automatic_for_chains,
     block_ascent,
     dual_ascent,
     newton,
     quasi_newton,
+)
+from cutplane.methods.bundle import (
+    bmrm,
+    level,
+    proximal,
+    trust_region,
 )
 from cutplane.regularizers import L2
 from cutplane.risks import ChainRisk, ModelRisk

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Matrix
+from cutplane.compute.arrays import Matrix
 from cutplane.estimators.linear import look_up
 from cutplane.losses import CrammerSinger, Hinge, Logistic, Loss, MulticlassLoss, Softmax
 

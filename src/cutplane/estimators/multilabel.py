@@ -11,12 +11,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Result
-from cutplane.data import as_rows
 from cutplane.estimators.linear import Examples, LinearModel, Problems, look_up, weights_of
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION, LabelRanking
+from cutplane.maps import as_rows
 from cutplane.risks import ColumnsRisk, LinearRisk, ModelRisk
 
 _RANKING = {
@@ -46,7 +46,7 @@ def ranking_loss(multi_label: object, loss: object) -> LabelRanking | None:
 class MultilabelClassifier(ClassifierMixin, LinearModel):
     """Linear classifier for examples that may have several labels, or none.
 
-    By default each label is fitted by itself. ``multi_label="ranking"`` minimises ``lam/2 |W|^2``
+    By default each label is fitted by itself. ``multi_label="ranking"`` minimizes ``lam/2 |W|^2``
     plus the mean hinge loss of pairs of labels: each relevant label should score above each other
     label, and above zero, and the others below zero, all by a margin of one. ``"worst_pair"`` takes
     the worst pair of each example in place of the mean.
@@ -73,7 +73,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes the level method for ranking, and chooses as
+        How to minimize. "auto" takes the level method for ranking, and chooses as
         `LinearClassifier` does for independent labels; others choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.

@@ -23,27 +23,27 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
 from cutplane.core.state import Result
-from cutplane.data import as_rows
 from cutplane.estimators.linear import Examples, LinearModel, Preparation, Problems, weights_of
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import Quantile
+from cutplane.maps import as_rows
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk, ModelRisk
 
 # Scores of examples on the margin are equal to the offset but for rounding. They are no outliers.
 _ROUNDING = 1e-12
-# A mean this much smaller than the examples is what centring leaves of it.
-_CENTRED = 1e-9
+# A mean this much smaller than the examples is what centering leaves of it.
+_centerD = 1e-9
 
 
 class NoveltyDetector(OutlierMixin, LinearModel):
     """Linear one-class support vector machine that proves how close to optimal it came.
 
     It finds the halfspace ``x.w >= offset`` that is farthest from the origin while at most a share
-    ``nu`` of the examples is outside. What is minimised is ``nu/2 |w - mean(x)|^2`` plus the mean
+    ``nu`` of the examples is outside. What is minimized is ``nu/2 |w - mean(x)|^2`` plus the mean
     quantile loss of ``x.w - offset``. That is ``nu`` times the usual objective of the one-class
     support vector machine, plus ``nu/2 |mean(x)|^2``. There is no ``lam``: it would only scale
     ``w``.
@@ -59,7 +59,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes Newton's method for few features, else a bundle method, and
+        How to minimize. "auto" takes Newton's method for few features, else a bundle method, and
         logs its choice; "newton", "grouped", "bmrm", "bmrm-line-search" and "limited-memory"
         choose by name.
     warm_start : bool, default=False
@@ -132,7 +132,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
-            are. They should not be centred: the origin is what they are separated from.
+            are. They should not be centerd: the origin is what they are separated from.
         y : ignored
             For pipelines.
         sample_weight : array-like of shape (n_samples,), optional
@@ -192,18 +192,18 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     def _prepare(
         self, examples: Examples, problems: Problems, risks: Sequence[ModelRisk], begin: float
     ) -> Preparation:
-        """Return the regularizer, whose centre is the mean of the examples."""
+        """Return the regularizer, whose center is the mean of the examples."""
         (risk,) = risks
         mean = risk.rows.pullback(risk.weights)
-        if dot(mean, mean) <= _CENTRED * float(np.abs(risk.rows.scores(mean)).max()):
+        if dot(mean, mean) <= _centerD * float(np.abs(risk.rows.scores(mean)).max()):
             raise ValueError(
                 "the mean of the examples is zero, and no halfspace without the origin holds them: "
-                "leave out centring, or map the features by RBFSampler or Nystroem of scikit-learn"
+                "leave out centering, or map the features by RBFSampler or Nystroem of scikit-learn"
             )
         self._objective_at_zero = 0.5 * self.nu * dot(mean, mean)
         starts = self._starts((1, risk.n_parameters))
         return Preparation(
-            L2(self.nu, centre=mean), [mean if start is None else start for start in starts]
+            L2(self.nu, center=mean), [mean if start is None else start for start in starts]
         )
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:

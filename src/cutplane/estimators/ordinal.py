@@ -11,13 +11,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.core.protocols import Matrix, Vector
-from cutplane.data import as_rows
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
 from cutplane.estimators.grades import Grades, in_order, order_of
 from cutplane.estimators.linear import Examples, LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION
+from cutplane.maps import as_rows
 from cutplane.risks import ModelRisk, SharedScoresRisk
 
 
@@ -28,9 +28,9 @@ def _loss_has_probability(classifier: OrdinalClassifier) -> bool:
 
 
 class OrdinalClassifier(ClassifierMixin, LinearModel):
-    """Linear model of grades that minimises ``lam/2 |w|^2 + mean loss`` over all thresholds.
+    """Linear model of grades that minimizes ``lam/2 |w|^2 + mean loss`` over all thresholds.
 
-    One score ``x.w`` is compared with a threshold between each two neighbouring grades. Each
+    One score ``x.w`` is compared with a threshold between each two neighboring grades. Each
     example pays for each threshold (Chu and Keerthi's "all thresholds"), so that being wrong by two
     grades costs more than by one. Thresholds are not regularized, and come out in order.
 
@@ -53,7 +53,7 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes a bundle method with a line search; "bmrm",
+        How to minimize. "auto" takes a bundle method with a line search; "bmrm",
         "limited-memory" and others choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 from cutplane.core.state import Certificate
 from cutplane.estimators.cautions import LabelOrderWarning, warn, warn_of_constant_model
 from cutplane.estimators.classifier import LinearClassifier

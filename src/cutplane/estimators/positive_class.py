@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cutplane.estimators.cautions import are_words
 from cutplane.losses import CLASSIFICATION, Loss
-from cutplane.losses.measures import CountingMeasure
+from cutplane.losses.measures.error_rate import CountingMeasure
 
 # They do not change when the classes change places.
 _SYMMETRIC: tuple[Any, ...] = tuple(CLASSIFICATION.values())

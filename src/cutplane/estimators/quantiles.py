@@ -9,18 +9,18 @@ import numpy as np
 from sklearn.metrics import mean_pinball_loss
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.core.protocols import Matrix, Vector
-from cutplane.data import as_rows
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.linear import LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import NonCrossing, Quantile
+from cutplane.maps import as_rows
 from cutplane.risks import ColumnsRisk, ModelRisk, SharedScoresRisk
 
 
 class LinearQuantiles(LinearModel):
     """Linear models of several quantiles, fitted together so that they do not cross.
 
-    It minimises ``lam/2 |W|^2`` plus the mean of the quantiles' pinball losses, added up, and a
+    It minimizes ``lam/2 |W|^2`` plus the mean of the quantiles' pinball losses, added up, and a
     penalty on each training example at which a lower quantile is above a higher one. Predictions
     are sorted, so that no prediction ever crosses, wherever it is made.
 
@@ -32,7 +32,7 @@ class LinearQuantiles(LinearModel):
         Give all quantiles the same slopes and each an intercept of its own (composite quantile
         regression). Such quantiles cannot cross, and the penalty has no part.
     crossing_penalty : float, default=1.0
-        Price of a unit of crossing at an example, for each two neighbouring quantiles.
+        Price of a unit of crossing at an example, for each two neighboring quantiles.
     lam : float, optional
         Strength of the regularizer; 1e-4 unless ``C`` is given. Unless they are parallel, a 900th
         of it holds the intercepts near the quantiles of the targets, as seen from the mean of the
@@ -47,7 +47,7 @@ class LinearQuantiles(LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes the level method, or a bundle method with a line search if
+        How to minimize. "auto" takes the level method, or a bundle method with a line search if
         the quantiles are parallel; others choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.

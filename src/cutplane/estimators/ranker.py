@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
-from cutplane.core.protocols import Matrix, Vector
-from cutplane.data import as_rows
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.linear import Examples, LinearModel
-from cutplane.estimators.ranking_measures import Rankings, mean_of_defined
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import RANKING, RankingLoss
-from cutplane.losses.queries import Queries
+from cutplane.losses.ranking.queries import Queries
+from cutplane.maps import as_rows
+from cutplane.metrics.ranking import Rankings, mean_of_defined
 from cutplane.risks import LinearRisk
 
 
@@ -35,7 +35,7 @@ class _RankingProblem(NamedTuple):
 
 
 class LinearRanker(LinearModel):
-    """Linear ranking that minimises ``lam/2 |w|^2 + mean loss``, and proves how close it came.
+    """Linear ranking that minimizes ``lam/2 |w|^2 + mean loss``, and proves how close it came.
 
     Documents compete within queries: scores of different queries are never compared.
 
@@ -63,7 +63,7 @@ class LinearRanker(LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes a bundle method with a line search; "bmrm",
+        How to minimize. "auto" takes a bundle method with a line search; "bmrm",
         "bmrm-line-search", "limited-memory", "proximal", "trust-region" and "level" choose by name.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.

@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.linear import LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import REGRESSION
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
-    """Linear regression that minimises ``lam/2 |w|^2 + mean loss`` and proves how close it came.
+    """Linear regression that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimise. "auto" takes Newton's method for few features, dual ascent for many sparse
+        How to minimize. "auto" takes Newton's method for few features, dual ascent for many sparse
         ones, else a bundle method, and logs its choice; "newton", "dual-ascent", "grouped",
         "bmrm", "bmrm-line-search" and "limited-memory" choose by name.
     warm_start : bool, default=False

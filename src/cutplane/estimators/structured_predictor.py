@@ -11,11 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from cutplane.core.methods import Method
-from cutplane.core.minimize import minimize
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import thread_limit
+from cutplane.core.method import Method
 from cutplane.core.state import State
-from cutplane.core.threads import thread_limit
 from cutplane.estimators.cautions import warn_of_constant_model
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import threads_of, warn_unless_successful
@@ -26,7 +25,8 @@ from cutplane.estimators.sklearn_callbacks import (
     FitTask,
     with_callbacks,
 )
-from cutplane.online import automatic_for_models
+from cutplane.methods import automatic_for_models
+from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 from cutplane.risks import StructuredRisk
@@ -39,7 +39,7 @@ _LOOKED_AT = 100  # examples, to see whether anything was learned
 class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
     """Learns the weights of a structured model by its hinge loss, with a certificate.
 
-    It minimises ``lam/2 |w|^2 + mean of max_y [loss + w.(psi(x_i, y) - psi(x_i, y_i))]``.
+    It minimizes ``lam/2 |w|^2 + mean of max_y [loss + w.(psi(x_i, y) - psi(x_i, y_i))]``.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
     time_limit : float, optional
         Limit on seconds.
     method : Method, optional
-        How to minimise. By default `cutplane.block_ascent`; or `cutplane.bmrm` with planes for
+        How to minimize. By default `cutplane.block_ascent`; or `cutplane.bmrm` with planes for
         groups of examples, if these are few or ``lam`` is small for their number; or
         `cutplane.nrbm` if the model says ``exact = False``.
     warm_start : bool, default=False

@@ -13,12 +13,10 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from cutplane.core.methods import Method
-from cutplane.core.minimize import minimize
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import thread_limit
+from cutplane.core.method import Method
 from cutplane.core.state import State
-from cutplane.core.threads import thread_limit
-from cutplane.data import as_rows
 from cutplane.estimators.cautions import rows_are_equal, warn_of_constant_model, warn_of_unused
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
@@ -32,6 +30,8 @@ from cutplane.estimators.sklearn_callbacks import (
 )
 from cutplane.estimators.tagger_predictions import TaggerPredictions
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
+from cutplane.maps import as_rows
+from cutplane.methods.minimize import minimize
 from cutplane.report.progress import Progress
 from cutplane.risks import ChainRisk
 from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
@@ -49,7 +49,7 @@ _LOOKED_AT = 200  # sequences, to see whether a model is constant
 class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
     """Linear chain that labels the tokens of sequences, and proves how good the fit is.
 
-    It minimises ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
+    It minimizes ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
     its labels' scores (linear in the tokens' features), of its transitions from label to label and,
     if wanted, of the weights of its first and its last label.
 
@@ -82,7 +82,7 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
     time_limit : float, optional
         Limit on seconds.
     method : str or Method, default="auto"
-        How to minimise. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
+        How to minimize. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
         or "grouped" if the data are few; see `cutplane.quasi_newton`, `cutplane.block_ascent` and
         `cutplane.bmrm`. Others by name are "bmrm", "bmrm-line-search", "limited-memory",
         "proximal", "trust-region" and "level". Each of the first two is for its loss only.

@@ -14,13 +14,13 @@ from sklearn.utils import check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.data import ordered_scores
 from cutplane.estimators.linear import threads_of
 from cutplane.estimators.tagger_weights import TaggerWeights
 from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
+from cutplane.maps import ordered_scores
 from cutplane.structured import ChainCRF
-from cutplane.structured.chain import Chains, ChainScores
-from cutplane.structured.chain_n_best import n_best
+from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.n_best import n_best
 
 
 class RankedLabels(NamedTuple):

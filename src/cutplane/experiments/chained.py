@@ -12,13 +12,14 @@ from typing import cast
 
 import numpy as np
 
-from cutplane.core.methods import Method
-from cutplane.core.minimize import minimize
-from cutplane.core.nonconvex_methods import nbm, nrbm
-from cutplane.core.protocols import Plane, Risk, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.core.method import Method
+from cutplane.core.protocols import Plane, Risk
 from cutplane.core.state import Result
 from cutplane.core.stopping import Gap
 from cutplane.experiments.experiment import Experiment, Progress, Row, uninterrupted
+from cutplane.methods.minimize import minimize
+from cutplane.methods.nonconvex import nbm, nrbm
 from cutplane.regularizers import L2
 
 Function = Callable[[Vector], tuple[float, Vector]]
@@ -151,12 +152,12 @@ class ChainedTable:
     published: Published
 
     def fit(self, method: Method, n_parameters: int, lam: float) -> Result:
-        """Minimise to the relative gap of the paper, or its 500 iterations."""
+        """Minimize to the relative gap of the paper, or its 500 iterations."""
         start = self.start(n_parameters)
         risk = cast(Risk, ChainedRisk(self.function, n_parameters))  # only its points lack lines
         return minimize(
             risk,
-            L2(lam, centre=start),
+            L2(lam, center=start),
             method=method,
             stop=Gap(relative=1e-3),
             start=start,

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 from cutplane.io import InputError, SvmlightData, read_svmlight
 
 T = TypeVar("T")

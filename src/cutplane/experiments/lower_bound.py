@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cutplane as cp
-from cutplane.core.protocols import Plane, Quadratic, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Plane, Quadratic
 from cutplane.experiments.experiment import Experiment, Progress, Row, first, uninterrupted
 from cutplane.losses.line_search import minimize_on_ray
 from cutplane.report.figures import new_figure, tidy
@@ -137,7 +138,7 @@ class HardSegment:
         return HardPoint(start.w + step * (end.w - start.w), hinges)
 
     def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step that minimises the risk plus the regularizer on the ray."""
+        """Return the step that minimizes the risk plus the regularizer on the ray."""
         direction = self._end.w - self._start.w
 
         def along(step: float) -> tuple[float, float]:

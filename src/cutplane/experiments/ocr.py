@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 import cutplane as cp
-from cutplane.core.products import dot
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
 from cutplane.experiments.data import Words, load_words
 from cutplane.experiments.experiment import Experiment, Progress, Row, uninterrupted
 from cutplane.structured import ChainLoss
-from cutplane.structured.chain import Chains
+from cutplane.structured.chains.chain import Chains
 
 _MOST_SECONDS = 180.0
 _MOST_EPOCHS = 20

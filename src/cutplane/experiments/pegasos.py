@@ -3,7 +3,7 @@
     w <- (1 - 1/t) w - R'(w) / (lam t),   then scaled back to |w| <= 1/sqrt(lam)
 
 It is Algorithm 1 of paper 002 for a linear support vector machine, and what paper 000, Figure 3,
-compares BMRM with. The ball holds the minimiser only if ``R(0) <= 1`` and ``R >= 0``, as for the
+compares BMRM with. The ball holds the minimizer only if ``R(0) <= 1`` and ``R >= 0``, as for the
 mean hinge loss. There is no lower bound, so nothing says when to stop.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.core.products import dot
+from cutplane.compute.products import dot
 from cutplane.core.protocols import Risk
 
 
@@ -28,7 +28,7 @@ class Step(NamedTuple):
 
 
 def pegasos(risk: Risk, lam: float, *, steps: int) -> list[Step]:
-    """Minimise ``lam/2 |w|^2 + risk(w)`` from ``w = 0``, with so many subgradient steps."""
+    """Minimize ``lam/2 |w|^2 + risk(w)`` from ``w = 0``, with so many subgradient steps."""
     start = time.perf_counter()
     radius = 1.0 / math.sqrt(lam)
     w, best = np.zeros(risk.n_parameters), np.inf

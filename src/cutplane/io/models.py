@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias, Union
 import msgspec
 from numpy.typing import NDArray
 
-from cutplane.core.threads import default_threads
+from cutplane.compute.threads import default_threads
 from cutplane.estimators import (
     LinearClassifier,
     LinearClassifierCV,

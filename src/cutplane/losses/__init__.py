@@ -2,32 +2,32 @@
 
 from collections.abc import Callable
 
-from cutplane.losses.at_k import BreakEven, PrecisionAtK, RecallAtK
-from cutplane.losses.columns import ColumnLoss, LabelRanking, NonCrossing
-from cutplane.losses.f_beta import FBeta, f1
-from cutplane.losses.logistic import Logistic
+from cutplane.losses.columns.losses import ColumnLoss, LabelRanking, NonCrossing
 from cutplane.losses.loss import Loss
-from cutplane.losses.measures import ErrorRate
-from cutplane.losses.multiclass import CrammerSinger, MulticlassLoss, Softmax
-from cutplane.losses.ramps import (
+from cutplane.losses.measures.at_k import BreakEven, PrecisionAtK, RecallAtK
+from cutplane.losses.measures.error_rate import ErrorRate
+from cutplane.losses.measures.f_beta import FBeta, f1
+from cutplane.losses.measures.roc_area import ROCArea
+from cutplane.losses.multiclass.losses import CrammerSinger, MulticlassLoss, Softmax
+from cutplane.losses.pointwise.logistic import Logistic
+from cutplane.losses.pointwise.piecewise import (
     Absolute,
     EpsilonInsensitive,
     Hinge,
     Huber,
+    Piece,
+    PiecewiseLoss,
     Quantile,
-    Ramp,
-    RampLoss,
     SmoothHinge,
     Squared,
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from cutplane.losses.ranking import RankingLoss
-from cutplane.losses.ranking_ndcg import NDCGHinge
-from cutplane.losses.ranking_ndcg_list import NDCGListHinge
-from cutplane.losses.ranking_pairs import PairwiseHinge
-from cutplane.losses.roc_area import ROCArea
-from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
+from cutplane.losses.pointwise.smooth import Exponential, Poisson, SmoothLoss
+from cutplane.losses.ranking.loss import RankingLoss
+from cutplane.losses.ranking.ndcg import NDCGHinge
+from cutplane.losses.ranking.ndcg_list import NDCGListHinge
+from cutplane.losses.ranking.pairs import PairwiseHinge
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
     "hinge": Hinge,
@@ -90,12 +90,12 @@ __all__ = [
     "NDCGListHinge",
     "NonCrossing",
     "PairwiseHinge",
+    "Piece",
+    "PiecewiseLoss",
     "Poisson",
     "PrecisionAtK",
     "Quantile",
     "ROCArea",
-    "Ramp",
-    "RampLoss",
     "RankingLoss",
     "RecallAtK",
     "SmoothHinge",

@@ -1,4 +1,4 @@
-"""Minimise a convex function of one variable: by tangents, roughly, or by second derivatives."""
+"""Minimize a convex function of one variable: by tangents, roughly, or by second derivatives."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LAST_NEWTON = 1e-7
 def minimize_on_ray(
     function: Callable[[float], tuple[float, float]], extra: Quadratic, *, accuracy: float = _NARROW
 ) -> float:
-    """Minimise ``function(k) + extra(k)`` over ``k >= 0`` by cutting planes in one dimension.
+    """Minimize ``function(k) + extra(k)`` over ``k >= 0`` by cutting planes in one dimension.
 
     ``function`` returns a convex function's value and one of its slopes. Between the two ends of
     the bracket the tangents bound it from below, and the next step is the minimum of that model.
-    For a piecewise linear function the search ends at the exact minimiser.
+    For a piecewise linear function the search ends at the exact minimizer.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def minimize_on_ray(
         if step % 3 != 2 and np.isfinite(value_hi) and np.isfinite(slope_hi):
             k = model_minimum(lo, value_lo, slope_lo, hi, value_hi, slope_hi, extra)
             if not lo < k < hi:
-                # The model is lowest at an end that was evaluated: that end is the minimiser.
+                # The model is lowest at an end that was evaluated: that end is the minimizer.
                 break
         value, slope = function(k)
         total = value + extra.slope * k + 0.5 * extra.curvature * k * k
@@ -88,7 +88,7 @@ def model_minimum(
     slope_hi: float,
     extra: Quadratic,
 ) -> float:
-    """Minimise the larger of two tangents plus a quadratic."""
+    """Minimize the larger of two tangents plus a quadratic."""
     if slope_lo == slope_hi:  # one tangent, and the quadratic turns the slope
         return -(slope_lo + extra.slope) / extra.curvature
     crossing = (value_hi - slope_hi * hi - value_lo + slope_lo * lo) / (slope_lo - slope_hi)
@@ -102,7 +102,7 @@ def model_minimum(
 def minimize_roughly(
     function: Callable[[float], tuple[float, float]], extra: Quadratic, *, share: float
 ) -> float:
-    """Minimise ``function(k) + extra(k)`` over ``k >= 0``, to a share of what the search gains.
+    """Minimize ``function(k) + extra(k)`` over ``k >= 0``, to a share of what the search gains.
 
     For functions that are dear to evaluate and have so many kinks that they look smooth: the next
     step is where the slopes of the bracket's ends, drawn as a line, cross zero (regula falsi, in

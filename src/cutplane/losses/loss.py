@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import NonFiniteRisk, Quadratic, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.losses.line_search import minimize_on_ray, minimize_roughly
 
 Task = Literal["classification", "regression", "ranking"]
@@ -22,7 +23,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class AtBestOffset(NamedTuple):
-    """A loss minimised over a constant that is added to all scores.
+    """A loss minimized over a constant that is added to all scores.
 
     ``witness`` is what the loss found on the way and can use again for the tangent there.
     """
@@ -164,7 +165,7 @@ class Loss(ABC):
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
-        """Return the ``k >= 0`` that minimises ``loss(scores + k*direction) + extra(k)``."""
+        """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
 
         def on_ray(step: float) -> tuple[float, float]:
             value, slopes = self(y, scores + step * direction, weights)
@@ -175,7 +176,7 @@ class Loss(ABC):
         return minimize_on_ray(on_ray, extra)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
-        """Minimise the loss over a constant added to all scores."""
+        """Minimize the loss over a constant added to all scores."""
         offset = self._best_offset(y, scores, weights)
         return AtBestOffset(offset, self._value_at(y, scores, offset, weights))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import Quadratic, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Quadratic
 
 # The point that attains the conjugate is drawn in by this share, so that rounding cannot put it
 # outside, where the objective would be infinite.
@@ -43,8 +44,8 @@ class Ball:
             return 0.0, np.zeros_like(u)
         return self.radius * size, u * (_INSIDE * self.radius / size)
 
-    def centred(self, slope: Vector) -> float:
-        """Return zero: the centre is the origin."""
+    def centerd(self, slope: Vector) -> float:
+        """Return zero: the center is the origin."""
         return 0.0
 
     def dual_metric(self, slope: Vector) -> Vector:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.core.products import dot, gram_with_diagonal
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot, gram_with_diagonal
 from cutplane.regularizers.checks import finite_vector, positive, same_shape
 
 # A point on the way from one w to another may leave the bounds by rounding: as a share of the
@@ -19,7 +19,7 @@ ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 class BoundedL2:
-    """Squared Euclidean regularizer ``lam/2 * |w - centre|^2`` with ``lower <= w <= upper``.
+    """Squared Euclidean regularizer ``lam/2 * |w - center|^2`` with ``lower <= w <= upper``.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class BoundedL2:
         Strength, positive.
     lower, upper : float or array-like
         Bounds, for all coordinates or for each; they may be infinite. By default ``w >= 0``.
-    centre : array-like, optional
+    center : array-like, optional
         The ``w`` that costs nothing if it is within the bounds; zero by default.
     """
 
@@ -37,12 +37,12 @@ class BoundedL2:
         *,
         lower: ArrayLike = 0.0,
         upper: ArrayLike = np.inf,
-        centre: ArrayLike | None = None,
+        center: ArrayLike | None = None,
     ) -> None:
         self.lam = positive("lam", lam)
         self.lower = np.array(lower, dtype=np.float64)
         self.upper = np.array(upper, dtype=np.float64)
-        self.centre = finite_vector("centre", centre)
+        self.center = finite_vector("center", center)
         if not (self.lower <= self.upper).all():
             raise ValueError("each lower bound must be at most the upper one")
         if not ((self.lower < np.inf).all() and (self.upper > -np.inf).all()):
@@ -50,20 +50,20 @@ class BoundedL2:
 
     def value(self, w: Vector) -> float:
         """Return ``r(w)``; what leaves the bounds by rounding is inside."""
-        same_shape(self, "centre", self.centre, w)
+        same_shape(self, "center", self.center, w)
         for name in ("lower", "upper"):
             given = getattr(self, name)
             same_shape(self, name, given if given.ndim else None, w)
         slack = ROUNDING * float(np.abs(w).max(initial=0.0))
         if (w < self.lower - slack).any() or (w > self.upper + slack).any():
             return np.inf
-        shifted = w if self.centre is None else w - self.centre
+        shifted = w if self.center is None else w - self.center
         return 0.5 * self.lam * dot(shifted, shifted)
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it."""
         w = np.clip(self._free(u), self.lower, self.upper)
-        shifted = w if self.centre is None else w - self.centre
+        shifted = w if self.center is None else w - self.center
         return dot(u, w) - 0.5 * self.lam * dot(shifted, shifted), w
 
     def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
@@ -74,10 +74,10 @@ class BoundedL2:
 
     def _free(self, u: Vector) -> Vector:
         w = u / self.lam
-        return np.asarray(w if self.centre is None else w + self.centre)
+        return np.asarray(w if self.center is None else w + self.center)
 
     def __repr__(self) -> str:
-        options = "" if self.centre is None else ", centre=..."
+        options = "" if self.center is None else ", center=..."
         for name in ("lower", "upper"):
             given = getattr(self, name)
             options += f", {name}={given:g}" if given.ndim == 0 else f", {name}=..."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 
 
 def positive(name: str, value: Any) -> float:

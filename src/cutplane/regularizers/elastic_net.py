@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.core.products import dot, gram_with_diagonal
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot, gram_with_diagonal
 from cutplane.regularizers.checks import positive
 
 
 class AbsoluteAndSquare:
-    """``l1 * |w|_1 + l2/2 * |w - centre|^2`` with positive ``l2``.
+    """``l1 * |w|_1 + l2/2 * |w - center|^2`` with positive ``l2``.
 
-    The square part may have a centre, which makes it the proximal term of `L1`.
+    The square part may have a center, which makes it the proximal term of `L1`.
     """
 
-    def __init__(self, l1: float, l2: float, centre: Vector | None = None) -> None:
+    def __init__(self, l1: float, l2: float, center: Vector | None = None) -> None:
         self.l1 = float(l1)
         self.l2 = positive("l2", l2)
-        self.centre = centre
+        self.center = center
 
     def value(self, w: Vector) -> float:
         """Return ``r(w)``."""
-        shifted = w if self.centre is None else w - self.centre
+        shifted = w if self.center is None else w - self.center
         return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * dot(shifted, shifted)
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
@@ -34,8 +34,8 @@ class AbsoluteAndSquare:
         pull = self._pull(u)
         beyond = np.maximum(np.abs(pull) - self.l1, 0.0)
         value = dot(beyond, beyond) / (2.0 * self.l2)
-        if self.centre is not None:
-            value -= 0.5 * self.l2 * dot(self.centre, self.centre)
+        if self.center is not None:
+            value -= 0.5 * self.l2 * dot(self.center, self.center)
         return value, np.copysign(beyond, pull) / self.l2
 
     def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
@@ -43,7 +43,7 @@ class AbsoluteAndSquare:
         return gram_with_diagonal(slopes, (np.abs(self._pull(u)) > self.l1) / self.l2)
 
     def _pull(self, u: Vector) -> Vector:
-        return u if self.centre is None else u + self.l2 * self.centre
+        return u if self.center is None else u + self.l2 * self.center
 
 
 class ElasticNet(AbsoluteAndSquare):

@@ -10,46 +10,46 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
-from cutplane.core.products import gram_with_diagonal
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import gram_with_diagonal
 from cutplane.regularizers.bounded_l2 import ROUNDING
 from cutplane.regularizers.checks import finite_vector, positive, same_shape
 
 
 class Entropy:
-    """Relative entropy ``lam * sum_j (w_j*log(w_j/centre_j) - w_j + centre_j)`` for ``w >= 0``.
+    """Relative entropy ``lam * sum_j (w_j*log(w_j/center_j) - w_j + center_j)`` for ``w >= 0``.
 
-    The solution is positive: the centre, with each coordinate multiplied by an exponential.
+    The solution is positive: the center, with each coordinate multiplied by an exponential.
 
     Parameters
     ----------
     lam : float
         Strength, positive.
-    centre : array-like, optional
+    center : array-like, optional
         The positive ``w`` that costs nothing; all ones by default.
     """
 
-    def __init__(self, lam: float, *, centre: ArrayLike | None = None) -> None:
+    def __init__(self, lam: float, *, center: ArrayLike | None = None) -> None:
         self.lam = positive("lam", lam)
-        self.centre = finite_vector("centre", centre)
-        if self.centre is not None and not (self.centre > 0.0).all():
-            raise ValueError("the centre must be positive")
+        self.center = finite_vector("center", center)
+        if self.center is not None and not (self.center > 0.0).all():
+            raise ValueError("the center must be positive")
 
     def value(self, w: Vector) -> float:
         """Return ``r(w)``; coordinates below zero by rounding count as zero."""
-        same_shape(self, "centre", self.centre, w)
+        same_shape(self, "center", self.center, w)
         if w.min(initial=0.0) < -ROUNDING * np.abs(w).max(initial=0.0):
             return np.inf
-        centre = np.ones_like(w) if self.centre is None else self.centre
+        center = np.ones_like(w) if self.center is None else self.center
         w = np.maximum(w, 0.0)
-        return self.lam * float((rel_entr(w, centre) - w + centre).sum())
+        return self.lam * float((rel_entr(w, center) - w + center).sum())
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it; both are infinite far out."""
         with np.errstate(over="ignore"):
             grown = np.expm1(u / self.lam)
-            scaled = grown if self.centre is None else self.centre * grown
-            w = scaled + (1.0 if self.centre is None else self.centre)
+            scaled = grown if self.center is None else self.center * grown
+            w = scaled + (1.0 if self.center is None else self.center)
             return self.lam * float(scaled.sum()), w
 
     def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
@@ -57,4 +57,4 @@ class Entropy:
         return gram_with_diagonal(slopes, self.conjugate(u)[1] / self.lam)
 
     def __repr__(self) -> str:
-        return f"Entropy({self.lam:g}{', centre=...' if self.centre is not None else ''})"
+        return f"Entropy({self.lam:g}{', center=...' if self.center is not None else ''})"

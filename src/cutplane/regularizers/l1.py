@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.core.protocols import Regularizer, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Regularizer
 from cutplane.regularizers.checks import positive
 from cutplane.regularizers.elastic_net import AbsoluteAndSquare
 
@@ -17,7 +18,7 @@ class L1:
     """Absolute values ``lam * |w|_1``: many coordinates of the solution are exactly zero.
 
     It has corners but no curvature, so the reduced problem is a linear program, whose solutions
-    jump about. The method keeps them near the best point by a level (`cutplane.core.level`). The
+    jump about. The method keeps them near the best point by a level. The
     risk must have a known ``lower_bound``.
 
     Parameters
@@ -43,9 +44,9 @@ class L1:
         inside = float(np.abs(u).max(initial=0.0)) <= self.lam
         return (0.0 if inside else np.inf), np.zeros_like(u)
 
-    def with_square(self, strength: float, centre: Vector) -> Regularizer:
-        """Return ``r(w) + strength/2 * |w - centre|^2``."""
-        return AbsoluteAndSquare(self.lam, strength, centre)
+    def with_square(self, strength: float, center: Vector) -> Regularizer:
+        """Return ``r(w) + strength/2 * |w - center|^2``."""
+        return AbsoluteAndSquare(self.lam, strength, center)
 
     def __repr__(self) -> str:
         return f"L1({self.lam:g})"

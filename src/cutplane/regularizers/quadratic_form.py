@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import Matrix, Quadratic, Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Quadratic
 from cutplane.regularizers.checks import finite_vector, positive, same_shape
 
 # A triangular factor with a smaller ratio of diagonal entries is singular up to rounding.
@@ -18,7 +19,7 @@ _SINGULAR = 1e-13
 
 
 class QuadraticForm:
-    """Quadratic regularizer ``lam/2 * (w - centre)' Q (w - centre)``, ``Q`` positive definite.
+    """Quadratic regularizer ``lam/2 * (w - center)' Q (w - center)``, ``Q`` positive definite.
 
     The reduced problem is the same quadratic program as with `L2`.
 
@@ -31,7 +32,7 @@ class QuadraticForm:
     factor : array-like of shape (k, d), k >= d, optional
         Takes the place of the matrix: ``Q = factor' factor``. It is never multiplied out, which
         keeps twice as many digits.
-    centre : array-like of shape (d,), optional
+    center : array-like of shape (d,), optional
         The ``w`` that costs nothing; zero by default.
     """
 
@@ -41,10 +42,10 @@ class QuadraticForm:
         matrix: ArrayLike | None = None,
         *,
         factor: ArrayLike | None = None,
-        centre: ArrayLike | None = None,
+        center: ArrayLike | None = None,
     ) -> None:
         self.lam = positive("lam", lam)
-        self.centre = finite_vector("centre", centre)
+        self.center = finite_vector("center", center)
         if (matrix is None) == (factor is None):
             raise ValueError("give either the matrix Q or a factor of it")
         # Q = root' root; a vector stands for a diagonal root.
@@ -58,13 +59,13 @@ class QuadraticForm:
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it."""
         image = self.dual_metric(u)
-        value = dot(u, image) / (2.0 * self.lam) + self.centred(u)
+        value = dot(u, image) / (2.0 * self.lam) + self.centerd(u)
         w = image / self.lam
-        return value, w if self.centre is None else w + self.centre
+        return value, w if self.center is None else w + self.center
 
-    def centred(self, slope: Vector) -> float:
-        """Return ``slope.centre``, by which the offset of a plane shifts."""
-        return 0.0 if self.centre is None else dot(slope, self.centre)
+    def centerd(self, slope: Vector) -> float:
+        """Return ``slope.center``, by which the offset of a plane shifts."""
+        return 0.0 if self.center is None else dot(slope, self.center)
 
     def dual_metric(self, slope: Vector) -> Vector:
         """Return ``Q^-1 slope``."""
@@ -92,12 +93,12 @@ class QuadraticForm:
         )
 
     def _scaled(self, w: Vector) -> Vector:
-        same_shape(self, "centre", self.centre, w)
+        same_shape(self, "center", self.center, w)
         if self.root.shape[-1] != len(w):
             raise ValueError(
                 f"QuadraticForm: Q is for {self.root.shape[-1]} parameters, not {len(w)}"
             )
-        shifted = w if self.centre is None else w - self.centre
+        shifted = w if self.center is None else w - self.center
         return np.asarray(self.root * shifted if self.root.ndim == 1 else self.root @ shifted)
 
     def __repr__(self) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutplane.core.products import gram_with_diagonal
-from cutplane.core.protocols import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import gram_with_diagonal
 from cutplane.regularizers.checks import positive
 
 

@@ -1,4 +1,4 @@
-"""What the pictures drawn with matplotlib have in common: bounds, gaps, scales and colours."""
+"""What the pictures drawn with matplotlib have in common: bounds, gaps, scales and colors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.report.curves import Curve, Curves, shown_gap_range
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; the lines differ in style too.
+# Okabe and Ito's colors, which color-blind readers can tell apart; the lines differ in style too.
 _VERMILLION, _BLUE, BLACK = "#D55E00", "#0072B2", "#000000"
 
 Steps = Literal["post"] | None

@@ -18,23 +18,24 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.compute.arrays import Vector
 from cutplane.core.kept_point import KeptPoint
-from cutplane.core.protocols import Plane, Vector
-from cutplane.data import AllPairs, ObservedPairs, Rows, as_rows, in_words
+from cutplane.core.protocols import Plane
+from cutplane.maps import AllPairs, ObservedPairs, Rows, as_rows, in_words
 from cutplane.risks.chain_pieces import ChainPieces, require_finite
 from cutplane.risks.chain_segment import ChainSegment
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
-from cutplane.risks.linear import normalised
-from cutplane.structured.chain import Chains, ChainScores
-from cutplane.structured.chain_losses import ChainLoss, ChainOutcome, ChainSlopes, LabelledChains
+from cutplane.risks.linear import normalized
+from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
 
 # Runs of consecutive sequences that a group is dealt.
 _PARTS_EACH = 4
 
 
 class ChainRisk(Summable):
-    """Mean loss of a linear chain on labelled sequences.
+    """Mean loss of a linear chain on labeled sequences.
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ class ChainRisk(Summable):
         chains = Chains(offsets, self.n_labels, n_threads=n_threads)
         if chains.n_tokens != n_tokens:
             raise ValueError(f"offsets end at {chains.n_tokens}, X has {n_tokens} rows")
-        self.data = LabelledChains(chains, labels, normalised(weights, chains.n_sequences))
+        self.data = LabeledChains(chains, labels, normalized(weights, chains.n_sequences))
         self.loss = loss
         self.ends = ends
         self.pairs: AllPairs | ObservedPairs = AllPairs(self.rows, self.n_labels)

@@ -11,12 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from cutplane.core.protocols import Matrix, NonFiniteRisk, Vector
-from cutplane.core.threads import InOrder, run_blocks
-from cutplane.data import ObservedPairs
-from cutplane.data.observed_pairs import PairSums, Scorer
-from cutplane.structured.chain import ChainScores
-from cutplane.structured.chain_losses import ChainLoss, LabelledChains
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import InOrder, run_blocks
+from cutplane.core.protocols import NonFiniteRisk
+from cutplane.maps import ObservedPairs
+from cutplane.maps.observed_pairs import PairSums, Scorer
+from cutplane.structured.chains.chain import ChainScores
+from cutplane.structured.chains.losses import ChainLoss, LabeledChains
 
 # Scores of a piece: half a megabyte, as much for their slopes, and the entries of the features.
 _SCORES = 1 << 16
@@ -44,7 +45,7 @@ class ChainSums:
         self.value = self.offset = 0.0
 
     def add_piece(
-        self, piece: LabelledChains, begin: int, scores: ChainScores, loss: ChainLoss
+        self, piece: LabeledChains, begin: int, scores: ChainScores, loss: ChainLoss
     ) -> None:
         """Add what a piece contributes, whose first token has the number ``begin``."""
         outcome = loss.evaluate(piece, scores)
@@ -71,12 +72,12 @@ class ChainPieces:
 
     Parameters
     ----------
-    data : LabelledChains
+    data : LabeledChains
     pairs : ObservedPairs
         Of all tokens.
     """
 
-    def __init__(self, data: LabelledChains, pairs: ObservedPairs) -> None:
+    def __init__(self, data: LabeledChains, pairs: ObservedPairs) -> None:
         chains = data.chains
         n_pieces = max(chains.n_tokens * chains.n_labels // _SCORES, 1)
         tokens = np.arange(1, n_pieces) * chains.n_tokens // n_pieces

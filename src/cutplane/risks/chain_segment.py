@@ -13,7 +13,7 @@ import numpy as np
 from cutplane.core.protocols import Quadratic
 from cutplane.core.wolfe import Trial, between, beyond
 from cutplane.losses.line_search import model_minimum
-from cutplane.structured.chain import ChainScores
+from cutplane.structured.chains.chain import ChainScores
 
 if TYPE_CHECKING:
     from cutplane.risks.chain import ChainPoint

@@ -5,7 +5,7 @@
 ``W`` has one row an output, ``w`` holds its rows one after the other and then ``e``. The constants
 are what a model without features would say, so ``e`` only says how far the outputs in the middle of
 the data are from that. A loss that ties the outputs of an example together ties their intercepts
-too, so that minimising them out, as other risks do, would be a problem of its own. Here they are
+too, so that minimizing them out, as other risks do, would be a problem of its own. Here they are
 regularized with ``W``, a 900th as much; because of the constants and the mean, no shift of features
 or of targets makes a difference to what that costs.
 """
@@ -17,14 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import Matrix, Plane, Quadratic, Vector
-from cutplane.data import Rows, as_rows, class_pullback, class_scores, in_words
-from cutplane.losses.columns import ColumnLoss
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Plane, Quadratic
+from cutplane.losses.columns.losses import ColumnLoss
 from cutplane.losses.line_search import minimize_on_ray
+from cutplane.maps import Rows, as_rows, class_pullback, class_scores, in_words
 from cutplane.risks.composite import Summable
 from cutplane.risks.finite_scores import require_finite
-from cutplane.risks.linear import normalised
+from cutplane.risks.linear import normalized
 
 # A poor step costs iterations, but no certificate is wrong because of it.
 _STEP_ACCURACY = 1e-4
@@ -42,7 +43,7 @@ class ColumnsRisk(Summable):
     Parameters
     ----------
     rows : Rows or array-like
-        The features; see `cutplane.data.as_rows`.
+        The features; see `cutplane.maps.as_rows`.
     y : array-like
         Targets as the loss wants them.
     loss : ColumnLoss
@@ -67,7 +68,7 @@ class ColumnsRisk(Summable):
         if len(self.y) != n_samples:
             raise ValueError(f"y has {len(self.y)} rows, X has {n_samples}")
         self.loss = loss
-        self.weights = normalised(weights, n_samples)
+        self.weights = normalized(weights, n_samples)
         self.mean = self.rows.pullback(self.weights)
         self.constants = loss.constants(self.y, self.weights)
         n_columns = loss.n_columns(self.y)
@@ -165,7 +166,7 @@ class ColumnsSegment:
         self._direction = end.scores - start.scores
 
     def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step that minimises the risk plus the regularizer on the ray."""
+        """Return the step that minimizes the risk plus the regularizer on the ray."""
         return minimize_on_ray(self.along, regularizer, accuracy=_STEP_ACCURACY)
 
     def along(self, step: float) -> tuple[float, float]:

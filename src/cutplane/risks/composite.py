@@ -13,8 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import Plane, Point, Quadratic, Risk, Segment, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import (
+    Plane,
+    Point,
+    Quadratic,
+    Risk,
+    Segment,
+)
 from cutplane.losses.line_search import minimize_on_ray
 
 
@@ -169,7 +176,7 @@ class SumSegment:
         return sum(values), sum(slopes)
 
     def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step that minimises the sum plus the regularizer on the ray."""
+        """Return the step that minimizes the sum plus the regularizer on the ray."""
         return minimize_on_ray(self.along, regularizer)
 
     def at(self, step: float) -> SumPoint:

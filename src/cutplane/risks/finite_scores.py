@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import NonFiniteRisk, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import NonFiniteRisk
 
 
 def require_finite(scores: NDArray[Any], w: Vector) -> None:

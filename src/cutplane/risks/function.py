@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cutplane.core.oracle import Oracle, name_of
 from cutplane.risks.composite import Summable
+from cutplane.risks.oracle import Oracle, name_of
 
 
 class FunctionRisk(Summable, Oracle):
@@ -34,7 +34,7 @@ class FunctionRisk(Summable, Oracle):
     >>> risk = FunctionRisk(lambda w: (abs(w).sum(), np.sign(w)), 3, lower_bound=0.0)
     >>> risk
     FunctionRisk(the function, 3 parameters)
-    >>> cp.minimize(risk, cp.L2(1.0, centre=[2.0, 0.5, 0.0])).w
+    >>> cp.minimize(risk, cp.L2(1.0, center=[2.0, 0.5, 0.0])).w
     array([1., 0., 0.])
     """
 

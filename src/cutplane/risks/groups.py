@@ -12,10 +12,11 @@ import math
 
 import numpy as np
 
-from cutplane.core.protocols import Matrix, Plane, Vector
-from cutplane.data import Rows
-from cutplane.data.dense import even_bounds
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.core.protocols import Plane
 from cutplane.losses import Loss
+from cutplane.maps import Rows
+from cutplane.maps.dense import even_bounds
 
 # Blocks that a group is dealt. Fewer if their sums, a vector of all features for each block, would
 # cost as much as the rows themselves.

@@ -3,7 +3,7 @@
     R(w) = sum_i weight_i * loss(y_i, x_i.w)                        without an intercept
     R(w) = min_c sum_i weight_i * loss(y_i, x_i.w + c)              with one
 
-The intercept is minimised out, so it is not regularized, and the solver never sees it (paper 000,
+The intercept is minimized out, so it is not regularized, and the solver never sees it (paper 000,
 section 2). A point carries its scores: moving along the line between two points costs no pass over
 the data.
 """
@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic, Vector
-from cutplane.core.threads import map_blocks
-from cutplane.data import Rows, as_rows, in_words
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
+from cutplane.maps import Rows, as_rows, in_words
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
 
@@ -31,7 +32,7 @@ class LinearRisk(Summable):
     Parameters
     ----------
     rows : Rows or array-like
-        The features; see `cutplane.data.as_rows`.
+        The features; see `cutplane.maps.as_rows`.
     y : ndarray of shape (n_samples,)
         Targets: -1 and 1 for a classification loss, numbers otherwise.
     loss : Loss
@@ -64,7 +65,7 @@ class LinearRisk(Summable):
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
         self.loss = loss
-        self.weights = normalised(weights, n_samples)
+        self.weights = normalized(weights, n_samples)
         self.intercept = intercept
         # To a loss of differences of scores an intercept means nothing.
         self.minimizes_intercept = intercept and not loss.of_differences
@@ -224,7 +225,7 @@ class LinearSegment:
     """The risk on a ray between two points, from their scores alone.
 
     With an intercept, the search goes along the ray of coefficients and intercept together: at
-    both ends the intercept is the best one, in between it is nearly so, and no inner minimisation
+    both ends the intercept is the best one, in between it is nearly so, and no inner minimization
     is needed.
     """
 
@@ -234,7 +235,7 @@ class LinearSegment:
         self._end = end
 
     def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step that minimises the risk plus the regularizer on the ray."""
+        """Return the step that minimizes the risk plus the regularizer on the ray."""
         risk = self._risk
         scores, direction = self._ray()
         return risk.loss.minimize_along(risk.y, scores, direction, risk.weights, regularizer)
@@ -286,7 +287,7 @@ def _middle(y: Vector, weights: Vector) -> float:
     return float(y[distance.argmin()])
 
 
-def normalised(weights: Vector | None, n_samples: int) -> Vector:
+def normalized(weights: Vector | None, n_samples: int) -> Vector:
     """Return weights that sum to one; equal ones if none are given."""
     if weights is None:
         return np.full(n_samples, 1.0 / n_samples)

@@ -4,9 +4,9 @@
     R(W) = min_c sum_i weight_i * loss(y_i, W x_i + c)              with them
 
 ``W`` is a matrix with one row a class; the solver sees its entries as one long vector. As in
-:mod:`cutplane.risks.linear`, the intercepts are minimised out, and a point carries its scores.
+:mod:`cutplane.risks.linear`, the intercepts are minimized out, and a point carries its scores.
 
-Planes come from shares of the classes in each example (:mod:`cutplane.losses.multiclass`), with
+Planes come from shares of the classes in each example (`losses.multiclass`), with
 intercepts from shares that are balanced exactly: so a plane lies below the risk even where the
 intercepts are not quite the best, and the risk of a point is that of the intercepts it carries.
 """
@@ -18,14 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.protocols import Matrix, Plane, Quadratic, Vector
-from cutplane.core.threads import map_blocks
-from cutplane.data import Rows, as_rows, class_pullback, class_scores, in_words
-from cutplane.losses.class_offsets import BestOffsets
-from cutplane.losses.multiclass import MulticlassLoss, Ray
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import Plane, Quadratic
+from cutplane.losses.multiclass.losses import MulticlassLoss, Ray
+from cutplane.losses.multiclass.offsets import BestOffsets
+from cutplane.maps import Rows, as_rows, class_pullback, class_scores, in_words
 from cutplane.risks.composite import Summable
 from cutplane.risks.finite_scores import require_finite
-from cutplane.risks.linear import normalised
+from cutplane.risks.linear import normalized
 
 
 class MulticlassRisk(Summable):
@@ -34,7 +35,7 @@ class MulticlassRisk(Summable):
     Parameters
     ----------
     rows : Rows or array-like
-        The features; see `cutplane.data.as_rows`.
+        The features; see `cutplane.maps.as_rows`.
     y : ndarray of shape (n_samples,)
         Classes, numbered from 0 on.
     loss : MulticlassLoss
@@ -78,7 +79,7 @@ class MulticlassRisk(Summable):
         if not self.y.max() < self.n_classes:
             raise ValueError(f"y has class {self.y.max()}, there are {self.n_classes} classes")
         self.loss = loss
-        self.weights = normalised(weights, n_samples)
+        self.weights = normalized(weights, n_samples)
         self.intercept = intercept
         self.intercept_shape = (self.n_classes,)
         self.accuracy = accuracy
@@ -193,7 +194,7 @@ class MulticlassSegment:
         )
 
     def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step that minimises the risk plus the regularizer on the ray."""
+        """Return the step that minimizes the risk plus the regularizer on the ray."""
         risk = self._risk
         return risk.loss.minimize_along(risk.y, self._ray, risk.weights, regularizer)
 

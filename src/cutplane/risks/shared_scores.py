@@ -2,7 +2,7 @@
 
     R(w) = sum_k min_{c_k} sum_i weight_i * loss_k(y_ik, x_i.w + c_k)
 
-Given the scores, the offsets are separate problems of one dimension, each minimised out exactly as
+Given the scores, the offsets are separate problems of one dimension, each minimized out exactly as
 the intercept of :mod:`cutplane.risks.linear` is. So planes hold for all offsets, and the data are
 read once for all losses.
 
@@ -18,14 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.core.products import dot
-from cutplane.core.protocols import Plane, Quadratic, Vector
-from cutplane.data import Rows, as_rows, in_words
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses import Loss
 from cutplane.losses.line_search import minimize_on_ray
+from cutplane.maps import Rows, as_rows, in_words
 from cutplane.risks.composite import Summable
 from cutplane.risks.finite_scores import require_finite
-from cutplane.risks.linear import normalised
+from cutplane.risks.linear import normalized
 
 # A poor step costs iterations, but no certificate is wrong because of it. A search to the last
 # digit takes up to 1.3 times the trials, and saves no more than 2 of 48 iterations (3,000 grades of
@@ -46,7 +47,7 @@ class SharedScoresRisk(Summable):
     Parameters
     ----------
     rows : Rows or array-like
-        The features; see `cutplane.data.as_rows`.
+        The features; see `cutplane.maps.as_rows`.
     terms : sequence of pairs
         Targets of shape (n_samples,), and the `Loss` that compares the scores with them.
     weights : ndarray of shape (n_samples,), optional
@@ -64,7 +65,7 @@ class SharedScoresRisk(Summable):
             raise ValueError("a risk needs at least one example")
         if not terms:
             raise ValueError("a risk needs at least one loss")
-        self.weights = normalised(weights, n_samples)
+        self.weights = normalized(weights, n_samples)
         self.terms = [Term(np.ascontiguousarray(y, dtype=np.float64), loss) for y, loss in terms]
         for y, loss in self.terms:
             if not isinstance(loss, Loss):
@@ -167,7 +168,7 @@ class SharedScoresSegment:
         self._speeds = end.intercept - start.intercept
 
     def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step that minimises the risk plus the regularizer on the ray."""
+        """Return the step that minimizes the risk plus the regularizer on the ray."""
         return minimize_on_ray(self.along, regularizer, accuracy=_STEP_ACCURACY)
 
     def along(self, step: float) -> tuple[float, float]:

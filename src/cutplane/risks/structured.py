@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.compute.arrays import Vector
 from cutplane.core.interrupts import at_once
-from cutplane.core.protocols import Plane, Vector
+from cutplane.core.protocols import Plane
 from cutplane.risks.composite import Summable
-from cutplane.risks.linear import normalised
+from cutplane.risks.linear import normalized
 from cutplane.structured.examples import Examples, Worst
 from cutplane.structured.model import as_examples, name_of_model, prepared
 from cutplane.structured.workers import Workers
@@ -75,7 +76,7 @@ class StructuredRisk(Summable):
     ) -> None:
         inputs, outputs = as_examples(X, Y)
         self.model = prepared(model, inputs, outputs)
-        self.weights = normalised(weights, len(inputs))
+        self.weights = normalized(weights, len(inputs))
         self.n_examples = len(inputs)
         self.n_parameters = int(self.model.n_parameters)
         # Where inference misses outputs, values are too low, and planes may lie above them: what

@@ -1,28 +1,18 @@
 """Structured outputs: what a model must offer, and models with exact inference."""
 
-from cutplane.structured.chain_losses import ChainCRF, ChainLoss, ChainMargin
-from cutplane.structured.chunks import (
-    Chunk,
-    ChunkCounts,
-    count_chunks,
-    find_chunks,
-    sequence_accuracy,
-    token_accuracy,
-)
+from cutplane.structured.chains.losses import ChainCRF, ChainLoss, ChainMargin
 from cutplane.structured.classes import MulticlassModel
-from cutplane.structured.graph import Graph, GraphModel
+from cutplane.structured.graphs.model import Graph, GraphModel
+from cutplane.structured.graphs.relaxed_labels import RelaxedLabels
 from cutplane.structured.labels import MultilabelModel
 from cutplane.structured.model import StructuredModel
-from cutplane.structured.relaxed_labels import RelaxedLabels
-from cutplane.structured.rna import PairCounts, RNAFolding
+from cutplane.structured.rna.model import PairCounts, RNAFolding
 from cutplane.structured.tree import Tree, TreeModel
 
 __all__ = [
     "ChainCRF",
     "ChainLoss",
     "ChainMargin",
-    "Chunk",
-    "ChunkCounts",
     "Graph",
     "GraphModel",
     "MulticlassModel",
@@ -33,8 +23,4 @@ __all__ = [
     "StructuredModel",
     "Tree",
     "TreeModel",
-    "count_chunks",
-    "find_chunks",
-    "sequence_accuracy",
-    "token_accuracy",
 ]

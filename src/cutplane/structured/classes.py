@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 
 
 class MulticlassModel:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 from cutplane.structured.features import Features, as_features
 from cutplane.structured.model import name_of_model
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 
 
 class Features(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import issparse
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 
 
 class StructuredModel(Protocol):

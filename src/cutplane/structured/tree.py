@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.core.protocols import Matrix, Vector
-from cutplane.structured.max_sum import Labels, best_labels, parents_first
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.structured.graphs.max_sum import Labels, best_labels, parents_first
 
 
 class Tree(NamedTuple):

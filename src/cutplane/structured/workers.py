@@ -17,8 +17,8 @@ from itertools import pairwise
 from multiprocessing import current_process
 from typing import Any, Generic, TypeVar
 
-from cutplane.core.protocols import Vector
-from cutplane.core.threads import default_threads, run_blocks
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import default_threads, run_blocks
 
 T = TypeVar("T")
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from cutplane.core.protocols import Quadratic, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Quadratic
 from cutplane.losses import Loss
 from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, require
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
 from cutplane.structured.features import Features, as_features
 from cutplane.structured.model import as_examples, name_of_model, prepared
 from cutplane.testing.slopes import Report, require

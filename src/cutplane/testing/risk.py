@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.methods import bmrm
-from cutplane.core.minimize import minimize
-from cutplane.core.oracle import Function, Oracle, as_risk, name_of
-from cutplane.core.protocols import Point, Quadratic, Risk, Vector
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Point, Quadratic, Risk
+from cutplane.methods.bundle import bmrm
+from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
+from cutplane.risks.oracle import Function, Oracle, as_risk, name_of
 from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, require
 
 _STEPS = (0.0, 0.3, 1.0, 1.7)  # where segments are looked at
@@ -74,8 +75,8 @@ def check_risk(
     name = _name_of(risk)
     risk = as_risk(risk, around if n_parameters is None else np.zeros(n_parameters))
     rng = np.random.default_rng(seed)
-    centre = np.zeros(risk.n_parameters) if around is None else np.asarray(around, dtype=np.float64)
-    places = [centre + scale * rng.normal(size=risk.n_parameters) for _ in range(n_points)]
+    center = np.zeros(risk.n_parameters) if around is None else np.asarray(around, dtype=np.float64)
+    places = [center + scale * rng.normal(size=risk.n_parameters) for _ in range(n_points)]
     tried = Tried(name, lambda w: _value_and_slope(risk.at(w)), places, rounding, rng)
 
     points = [risk.at(w) for w in places]
@@ -99,7 +100,7 @@ def check_risk(
     if risk.convex is not False:  # a function that says nothing is taken for convex
         check_convex(tried)
         passed.append("convex: chords above, planes below")
-    _check_lower_bound(tried, risk, points, centre, scale)
+    _check_lower_bound(tried, risk, points, center, scale)
     passed.append(f"no value seen below the lower bound {risk.lower_bound:g}")
     if all(hasattr(point, "toward") for point in points):
         for start, end in pairwise(points):
@@ -142,7 +143,7 @@ def _check_repeatable(tried: Tried, risk: Risk, points: list[Point]) -> None:
 
 
 def _check_lower_bound(
-    tried: Tried, risk: Risk, points: list[Point], centre: Vector, scale: float
+    tried: Tried, risk: Risk, points: list[Point], center: Vector, scale: float
 ) -> None:
     """Look for values below the lower bound, also where a short run finds small ones."""
     lowest = min(point.value for point in points)
@@ -152,7 +153,7 @@ def _check_lower_bound(
         steepest = max(float(np.linalg.norm(point.plane().slope)) for point in points)
         lam = max(steepest, 1e-6) / (10.0 * scale * np.sqrt(risk.n_parameters))
         run = minimize(
-            free, L2(lam, centre=centre), method=bmrm(line_search=False), max_iter=2 * len(points)
+            free, L2(lam, center=center), method=bmrm(line_search=False), max_iter=2 * len(points)
         )
         if run.state.stopped:  # Ctrl-C, which ends the check as a whole
             raise KeyboardInterrupt

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.core.oracle import Function
-from cutplane.core.protocols import Vector
+from cutplane.compute.arrays import Vector
+from cutplane.risks.oracle import Function
 
 _MOST_COORDINATES = 100  # for which a wrong subgradient is looked into
 

@@ -1,0 +1,1 @@
+"""How work is spread and products are computed, never what they mean."""

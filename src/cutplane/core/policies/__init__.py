@@ -1,0 +1,1 @@
+"""The four choices of a bundle method: stabilizers, memory, queries, cuts."""

@@ -1,0 +1,107 @@
+"""Kelley's cutting planes: the planes alone, minimized over a ball around zero.
+
+    min max_i a_i.w + b_i  over  |w| <= radius      (papers 001 and 003; paper 004, Algorithm 1)
+
+Weights alpha give the bound ``D(alpha) = b.alpha - radius |A'alpha|``. Since
+
+    radius |s| = min over mu of  |s|^2 / (2 mu) + mu radius^2 / 2,     best at  mu = |s| / radius,
+
+the best weights are those of the ordinary reduced problem with ``mu`` in place of ``lam``, for the
+``mu`` at which its minimizer ``-s/mu`` lies on the sphere. A search finds it. If the planes have a
+minimum inside the ball, ``mu`` tends to zero. What a pair of weights and a point lacks is known, so
+the search ends when that is small enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+import numpy as np
+
+from cutplane.compute.products import dot
+from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.reduced.proximal import SHARE_OF_GAP
+from cutplane.core.state import Candidate, State, candidate_below
+
+# Some five are usual; the limit is for gaps that rounding does not let close.
+_MOST_SOLVES = 60
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class _Ball(QuadraticRegularizer, Protocol):
+    radius: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverBall:
+    """No term is added; the regularizer is a ball that ``w`` must not leave."""
+
+    def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
+        """Minimize the planes over the ball."""
+        ball, bundle = cast(_Ball, regularizer), state.bundle
+        mu = self._first_multiplier(ball, state)
+        bracket = _Bracket(ball.radius)
+        best = Candidate(state.best.w, -np.inf, np.inf)
+        for _ in range(_MOST_SOLVES):
+            gap = state.objective - max(state.lower, best.lower)
+            accuracy = SHARE_OF_GAP * gap if 0.0 < gap < np.inf else 0.0
+            bundle.weigh(mu, accuracy=0.5 * accuracy)
+            plane = bundle.aggregate()
+            on_sphere = candidate_below(plane, ball)
+            size = float(np.sqrt(dot(plane.slope, plane.slope)))
+            w = on_sphere.w if size >= mu * ball.radius else -plane.slope / mu
+            model, lower = bundle.height_at(w), max(best.lower, on_sphere.lower)
+            best = replace(best, lower=lower)
+            if model < best.model:
+                best = Candidate(w, lower, model)
+            state.stabilizer_memo = mu
+            mu = bracket.next_multiplier(mu, size)
+            if best.model - best.lower <= accuracy or bracket.closed:
+                break
+        return best
+
+    def _first_multiplier(self, ball: _Ball, state: State) -> float:
+        if state.stabilizer_memo is not None:  # that of the last problem
+            return float(state.stabilizer_memo)
+        steepest = float(np.sqrt(np.diagonal(state.bundle.gram).max()))
+        return steepest / ball.radius or 1.0
+
+
+@dataclass(slots=True)
+class _Bracket:
+    """Closes in on the root of ``excess(mu) = |s(mu)| - radius mu``.
+
+    The excess is positive below the root and negative above it. ``|s|`` grows with ``mu``, so
+    ``|s|/radius`` is between ``mu`` and the root: a step that never leaps over it.
+    """
+
+    radius: float
+    low: float = 0.0
+    high: float = np.inf
+    low_excess: float = 0.0
+    high_excess: float = 0.0
+    moved_low: bool = False
+
+    def next_multiplier(self, mu: float, size: float) -> float:
+        """Take in the size of the slope at ``mu``, and return the next one to try."""
+        excess = size - self.radius * mu
+        # The Illinois rule: an end that stays twice in a row counts half, so that it moves too.
+        if excess >= 0.0:
+            self.high_excess *= 0.5 if self.moved_low else 1.0
+            self.low, self.low_excess, self.moved_low = mu, excess, True
+        else:
+            self.low_excess *= 1.0 if self.moved_low else 0.5
+            self.high, self.high_excess, self.moved_low = mu, excess, False
+        if self.high == np.inf:
+            return max(size / self.radius, 4.0 * self.low)
+        if self.low == 0.0:
+            return min(size / self.radius, 0.25 * self.high)
+        share = self.low_excess / (self.low_excess - self.high_excess)
+        return self.low + share * (self.high - self.low)
+
+    @property
+    def closed(self) -> bool:
+        """Whether there is nothing left to search."""
+        return self.high < np.inf and self.high - self.low <= 4 * _EPS * self.high

@@ -1,0 +1,1 @@
+"""The reduced problem: quadratic, by Newton steps, or a linear program."""

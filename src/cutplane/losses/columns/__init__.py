@@ -1,0 +1,1 @@
+"""Losses that tie many outputs of an example together."""

@@ -1,0 +1,196 @@
+"""Losses of a row of scores: quantiles that must not cross, labels that must be ranked.
+
+An example has a row of scores ``z``, one for each output.
+
+    NonCrossing     sum_k pinball_k(z_k - y) + penalty * sum_k max(0, z_k - z_{k+1})
+    LabelRanking    mean or maximum over pairs of max(0, 1 + z_l - z_k),
+                    k relevant, l not, and a label of score 0 between the two kinds
+
+Both are maxima of affine functions of the scores. So their tangents need no cancellation: the
+offset is a sum of targets, or of margins.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.losses.columns import kernels as column_kernels
+from cutplane.losses.pointwise.piecewise import Quantile
+
+Targets = NDArray[Any]
+
+_PAIRS: dict[str, tuple[Any, Any]] = {
+    "all": (column_kernels.all_pairs_on_ray, column_kernels.all_pairs_slopes),
+    "worst": (column_kernels.worst_pair_on_ray, column_kernels.worst_pair_slopes),
+}
+
+
+class ColumnLoss(ABC):
+    """A convex function of a row of scores; see the module's formulas. Weights sum to one."""
+
+    @abstractmethod
+    def checked(self, y: Any) -> Targets:
+        """Return the targets as the other methods take them, or raise ValueError."""
+
+    @abstractmethod
+    def n_columns(self, y: Targets) -> int:
+        """Return how many scores an example has."""
+
+    @abstractmethod
+    def constants(self, y: Targets, weights: Vector) -> Vector:
+        """Return the scores that a model without features would give to all examples."""
+
+    @abstractmethod
+    def _along(
+        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        """Return value and derivative on a ray, of one block of rows."""
+
+    @abstractmethod
+    def _fill_slopes(self, y: Targets, scores: Matrix, weights: Vector, out: Matrix) -> float:
+        """Set the slopes of one block of rows, and return the offset of the tangent."""
+
+    def on_ray(
+        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        """Return the loss of ``scores + step * direction``, and its derivative by the step."""
+        parts = map_blocks(
+            lambda i: self._along(y[i], scores[i], direction[i], weights[i], step),
+            len(scores),
+            width=scores.shape[1],
+        )
+        return sum(value for value, _ in parts), sum(slope for _, slope in parts)
+
+    def value(self, y: Targets, scores: Matrix, weights: Vector) -> float:
+        """Return the weighted sum of losses."""
+        return self.on_ray(y, scores, scores, weights, 0.0)[0]
+
+    def tangent(self, y: Targets, scores: Matrix, weights: Vector) -> tuple[Matrix, float]:
+        """Return the derivative by each score, weighted, and the offset of the tangent."""
+        slopes = np.empty_like(scores)
+        offsets = map_blocks(
+            lambda i: self._fill_slopes(y[i], scores[i], weights[i], slopes[i]),
+            len(scores),
+            width=scores.shape[1],
+        )
+        return slopes, sum(offsets)
+
+
+class NonCrossing(ColumnLoss):
+    """Pinball losses of several quantiles, and a penalty wherever a lower one is above a higher.
+
+    Parameters
+    ----------
+    quantiles : sequence of floats
+        Strictly between 0 and 1, in ascending order.
+    penalty : float
+        Price of a unit of crossing, for each two neighbors.
+    """
+
+    def __init__(self, quantiles: Any, penalty: float = 1.0) -> None:
+        self.quantiles = np.array(quantiles, dtype=np.float64)
+        if self.quantiles.ndim != 1 or len(self.quantiles) == 0:
+            raise ValueError(f"quantiles must be a sequence of numbers, got {quantiles!r}")
+        inside = (self.quantiles > 0.0) & (self.quantiles < 1.0)
+        if not (inside.all() and (np.diff(self.quantiles) > 0.0).all()):
+            raise ValueError(
+                f"quantiles must ascend, strictly between 0 and 1, got {self.quantiles.tolist()}"
+            )
+        if not (np.isfinite(penalty) and penalty >= 0.0):
+            raise ValueError(f"the penalty must be finite and not negative, got {penalty}")
+        self.penalty = float(penalty)
+
+    def checked(self, y: Any) -> Targets:
+        """Return the targets: one number an example."""
+        numbers = np.ascontiguousarray(y, dtype=np.float64)
+        if numbers.ndim != 1 or not np.isfinite(numbers).all():
+            raise ValueError("targets must be finite numbers, one for each example")
+        return numbers
+
+    def n_columns(self, y: Targets) -> int:
+        """Return the number of quantiles."""
+        return len(self.quantiles)
+
+    def constants(self, y: Targets, weights: Vector) -> Vector:
+        """Return the quantiles of the targets."""
+        zeros = np.zeros_like(y)
+        offsets = [
+            Quantile(quantile).minimize_offset(y, zeros, weights).offset
+            for quantile in self.quantiles.tolist()
+        ]
+        return np.maximum.accumulate(offsets)
+
+    def _along(
+        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        along: tuple[float, float] = column_kernels.quantiles_on_ray(
+            self.quantiles, self.penalty, y, scores, direction, weights, step
+        )
+        return along
+
+    def _fill_slopes(self, y: Targets, scores: Matrix, weights: Vector, out: Matrix) -> float:
+        offset: float = column_kernels.quantile_slopes(
+            self.quantiles, self.penalty, y, scores, weights, out
+        )
+        return offset
+
+    def __repr__(self) -> str:
+        quantiles = ", ".join(f"{quantile:g}" for quantile in self.quantiles)
+        return f"NonCrossing([{quantiles}], {self.penalty:g})"
+
+
+class LabelRanking(ColumnLoss):
+    """How far the pairs of labels are from being ranked right, with a margin of one.
+
+    A label of score zero stands between the relevant labels and the others, so that a score above
+    zero means relevant (Fuernkranz et al. 2008, calibrated label ranking).
+
+    Parameters
+    ----------
+    pairs : {"all", "worst"}
+        The mean over all pairs of an example, or the worst of them, which bounds the share of
+        examples with any mistake, and which a few noisy labels can rule.
+    """
+
+    def __init__(self, pairs: str = "all") -> None:
+        if pairs not in _PAIRS:
+            raise ValueError(f"pairs must be 'all' or 'worst', got {pairs!r}")
+        self.pairs = pairs
+
+    def checked(self, y: Any) -> Targets:
+        """Return which labels are relevant: a matrix of booleans, one column a label."""
+        relevant = np.ascontiguousarray(y)
+        if relevant.ndim != 2 or relevant.shape[1] == 0:
+            raise ValueError(f"labels must be a matrix, one column a label, got {relevant.shape}")
+        if not np.isin(relevant, (0, 1)).all():
+            raise ValueError("labels must be 0 or 1")
+        return relevant.astype(np.bool_)
+
+    def n_columns(self, y: Targets) -> int:
+        """Return the number of labels."""
+        return int(y.shape[1])
+
+    def constants(self, y: Targets, weights: Vector) -> Vector:
+        """Return 1 for labels that more than half of the examples have, -1 for the others."""
+        return np.where(weights @ y > 0.5, 1.0, -1.0)
+
+    def _along(
+        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        on_ray, _ = _PAIRS[self.pairs]
+        along: tuple[float, float] = on_ray(y, scores, direction, weights, step)
+        return along
+
+    def _fill_slopes(self, y: Targets, scores: Matrix, weights: Vector, out: Matrix) -> float:
+        _, fill_slopes = _PAIRS[self.pairs]
+        offset: float = fill_slopes(y, scores, weights, out)
+        return offset
+
+    def __repr__(self) -> str:
+        return f"LabelRanking({self.pairs!r})"

@@ -1,0 +1,126 @@
+"""What the losses for a performance measure share: they judge a sample as a whole.
+
+The loss is the largest value, over labelings ``y'`` of the whole sample, of the measure's loss
+``Delta`` plus the difference in score between ``y'`` and the true labels (T. Joachims, A support
+vector method for multivariate performance measures, ICML 2005):
+
+    R(z) = max_y'  Delta(y, y') + sum_i (y'_i - y_i) z_i / (2 n)
+
+``Delta`` depends only on how many positives ``y'`` misses and how many negatives it flags. For
+given numbers the worst labeling flips the examples with the smallest margins ``y_i * z_i``: so
+margins are sorted, and labelings are pairs of counts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.losses.loss import Loss
+from cutplane.losses.measures.kernels import add_flips, split_margins
+from cutplane.losses.pointwise.piecewise import Hinge
+
+
+class Flips(NamedTuple):
+    """A labeling: so many positives with the smallest margins are missed, negatives flagged."""
+
+    missed: int
+    flagged: int
+
+
+class Sides(NamedTuple):
+    """Margins ``y*z`` of the positives and of the negatives that have a weight."""
+
+    positive: Vector
+    negative: Vector
+
+    @classmethod
+    def of(cls, y: Vector, scores: Vector, weights: Vector) -> Sides:
+        """Split the margins of a sample."""
+        return cls(*split_margins(y, scores, weights))
+
+    def sort(self) -> None:
+        """Sort both in place, each in a thread of its own if they are long."""
+
+        def run(sides: slice) -> None:
+            for margins in self[sides]:
+                margins.sort()
+
+        map_blocks(run, 2, width=(len(self.positive) + len(self.negative)) // 2)
+
+
+class Measure(Loss):
+    """A loss that judges a sample as a whole, by a measure of classification."""
+
+    task = "classification"
+    additive = False
+    ungained = 0.1  # a trial step sorts the sample
+
+
+class CountingMeasure(Measure):
+    """A measure that counts examples, so that their weights must be equal."""
+
+    def check_weights(self, weights: Vector) -> None:
+        """Raise ValueError unless all are equal, up to rounding."""
+        if weights.max() > weights.min() * (1.0 + 1e-9):
+            raise ValueError(
+                f"{self!r} counts examples, so the weights must be equal or zero: leave out "
+                "sample_weight and class_weight"
+            )
+
+
+class ErrorRate(Hinge):
+    """The share of wrong labels. Its bound over all labelings is the hinge loss, exactly.
+
+    ``Delta`` and the scores are sums over examples, and so the worst labeling is found for each
+    example by itself: ``max(0, 1/m - y*z/m)``.
+    """
+
+
+def count_positives(y: Vector, weights: Vector) -> int:
+    """Return how many positives have a weight."""
+    return int(np.count_nonzero((y > 0.0) & (weights > 0.0)))
+
+
+def flip_slopes(
+    y: Vector,
+    scores: Vector,
+    weights: Vector,
+    sides: Sides,
+    flips: Flips,
+    amounts: tuple[float, float],
+    out: Vector,
+) -> None:
+    """Add the slopes of a labeling.
+
+    They are minus the first amount where a positive is missed, plus the second where a negative is
+    flagged. Of equal margins the first ones are flipped. ``sides`` may be reordered.
+    """
+    limits = [_limit(margins, count) for margins, count in zip(sides, flips, strict=True)]
+    thresholds, ties = np.array(limits).T.copy()
+    add_flips(y, scores, weights, thresholds, ties, np.array(amounts), out)
+
+
+def _limit(margins: Vector, count: int) -> tuple[float, float]:
+    """Return the largest of the ``count`` smallest, and how many of these are equal to it."""
+    if count == 0:
+        return -np.inf, 0.0
+    margins.partition(count - 1)
+    largest = margins[count - 1]
+    return largest, float(np.count_nonzero(margins[:count] == largest))
+
+
+def threshold_between(scores: Vector, k: int) -> float:
+    """Return a threshold that ``k`` scores are above, or fewer if there are ties."""
+    if k == 0:
+        return float(scores.max())
+    if k == len(scores):
+        lowest = float(scores.min())
+        return lowest - max(1.0, abs(lowest))
+    ordered = np.partition(scores, (len(scores) - k - 1, len(scores) - k))
+    below, above = ordered[len(scores) - k - 1], ordered[len(scores) - k]
+    middle = float(below + 0.5 * (above - below))
+    return middle if middle < above else float(below)

@@ -1,0 +1,163 @@
+"""The area under the ROC curve, as a convex upper bound.
+
+One minus the area is the share of pairs of a positive and a negative in which the negative has the
+higher score (half of those in which they are equal). Each pair has a hinge loss:
+
+    R(z) = sum_{i positive, j negative} p_i q_j max(0, 1 - (z_i - z_j))
+
+where ``p`` and ``q`` are the weights of positives and of negatives, each scaled to sum to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.losses.loss import AtBestOffset, Tangent
+from cutplane.losses.measures.error_rate import Measure, Sides
+from cutplane.losses.measures.roc_area_kernels import (
+    count_partners,
+    keys_of_side,
+    places_of_keys,
+    repair_order,
+    sum_over_pairs,
+)
+
+T = TypeVar("T")
+
+
+class _Side(NamedTuple):
+    """Bars of the positives or scores of the negatives, increasing, and whose they are.
+
+    ``sums`` are the weights of the first 0, 1, ... bars, and of all but the first 0, 1, ... scores.
+    """
+
+    places: Vector
+    where: NDArray[np.int64]
+    sums: Vector
+
+    @classmethod
+    def of(cls, y: Vector, scores: Vector, weights: Vector, label: float) -> _Side:
+        """Return the side of the examples with a label."""
+        where = keys_of_side(y, scores, weights, label)
+        where.sort()
+        shift = 1.0 if label > 0.0 else 0.0
+        places = places_of_keys(where, scores, shift)
+        # Scores that differ in their last bits only may be in the wrong order; seldom are there
+        # many.
+        if not repair_order(places, where):
+            where = where[np.argsort(scores[where])]
+            places = scores[where] - shift
+        if _equal(weights):
+            sums = weights[0] * np.arange(len(where) + 1.0)
+        else:
+            sums = np.zeros(len(where) + 1)
+            np.cumsum(weights[where] if label > 0.0 else weights[where[::-1]], out=sums[1:])
+        return cls(places, where, sums if label > 0.0 else sums[::-1].copy())
+
+
+class _Pairs(NamedTuple):
+    """Both sides of a sample."""
+
+    positive: _Side
+    negative: _Side
+
+    @classmethod
+    def of(cls, y: Vector, scores: Vector, weights: Vector) -> _Pairs:
+        """Return both sides, each made in a thread of its own if there are many examples."""
+        return cls(*_in_both(lambda label: _Side.of(y, scores, weights, label), len(y)))
+
+    @property
+    def weight(self) -> float:
+        """The weight of all pairs."""
+        return float(self.positive.sums[-1] * self.negative.sums[0])
+
+    def loss(self) -> float:
+        """Return the mean loss of the pairs."""
+        if self.weight == 0.0:
+            return 0.0
+        (bars, _, below), (others, _, above) = self
+        return float(sum_over_pairs(bars, others, below, above)) / self.weight
+
+    def tangent(self, weights: Vector) -> Tangent:
+        """Return the slopes, and the weight of the pairs that count."""
+        slopes = np.zeros(len(weights))
+        if self.weight == 0.0:
+            return Tangent(slopes, 0.0)
+        (bars, bar_where, below), (others, other_where, above) = self
+        count_partners(bars, others, below, above, bar_where, other_where, slopes)
+        slopes *= weights
+        slopes /= self.weight
+        # The weight of the pairs that count, as each of their negatives has it.
+        return Tangent(slopes, 0.5 * float(np.abs(slopes).sum()))
+
+
+class ROCArea(Measure):
+    """One minus the area under the ROC curve, bounded by a hinge loss of each pair.
+
+    A pair's weight is the product of the weights of its examples.
+    """
+
+    of_differences = True
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the loss and its derivative by each score."""
+        pairs = _Pairs.of(y, scores, weights)
+        return pairs.loss(), pairs.tangent(weights).slopes
+
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the loss."""
+        if not _equal(weights):
+            return _Pairs.of(y, scores, weights).loss()
+        # Sorting alone is several times faster than finding the order.
+        sides = Sides.of(y, scores, weights)
+        if min(map(len, sides)) == 0:
+            return 0.0
+        bars, others = sides
+        bars -= 1.0
+        np.negative(others, out=others)
+        sides.sort()
+        below, above = np.arange(len(bars) + 1.0), np.arange(len(others), -1.0, -1.0)
+        return float(sum_over_pairs(bars, others, below, above) / (below[-1] * above[0]))
+
+    def tangent(
+        self,
+        y: Vector,
+        scores: Vector,
+        weights: Vector,
+        *,
+        value: float,
+        best: AtBestOffset | None = None,
+    ) -> Tangent:
+        """Return the tangent; its offset is the weight of the pairs that count."""
+        return _Pairs.of(y, scores, weights).tangent(weights)
+
+    def threshold(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the threshold with the fewest errors, by weight; of several the lowest."""
+        places, inverse = np.unique(scores[weights > 0.0], return_inverse=True)
+        signed = np.bincount(inverse, (y * weights)[weights > 0.0])
+        # Raising the threshold above a place loses its positives and gains its negatives.
+        errors = np.concatenate([[0.0], np.cumsum(signed)])
+        lowest = int(np.argmax(errors <= errors.min() + 1e-12))
+        if lowest == 0:
+            return float(places[0] - max(1.0, abs(places[0])))
+        if lowest == len(places):
+            return float(places[-1])
+        middle = float(places[lowest - 1] + 0.5 * (places[lowest] - places[lowest - 1]))
+        return middle if middle < places[lowest] else float(places[lowest - 1])
+
+
+def _in_both(task: Callable[[float], T], n_samples: int) -> list[T]:
+    """Return the results for the labels 1 and -1, in two threads if there are many examples."""
+    labels = np.array([1.0, -1.0])
+    parts = map_blocks(lambda i: [task(label) for label in labels[i]], 2, width=n_samples // 2)
+    return [result for part in parts for result in part]
+
+
+def _equal(weights: Vector) -> bool:
+    return bool(weights.min() == weights.max())

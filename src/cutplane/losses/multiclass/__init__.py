@@ -1,0 +1,1 @@
+"""Losses of the scores of all classes together."""

@@ -1,0 +1,272 @@
+"""The best intercepts of classes, and shares of examples that prove it.
+
+For a temperature T, both multi-class losses minimize over the offsets ``c``
+
+    f(c) = sum_i p_i T log sum_j exp(v_ij / T) - mass.c,    v_ij = z_ij + c_j + margin * [j != y_i]
+
+where ``mass_j`` is the weight of class j. The softmax loss has T = 1, the loss of Crammer and
+Singer is the limit T = 0. The slopes of f vanish where the shares ``P_ij``, ``exp(v_ij / T)``
+scaled to rows that sum to one, have the column sums ``sum_i p_i P_ij = mass_j``.
+
+Newton's method finds the place in a few steps if it starts near it. From far away, and to small T,
+it is led there: the temperature falls by a constant factor, and the offsets for one temperature
+are the start for the next. As ``c(T)`` is nearly straight, the line through the last two is
+followed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.losses.multiclass.kernels import Indices, class_sums, decide, newton_sums
+
+_ROUNDING = 2.0 * float(np.finfo(np.float64).eps)
+_COOLING = 4.0
+_COLDEST = 1e-14  # relative to the size of the scores, where rounding decides
+_MOST_STEPS = 30  # for one temperature
+_LOST = 1e-8  # the share of the loss that weight out of balance may cost before that is repaired
+_MOST_WARMED = 3  # how often offsets may be so far away that the temperature must rise
+_NEAR = 1.0  # a step that changes no logit by more than this leads near enough to cool down
+# The first temperature is this times the weight that is out of balance. On digits 0.5 takes half
+# the time of a start at the size of the scores; the offsets of a neighboring point are that good.
+_EAGER = 0.5
+_REACH = 40.0  # exp(-40) is nothing, beside one
+_ENOUGH = 2048  # examples to find offsets from which few steps with all examples are left
+_ROUGH = 1e-4
+_THERE = 1e-8  # after such a step the error is of the size of its square: rounding
+
+
+class BestOffsets(NamedTuple):
+    """Offsets ``base + temperature * shifts``, where the shares at that temperature are balanced.
+
+    ``steps`` counts the passes over the scores.
+    """
+
+    base: Vector
+    shifts: Vector
+    temperature: float
+    steps: int
+
+    @property
+    def offsets(self) -> Vector:
+        """The offsets as one vector."""
+        return self.base + self.temperature * self.shifts
+
+
+class Scores(NamedTuple):
+    """What the search for offsets looks at; all classes have some weight."""
+
+    scores: Matrix
+    y: Indices
+    weights: Vector
+    margin: float
+
+
+def smooth_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
+    """Return the best offsets at temperature 1; parameters as in `sharp_offsets`."""
+    if start is None and (few := _few(data)) is not None:
+        start = smooth_offsets(few, None, _ROUGH).offsets
+    search = _Cooling(data, start)
+    if search.temperature > 1.0:
+        search.begin_colder(coldest=1.0)
+    while search.temperature > 1.0:
+        search.settle(_NEAR)
+        search.cool(coldest=1.0)
+    search.temperature = 1.0
+    # The error after a step is of the size of its square.
+    if not search.settle(max(np.sqrt(accuracy), _THERE)) and start is not None:
+        return smooth_offsets(data, None, accuracy)  # it was not near
+    return search.result()
+
+
+def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
+    """Return offsets for temperature 0.
+
+    ``accuracy`` is how far from the best the offsets may be, and the shares below them, as a share
+    of the loss. ``start`` are offsets that should be near; None if nothing is known.
+    """
+    if start is None and (few := _few(data)) is not None:
+        start = sharp_offsets(few, None, _ROUGH).offsets
+    search = _Cooling(data, start)
+    coldest = _COLDEST * search.temperature
+    search.begin_colder(coldest=coldest)
+    while True:
+        if not search.settle(_NEAR) and search.warm():
+            continue
+        if search.blur <= accuracy * search.value or search.temperature <= coldest:
+            # The blur says how far from the best the offsets are only where the shares balance.
+            search.settle(max(np.sqrt(accuracy), _THERE))
+            if search.blur <= accuracy * search.value or search.temperature <= coldest:
+                return search.result()
+        search.cool(coldest=coldest)
+
+
+def _few(data: Scores) -> Scores | None:
+    """Return a few of many examples, to start with; None if they are few, or would lack a class."""
+    scores, y, weights, margin = data
+    stride = len(y) // _ENOUGH
+    if stride < 4:
+        return None
+    some = Scores(scores[::stride].copy(), y[::stride].copy(), weights[::stride].copy(), margin)
+    masses = np.bincount(some.y, weights=some.weights, minlength=scores.shape[1])
+    return some if masses.all() else None
+
+
+class _Cooling:
+    """Offsets that follow a falling temperature.
+
+    The colder it is, the fewer examples are undecided between classes. Only these are looked at;
+    of the others the class is known, as long as the offsets do not move far.
+    """
+
+    def __init__(self, data: Scores, start: Vector | None) -> None:
+        self._data = data
+        self._shifts = np.zeros(data.scores.shape[1])
+        self._base = self._shifts if start is None else start
+        self._warmer: tuple[float, Vector] | None = None
+        self._steps = 0
+        sizes = map_blocks(
+            lambda i: float(np.abs(data.scores[i]).mean(axis=0).mean()) * len(data.y[i]),
+            len(data.y),
+            width=data.scores.shape[1],
+        )
+        self.temperature = 0.5 * (sum(sizes) / len(data.y) + data.margin)
+        self._hottest = self.temperature + float(np.ptp(self._base))
+        self._n_warmed = 0
+        self._forget_decisions()
+
+    def result(self) -> BestOffsets:
+        """Return where the search has come to."""
+        return BestOffsets(self._base, self._shifts, self.temperature, self._steps)
+
+    def begin_colder(self, *, coldest: float) -> None:
+        """Lower the first temperature if the offsets to start with leave little out of balance."""
+        self._decide(0.0)
+        imbalance = float(np.abs(self._decided[2]).sum())
+        self.temperature = max(min(1.0, _EAGER * imbalance) * self.temperature, coldest)
+        self._forget_decisions()
+        self._decide(2.0 * _REACH * self.temperature)
+
+    def cool(self, *, coldest: float) -> None:
+        """Lower the temperature, and continue the line on which the offsets move with it."""
+        warm, before = self.temperature, self._warmer
+        offsets = self._base + warm * self._shifts
+        self._warmer = (warm, offsets)
+        self.temperature = max(warm / _COOLING, coldest)
+        if before is not None:
+            speed = (offsets - before[1]) / (warm - before[0])
+            offsets = offsets + speed * (self.temperature - warm)
+        if np.ptp(offsets - self._base) > _REACH * warm:
+            self._forget_decisions()
+        self._base, self._shifts = offsets, np.zeros_like(offsets)
+        self._decide(2.0 * _REACH * self.temperature)
+
+    def warm(self) -> bool:
+        """Raise the temperature, from which the offsets were too far away; return whether it is.
+
+        Not where next to nothing is out of balance, or where that did not help before.
+        """
+        harmless = self.imbalance * self._hottest <= _LOST * self.value
+        if harmless or self._n_warmed == _MOST_WARMED:
+            return False
+        self._n_warmed += 1
+        self._base = self._base + self.temperature * self._shifts
+        self._shifts, self._warmer = np.zeros_like(self._base), None
+        self.temperature = min(self.temperature * _COOLING**3, self._hottest)
+        self._forget_decisions()
+        self._decide(2.0 * _REACH * self.temperature)
+        return True
+
+    def settle(self, near: float) -> bool:
+        """Take Newton steps at this temperature until one is not longer than ``near``.
+
+        Return whether that took no more steps than allowed. The damping makes every step one
+        downhill: along a line, the third derivative of f is at most the second times the spread of
+        the direction. The attributes ``value`` and ``blur`` are those before the last step.
+        """
+        for _ in range(_MOST_STEPS):
+            wrong, excess, hessian = self._sums()
+            self.imbalance = float(np.abs(excess).max())
+            if self.imbalance <= _ROUNDING * wrong:
+                return True
+            # A constant added to all offsets changes nothing; the ones keep it out of the step. The
+            # ridge is for classes that share no example with others.
+            scale = max(float(np.trace(hessian)) / len(excess), _ROUNDING * wrong)
+            matrix = hessian / scale + 1e-12 * np.eye(len(excess)) + 1.0
+            step = -np.linalg.solve(matrix, excess / scale)
+            spread = float(np.ptp(step))
+            damping = np.log1p(spread) / spread if spread > 0.0 else 1.0
+            self._shifts = self._shifts + damping * step
+            if np.ptp(self._shifts) > _REACH:
+                self._base = self._base + self.temperature * self._shifts
+                self._shifts = np.zeros_like(step)
+                self._forget_decisions()
+                self._decide(2.0 * _REACH * self.temperature)
+            if spread <= near:
+                return True
+        return False
+
+    def _forget_decisions(self) -> None:
+        self._undecided = self._data
+        self._decided = (0.0, 0.0, np.zeros_like(self._base))
+
+    def _decide(self, radius: float) -> None:
+        """Take the examples out whose best class is ahead of all others by ``radius``."""
+        scores, y, weights, margin = self._undecided
+        keep = np.empty(len(y), dtype=np.bool_)
+        parts = map_blocks(
+            lambda i: decide(scores[i], self._base, y[i], weights[i], margin, radius, keep[i]),
+            len(y),
+            width=scores.shape[1],
+        )
+        value, wrong, excess = (sum(column) for column in zip(self._decided, *parts, strict=True))
+        self._decided = (value, wrong, excess)
+        if not keep.all():
+            self._undecided = Scores(scores[keep], y[keep], weights[keep], margin)
+
+    def _sums(self) -> tuple[float, Vector, Matrix]:
+        """Return the share of wrong classes, the excess of each, and second derivatives."""
+        scores, y, weights, margin = self._undecided
+        self._steps += 1
+        parts = map_blocks(
+            lambda i: newton_sums(
+                scores[i], self._base, self._shifts, y[i], weights[i], margin, self.temperature
+            ),
+            len(y),
+            width=scores.shape[1],
+        )
+        value, blur, wrong, excess, products = (sum(column) for column in zip(*parts, strict=True))
+        self.value, self.blur = self._decided[0] + value, blur
+        products = products + products.T
+        # Rows sum to zero, which gives the diagonal without a difference of large numbers.
+        hessian = np.diag(products.sum(axis=0)) - products
+        return self._decided[1] + wrong, self._decided[2] + excess, hessian
+
+
+def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
+    """Change shares in place so that each class has the weight of its examples, and return them.
+
+    Columns with too much are scaled down; what a row loses goes to the columns with too little, in
+    proportion to what they lack. Rows keep their sums, and no share becomes negative.
+    """
+    width = shares.shape[1]
+    parts = map_blocks(lambda i: class_sums(shares[i], y[i], weights[i]), len(y), width=width)
+    loads, excess = np.sum(parts, axis=0)
+    dropped = np.divide(excess, loads, out=np.zeros_like(loads), where=excess > 0.0)
+    lacking = np.maximum(-excess, 0.0)
+    if not (dropped.any() and lacking.any()):
+        return shares
+    lacking /= lacking.sum()
+
+    def block(i: slice) -> None:
+        part = shares[i]
+        lost = (part * dropped).sum(axis=1)
+        part *= 1.0 - dropped
+        part += lost[:, None] * lacking
+
+    map_blocks(block, len(y), width=width)
+    return shares

@@ -1,0 +1,1 @@
+"""Losses of one score: sums over examples."""

@@ -1,0 +1,52 @@
+"""The logistic loss, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.losses.pointwise import logistic_kernels as kernels
+from cutplane.losses.pointwise.smooth import SmoothLoss
+
+
+class Logistic(SmoothLoss):
+    """``log(1 + exp(-y*z))``: a model of the probability of the positive class."""
+
+    task = "classification"
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        return self.value(y, scores, weights), self.slopes(y, scores, weights)
+
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the weighted sum of losses."""
+        return sum(map_blocks(lambda i: kernels.value(y[i], scores[i], weights[i]), len(y)))
+
+    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the derivative by each score."""
+        out = np.empty_like(scores)
+        map_blocks(lambda i: kernels.slopes(y[i], scores[i], weights[i], out[i]), len(y))
+        return out
+
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+        values, first, second = np.empty((3, len(y)))
+        kernels.derivatives(y, scores, values, first, second)
+        return values, first, second
+
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss; infinite outside its domain."""
+        out = np.empty_like(slopes)
+        kernels.conjugates(y, slopes, out)
+        return out
+
+    def _along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        return kernels.along(y, scores, direction, weights, step)
+
+    def probability(self, scores: Vector) -> Vector:
+        """Return the probability of the positive class."""
+        return np.asarray(expit(scores))

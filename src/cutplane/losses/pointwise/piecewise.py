@@ -1,0 +1,260 @@
+"""Losses made of two pieces: hinge, quantile, Huber and their relatives.
+
+Every loss here is a function of one variable ``v``, the sum of a piece that rises to the right and
+one that rises to the left:
+
+    l(v) = piece(v - start_right) + piece(-v - start_left)
+
+    piece(u) = 0                                  for u <= 0
+              curvature * u^2 / 2                for 0 < u <= width,    width = slope / curvature
+              slope * (u - width / 2)            beyond
+
+An infinite curvature gives a kink (hinge, quantile), an infinite slope a parabola (squared losses),
+both finite a rounded kink (Huber). In regression ``v = z - y``, in classification ``v = y*z - 1``.
+So one set of compiled kernels serves them all: value and slopes, conjugate, and the exact minimum
+along a ray of scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import Quadratic
+from cutplane.losses.loss import Loss, Task
+from cutplane.losses.pointwise import piecewise_kernels as kernels
+from cutplane.losses.pointwise.piecewise_search import Ray, best_constant, minimizers
+
+_INF = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One side of a loss; see the module's formula. The default is no piece at all."""
+
+    slope: float = 0.0
+    curvature: float = _INF
+    start: float = 0.0
+
+    @property
+    def width(self) -> float:
+        """Length of the rounded part."""
+        if self.curvature == _INF:
+            return 0.0
+        return self.slope / self.curvature
+
+    def smoothed(self, width: float) -> Piece:
+        """Return the piece with a softer curvature; see `Loss.smoothed`."""
+        if self.slope == 0.0:
+            return self
+        return replace(self, curvature=1.0 / (1.0 / self.curvature + width))
+
+
+class PiecewiseLoss(Loss):
+    """A loss made of two pieces.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+        Whether the loss is one of ``v = y*z - 1`` or of ``v = z - y``.
+    left, right : Piece
+        What rises as ``v`` goes to the left, and to the right.
+    """
+
+    def __init__(self, task: Task, *, left: Piece = Piece(), right: Piece = Piece()) -> None:  # noqa: B008 (frozen)
+        self.task = task  # type: ignore[misc]  # pieces serve both tasks, so it differs by instance
+        self.of_residual = task == "regression"  # type: ignore[misc]
+        self.left = left
+        self.right = right
+        # What the kernels want to know: is it a loss of margins, and of which shape?
+        self.kind: tuple[bool, Matrix] = (
+            task == "classification",
+            np.array([_shape(left), _shape(right)]),
+        )
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        return self.value(y, scores, weights), self.slopes(y, scores, weights)
+
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the weighted sum of losses."""
+        return sum(
+            map_blocks(lambda i: kernels.value(*self.kind, y[i], scores[i], weights[i]), len(y))
+        )
+
+    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the derivative by each score."""
+        out = np.empty_like(scores)
+        map_blocks(
+            lambda i: kernels.slopes(*self.kind, y[i], scores[i], weights[i], out[i]), len(y)
+        )
+        return out
+
+    def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
+        """Return ``max_z slopes.z - loss(y, z)``."""
+        return sum(
+            map_blocks(lambda i: kernels.conjugate(*self.kind, y[i], slopes[i], weights[i]), len(y))
+        )
+
+    def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the second derivative by each score; zero at kinks and beyond rounded parts."""
+        out = np.empty_like(scores)
+        map_blocks(
+            lambda i: kernels.curvatures(*self.kind, y[i], scores[i], weights[i], out[i]),
+            len(y),
+        )
+        return out
+
+    @property
+    def has_kinks(self) -> bool:
+        """Whether a slope jumps somewhere."""
+        return any(piece.slope > 0.0 and piece.width == 0.0 for piece in (self.left, self.right))
+
+    def smoothed(self, width: float) -> PiecewiseLoss:
+        """Return the loss with its kinks rounded."""
+        if not self.has_kinks:
+            return self
+        return PiecewiseLoss(
+            self.task, left=self.left.smoothed(width), right=self.right.smoothed(width)
+        )
+
+    def minimize_along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> float:
+        """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
+        first, last = minimizers(Ray(self.kind, y, scores, direction, weights, extra))
+        return 0.5 * (first + last)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        return best_constant(self.kind, y, scores, weights)
+
+    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
+        # By blocks, so that no vector of shifted scores is needed.
+        return sum(
+            map_blocks(
+                lambda i: kernels.value(*self.kind, y[i], scores[i] + offset, weights[i]),
+                len(y),
+            )
+        )
+
+    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        out = np.empty_like(scores)
+        map_blocks(
+            lambda i: kernels.slopes(*self.kind, y[i], scores[i] + offset, weights[i], out[i]),
+            len(y),
+        )
+        return out
+
+
+def _positive(name: str, value: float) -> float:
+    if not (np.isfinite(value) and value > 0.0):
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def _not_negative(name: str, value: float) -> float:
+    if not (np.isfinite(value) and value >= 0.0):
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return float(value)
+
+
+def _shape(piece: Piece) -> list[float]:
+    """Return start, curvature of the rounded part, jump at a kink, slope beyond, and width."""
+    if piece.width == 0.0:
+        return [piece.start, 0.0, piece.slope, piece.slope, 0.0]
+    rise = 0.0 if piece.width == _INF else piece.slope
+    return [piece.start, piece.curvature, 0.0, rise, piece.width]
+
+
+class Hinge(PiecewiseLoss):
+    """``max(0, 1 - y*z)``, the loss of the support vector machine."""
+
+    def __init__(self) -> None:
+        super().__init__("classification", left=Piece(slope=1.0))
+
+
+class SquaredHinge(PiecewiseLoss):
+    """``max(0, 1 - y*z)^2``."""
+
+    def __init__(self) -> None:
+        super().__init__("classification", left=Piece(slope=_INF, curvature=2.0))
+
+
+class SmoothHinge(PiecewiseLoss):
+    """The hinge with its kink rounded: quadratic for margins in ``(1 - smoothing, 1)``."""
+
+    def __init__(self, smoothing: float = 0.5) -> None:
+        self.smoothing = _positive("smoothing", smoothing)
+        super().__init__("classification", left=Piece(slope=1.0, curvature=1.0 / self.smoothing))
+
+    def __repr__(self) -> str:
+        return f"SmoothHinge({self.smoothing:g})"
+
+
+class Squared(PiecewiseLoss):
+    """``(z - y)^2 / 2``: the mean."""
+
+    def __init__(self) -> None:
+        parabola = Piece(slope=_INF, curvature=1.0)
+        super().__init__("regression", left=parabola, right=parabola)
+
+
+class Absolute(PiecewiseLoss):
+    """``|z - y|``: the median."""
+
+    def __init__(self) -> None:
+        super().__init__("regression", left=Piece(slope=1.0), right=Piece(slope=1.0))
+
+
+class Quantile(PiecewiseLoss):
+    """The pinball loss ``max(q*(y - z), (1 - q)*(z - y))``, which the ``q``-quantile minimizes."""
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        if not 0.0 < quantile < 1.0:
+            raise ValueError(f"a quantile lies strictly between 0 and 1, got {quantile}")
+        self.quantile = float(quantile)
+        super().__init__(
+            "regression", left=Piece(slope=quantile), right=Piece(slope=1.0 - quantile)
+        )
+
+    def __repr__(self) -> str:
+        return f"Quantile({self.quantile:g})"
+
+
+class EpsilonInsensitive(PiecewiseLoss):
+    """``max(0, |z - y| - epsilon)``, the loss of support vector regression."""
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = _not_negative("epsilon", epsilon)
+        piece = Piece(slope=1.0, start=self.epsilon)
+        super().__init__("regression", left=piece, right=piece)
+
+    def __repr__(self) -> str:
+        return f"EpsilonInsensitive({self.epsilon:g})"
+
+
+class SquaredEpsilonInsensitive(PiecewiseLoss):
+    """``max(0, |z - y| - epsilon)^2``."""
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = _not_negative("epsilon", epsilon)
+        piece = Piece(slope=_INF, curvature=2.0, start=self.epsilon)
+        super().__init__("regression", left=piece, right=piece)
+
+    def __repr__(self) -> str:
+        return f"SquaredEpsilonInsensitive({self.epsilon:g})"
+
+
+class Huber(PiecewiseLoss):
+    """``u^2 / 2`` for ``|u| <= delta``, ``delta*|u| - delta^2/2`` beyond, with ``u = z - y``."""
+
+    def __init__(self, delta: float = 1.35) -> None:
+        self.delta = _positive("delta", delta)
+        piece = Piece(slope=self.delta, curvature=1.0)
+        super().__init__("regression", left=piece, right=piece)
+
+    def __repr__(self) -> str:
+        return f"Huber({self.delta:g})"

@@ -1,0 +1,322 @@
+"""Compiled kernels of piecewise losses; for the formula see `cutplane.losses.pointwise.piecewise`.
+
+A loss is a matrix `shape` with the rows left and right, and for each the columns
+
+    start    where the piece begins
+    bend     curvature of its rounded part, 0 if it has none
+    jump     slope that it gains at once, at a kink
+    rise     slope beyond the rounded part, 0 if it never ends
+    width    length of the rounded part
+
+so that value and slope of a piece need no branch, and the loops over examples are vectorized.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+
+IndexVector = NDArray[np.int64]
+
+_START, _BEND, _JUMP, _RISE, _WIDTH = range(5)
+# Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.
+_REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def value(of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector) -> float:
+    """Return the weighted sum of losses."""
+    start_left, bend_left, _, rise_left, width_left = shape[0]
+    start_right, bend_right, _, rise_right, width_right = shape[1]
+    total = 0.0
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left = max(-v - start_left, 0.0)
+        round_left = min(left, width_left)
+        right = max(v - start_right, 0.0)
+        round_right = min(right, width_right)
+        loss = (
+            0.5 * bend_left * round_left * round_left
+            + rise_left * (left - round_left)
+            + 0.5 * bend_right * round_right * round_right
+            + rise_right * (right - round_right)
+        )
+        total += weights[i] * loss if weights[i] > 0.0 else 0.0
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def slopes(
+    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, out: Vector
+) -> None:
+    """Fill in the derivative of the weighted sum by each score; at a kink, the lesser one."""
+    # Not in one loop with the sum of `value`: that would then depend in its last bit on where the
+    # arrays lie in memory, because near each other the compiled code takes them to overlap.
+    start_left, bend_left, jump_left, _, width_left = shape[0]
+    start_right, bend_right, jump_right, _, width_right = shape[1]
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left = max(-v - start_left, 0.0)
+        right = max(v - start_right, 0.0)
+        slope = (
+            bend_right * min(right, width_right)
+            + (jump_right if right > 0.0 else 0.0)
+            - bend_left * min(left, width_left)
+            - (jump_left if left > 0.0 else 0.0)
+        )
+        out[i] = weights[i] * (y[i] * slope if of_margin else slope)
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def curvatures(
+    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, out: Vector
+) -> None:
+    """Fill in the second derivative of the weighted sum by each score, inside the rounded parts."""
+    start_left, bend_left, _, _, width_left = shape[0]
+    start_right, bend_right, _, _, width_right = shape[1]
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left, right = -v - start_left, v - start_right
+        bend = bend_left if 0.0 < left < width_left else 0.0
+        bend += bend_right if 0.0 < right < width_right else 0.0
+        out[i] = weights[i] * bend
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def derivative(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    step: float,
+) -> tuple[float, float]:
+    """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
+    start_left, bend_left, jump_left, _, width_left = shape[0]
+    start_right, bend_right, jump_right, _, width_right = shape[1]
+    total, size = 0.0, 0.0
+    for i in range(len(y)):
+        z = scores[i] + step * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        left = max(-v - start_left, 0.0)
+        right = max(v - start_right, 0.0)
+        slope_left = bend_left * min(left, width_left) + (jump_left if left > 0.0 else 0.0)
+        slope_right = bend_right * min(right, width_right) + (jump_right if right > 0.0 else 0.0)
+        total += weights[i] * (slope_right - slope_left) * speed
+        size += weights[i] * (slope_right + slope_left + jump_left + jump_right) * abs(speed)
+    return total, size
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+def conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weights: Vector) -> float:
+    """Return the conjugate of the weighted sum of losses."""
+    # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
+    slack = 1.0 + 4.0 * np.finfo(np.float64).eps
+    start_left, bend_left, _, rise_left, width_left = shape[0]
+    start_right, bend_right, _, rise_right, width_right = shape[1]
+    steepest_left = rise_left * slack if width_left < np.inf else np.inf
+    steepest_right = rise_right * slack if width_right < np.inf else np.inf
+    half_left = 0.5 / bend_left if bend_left > 0.0 else 0.0
+    half_right = 0.5 / bend_right if bend_right > 0.0 else 0.0
+    total, outside = 0.0, 0
+    for i in range(len(y)):
+        slope = slopes[i] / weights[i] if weights[i] > 0.0 else 0.0
+        slope = y[i] * slope if of_margin else slope
+        left, right = max(-slope, 0.0), max(slope, 0.0)
+        outside += (left > steepest_left) | (right > steepest_right)
+        total += weights[i] * (
+            (slope if of_margin else slope * y[i])
+            + left * (start_left + half_left * left)
+            + right * (start_right + half_right * right)
+        )
+    return np.inf if outside else total
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def curvature(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    step: float,
+) -> float:
+    """Return the second derivative along a ray, of the examples inside the rounded parts."""
+    start_left, bend_left, _, _, width_left = shape[0]
+    start_right, bend_right, _, _, width_right = shape[1]
+    total = 0.0
+    if bend_left > 0.0 or bend_right > 0.0:
+        for i in range(len(y)):
+            z = scores[i] + step * direction[i]
+            v = y[i] * z - 1.0 if of_margin else z - y[i]
+            left, right = -v - start_left, v - start_right
+            bend = bend_left if 0.0 < left < width_left else 0.0
+            bend += bend_right if 0.0 < right < width_right else 0.0
+            total += weights[i] * bend * direction[i] * direction[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _changing_between(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    lo: float,
+    hi: float,
+) -> IndexVector:
+    """Return the examples that may pass, between two steps, from one part of a piece to another.
+
+    Mostly few do, so this test is all that most examples cost.
+    """
+    start_left, _, _, _, width_left = shape[0]
+    start_right, _, _, _, width_right = shape[1]
+    hi = min(hi, 1e300)  # an infinite step times a speed of zero would be NaN
+    found = np.empty(len(y) + 1, np.int64)
+    n = 0
+    for i in range(len(y)):
+        z_lo, z_hi = scores[i] + lo * direction[i], scores[i] + hi * direction[i]
+        v_lo = y[i] * z_lo - 1.0 if of_margin else z_lo - y[i]
+        v_hi = y[i] * z_hi - 1.0 if of_margin else z_hi - y[i]
+        a_lo, a_hi = -v_lo - start_left, -v_hi - start_left
+        b_lo, b_hi = v_lo - start_right, v_hi - start_right
+        changes = (
+            ((a_lo > 0.0) != (a_hi > 0.0))
+            | ((a_lo < width_left) != (a_hi < width_left))
+            | ((b_lo > 0.0) != (b_hi > 0.0))
+            | ((b_lo < width_right) != (b_hi < width_right))
+        )
+        found[n] = i  # overwritten by the next one if this does not change: cheaper than a branch
+        n += changes
+    return found[:n]
+
+
+@njit(cache=True, nogil=True)
+def events_between(
+    of_margin: bool,
+    shape: Matrix,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    lo: float,
+    hi: float,
+) -> tuple[Vector, Vector, Vector]:
+    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``.
+
+    The slope along a ray changes where an example enters or leaves a part of a piece.
+    """
+    changing = _changing_between(of_margin, shape, y, scores, direction, lo, hi)
+    # Of each side the start of the piece, and the end of its rounded part if it has one.
+    most = 0
+    for side in range(2):
+        rounded = shape[side, _BEND] > 0.0
+        most += rounded or shape[side, _JUMP] > 0.0
+        most += rounded and shape[side, _WIDTH] < np.inf
+    most *= len(changing)
+    place, jump, bend = np.empty(most), np.empty(most), np.empty(most)
+    n = 0
+    for i in changing:
+        z = scores[i] + lo * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        for side in range(2):
+            # By scalars: a row `shape[side]` would be a new array for each example.
+            bend_here, jump_here, width = (
+                shape[side, _BEND],
+                shape[side, _JUMP],
+                shape[side, _WIDTH],
+            )
+            if bend_here == 0.0 and jump_here == 0.0:
+                continue
+            sign = 2.0 * side - 1.0
+            u, du = sign * v - shape[side, _START], sign * speed
+            change = weights[i] * bend_here * du * du
+            # The start of the piece, then the end of its rounded part; what is met at `lo` itself
+            # counts if the slope there does not include it yet.
+            if (du > 0.0 and u <= 0.0) or (du < 0.0 and u > 0.0):
+                where = lo - u / du
+                if where < hi:
+                    place[n], jump[n] = where, weights[i] * jump_here * abs(du)
+                    bend[n] = change if du > 0.0 else -change
+                    n += 1
+            if bend_here > 0.0 and ((du > 0.0 and u < width) or (du < 0.0 and u >= width)):
+                where = lo + (width - u) / du
+                if where < hi:
+                    place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
+                    n += 1
+    return place[:n], jump[:n], bend[:n]
+
+
+@njit(cache=True, nogil=True)
+def minimisers_between(
+    lo: float,
+    hi: float,
+    slope: float,
+    curvature: float,
+    zero: float,
+    place: Vector,
+    jump: Vector,
+    bend: Vector,
+) -> tuple[float, float]:
+    """Return the first and the last minimizer, both known to lie between ``lo`` and ``hi``.
+
+    ``slope`` and ``curvature`` are those at ``lo``. They change at the events. The crossing of the
+    slope is found by selection, as a weighted median is: the expected cost is linear in the number
+    of events, no sort is needed.
+    """
+    here = lo
+    beyond = hi
+    first, last = 0, len(place)
+    while first < last:
+        pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
+        # Three parts: before the pivot, at it, beyond it.
+        before, at, end = first, first, last
+        while at < end:
+            if place[at] < pivot:
+                _swap(place, jump, bend, before, at)
+                before += 1
+                at += 1
+            elif place[at] > pivot:
+                end -= 1
+                _swap(place, jump, bend, at, end)
+            else:
+                at += 1
+        slope_there = slope + curvature * (pivot - here)
+        curvature_there = curvature
+        for j in range(first, end):
+            slope_there += jump[j] + bend[j] * (pivot - place[j])
+            curvature_there += bend[j]
+        if slope_there > zero:
+            # The crossing is at the pivot or before it.
+            beyond = pivot
+            last = before
+        else:
+            slope, curvature, here = slope_there, max(curvature_there, 0.0), pivot
+            first = end
+    if slope >= -zero and curvature <= 0.0:
+        return here, beyond if beyond < np.inf else here
+    if curvature > 0.0:
+        crossing = min(here - min(slope, 0.0) / curvature, beyond)
+    else:
+        crossing = beyond if beyond < np.inf else here
+    return crossing, crossing
+
+
+@njit(cache=True, nogil=True)
+def _middle(a: float, b: float, c: float) -> float:
+    return max(min(a, b), min(max(a, b), c))
+
+
+@njit(cache=True, nogil=True)
+def _swap(place: Vector, jump: Vector, bend: Vector, i: int, j: int) -> None:
+    place[i], place[j] = place[j], place[i]
+    jump[i], jump[j] = jump[j], jump[i]
+    bend[i], bend[j] = bend[j], bend[i]

@@ -1,0 +1,236 @@
+"""The exact minimum of a loss made of pieces, along a ray of scores or over a common constant.
+
+The derivative along a ray is increasing and piecewise linear. Trial steps give a bracket around its
+zero, and the places inside where it changes (events) are searched exactly. Each trial is a pass
+over vectors as long as the sample, so trials should be few: a thirty-second part of the examples
+says first where the zero must be. That saves time only. The bracket and the result are of all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import Quadratic
+from cutplane.losses.pointwise import piecewise_kernels as kernels
+
+Kind: TypeAlias = tuple[bool, Matrix]
+
+_INF = float("inf")
+_FAR = 1e300
+_TOO_FAR = 1e100  # a guess so far off says that the part has no minimum
+_CLOSING_STEPS = 6  # the most trial steps that narrow a bracket before it is searched exactly
+_FEW = 0.05  # share of the derivative's terms that may change inside a bracket narrow enough
+
+# Of every 256 examples 8 are looked at first: a cache line of scores, so that little is read.
+_STRIDE, _CHUNK = 256, 8
+_LEAST = 1 << 17  # examples from which on this pays
+
+_NOTHING = Quadratic(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """The loss of ``scores + k*direction`` plus ``extra(k)``; a number is a constant direction."""
+
+    kind: Kind
+    y: Vector
+    scores: Vector
+    direction: Vector | float
+    weights: Vector
+    extra: Quadratic = _NOTHING
+
+    def derivative(self, step: float) -> tuple[float, float]:
+        """Return the derivative at ``step``, and the size of the terms it is made of."""
+        parts = map_blocks(lambda i: kernels.derivative(*self._block(i), step), len(self.scores))
+        slope = sum(part[0] for part in parts)
+        size = sum(part[1] for part in parts)
+        return slope + self.extra.slope + self.extra.curvature * step, size
+
+    def curvature(self, step: float) -> float:
+        """Return the second derivative at ``step``."""
+        parts = map_blocks(lambda i: kernels.curvature(*self._block(i), step), len(self.scores))
+        return self.extra.curvature + sum(parts)
+
+    def events_between(self, lo: float, hi: float) -> list[Vector]:
+        """Return place, jump and change of curvature of the events between two steps."""
+        parts = map_blocks(
+            lambda i: kernels.events_between(*self._block(i), lo, hi), len(self.scores)
+        )
+        return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    def part(self) -> Ray | None:
+        """Return a part of the examples that stands for all of them; None if they are few."""
+        if len(self.scores) < _LEAST:
+            return None
+        direction = self.direction
+        return replace(
+            self,
+            y=_some(self.y),
+            scores=_some(self.scores),
+            direction=direction if isinstance(direction, float) else _some(direction),
+            weights=_some(self.weights) * (_STRIDE / _CHUNK),
+        )
+
+    def tilted(self, slope: float) -> Ray:
+        """Return the same with ``slope*k`` added."""
+        return replace(self, extra=Quadratic(self.extra.slope + slope, self.extra.curvature))
+
+    def _block(self, i: slice) -> tuple[bool, Matrix, Vector, Vector, Vector, Vector]:
+        direction = self.direction
+        if isinstance(direction, float):
+            along = _constant(direction, i.stop - i.start)
+        else:
+            along = direction[i]
+        return (*self.kind, self.y[i], self.scores[i], along, self.weights[i])
+
+
+def minimizers(ray: Ray) -> tuple[float, float]:
+    """Return the first and the last minimizer ``k >= 0`` on a ray; mostly they are the same."""
+    slope, size = ray.derivative(0.0)
+    zero = _rounding(ray, size)
+    if slope > zero:
+        return 0.0, 0.0
+    return _minimisers_beyond(ray, 0.0, slope, size, zero)
+
+
+def best_constant(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
+    """Return the constant that minimizes the loss when it is added to all scores.
+
+    Where all constants of an interval are best, this is its middle: it depends neither on where
+    the search began nor on how often an example is repeated.
+    """
+    up = Ray(kind, y, scores, 1.0, weights)
+    part = up.part()
+    origin = 0.0
+    if part is not None:
+        origin = best_constant(kind, part.y, part.scores, part.weights)
+        origin += 1e-9 * (abs(origin) + float(np.abs(part.scores).max()))  # off the event there
+    slope, size = up.derivative(origin)
+    zero = _rounding(up, size)
+    first = last = origin
+    if slope <= zero:
+        first, last = _minimisers_beyond(up, origin, slope, size, zero)
+    if slope >= -zero:
+        down = replace(up, direction=-1.0)
+        nearest, farthest = _minimisers_beyond(down, -origin, -slope, size, zero)
+        first = -farthest
+        last = -nearest if slope > zero else last
+    return 0.5 * (first + last)
+
+
+def _minimisers_beyond(
+    ray: Ray, start: float, slope: float, size: float, zero: float
+) -> tuple[float, float]:
+    """Return the first and the last minimizer from ``start`` on.
+
+    ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero.
+    """
+    bracket = _Bracket(ray, start, slope, zero)
+    _close(bracket, slope, size)
+    lo, hi = bracket.lo, bracket.hi
+    place, jump, bend = ray.events_between(lo, hi)
+    return kernels.minimisers_between(
+        lo, hi, bracket.slope_lo, ray.curvature(lo), zero, place, jump, bend
+    )
+
+
+class _Bracket:
+    """Two steps between which all zeros of the derivative lie, and the derivative there."""
+
+    def __init__(self, ray: Ray, start: float, slope: float, zero: float) -> None:
+        self.ray, self.start, self.zero = ray, start, zero
+        self.lo, self.slope_lo = start, slope
+        self.hi, self.slope_hi = _INF, _INF
+
+    def narrow(self, step: float) -> float:
+        """Return the derivative at ``step``, which becomes an end of the bracket if not zero."""
+        slope, _ = self.ray.derivative(step)
+        if slope > self.zero:
+            self.hi, self.slope_hi = step, slope
+        elif slope < -self.zero:
+            self.lo, self.slope_lo = step, slope
+        return slope
+
+    def secant(self) -> float:
+        """Return where a straight line crosses zero, off the ends so that both of them move."""
+        lo, hi = self.lo, self.hi
+        secant = lo - self.slope_lo * (hi - lo) / (self.slope_hi - self.slope_lo)
+        margin = 0.1 * (hi - lo)
+        return min(max(secant, lo + margin), hi - margin)
+
+
+def _close(bracket: _Bracket, slope: float, size: float) -> None:
+    """Narrow a bracket, known at its start only, until few terms change inside."""
+    ray, start, zero = bracket.ray, bracket.start, bracket.zero
+    part = ray.part() if slope < -zero else None
+    step, reach, closing = start, 1.0, 0
+    while closing < _CLOSING_STEPS and reach < _FAR:
+        guess = None if part is None else _guess(part, start, step, slope, size)
+        if guess is not None and bracket.lo < guess < bracket.hi:
+            # A little farther, because at the guess itself is an event, and rounding would say on
+            # which side of it we are: for the derivative and for the search not always the same.
+            step = min(guess + 1e-3 * (guess - step), 0.5 * (guess + bracket.hi))
+        elif bracket.hi == _INF:
+            step, reach = bracket.lo + reach, 4.0 * reach
+        else:
+            step = bracket.secant()
+        slope = bracket.narrow(step)
+        if abs(slope) <= zero:
+            _close_around(bracket, step, size)
+            return
+        if bracket.hi < _INF:
+            closing += 1
+            if bracket.slope_hi - bracket.slope_lo <= _FEW * size:
+                return
+
+
+def _close_around(bracket: _Bracket, zero_at: float, size: float) -> None:
+    """Narrow a bracket to the neighborhood of a zero that a trial step has hit.
+
+    As a rule that is the only one, of a squared loss. It can also be one of a flat stretch, between
+    two kinks. Then an end that is still far away would leave half of all examples in the bracket.
+    """
+    curvature = bracket.ray.curvature(zero_at)
+    width = 0.5 * _FEW * size / curvature if curvature > 0.0 else 0.5 * (zero_at - bracket.lo)
+    for step in (zero_at - width, zero_at + width):
+        if bracket.lo < step < bracket.hi:
+            bracket.narrow(step)
+
+
+def _guess(part: Ray, start: float, step: float, slope: float, size: float) -> float | None:
+    """Return where the derivative should be a little on the other side of zero.
+
+    It is ``slope`` at ``step``. From there to the guess it is taken to change as that of the part.
+    """
+    aim = -math.copysign(min(abs(slope), 0.2 * _FEW * size), slope)
+    tilted = part.tilted(slope - part.derivative(step)[0] - aim)
+    slope, size = tilted.derivative(start)
+    zero = _rounding(tilted, size)
+    if slope > zero:
+        return None
+    guess, _ = _minimisers_beyond(tilted, start, slope, size, zero)
+    return guess if guess - start < _TOO_FAR else None
+
+
+def _rounding(ray: Ray, size: float) -> float:
+    # What counts as zero: a flat stretch of minimizers must not end by rounding alone.
+    return 1e-14 * (size + abs(ray.extra.slope))
+
+
+def _some(values: Vector) -> Vector:
+    """Return a chunk of every stride of a vector."""
+    whole = len(values) // _STRIDE * _STRIDE
+    return np.ascontiguousarray(values[:whole].reshape(-1, _STRIDE)[:, :_CHUNK]).ravel()
+
+
+@lru_cache(maxsize=8)
+def _constant(value: float, length: int) -> Vector:
+    """Return a constant vector as long as a block; there are few lengths of blocks."""
+    return np.full(length, value)

@@ -1,0 +1,197 @@
+"""Smooth losses: exponential, Poisson; the logistic loss has a file of its own.
+
+Each is a function of one score with two derivatives, written once, element by element.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+from scipy.special import expit, logsumexp, xlogy
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import Quadratic
+from cutplane.losses.line_search import find_root
+from cutplane.losses.loss import Loss
+
+
+class SmoothLoss(Loss):
+    """A loss with two derivatives; line searches are Newton's."""
+
+    @abstractmethod
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+
+    @abstractmethod
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss; infinite outside its domain."""
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        out = np.empty_like(scores)
+
+        def block(i: slice) -> float:
+            # A score far off the scale makes the loss infinite; the searches can handle that.
+            with np.errstate(over="ignore", invalid="ignore"):
+                values, slopes, _ = self.derivatives(y[i], scores[i])
+                out[i] = _product(weights[i], slopes)
+                return _weighted_sum(weights[i], values)
+
+        return sum(map_blocks(block, len(y))), out
+
+    def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the second derivative by each score."""
+        out = np.empty_like(scores)
+
+        def block(i: slice) -> None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[i] = _product(weights[i], self.derivatives(y[i], scores[i])[2])
+
+        map_blocks(block, len(y))
+        return out
+
+    def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
+        """Return ``max_z slopes.z - loss(y, z)``."""
+
+        def block(i: slice) -> float:
+            target, slope, weight = y[i], slopes[i], weights[i]
+            if not weight.all():
+                used = weight > 0.0
+                target, slope, weight = target[used], slope[used], weight[used]
+            return float((weight * self.conjugates(target, slope / weight)).sum())
+
+        return sum(map_blocks(block, len(y)))
+
+    def minimize_along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> float:
+        """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
+
+        def derivatives(step: float) -> tuple[float, float]:
+            first, second = self._along_all(y, scores, direction, weights, step)
+            return first + extra.slope + extra.curvature * step, second + extra.curvature
+
+        return find_root(derivatives)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        direction = np.ones_like(scores)
+        first, second = self._along_all(y, scores, direction, weights, 0.0)
+        if first > 0.0:
+            direction, first = -direction, -first
+
+        def derivatives(step: float) -> tuple[float, float]:
+            if step == 0.0:
+                return first, second
+            return self._along_all(y, scores, direction, weights, step)
+
+        return find_root(derivatives) * float(direction[0])
+
+    def _along_all(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        parts = map_blocks(
+            lambda i: self._along(y[i], scores[i], direction[i], weights[i], step), len(y)
+        )
+        first, second = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        # Infinite terms of both signs: far beyond the minimum.
+        return np.inf if np.isnan(first) else first, second
+
+    def _along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
+    ) -> tuple[float, float]:
+        """Return the two derivatives along a ray at ``step``."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            _, slopes, curvatures = self.derivatives(y, scores + step * direction)
+            first = _weighted_sum(weights, _product(slopes, direction))
+            second = _weighted_sum(weights, _product(curvatures, direction * direction))
+        return first, second
+
+
+class Exponential(SmoothLoss):
+    """``exp(-y*z)``, the loss of AdaBoost. Grows fast: outliers rule the fit."""
+
+    task = "classification"
+
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+        value = np.exp(-y * scores)
+        return value, -y * value, value
+
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss."""
+        p = -y * slopes
+        return np.where(p >= 0.0, xlogy(p, np.maximum(p, 0.0)) - p, np.inf)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        positive = y > 0.0
+        return 0.5 * (
+            _log_sum(-scores[positive], weights[positive])
+            - _log_sum(scores[~positive], weights[~positive])
+        )
+
+    def probability(self, scores: Vector) -> Vector:
+        """Return the probability whose log odds are twice the score, as the loss implies."""
+        return np.asarray(expit(2.0 * scores))
+
+
+class Poisson(SmoothLoss):
+    """Half the Poisson deviance ``exp(z) - y*z + y*log(y) - y``: counts with mean ``exp(z)``."""
+
+    task = "regression"
+
+    def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
+        """Return value, first and second derivative for each example."""
+        mean = np.exp(scores)
+        value = mean - y * scores + (xlogy(y, y) - y)
+        # Near the minimum at log(y), these terms cancel; y * (exp(t) - 1 - t) keeps the digits.
+        near = np.flatnonzero((y > 0.0) & (np.abs(mean - y) < 0.5 * y))
+        t = scores[near] - np.log(y[near])
+        value[near] = y[near] * (np.expm1(t) - t)
+        return value, mean - y, mean
+
+    def conjugates(self, y: Vector, slopes: Vector) -> Vector:
+        """Return the conjugate of each example's loss."""
+        mean = slopes + y
+        # A mean that underflowed leaves slope = -y up to rounding.
+        inside = mean >= -4.0 * np.finfo(np.float64).eps * y
+        mean = np.maximum(mean, 0.0)
+        value = np.where(inside, xlogy(mean, mean) - mean - (xlogy(y, y) - y), np.inf)
+        # Without the terms that cancel where slopes are small.
+        near = np.flatnonzero((y > 0.0) & (np.abs(slopes) < 0.5 * y))
+        q, count = slopes[near], y[near]
+        value[near] = q * (np.log(count) - 1.0) + (q + count) * np.log1p(q / count)
+        return value
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        return float(np.log(weights @ y)) - _log_sum(scores, weights)
+
+    def check_targets(self, y: Vector) -> None:
+        """Raise ValueError for negative counts, or none at all."""
+        super().check_targets(y)
+        if (y < 0.0).any():
+            raise ValueError("the Poisson loss needs targets that are zero or positive")
+        if not (y > 0.0).any():
+            raise ValueError("the Poisson loss needs at least one target above zero")
+
+    def predict(self, scores: Vector) -> Vector:
+        """Return the mean count."""
+        return np.asarray(np.exp(scores))
+
+
+def _log_sum(exponents: Vector, weights: Vector) -> float:
+    used = weights > 0.0
+    return float(logsumexp(exponents[used], b=weights[used]))
+
+
+def _weighted_sum(weights: Vector, values: Vector) -> float:
+    # weights @ values, but an example of weight zero adds nothing even if its value is infinite.
+    return float(_product(weights, values).sum())
+
+
+def _product(a: Vector, b: Vector) -> Vector:
+    product = a * b
+    if not np.isfinite(product).all():
+        product[(a == 0.0) | (b == 0.0)] = 0.0
+    return product

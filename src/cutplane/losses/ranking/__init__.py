@@ -1,0 +1,1 @@
+"""Losses of the documents of a query."""

@@ -1,0 +1,95 @@
+"""The matrix ``X' diag(c) X`` of second derivatives, from the rows whose ``c`` is not zero.
+
+Near the optimum of a loss with kinks these are few, so the work is far below ``m d^2``. The rows
+are shared out in equal numbers to at most `_MOST_BLOCKS` blocks, each with a sum of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.compute.threads import count_blocks, run_blocks
+
+Indices = NDArray[np.int64]
+
+_MOST_BLOCKS = 8
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+def sum_over_rows(
+    kernel: Callable[[Indices, Matrix], None],
+    curvatures: Vector,
+    n_columns: int,
+    work_per_row: int,
+    n_threads: int,
+) -> Matrix:
+    """Return the sum of what ``kernel(rows, out)`` adds to the lower triangle, made symmetric.
+
+    The kernel adds half of what belongs on the diagonal.
+    """
+    used = np.flatnonzero(curvatures)
+    # The sums must not take more memory than a part of the rows, nor more time to add up.
+    affordable = len(used) // (8 * max(n_columns, 1))
+    n_blocks = count_blocks(len(used) * work_per_row, most=min(affordable, _MOST_BLOCKS))
+    sums = np.zeros((n_blocks, n_columns, n_columns))
+
+    def task(first: int, last: int) -> None:
+        for block in range(first, last):
+            begin, end = block * len(used) // n_blocks, (block + 1) * len(used) // n_blocks
+            kernel(used[begin:end], sums[block])
+
+    run_blocks(task, n_blocks, n_threads=n_threads)
+    half = sums[0] if n_blocks == 1 else sums.sum(axis=0)
+    return np.asarray(half + half.T)
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def add_dense(X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
+    """Add the rows of a dense matrix, eight at a time: one load and store for 16 operations."""
+    d = X.shape[1]
+    x = np.empty((8, d))
+    for begin in range(0, len(rows), 8):
+        n = min(8, len(rows) - begin)
+        for r in range(8):
+            for j in range(d):
+                x[r, j] = X[rows[begin + r], j] if r < n else 0.0
+        c = np.zeros(8)
+        for r in range(n):
+            c[r] = curvatures[rows[begin + r]]
+        for a in range(d):
+            u0, u1, u2, u3 = c[0] * x[0, a], c[1] * x[1, a], c[2] * x[2, a], c[3] * x[3, a]
+            u4, u5, u6, u7 = c[4] * x[4, a], c[5] * x[5, a], c[6] * x[6, a], c[7] * x[7, a]
+            for b in range(a):
+                out[a, b] += ((u0 * x[0, b] + u1 * x[1, b]) + (u2 * x[2, b] + u3 * x[3, b])) + (
+                    (u4 * x[4, b] + u5 * x[5, b]) + (u6 * x[6, b] + u7 * x[7, b])
+                )
+            out[a, a] += 0.5 * (
+                ((u0 * x[0, a] + u1 * x[1, a]) + (u2 * x[2, a] + u3 * x[3, a]))
+                + ((u4 * x[4, a] + u5 * x[5, a]) + (u6 * x[6, a] + u7 * x[7, a]))
+            )
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def add_sparse(
+    values: NDArray[Any],
+    indices: NDArray[Any],
+    starts: NDArray[Any],
+    curvatures: Vector,
+    rows: Indices,
+    out: Matrix,
+) -> None:
+    """Add the rows of a CSR matrix; entries may be in any order, and repeated ones add up."""
+    for i in rows:
+        first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
+        for k in range(first, last):
+            scaled = curvatures[i] * values[k]
+            a = np.uint64(indices[k])
+            for other in range(first, k):
+                out[a, np.uint64(indices[other])] += scaled * values[other]
+            out[a, a] += 0.5 * scaled * values[k]

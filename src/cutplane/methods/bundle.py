@@ -1,0 +1,196 @@
+"""Methods: named combinations of the four choices stabilizer, memory, query and cuts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from cutplane.core.method import Method
+from cutplane.core.policies.balanced_proximal import BalancedProximal
+from cutplane.core.policies.ball import OverBall
+from cutplane.core.policies.cuts import ConvexCuts
+from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory, Memory
+from cutplane.core.policies.no_stabilizer import NoStabilizer, Stabilizer
+from cutplane.core.policies.proximal import Proximal
+from cutplane.core.policies.queries import AtCandidate, OnSegment
+from cutplane.core.policies.regions import Level, TrustRegion
+
+Groups = int | Literal["auto"]
+
+
+def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups = 1) -> Method:
+    """Bundle method for regularized risk minimization.
+
+    Algorithm 1 of paper 000; with ``planes``, Algorithm 3 of paper 004.
+
+    Parameters
+    ----------
+    line_search : bool
+        Search the ray from the best point to the candidate (paper 004, section 3.3.2), which
+        usually saves most of the iterations. For linear risks the search needs no pass over the
+        data. Without it, the risk is evaluated at the candidate, as in paper 000.
+    planes : int, optional
+        Keep at most so many planes a group, and an aggregated one (paper 004, Algorithm 3). All by
+        default, or with groups all but those that had no weight for long. With fewer than
+        have weight at the optimum, often as many as there are features, expect a gap of the order
+        ``1 / (lam t)`` after ``t`` iterations, above all without a line search.
+    groups : int or "auto"
+        Split the examples into so many groups, each with planes of its own. The model is tighter,
+        so that fewer evaluations are needed, and takes longer to minimize. The risk must be a sum
+        over examples: a linear risk without an intercept is. With "auto" the risk decides.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(NoStabilizer(), line_search, planes, groups)
+
+
+def bmrm_without_qp() -> Method:
+    """BMRM whose reduced problem has two planes only (paper 000, section 5).
+
+    They are the newest one and the mean of all others, weighted as before, so that the solution is
+    the closed form (15) of the paper. Memory is that of two planes. The guarantee is that of
+    `bmrm`, gap ``eps`` after about ``8 G^2 / (lam eps)`` iterations (paper 000, Theorem 5, whose
+    proof uses no more than these two planes), and the method needs nearly as many: choose it to
+    compare with the paper.
+    """
+    return Method(NoStabilizer(), AggregateOnly(), AtCandidate(), ConvexCuts())
+
+
+def proximal(
+    *,
+    weight: float | None = 10.0,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Proximal bundle method, with serious and null steps (paper 001).
+
+    The reduced problem gets the term ``mu/2 |w - c|^2``, which keeps candidates near a center that
+    follows the best point. The bounds are those of the problem without it, so the certificate is
+    that of any method; if no bound moves for 10 iterations, ordinary steps are taken. Choose it
+    for small ``lam``, where the candidates of `bmrm` go back and forth between far points.
+
+    Parameters
+    ----------
+    weight : float or None
+        ``mu / lam``. With None it adapts itself to what the steps achieve, which helps without a
+        line search.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(Proximal(weight), line_search, planes, groups)
+
+
+def trust_region(
+    *,
+    share: float = 0.1,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Bundle method with a trust region (paper 001).
+
+    The model is minimized over a ball around the best point. Its radius is a share of the distance
+    within which the optimum must be, ``sqrt(2 gap / lam)``, and so shrinks with the gap. Bounds,
+    and when to choose it, as for `proximal`.
+
+    Parameters
+    ----------
+    share : float
+        At most 1, where the optimum is never outside.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(TrustRegion(share), line_search, planes, groups)
+
+
+def level(
+    *,
+    share: float = 0.3,
+    line_search: bool = True,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Level bundle method (paper 001).
+
+    The candidate is the point nearest to the best one where the model is as low as a level between
+    the bounds. Bounds, and when to choose it, as for `proximal`. Of the stabilized methods it is
+    the one that does well without a line search.
+
+    Parameters
+    ----------
+    share : float
+        Where the level is, from the lower bound (0) to the best objective (1).
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(Level(share), line_search, planes, groups)
+
+
+def balanced_proximal(
+    *,
+    radius: float | None = None,
+    line_search: bool = False,
+    planes: int | None = None,
+    groups: Groups = 1,
+) -> Method:
+    """Proximal bundle method with automatic weights (paper 002, Algorithm 4).
+
+    There is a proximal term at every iterate, with a weight ``tau`` that balances the two parts of
+    the paper's bound (Proposition 3). If no slope is steeper than A, and iterates and optimum are
+    within the radius R, the best of T iterates is within ``(lam R + A)^2 (1 + log T) / (lam T)`` of
+    the optimum (Theorem 5): no better rate is proven, and limits on iterations may come first.
+    Choose it to compare with the paper; `level` and `proximal` are faster.
+
+    Parameters
+    ----------
+    radius : float, optional
+        How far the optimum is at most from where the regularizer is zero. By default the paper's
+        optimistic strategy: start at 1, and grow by the root of 2 when an iterate gets there.
+    line_search, planes, groups
+        See `bmrm`.
+
+    Returns
+    -------
+    Method
+    """
+    return _combined(BalancedProximal(radius), line_search, planes, groups)
+
+
+def kelley() -> Method:
+    """Kelley's cutting planes over a ball (papers 001 and 003; paper 004, Algorithm 1).
+
+    For ``cp.minimize(risk, cp.Ball(radius), method=cp.kelley())``: no regularization, but a bound
+    on the norm. The lower bound is ``b.alpha - radius |A'alpha|``. It converges, often slowly: with
+    many features iterates go back and forth over the ball. Choose it to see why the other methods
+    exist, or for few features where a bound on the norm is what you want.
+    """
+    return Method(OverBall(), KeepAll(), AtCandidate(), ConvexCuts())
+
+
+def _combined(
+    stabilizer: Stabilizer, line_search: bool, planes: int | None, groups: Groups
+) -> Method:
+    if groups != "auto" and groups < 1:
+        raise ValueError(f"the number of groups must be at least 1, got {groups}")
+    memory: Memory = KeepAll() if groups == 1 else ForgetIdle()
+    return Method(
+        stabilizer=stabilizer,
+        memory=memory if planes is None else LimitedMemory(planes),
+        query=OnSegment() if line_search else AtCandidate(),
+        cuts=ConvexCuts(),
+        groups=None if groups == "auto" else groups,
+    )

@@ -1,0 +1,1 @@
+"""Outputs that block ascent keeps, with their weights."""

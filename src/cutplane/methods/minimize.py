@@ -1,0 +1,285 @@
+"""The loop: propose, evaluate, cut, until the gap is closed."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core import interrupts
+from cutplane.core.kept_point import touch
+from cutplane.core.method import Method
+from cutplane.core.problem import Problem
+from cutplane.core.protocols import Regularizer, Risk
+from cutplane.core.start import continued, first_state, require_finite, with_planes_of
+from cutplane.core.state import DISAGREEMENT, Certificate, Result, State, Status, candidate_below
+from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
+from cutplane.methods.bundle import bmrm
+from cutplane.methods.nonconvex import nrbm
+from cutplane.risks.oracle import Function, as_risk, is_function_of
+
+_log = logging.getLogger("cutplane")
+
+Callback = Callable[[State], object]
+
+# A run aims at this share of the tolerance it promises, and settles for the whole when a limit
+# comes first. Near the end the gap shrinks by a constant factor an iteration, so the last digit is
+# cheap, and what the user gets is safely inside.
+_AIM = 0.25
+
+
+# Unless it is less than this share of the terms that the risk is made of.
+_ROUNDING = 1e-13
+
+
+def minimize(
+    risk: Risk | Function,
+    regularizer: Regularizer,
+    *,
+    method: Method | None = None,
+    tol: float = 1e-3,
+    max_iter: int | None = 1000,
+    time_limit: float | None = None,
+    stop: StoppingRule | None = None,
+    start: Vector | None = None,
+    resume: State | None = None,
+    planes_from: State | None = None,
+    callbacks: Iterable[Callback] = (),
+) -> Result:
+    """Minimize ``J(w) = regularizer(w) + risk(w)``, and bound how far from optimal the result is.
+
+    Parameters
+    ----------
+    risk : Risk or callable
+        The part of the objective that looks at data; or a function ``w -> (value, subgradient)``,
+        whose number of parameters `start` or the regularizer tells. A method for convex risks
+        takes it for convex, and the certificate says that this was assumed; one for risks that are
+        not convex does not, and proves nothing. See `FunctionRisk` to say which it is.
+    regularizer : Regularizer
+        The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
+    method : Method, optional
+        By default `bmrm` with its line search, or `nrbm` if the risk is not convex.
+    tol : float
+        The relative gap ``(J - lower bound) / |J|`` that is promised. The run aims at a quarter of
+        it, and is ``optimal`` when the whole is reached.
+    max_iter, time_limit : optional
+        Stop after so many iterations, or seconds, with the best point so far and its gap.
+    stop : StoppingRule, optional
+        Takes the place of ``tol``, for example ``cp.Gap(absolute=1e-6)``, and is met as it is.
+    start : ndarray, optional
+        Where to evaluate first; zero by default.
+    resume : State, optional
+        ``result.state`` of an earlier run on the same problem, to go on with. Another method is
+        taken if it can use the planes; what the first one remembers besides, it does not know.
+    planes_from : State, optional
+        ``result.state`` of an earlier run on the same convex risk, with any regularizer and any
+        method. The run starts at its best point, with its planes: they lie below the risk, so they
+        bound the new problem too. Iterations, evaluations and history start anew. Planes that had
+        no weight in the last 20 reduced problems stay behind. The duals of Newton's method come
+        along. A risk with other data, targets, weights or loss is refused; to find that out, all
+        of them are read once, unless it is the very same object.
+    callbacks : iterable of callables
+        Each is called with the `State` after every iteration (its last record is
+        ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
+        the run.
+
+    Returns
+    -------
+    Result
+        The best point seen, with its certificate. Ctrl-C also ends here, with status
+        ``interrupted``, once the first point has been evaluated. It is looked at between two steps
+        of the loop; only functions of your own (a risk's, a model's, a callback) it leaves at once.
+
+    Raises
+    ------
+    NonFiniteRisk
+        If the risk or its subgradient is not finite where it must be.
+    Exception
+        Whatever the risk raises. Once the first point has been evaluated, its attribute ``result``
+        is the `Result` up to there, with status ``failed``: the best point, its valid gap (from the
+        value seen there, not recomputed), and a state to resume.
+    KeyboardInterrupt
+        At Ctrl-C before the first point has been evaluated, and at a second Ctrl-C before the run
+        has ended. The latter has the attribute ``result`` too, with status ``interrupted``.
+    """
+    earlier = resume or planes_from
+    risk = as_risk(
+        # The same function again is the same risk, whatever it counts or writes down.
+        earlier.problem.risk if earlier and is_function_of(earlier.problem.risk, risk) else risk,
+        start if earlier is None else earlier.best.w,
+        getattr(regularizer, "center", None),
+        getattr(regularizer, "weights", None),
+    )
+    if method is None:
+        method = nrbm() if risk.convex is False else bmrm()
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
+    convex = method.for_convex_risks if risk.convex is None else risk.convex
+    method.require_suitable(regularizer, convex=convex)
+    problem = Problem(risk, regularizer)
+    callbacks = tuple(callbacks)
+    promise = stop or Gap(relative=tol)
+    rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
+    clock = _Clock(risk, resume)
+    if sum(given is not None for given in (start, resume, planes_from)) > 1:
+        raise ValueError("give one of start, resume and planes_from: each says where to begin")
+    with interrupts.running() as run:
+        if resume:
+            state = continued(resume, problem, method)
+        elif planes_from:
+            state = with_planes_of(planes_from, problem, method, convex=convex)
+        else:
+            state = first_state(problem, start, method, convex=convex)
+        clock.read(state)
+
+        try:
+            while (status := rule(state)) is Status.RUNNING or not _confirmed(
+                status, rule, final := _recomputed(risk, regularizer, state)
+            ):
+                run.check()
+                state.seconds_left = rule.seconds_left(state)
+                candidate = method.stabilizer.propose(regularizer, state)
+                progress = state.raise_lower_bound(candidate)
+                run.check()
+                found = method.query(risk, regularizer, state, candidate)
+                incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
+                method.memory.make_room(state.bundle, incoming)
+                for point in found.cut_at:
+                    require_finite(point, state)
+                before = state.best
+                progress |= state.keep_best(found.points, regularizer)
+                progress |= method.cuts.add(state, found, before)
+                for plane in found.planes:
+                    state.test(plane, [before, *found.points])
+                    progress |= state.raise_lower_bound(candidate_below(plane, regularizer))
+                    state.bundle.add(plane)
+                state.stalled_for = 0 if progress else state.stalled_for + 1
+                state.iteration += 1
+                clock.read(state)
+                state.history.append(state.record())
+                _log.debug("%s", state.history[-1])
+                state.stopped = _asked_to_stop(state, callbacks)
+            if run.late:  # in the last moment
+                raise KeyboardInterrupt
+        except BaseException as error:
+            clock.read(state)
+            if not interrupts.is_interrupt(error):
+                if isinstance(error, Exception):
+                    _attach(error, _result(Status.FAILED, promise, risk, state, state))
+                raise
+            run.take()
+            # Also for callers with more runs to come: the status is optimal if the gap is small.
+            state.stopped = state.interrupted = True
+            status = Status.INTERRUPTED
+            try:
+                if run.insisted:
+                    raise KeyboardInterrupt
+                final = _recomputed(risk, regularizer, state)
+            except KeyboardInterrupt as again:
+                _attach(again, _result(status, promise, risk, state, state))
+                raise
+        return _result(status, promise, risk, final, state)
+
+
+def _asked_to_stop(state: State, callbacks: tuple[Callback, ...]) -> bool:
+    """Call every callback, whatever the first one says; return whether any wants the run to end."""
+    with interrupts.at_once():
+        return any([bool(callback(state)) for callback in callbacks])  # noqa: C419
+
+
+def _attach(error: BaseException, result: Result) -> None:
+    """Give an error the result so far, and say so in its traceback."""
+    error.result = result  # type: ignore[attr-defined]
+    error.add_note(
+        f"in iteration {result.iterations} of minimize; the best point so far, with objective "
+        f"{result.objective:.8g}, is in the attribute result of this error"
+    )
+
+
+class _Clock:
+    """Adds time and evaluations of this run to those of the run that it resumes."""
+
+    def __init__(self, risk: Risk, resumed: State | None) -> None:
+        self._risk = risk
+        self._start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
+        self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
+
+    def read(self, state: State) -> None:
+        state.seconds = time.perf_counter() - self._start
+        state.evaluations = self._risk.evaluations - self._evaluations
+
+
+def _stopping_rule(
+    gap: StoppingRule, max_iter: int | None, time_limit: float | None
+) -> StoppingRule:
+    # Trouble comes first: a gap below zero is small enough, but no success.
+    rule = Trouble() | gap
+    if max_iter is not None:
+        rule |= Iterations(max_iter)
+    if time_limit is not None:
+        rule |= Seconds(time_limit)
+    return rule
+
+
+def _recomputed(risk: Risk, regularizer: Regularizer, state: State) -> State:
+    """Return the state as it looks when the objective is computed afresh from the data.
+
+    The loop's own state stays as it is, so that a run can be resumed as if it had never ended.
+    """
+    best = touch(risk, state.best.w)
+    return replace(state, best=best, objective=regularizer.value(best.w) + best.value)
+
+
+def _confirmed(status: Status, rule: StoppingRule, recomputed: State) -> bool:
+    """Say whether the run may end with ``status``.
+
+    Rounding can lift the recomputed objective just above the tolerance. Then the run goes on.
+    """
+    return status is not Status.OPTIMAL or rule(recomputed) is not Status.RUNNING
+
+
+def _disagree(risk: Risk, final: State, state: State) -> bool:
+    """Say whether the objective came out clearly different when it was computed once more."""
+    difference = abs(final.objective - state.objective)
+    if difference <= DISAGREEMENT * abs(final.objective):
+        return False
+    # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
+    # of its terms may be rounding. How large they are is told by the plane there, unless its slope
+    # vanishes too, and by the risk.
+    plane, terms = final.best.plane(), float(getattr(risk, "term_size", 0.0))
+    terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))
+    return difference > _ROUNDING * terms
+
+
+def _result(
+    status: Status, promise: StoppingRule, risk: Risk, final: State, state: State
+) -> Result:
+    consistent = not (
+        status is Status.INCONSISTENT or final.contradictory or _disagree(risk, final, state)
+    )
+    if not consistent:
+        status = Status.INCONSISTENT
+    elif status is not Status.FAILED and promise(final) is Status.OPTIMAL:
+        status = Status.OPTIMAL if state.convex else Status.STATIONARY
+    objective, lower = final.objective, final.lower
+    certificate = Certificate(
+        objective=objective,
+        lower_bound=min(lower, objective) if consistent else lower,
+        status=status,
+        valid=state.convex and consistent,
+        reason=(
+            "if the risk is convex, as was assumed"
+            if risk.convex is None and state.convex and consistent
+            else getattr(risk, "unproven", "")
+        ),
+    )
+    return Result(
+        w=final.best.w,
+        point=final.best,
+        certificate=certificate,
+        history=state.history,
+        state=state,
+    )

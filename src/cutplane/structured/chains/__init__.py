@@ -1,0 +1,1 @@
+"""Linear chains: inference, marginals, the n best labelings, their losses."""

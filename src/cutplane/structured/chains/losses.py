@@ -1,0 +1,257 @@
+"""Losses of whole sequences of labels, with dynamic programs inside.
+
+A sequence has a score for every sequence of labels y' (:mod:`cutplane.structured.chains.kernels`):
+
+    margin    max_y' [mistakes(y, y') + score(y') - score(y)]        (max-margin Markov networks)
+    crf       log sum_y' exp(score(y')) - score(y)                   (conditional random fields)
+
+Any labels y' give a plane below the first, with their number of mistakes for an offset. Any
+distribution of labels gives one below the second: its entropy plus the mean of
+``score(y') - score(y)``. So offsets need no difference of large numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
+from cutplane.compute.threads import map_blocks
+from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.kernels import Labels, fill_gains, with_padding
+from cutplane.structured.chains.log_space import fill_marginals_in_log_space
+from cutplane.structured.chains.marginals import fill_marginals
+
+# Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
+# a number of tokens must not overflow.
+_FARTHEST = 500.0
+
+
+@dataclass(frozen=True)
+class LabeledChains:
+    """Sequences, their labels, and their weights, which sum to one."""
+
+    chains: Chains
+    y: Labels
+    weights: Vector
+
+    @cached_property
+    def observed_pairs(self) -> NDArray[np.float64]:
+        """How often labels follow each other in each block, weighted."""
+        return self.chains.count_pairs(self.y, self.weights)
+
+    @cached_property
+    def largest_entropies(self) -> Vector:
+        """The weighted entropy of each block if all labels are equally likely."""
+        lengths = self.weights * self.chains.lengths
+        return np.asarray(self.chains.sum_by_block(lengths) * np.log(self.chains.n_labels))
+
+    def part(self, first: int, last: int) -> LabeledChains:
+        """Return the sequences ``first <= i < last``, in one block for one thread."""
+        chains = self.chains
+        offsets = chains.offsets[first : last + 1]
+        part = Chains(offsets - offsets[0], chains.n_labels, n_threads=1, n_blocks=1)
+        tokens = slice(offsets[0], offsets[-1])
+        return LabeledChains(part, self.y[tokens], self.weights[first:last])
+
+
+class ChainSlopes(NamedTuple):
+    """The derivatives of a weighted sum of losses, and the offset of the tangent.
+
+    Attributes
+    ----------
+    emissions : ndarray of shape (n_tokens, n_labels)
+    transitions : ndarray of shape (n_blocks, n_labels, n_labels)
+        The part of each block of sequences.
+    offsets : ndarray of shape (n_blocks,)
+        The part of each block of sequences.
+    """
+
+    emissions: Matrix
+    transitions: NDArray[np.float64]
+    offsets: Vector
+
+
+class ChainOutcome(ABC):
+    """What a pass over all sequences found at some scores."""
+
+    value: float
+
+    @abstractmethod
+    def slopes(self) -> ChainSlopes:
+        """Return the derivatives by all scores, weighted."""
+
+    @abstractmethod
+    def slope_along(self, direction: ChainScores) -> float:
+        """Return the derivative of the value if the scores move."""
+
+
+class ChainLoss(ABC):
+    """A convex function of the scores of sequences of labels."""
+
+    @abstractmethod
+    def evaluate(self, data: LabeledChains, scores: ChainScores) -> ChainOutcome:
+        """Run the dynamic program on each sequence."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class ChainMargin(ChainLoss):
+    """``max_y' [mistakes(y, y') + score(y') - score(y)]``: a max-margin Markov network.
+
+    Mistakes are counted, not divided by the length of a sequence.
+    """
+
+    def evaluate(self, data: LabeledChains, scores: ChainScores) -> WorstLabels:
+        """Find the worst labels of each sequence."""
+        labels, gains, mistakes = data.chains.worst(scores, data.y, 1.0)
+        return WorstLabels(data, labels, gains, mistakes)
+
+
+class WorstLabels(ChainOutcome):
+    """The labels that each sequence's loss comes from."""
+
+    def __init__(
+        self, data: LabeledChains, labels: Labels, gains: Vector, mistakes: NDArray[np.int64]
+    ) -> None:
+        self._data = data
+        self.labels = labels
+        self.mistakes = mistakes
+        self.value = dot(data.weights, gains + mistakes)
+
+    def slopes(self) -> ChainSlopes:
+        """Return the derivatives: weights where labels are assigned, their negatives where y is."""
+        data = self._data
+        chains, y, weights = data.chains, data.y, data.weights
+        wrong = np.flatnonzero(self.labels != y)
+        shares = np.repeat(weights, chains.lengths)[wrong]
+        emissions = np.zeros((chains.n_tokens, chains.n_labels))
+        emissions[wrong, self.labels[wrong]] = shares
+        emissions[wrong, y[wrong]] = -shares
+        transitions = chains.count_pairs(self.labels, weights) - data.observed_pairs
+        return ChainSlopes(emissions, transitions, chains.sum_by_block(weights * self.mistakes))
+
+    def slope_along(self, direction: ChainScores) -> float:
+        """Return the derivative of the value if the scores move."""
+        data, chains = self._data, self._data.chains
+        gains = np.empty(chains.n_sequences)
+        chains.run(
+            lambda first, last: fill_gains(
+                *direction, data.y, self.labels, chains.offsets, chains.bounds, first, last, gains
+            )
+        )
+        return dot(data.weights, gains)
+
+
+class ChainCRF(ChainLoss):
+    """``log sum_y' exp(score(y')) - score(y)``: a linear-chain conditional random field."""
+
+    def evaluate(self, data: LabeledChains, scores: ChainScores) -> Marginals:
+        """Find the probabilities of labels and of pairs of labels."""
+        chains, y, weights = data.chains, data.y, data.weights
+        n = chains.n_labels
+        values, entropies = np.empty(chains.n_sequences), np.empty(chains.n_blocks)
+        slopes = np.empty((chains.n_tokens, n))
+        T = scores.transitions
+        top = float(T.max())
+        if top - T.min() <= _FARTHEST:
+            E = with_padding(np.exp(T - top), 0.0)
+            E_transposed = np.ascontiguousarray(E.T)
+            pairs = np.empty((chains.n_blocks, n, E.shape[1]))
+            chains.run(
+                lambda first, last: fill_marginals(
+                    scores.emissions,
+                    E,
+                    E_transposed,
+                    T,
+                    top,
+                    scores.start,
+                    scores.end,
+                    y,
+                    weights,
+                    chains.offsets,
+                    chains.bounds,
+                    first,
+                    last,
+                    values,
+                    entropies,
+                    slopes,
+                    pairs,
+                )
+            )
+        else:
+            pairs = np.empty((chains.n_blocks, n, n))
+            chains.run(
+                lambda first, last: fill_marginals_in_log_space(
+                    *scores,
+                    y,
+                    weights,
+                    chains.offsets,
+                    chains.bounds,
+                    first,
+                    last,
+                    values,
+                    entropies,
+                    slopes,
+                    pairs,
+                )
+            )
+        return Marginals(data, values, slopes, pairs[:, :, :n], entropies)
+
+    def marginals(self, chains: Chains, scores: ChainScores) -> Matrix:
+        """Return the probability of each token's labels, given all of its sequence."""
+        first = np.zeros(chains.n_tokens, dtype=np.int32)
+        data = LabeledChains(chains, first, np.ones(chains.n_sequences))
+        probabilities = self.evaluate(data, scores).slopes().emissions
+        probabilities[:, 0] += 1.0  # slopes are less one where y is
+        return np.clip(probabilities, 0.0, 1.0)
+
+    def log_probabilities(self, chains: Chains, scores: ChainScores, labels: Labels) -> Vector:
+        """Return the logarithm of the probability of each sequence's labels."""
+        data = LabeledChains(chains, labels, np.ones(chains.n_sequences))
+        return 0.0 - self.evaluate(data, scores).losses  # not -0.0
+
+
+class Marginals(ChainOutcome):
+    """The loss of each sequence; the probabilities of labels and of pairs, less those of y."""
+
+    def __init__(
+        self,
+        data: LabeledChains,
+        losses: Vector,
+        emissions: Matrix,
+        pairs: NDArray[np.float64],
+        entropies: Vector,
+    ) -> None:
+        self.losses = losses
+        self.value = dot(data.weights, losses)
+        # An entropy lies in this range; beyond it is rounding, which must not lift a plane.
+        offsets = np.clip(entropies, 0.0, data.largest_entropies)
+        self._slopes = ChainSlopes(emissions, pairs - data.observed_pairs, offsets)
+        self._chains = data.chains
+
+    def slopes(self) -> ChainSlopes:
+        """Return the derivatives: probabilities, less one where y is, weighted."""
+        return self._slopes
+
+    def slope_along(self, direction: ChainScores) -> float:
+        """Return the derivative of the value if the scores move."""
+        emissions, transitions, _ = self._slopes
+        parts = map_blocks(
+            lambda i: dot(emissions[i].ravel(), direction.emissions[i].ravel()),
+            len(emissions),
+            width=emissions.shape[1],
+        )
+        return float(
+            sum(parts)
+            + np.vdot(transitions.sum(axis=0), direction.transitions)
+            + emissions[self._chains.firsts].sum(axis=0) @ direction.start
+            + emissions[self._chains.lasts].sum(axis=0) @ direction.end
+        )

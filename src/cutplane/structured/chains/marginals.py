@@ -1,0 +1,159 @@
+"""Compiled: the sum over all labels of chains, by the forward-backward algorithm.
+
+Scores and blocks are those of :mod:`cutplane.structured.chains.kernels`. Exponentials are L a
+token, not L^2: those of the transitions are taken once. Every step is scaled, so the length of a
+sequence does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.losses.pointwise.logistic_kernels import exp_minus
+from cutplane.structured.chains.kernels import Indices, Labels, longest_in
+
+_REORDER = {"reassoc", "contract", "nsz"}
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _multiply(rows: Matrix, t: int, matrix: Matrix, n_labels: int, out: Vector) -> None:
+    """Write ``rows[t] @ matrix`` to ``out``."""
+    width = len(out)
+    for b in range(width):
+        out[b] = 0.0
+    fours = n_labels // 4 * 4
+    for a in range(0, fours, 4):
+        s0, s1, s2, s3 = rows[t, a], rows[t, a + 1], rows[t, a + 2], rows[t, a + 3]
+        for b in range(width):
+            out[b] += (s0 * matrix[a, b] + s1 * matrix[a + 1, b]) + (
+                s2 * matrix[a + 2, b] + s3 * matrix[a + 3, b]
+            )
+    for a in range(fours, n_labels):
+        s = rows[t, a]
+        for b in range(width):
+            out[b] += s * matrix[a, b]
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def relative_scores(
+    S: Matrix, token: int, first: bool, last: bool, start: Vector, end: Vector, row: Vector
+) -> None:
+    """Write the scores of a token's labels to ``row``, ends included, less the largest."""
+    n_labels = S.shape[1]
+    for b in range(n_labels):
+        row[b] = S[token, b]
+    if first:
+        for b in range(n_labels):
+            row[b] += start[b]
+    if last:
+        for b in range(n_labels):
+            row[b] += end[b]
+    top = row[0]
+    for b in range(1, n_labels):
+        top = max(top, row[b])
+    for b in range(n_labels):
+        row[b] -= top
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
+def fill_marginals(
+    S: Matrix,
+    E: Matrix,
+    E_transposed: Matrix,
+    T: Matrix,
+    top_transition: float,
+    start: Vector,
+    end: Vector,
+    y: Labels,
+    weights: Vector,
+    offsets: Indices,
+    bounds: Indices,
+    first_block: int,
+    last_block: int,
+    values: Vector,
+    entropies: Vector,
+    slopes: Matrix,
+    pairs: NDArray[Any],
+) -> None:
+    """Fill in values, slopes and entropies by the forward-backward algorithm.
+
+    ``E`` is ``exp(T - top_transition)``, padded with zeros, and not smaller than 1e-217. Then no
+    sum underflows, whatever the other scores: a step is at least as likely as its transition.
+
+    Filled in are ``log Z - score(y)`` of each sequence; the weighted probabilities of each token's
+    labels, less those of y; in each block the weighted sums of probabilities of pairs of labels,
+    and of the sequences' entropies.
+    """
+    n_labels, width = S.shape[1], E.shape[1]
+    first, last = bounds[first_block], bounds[last_block]
+    longest = longest_in(offsets, first, last)
+    alpha, factors = np.zeros((longest, width)), np.zeros((longest, width))
+    message, row, q = np.zeros(width), np.zeros(width), np.zeros((1, width))
+    for block in range(first_block, last_block):
+        for a in range(n_labels):
+            for b in range(width):
+                pairs[block, a, b] = 0.0
+        entropy = 0.0
+        for i in range(bounds[block], bounds[block + 1]):
+            i0, i1 = offsets[i], offsets[i + 1]
+            weight, value = weights[i], 0.0
+            for t in range(i1 - i0):
+                token = i0 + t
+                relative_scores(S, token, t == 0, token == i1 - 1, start, end, row)
+                value -= row[y[token]]
+                for b in range(n_labels):
+                    factors[t, b] = exp_minus(-row[b])
+                if t == 0:
+                    for b in range(n_labels):
+                        message[b] = 1.0
+                else:
+                    _multiply(alpha, t - 1, E, n_labels, message)
+                    value += top_transition - T[y[token - 1], y[token]]
+                total = 0.0
+                for b in range(n_labels):
+                    alpha[t, b] = message[b] * factors[t, b]
+                    total += alpha[t, b]
+                scale = 1.0 / total
+                for b in range(n_labels):
+                    alpha[t, b] *= scale
+                value += np.log(total)
+                entropy += weight * np.log(total)
+            values[i] = max(value, 0.0)
+            for t in range(i1 - i0 - 1, -1, -1):
+                token = i0 + t
+                if token == i1 - 1:
+                    for a in range(n_labels):
+                        message[a] = 1.0
+                else:
+                    for b in range(n_labels):
+                        q[0, b] = factors[t + 1, b] * message[b]
+                    _multiply(q, 0, E_transposed, n_labels, message)
+                total = 0.0
+                for a in range(n_labels):
+                    total += alpha[t, a] * message[a]
+                scale = 1.0 / total
+                for a in range(n_labels):
+                    message[a] *= scale
+                if token < i1 - 1:
+                    for a in range(n_labels):
+                        u = alpha[t, a] * (scale * weight)
+                        for b in range(width):
+                            pairs[block, a, b] += u * q[0, b]
+                relative_scores(S, token, t == 0, token == i1 - 1, start, end, row)
+                surprise = 0.0
+                for b in range(n_labels):
+                    p = alpha[t, b] * message[b]
+                    surprise += p * row[b]
+                    slopes[token, b] = weight * p
+                slopes[token, y[token]] -= weight
+                entropy -= weight * surprise
+        for a in range(n_labels):
+            for b in range(n_labels):
+                pairs[block, a, b] *= E[a, b]
+                entropy -= pairs[block, a, b] * (T[a, b] - top_transition)
+        entropies[block] = entropy

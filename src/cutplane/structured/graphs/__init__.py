@@ -1,0 +1,1 @@
+"""Graphs of labels: exact on forests, a linear program elsewhere."""

@@ -1,0 +1,1 @@
+"""RNA secondary structure: features and folding."""

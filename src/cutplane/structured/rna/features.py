@@ -1,0 +1,232 @@
+"""Features of RNA secondary structures, after the loops that thermodynamic models score.
+
+A structure is cut into loops, each with a closing pair: hairpins, stacks of two pairs, bulges,
+interior loops, multi-loops, and the exterior. A feature counts how often something occurs in them.
+Lengths are counted as "at least k", so that neighboring lengths share what they learn. Mismatches
+and dangles are bases beside a pair, on the side of the loop; those of branches count whether the
+base is paired or not, so that branches can be scored one by one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+
+Bases = NDArray[np.int8]
+Partners = NDArray[np.int64]
+
+BASES = "ACGU"
+LONGEST = 30  # loops are counted up to this length; search looks at no longer interior loops
+SHORTEST_HAIRPIN = 3
+_MOST_ASYMMETRY = 10
+
+# The six pairs, by their two bases: AU, CG, GC, GU, UA, UG. Others do not pair: -1.
+PAIRS = np.array([[-1, -1, -1, 0], [-1, -1, 1, -1], [-1, 2, -1, 3], [4, -1, 5, -1]])
+REVERSED = np.array([4, 2, 1, 5, 0, 3])  # the same pair, read from its other base
+_UNORDERED = np.array([0, 1, 1, 2, 0, 2])
+
+
+def _stack_places() -> NDArray[np.int64]:
+    """Return a number for each stack of two pairs; seen from the other strand it is the same."""
+    places = np.full((6, 6), -1)
+    for outer in range(6):
+        for inner in range(6):
+            twin = places[REVERSED[inner], REVERSED[outer]]
+            places[outer, inner] = twin if twin >= 0 else places.max() + 1
+    return places
+
+
+_STACKS = _stack_places()
+
+_SIZES = {
+    "pair": 3,
+    "stack": 21,
+    "closing": 6,
+    "hairpin_mismatch": 96,
+    "interior_mismatch": 96,
+    "hairpin_length": LONGEST - SHORTEST_HAIRPIN + 1,
+    "bulge_length": LONGEST,
+    "interior_length": LONGEST - 1,
+    "asymmetry": _MOST_ASYMMETRY,
+    "left_dangle": 24,
+    "right_dangle": 24,
+    "multi_open": 1,
+    "multi_branch": 1,
+    "multi_unpaired": 1,
+    "exterior_branch": 1,
+    "exterior_unpaired": 1,
+}
+_ENDS = np.cumsum(list(_SIZES.values())).tolist()
+N_FEATURES: int = _ENDS[-1]
+
+PLACES = {
+    name: slice(end - size, end) for (name, size), end in zip(_SIZES.items(), _ENDS, strict=True)
+}
+"""Where the features of each kind are."""
+
+# Numba takes these for constants.
+_PAIR = PLACES["pair"].start
+_STACK = PLACES["stack"].start
+_CLOSING = PLACES["closing"].start
+_HAIRPIN_MISMATCH = PLACES["hairpin_mismatch"].start
+_INTERIOR_MISMATCH = PLACES["interior_mismatch"].start
+_HAIRPIN_LENGTH = PLACES["hairpin_length"].start
+_BULGE_LENGTH = PLACES["bulge_length"].start
+_INTERIOR_LENGTH = PLACES["interior_length"].start
+_ASYMMETRY = PLACES["asymmetry"].start
+_LEFT_DANGLE = PLACES["left_dangle"].start
+_RIGHT_DANGLE = PLACES["right_dangle"].start
+_MULTI_OPEN = PLACES["multi_open"].start
+_MULTI_BRANCH = PLACES["multi_branch"].start
+_MULTI_UNPAIRED = PLACES["multi_unpaired"].start
+_EXTERIOR_BRANCH = PLACES["exterior_branch"].start
+_EXTERIOR_UNPAIRED = PLACES["exterior_unpaired"].start
+
+
+class Scores(NamedTuple):
+    """Weights as tables that the search looks scores up in.
+
+    Pairs are numbered as in `PAIRS`. Lengths and sizes are from 0 to `LONGEST`; ``interior`` is
+    for the numbers of unpaired bases on both sides. ``loops`` are the weights of a multi-loop, a
+    branch and an unpaired base in it, and of a branch and an unpaired base outside.
+    """
+
+    pair: Vector
+    stack: Matrix
+    closing: Vector
+    hairpin_mismatch: NDArray[np.float64]
+    interior_mismatch: NDArray[np.float64]
+    hairpin: Vector
+    bulge: Vector
+    interior: Matrix
+    left_dangle: Matrix
+    right_dangle: Matrix
+    loops: Vector
+
+    @classmethod
+    def of(cls, w: Vector) -> Scores:
+        """Return the tables of weights."""
+        part = {name: w[place] for name, place in PLACES.items()}
+        interior = _at_least(part["interior_length"], 2)
+        asymmetry = _at_least(part["asymmetry"], 1)
+        sizes = np.arange(LONGEST + 1)
+        total = np.minimum(sizes[:, None] + sizes, LONGEST)
+        difference = np.minimum(np.abs(sizes[:, None] - sizes), _MOST_ASYMMETRY)
+        return cls(
+            pair=part["pair"][_UNORDERED],
+            stack=part["stack"][_STACKS],
+            closing=np.ascontiguousarray(part["closing"]),
+            hairpin_mismatch=part["hairpin_mismatch"].reshape(6, 4, 4).copy(),
+            interior_mismatch=part["interior_mismatch"].reshape(6, 4, 4).copy(),
+            hairpin=_at_least(part["hairpin_length"], SHORTEST_HAIRPIN),
+            bulge=_at_least(part["bulge_length"], 1),
+            interior=interior[total] + asymmetry[difference],
+            left_dangle=part["left_dangle"].reshape(6, 4).copy(),
+            right_dangle=part["right_dangle"].reshape(6, 4).copy(),
+            loops=np.ascontiguousarray(w[_MULTI_OPEN:]),
+        )
+
+
+def _at_least(weights: Vector, smallest: int) -> Vector:
+    """Return the score of each size from 0 on: the sum of weights up to it."""
+    return np.concatenate([np.zeros(smallest), np.cumsum(weights)])
+
+
+@njit(cache=True, nogil=True)
+def count_features(bases: Bases, partners: Partners) -> Vector:
+    """Return the features of a structure that has only pairs of `PAIRS`, and no short hairpins."""
+    n = len(bases)
+    counts = np.zeros(N_FEATURES)
+    j = 0
+    while j < n:  # the exterior
+        if partners[j] > j:
+            counts[_EXTERIOR_BRANCH] += 1.0
+            _count_branch(counts, bases, j, partners[j])
+            j = partners[j] + 1
+        else:
+            counts[_EXTERIOR_UNPAIRED] += 1.0
+            j += 1
+    for i in range(n):
+        j = partners[i]
+        if j <= i:
+            continue
+        pair = PAIRS[bases[i], bases[j]]
+        counts[_PAIR + _UNORDERED[pair]] += 1.0
+        first = i + 1
+        while first < j and partners[first] < 0:
+            first += 1
+        if first == j:  # a hairpin
+            counts[_CLOSING + pair] += 1.0
+            counts[_HAIRPIN_MISMATCH + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
+            length = min(j - i - 1, LONGEST)
+            _count_up(counts, _HAIRPIN_LENGTH, length - SHORTEST_HAIRPIN + 1)
+            continue
+        last = j - 1
+        while partners[last] < 0:
+            last -= 1
+        if partners[first] == last:
+            _count_two_pairs(counts, bases, (i, j), (first, last))
+            continue
+        counts[_MULTI_OPEN] += 1.0
+        counts[_MULTI_BRANCH] += 1.0
+        counts[_CLOSING + pair] += 1.0
+        turned = REVERSED[pair]
+        counts[_LEFT_DANGLE + 4 * turned + bases[j - 1]] += 1.0
+        counts[_RIGHT_DANGLE + 4 * turned + bases[i + 1]] += 1.0
+        k = i + 1
+        while k < j:
+            if partners[k] > k:
+                counts[_MULTI_BRANCH] += 1.0
+                _count_branch(counts, bases, k, partners[k])
+                k = partners[k] + 1
+            else:
+                counts[_MULTI_UNPAIRED] += 1.0
+                k += 1
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _count_up(counts: Vector, begin: int, n: int) -> None:
+    """Count a length as at least each of the first ``n``."""
+    for k in range(begin, begin + n):
+        counts[k] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _count_branch(counts: Vector, bases: Bases, i: int, j: int) -> None:
+    """Count what a pair adds to the loop that it branches off from."""
+    pair = PAIRS[bases[i], bases[j]]
+    counts[_CLOSING + REVERSED[pair]] += 1.0
+    if i > 0:
+        counts[_LEFT_DANGLE + 4 * pair + bases[i - 1]] += 1.0
+    if j < len(bases) - 1:
+        counts[_RIGHT_DANGLE + 4 * pair + bases[j + 1]] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _count_two_pairs(
+    counts: Vector, bases: Bases, outer: tuple[int, int], inner: tuple[int, int]
+) -> None:
+    """Count a loop between two pairs: a stack, a bulge or an interior loop."""
+    i, j = outer
+    k, l = inner
+    pair, turned = PAIRS[bases[i], bases[j]], REVERSED[PAIRS[bases[k], bases[l]]]
+    left, right = k - i - 1, j - l - 1
+    if left == 0 and right == 0:
+        counts[_STACK + _STACKS[pair, REVERSED[turned]]] += 1.0
+        return
+    counts[_CLOSING + pair] += 1.0
+    counts[_CLOSING + turned] += 1.0
+    length = min(left + right, LONGEST)
+    if left == 0 or right == 0:
+        _count_up(counts, _BULGE_LENGTH, length)
+        return
+    counts[_INTERIOR_MISMATCH + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
+    counts[_INTERIOR_MISMATCH + 16 * turned + 4 * bases[l + 1] + bases[k - 1]] += 1.0
+    _count_up(counts, _INTERIOR_LENGTH, length - 1)
+    _count_up(counts, _ASYMMETRY, min(abs(left - right), _MOST_ASYMMETRY))

@@ -1,0 +1,115 @@
+"""The automatic choice of a method."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cutplane as cp
+from cutplane.core.policies.queries import OnSegment
+from cutplane.methods import (
+    BlockAscent,
+    DualEpochs,
+    NewtonSteps,
+    automatic,
+    automatic_for_chains,
+    automatic_for_models,
+)
+
+rng = np.random.default_rng(0)
+FEW = sp.random_array((500, 20), density=0.3, rng=rng).tocsr()
+MANY = sp.random_array((500, 3000), density=0.01, rng=rng).tocsr()
+LONG = rng.normal(size=(500, 700))
+Y = rng.choice([-1.0, 1.0], 500)
+
+
+@pytest.mark.parametrize(
+    ("X", "loss", "expected"),
+    [
+        (MANY, cp.Hinge(), DualEpochs),
+        (MANY, cp.Exponential(), OnSegment),
+        (FEW, cp.Hinge(), NewtonSteps),
+        (FEW, cp.Logistic(), NewtonSteps),
+        (FEW.toarray(), cp.Hinge(), NewtonSteps),
+        (LONG, cp.Hinge(), OnSegment),
+    ],
+)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, caplog):
+    with caplog.at_level("INFO", logger="cutplane"):
+        risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
+        assert isinstance(automatic(risk, cp.L2(1e-5)).query, expected)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("method: ")
+
+
+@pytest.mark.parametrize(
+    ("lam", "intercept", "expected"),
+    [(1.0, False, DualEpochs), (1.0, True, NewtonSteps), (1e-6, False, NewtonSteps)],
+)
+def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expected):
+    risk = cp.LinearRisk(FEW, Y, cp.Hinge(), intercept=intercept)
+    assert isinstance(automatic(risk, cp.L2(lam)).query, expected)
+
+
+@pytest.mark.parametrize("last_bits", [0.0, 1e-15, -1e-15])
+def test_last_bits_do_not_choose(last_bits):
+    # Rows of length one, and lam such that mean |x|^2 / (m lam) is just the limit.
+    rows = sp.csr_array(np.eye(20)[rng.integers(0, 20, 500)] * (1.0 + last_bits))
+    risk = cp.LinearRisk(rows, Y, cp.Hinge(), intercept=False)
+    assert isinstance(automatic(risk, cp.L2(1.0 / (1.5 * 500))).query, DualEpochs)
+
+
+def test_the_choice_is_not_made_by_the_clock(monkeypatch):
+    def clock():
+        raise AssertionError("somebody looked at a clock")
+
+    for name in ("time", "perf_counter", "process_time", "monotonic"):
+        monkeypatch.setattr(f"time.{name}", clock)
+    for X in (FEW, MANY, LONG):
+        for loss in (cp.Hinge(), cp.Logistic()):
+            for intercept in (False, True):
+                risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
+                first, second = (automatic(risk, cp.L2(1e-3)) for _ in range(2))
+                assert first == second
+
+
+@pytest.mark.parametrize(("intercept", "expected"), [(False, DualEpochs), (True, OnSegment)])
+def test_logistic_duals_with_an_intercept_are_slow(intercept, expected):
+    risk = cp.LinearRisk(MANY, Y, cp.Logistic(), intercept=intercept)
+    assert isinstance(automatic(risk, cp.L2(1e-3)).query, expected)
+
+
+def test_a_loss_that_is_only_values_gets_the_bundle_method():
+    class OnlyValues(cp.Loss):
+        task = "classification"
+
+        def __call__(self, y, scores, weights):
+            return cp.Hinge()(y, scores, weights)
+
+    risk = cp.LinearRisk(FEW, Y, OnlyValues())
+    assert isinstance(automatic(risk, cp.L2(1e-3)).query, OnSegment)
+
+
+@pytest.mark.parametrize(("lam", "said"), [(1e-1, "block ascent"), (1e-5, "so few sequences")])
+def test_margins_of_few_sequences_need_a_large_lam(lam, said, caplog):
+    y = np.tile(np.arange(26), 10)
+    risk = cp.ChainRisk(np.eye(26)[y], y, np.arange(0, 261, 13), cp.ChainMargin())
+    with caplog.at_level("INFO", logger="cutplane"):
+        automatic_for_chains(risk, cp.L2(lam))
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("n", "lam", "said"),
+    [
+        (400, 1e-2, "block ascent (exact inference, 400 examples)"),
+        (400, 1e-5, "lam is small for so few examples"),
+        (50, 1.0, "few examples"),
+    ],
+)
+def test_models_with_many_examples_get_block_ascent(n, lam, said, caplog):
+    risk = cp.StructuredRisk(cp.MulticlassModel(), np.eye(5)[np.arange(n) % 5], np.arange(n) % 5)
+    with caplog.at_level("INFO", logger="cutplane"):
+        method = automatic_for_models(risk, cp.L2(lam))
+    assert said in caplog.text
+    assert isinstance(method.query, BlockAscent) == said.startswith("block")

@@ -1,0 +1,208 @@
+"""Dual coordinate ascent: valid planes, certified optima, every loss that it knows."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+
+import cutplane as cp
+from cutplane.losses import CLASSIFICATION, REGRESSION, PiecewiseLoss
+from cutplane.methods import (
+    DualAscent,
+    dual_ascent,
+    obstacle_to_dual_ascent,
+)
+from cutplane.methods.coordinate_kernels import logistic_dual
+
+PIECEWISE = [
+    factory()
+    for factory in (*CLASSIFICATION.values(), *REGRESSION.values())
+    if issubclass(factory, PiecewiseLoss)
+]
+every_piecewise_loss = pytest.mark.parametrize("loss", PIECEWISE, ids=repr)
+every_loss = pytest.mark.parametrize("loss", [*PIECEWISE, cp.Logistic()], ids=repr)
+
+
+def sample(loss, seed, m=40, d=15, dtype=np.float64, intercept=False):
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((m, d), density=0.3, rng=rng, dtype=np.float64).tocsr().astype(dtype)
+    X.data[:] = rng.normal(size=len(X.data))
+    X.data[: X.indptr[1]] = 0.0  # a row of stored zeros
+    y = rng.normal(size=m) if loss.task == "regression" else rng.choice([-1.0, 1.0], m)
+    weights = rng.uniform(0.5, 2.0, m)
+    weights[m // 2] = 0.0
+    return cp.LinearRisk(X, y, loss, weights=weights, intercept=intercept), rng
+
+
+@every_loss
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([1e-4, 1e-2, 1.0]), intercept=st.booleans())
+def test_planes_stay_below_the_risk_and_bounds_never_fall(loss, seed, lam, intercept):
+    risk, rng = sample(loss, seed, intercept=intercept)
+    regularizer = cp.L2(lam)
+    duals = DualAscent(risk, lam)
+    bound = -np.inf
+    for _ in range(5):
+        duals.improve(passes=1.0, most=3)
+        drifted = duals.w.copy()
+        plane = duals.plane()
+        np.testing.assert_allclose(duals.w, drifted, atol=1e-9 * (1.0 + np.abs(drifted).max()))
+        for _ in range(5):
+            w = rng.normal(size=risk.n_parameters) * rng.choice([0.1, 1.0, 10.0])
+            height = plane.slope @ w + plane.offset
+            value = risk.at(w).value
+            assert height <= value + 1e-11 * (abs(height) + abs(value) + abs(plane.offset))
+        now = plane.offset - regularizer.conjugate(-plane.slope)[0]
+        if not intercept:  # the balance between the signs may cost more than an epoch gains
+            assert now >= bound - 1e-12 * (abs(now) + 1.0)
+        bound = now
+        duals.shrink(risk.at(duals.w).scores)
+
+
+@every_loss
+@pytest.mark.parametrize("lam", [1e-2, 1e-1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_agrees_with_the_bundle_method(loss, lam, dtype, intercept):
+    risk, _ = sample(loss, 7, dtype=dtype, intercept=intercept)
+    ours = cp.minimize(risk, cp.L2(lam), method=dual_ascent(), tol=1e-6, max_iter=20_000)
+    exact = cp.minimize(risk, cp.L2(lam), tol=1e-9)
+    assert ours.status == "optimal"
+    assert exact.status == "optimal"
+    assert ours.certificate.lower_bound <= exact.objective
+    assert exact.certificate.lower_bound <= ours.objective <= exact.objective * (1 + 1e-6)
+    for record in ours.history:
+        assert record.lower_bound <= exact.objective
+        assert record.objective >= exact.certificate.lower_bound
+
+
+@given(
+    margin=st.floats(-1e6, 1e6),
+    q=st.sampled_from([0.0, 1e-300]) | st.floats(-12, 12).map(lambda power: 10.0**power),
+    p=st.floats(0.0, 1.0) | st.floats(-30, 0).map(lambda power: 10.0**power),
+)
+def test_a_logistic_dual_goes_to_its_proximal_point(margin, q, p):
+    low, high = 0.0, 1.0
+    for _ in range(1100):  # down to the smallest numbers
+        middle = 0.5 * (low + high)
+        if middle < expit(-(margin + q * (middle - p))):
+            low = middle
+        else:
+            high = middle
+    found = logistic_dual(margin, q, p)
+    assert 0.0 <= found <= 1.0
+    assert abs(found - low) <= 0.03 * abs(low - p) + 4e-16
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e5])
+def test_logistic_bounds_hold_however_stiff_the_duals_are(scale, intercept):
+    risk, _ = sample(cp.Logistic(), 5, intercept=intercept)
+    rows = risk.rows
+    X = sp.csr_array((rows.values * scale, rows.indices, rows.starts), shape=rows.shape)
+    risk = cp.LinearRisk(X, risk.y, cp.Logistic(), weights=risk.weights, intercept=intercept)
+    regularizer = cp.L2(1e-3)
+    exact = cp.minimize(risk, regularizer, tol=1e-6, max_iter=5000)
+    assert exact.status == "optimal"
+    with np.errstate(all="raise", under="ignore"):
+        found = cp.minimize(risk, regularizer, method=dual_ascent(), max_iter=30)
+    assert found.certificate.valid
+    for record in found.history:
+        assert record.lower_bound <= exact.objective
+        assert record.objective >= exact.certificate.lower_bound
+
+
+def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
+    risk, _ = sample(cp.Logistic(), 3, m=400)
+    duals = DualAscent(risk, 1e-4)
+    for _ in range(3):
+        duals.improve(passes=2.0, most=10)
+        duals.plane()
+        point = risk.at(duals.w)
+        duals.shrink(point.scores)
+    values, _, _ = risk.loss.derivatives(risk.y, point.scores)
+    gains = values + risk.loss.conjugates(risk.y, duals.beta) - duals.beta * point.scores
+    gains *= risk.weights
+    moved = np.zeros(len(gains), dtype=bool)
+    moved[duals._movable] = True
+    assert 0 < moved.sum() < len(gains)
+    assert gains[~moved].max() < gains[moved].min()
+    assert gains[~moved].sum() <= 0.03 * gains.sum()
+    # Nobody rests for ever.
+    before = duals.beta.copy()
+    duals.improve(passes=1.0, most=0)
+    changed = duals.beta != before
+    assert changed[risk.weights > 0].mean() > 0.9
+
+
+@every_piecewise_loss
+def test_shrinking_leaves_only_settled_duals_out(loss):
+    risk, _ = sample(loss, 3)
+    duals = DualAscent(risk, 1e-2)
+    left_out = 0
+    for _ in range(10):
+        duals.improve(passes=1.0, most=3)
+        duals.plane()
+        duals.shrink(risk.at(duals.w).scores)
+        for i in set(np.flatnonzero(risk.weights)) - set(duals._movable):
+            alone = deepcopy(duals)
+            alone._movable = np.array([i])
+            alone.improve(passes=1e-9, most=1)
+            assert alone.beta[i] == duals.beta[i]
+            left_out += 1
+    if isinstance(loss, cp.Squared):  # its slopes have no ends to sit at
+        assert left_out == 0
+    elif not isinstance(loss, cp.SquaredEpsilonInsensitive):  # its flat part is too narrow here
+        assert left_out > 0
+
+
+@pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
+def test_the_same_run_gives_the_same_bits_also_when_resumed(loss):
+    risk, _ = sample(loss, 11, m=200, d=50)
+    regularizer, method = cp.L2(1e-3), dual_ascent()
+    whole = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
+    again = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
+    np.testing.assert_array_equal(whole.w, again.w)
+    half = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=3)
+    kept = half.state.memo.beta.copy()
+    resumed = cp.minimize(
+        risk, regularizer, method=method, tol=1e-12, max_iter=8, resume=half.state
+    )
+    np.testing.assert_array_equal(resumed.w, whole.w)
+    np.testing.assert_array_equal(half.state.memo.beta, kept)
+    bounds = [(r.objective, r.lower_bound) for r in whole.history]
+    assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
+
+
+def test_says_why_it_cannot_be_used():
+    X = sp.csr_array(np.eye(3))
+    y = np.array([1.0, -1.0, 1.0])
+    plain = cp.L2(0.1)
+    for risk, regularizer, why in [
+        (cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "sparse rows"),
+        (cp.LinearRisk(X, y, cp.Exponential(), intercept=False), plain, "nor logistic"),
+        (cp.LinearRisk(X, y, cp.Hinge(), intercept=False), cp.L2(1, center=y), "without center"),
+        (object(), plain, "linear risk"),
+    ]:
+        assert why in obstacle_to_dual_ascent(risk, regularizer)
+    with pytest.raises(ValueError, match="dual ascent does not work here: it needs sparse rows"):
+        cp.minimize(
+            cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False),
+            plain,
+            method=dual_ascent(),
+        )
+    assert obstacle_to_dual_ascent(cp.LinearRisk(X, y, cp.Hinge(), intercept=False), plain) is None
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-200])
+def test_features_without_effect_leave_the_intercept(size):
+    # Their squared norms are zero, but the duals must still be balanced for the intercept.
+    y = np.where(np.arange(40) < 10, 1.0, -1.0)
+    risk = cp.LinearRisk(sp.csr_array(np.full((40, 3), size)), y, cp.Hinge())
+    result = cp.minimize(risk, cp.L2(1e-2), method=dual_ascent())
+    assert result.status == "optimal"
+    assert result.objective == pytest.approx(0.5)  # always -1: a loss of 2 for a quarter
+    assert result.certificate.lower_bound <= 0.5
