@@ -27,7 +27,7 @@ ALLOWED = {
     "report": {"core", "compute"},
     "risks": NUMERICAL - {"risks"},
     "methods": NUMERICAL,
-    "testing": NUMERICAL,
+    "testing": NUMERICAL | {"methods"},
     "estimators": NUMERICAL | {"methods", "metrics", "report"},
     "io": NUMERICAL | {"methods", "metrics", "estimators"},
     "experiments": NUMERICAL | {"methods", "metrics", "estimators", "io", "report"},

@@ -146,7 +146,7 @@ def _problems():
     yield planes_problem("planes", slopes, offsets, 0.3)
     yield planes_problem("planes with a floor", slopes, offsets, 0.05, lower_bound=0.5)
     yield planes_problem(
-        "planes centerd",
+        "planes centered",
         slopes,
         offsets,
         0.3,
@@ -173,12 +173,12 @@ def _problems():
         "hinge float32 Fortran", np.asfortranarray(X, dtype=np.float32), labels, cp.Hinge(), 0.1
     )
     yield linear_problem(
-        "hinge centerd", X, labels, cp.Hinge(), 0.1, center=center, theta=theta, intercept=False
+        "hinge centered", X, labels, cp.Hinge(), 0.1, center=center, theta=theta, intercept=False
     )
     yield linear_problem("absolute", X, numbers, cp.Absolute(), 0.1)
     yield linear_problem("quantile CSR", csr, numbers, cp.Quantile(0.9), 0.1, weights=weights)
     yield linear_problem("logistic", X, labels, cp.Logistic(), 0.1)
-    yield linear_problem("logistic centerd", X, labels, cp.Logistic(), 0.1, center=center)
+    yield linear_problem("logistic centered", X, labels, cp.Logistic(), 0.1, center=center)
     yield linear_problem("squared", X, numbers, cp.Squared(), 0.3)
     yield linear_problem("squared CSR", csr, numbers, cp.Squared(), 0.3, intercept=False)
     yield linear_problem("huber", X, numbers, cp.Huber(), 0.1, theta=theta)

@@ -24,7 +24,7 @@ EPS = np.finfo(np.float64).eps
 def regularizers(d, rng):
     return {
         "plain": L2(0.3),
-        "centerd": L2(2.0, center=rng.normal(size=d)),
+        "centered": L2(2.0, center=rng.normal(size=d)),
         "weighted": L2(0.01, weights=rng.uniform(0.2, 3.0, d)),
         "both": L2(0.3, center=rng.normal(size=d), weights=rng.uniform(0.2, 3.0, d)),
     }
@@ -42,7 +42,7 @@ class BundleLaws(RuleBasedStateMachine):
     @initialize(
         seed=st.integers(0, 10**6),
         d=st.sampled_from([1, 2, 7]),
-        kind=st.sampled_from(["plain", "centerd", "weighted", "both"]),
+        kind=st.sampled_from(["plain", "centered", "weighted", "both"]),
     )
     def begin(self, seed, d, kind):
         self.rng = np.random.default_rng(seed)
@@ -92,7 +92,7 @@ class BundleLaws(RuleBasedStateMachine):
         np.testing.assert_array_equal(self.bundle.idle, np.where(alpha > 0.0, 0, before + 1))
         # No single plane does better (the reduced problem at its corners), up to rounding.
         best = dual_value(self.bundle, self.regularizer)
-        sizes = np.abs(self.bundle.offsets) + np.abs(self.bundle.centerd_offsets) + 1.0
+        sizes = np.abs(self.bundle.offsets) + np.abs(self.bundle.centered_offsets) + 1.0
         noise = 1e-10 * max(
             float(sizes.max()), float(self.bundle.gram.max()) / self.regularizer.lam
         )
@@ -133,7 +133,7 @@ class BundleLaws(RuleBasedStateMachine):
         assert np.array_equal(self.bundle.gram, self.bundle.gram.T)
         shifted = np.array([offset for _, offset in self.planes]) + np.sum(A * center, axis=1)
         sizes = np.abs(A) @ np.abs(center * np.ones(self.d)) + np.abs(self.bundle.offsets)
-        assert (np.abs(self.bundle.centerd_offsets - shifted) <= 8 * self.d * EPS * sizes).all()
+        assert (np.abs(self.bundle.centered_offsets - shifted) <= 8 * self.d * EPS * sizes).all()
 
     @invariant()
     def aggregate_is_a_convex_combination(self):

@@ -36,7 +36,7 @@ def _grouped_problems():
     )
     yield linear_problem("hinge float32", fortran, labels, cp.Hinge(), 0.1, **plain)
     yield linear_problem(
-        "absolute centerd", X, numbers, cp.Absolute(), 0.1, center=center, theta=theta, **plain
+        "absolute centered", X, numbers, cp.Absolute(), 0.1, center=center, theta=theta, **plain
     )
     yield linear_problem("logistic", X, labels, cp.Logistic(), 0.1, **plain)
     yield linear_problem("squared CSR", csr, numbers, cp.Squared(), 0.3, **plain)
@@ -248,7 +248,7 @@ def test_auto_takes_the_number_that_the_risk_advises():
 
 
 @pytest.mark.parametrize("planes", [1, 2, 5])
-@pytest.mark.parametrize("name", ["hinge", "absolute centerd", "logistic", "hinge intercept"])
+@pytest.mark.parametrize("name", ["hinge", "absolute centered", "logistic", "hinge intercept"])
 def test_limited_memory_keeps_bounds_and_limits(name, planes):
     problem, groups, sizes = GROUPED[name], 4, []
     result = cp.minimize(

@@ -164,7 +164,7 @@ def test_default_method_is_the_line_search():
     assert without_seconds(default.history) == without_seconds(named.history)
 
 
-@pytest.mark.parametrize("name", ["planes", "planes with a floor", "planes centerd"])
+@pytest.mark.parametrize("name", ["planes", "planes with a floor", "planes centered"])
 @every_method
 def test_result_is_the_best_point_seen(name, how):
     result, risk, _ = run(name, how)

@@ -230,7 +230,7 @@ def test_ends_at_a_stationary_point(name, how):
 # Convex risks
 
 
-@pytest.mark.parametrize("name", ["planes", "planes with a floor", "hinge", "logistic centerd"])
+@pytest.mark.parametrize("name", ["planes", "planes with a floor", "hinge", "logistic centered"])
 @pytest.mark.parametrize("planes", [None, 3, 10])
 def test_convex_risks_are_minimised_as_by_limited_memory_bmrm(name, planes):
     problem = PROBLEMS[name]

@@ -89,7 +89,7 @@ def test_inner_products_are_those_of_the_new_regularizer(first, other):
     metric = np.array([other.dual_metric(a) for a in A])
     np.testing.assert_allclose(carried.gram, A @ metric.T, atol=1e-12)
     np.testing.assert_allclose(
-        carried.centerd_offsets, bundle.offsets + [other.centerd(a) for a in A]
+        carried.centered_offsets, bundle.offsets + [other.at_center(a) for a in A]
     )
     np.testing.assert_array_equal(carried.slopes, A)
     np.testing.assert_array_equal(carried.alpha, bundle.alpha)

@@ -120,7 +120,7 @@ def test_lemma_1(name):
         assert record.gap >= record.objective - problem.optimum - 64 * EPS * abs(problem.optimum)
 
 
-@pytest.mark.parametrize("name", ["planes", "planes with a floor", "planes centerd"])
+@pytest.mark.parametrize("name", ["planes", "planes with a floor", "planes centered"])
 def test_model_touches_the_objective_where_it_was_evaluated(name):
     problem = PROBLEMS[name]
     risk = problem.make_risk()

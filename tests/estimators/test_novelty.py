@@ -113,7 +113,7 @@ def test_outliers_are_found_in_a_pipeline():
     assert (model.predict([[0.0, 0.0], [2.0, 0.0], [-1.7, 1.7]]) == -1).all()
 
 
-def test_centerd_examples_are_refused():
+def test_centered_examples_are_refused():
     X = np.random.default_rng(0).normal(size=(100, 3))
     with pytest.raises(ValueError, match="leave out centering"):
         NoveltyDetector().fit(X - X.mean(axis=0))

@@ -300,11 +300,11 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed(kind):
 def test_says_why_it_cannot_be_used():
     risk, plain = words(4), cp.L2(0.1)
     crf = cp.ChainRisk(risk.rows, risk.data.y, risk.data.chains.offsets, cp.ChainCRF())
-    centerd = cp.L2(0.1, center=np.ones(risk.n_parameters))
+    centered = cp.L2(0.1, center=np.ones(risk.n_parameters))
     for problem, why in [
         ((object(), plain), "structured model"),
         ((crf, plain), "not a maximum over labels"),
-        ((risk, centerd), "without center"),
+        ((risk, centered), "without center"),
     ]:
         assert why in obstacle_to_block_ascent(*problem)
     with pytest.raises(ValueError, match="block ascent does not work here: the loss ChainCRF"):

@@ -116,7 +116,7 @@ CASES = {
     "SquaredLp nearly L1": _lp(0.1, 1.1),
     "SquaredLp like L2": _lp(0.1, 2.0),
     "Entropy": _entropy(0.1, _one, cp.Entropy(0.1)),
-    "Entropy centerd": _entropy(0.02, POSITIVE, cp.Entropy(0.02, center=POSITIVE)),
+    "Entropy centered": _entropy(0.02, POSITIVE, cp.Entropy(0.02, center=POSITIVE)),
     "BoundedL2": _bounded(0.1, _zero, np.full(D, np.inf), _zero, cp.BoundedL2(0.1)),
     "BoundedL2 box": _bounded(
         0.1, LOWER, UPPER, center, cp.BoundedL2(0.1, lower=LOWER, upper=UPPER, center=center)

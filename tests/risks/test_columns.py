@@ -124,8 +124,8 @@ def test_bounds_enclose_the_exact_optimum(kind, seed, lam):
     sample = Sample(kind, seed)
     risk = sample.risk()
     W, shift = cvxpy.Variable((sample.k, sample.d)), cvxpy.Variable(sample.k)
-    centerd = sample.dense - sample.p @ sample.dense
-    columns = [centerd @ W[k] + risk.constants[k] + _EASE * shift[k] for k in range(sample.k)]
+    centered = sample.dense - sample.p @ sample.dense
+    columns = [centered @ W[k] + risk.constants[k] + _EASE * shift[k] for k in range(sample.k)]
     if kind == "quantiles":
         loss, residuals = sample.loss, [column - sample.y for column in columns]
         losses = sum(

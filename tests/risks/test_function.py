@@ -71,10 +71,10 @@ def test_function_equals_its_risk():
 
 
 def test_resume_and_planes_from():
-    centerd = cp.L2(0.1, center=center)
-    first = cp.minimize(largest, centerd, max_iter=2)
-    whole = cp.minimize(largest, centerd, tol=1e-6)
-    resumed = cp.minimize(largest, centerd, tol=1e-6, resume=first.state)
+    centered = cp.L2(0.1, center=center)
+    first = cp.minimize(largest, centered, max_iter=2)
+    whole = cp.minimize(largest, centered, tol=1e-6)
+    resumed = cp.minimize(largest, centered, tol=1e-6, resume=first.state)
     assert np.array_equal(resumed.w, whole.w)
     again = cp.minimize(largest, cp.L2(0.1), planes_from=whole.state)
     assert again.status is cp.Status.OPTIMAL

@@ -63,7 +63,7 @@ class Bundle:
         self._flat: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
         self.groups: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.offsets: Vector = np.empty(0)
-        self.centerd_offsets: Vector = np.empty(0)
+        self.centered_offsets: Vector = np.empty(0)
         self.tilts: Vector = np.empty(0)
         self.localities: Vector = np.empty(0)
         self.free = 0.0
@@ -127,7 +127,7 @@ class Bundle:
         """Lower each plane by a number that is not negative, and give it a new locality."""
         lowered = {
             "offsets": self.offsets - by,
-            "centerd_offsets": self.centerd_offsets - by,
+            "centered_offsets": self.centered_offsets - by,
             "localities": localities,
         }
         vars(self).update(lowered)
@@ -144,7 +144,7 @@ class Bundle:
             "_flat": self._flat[rows],
             "groups": self.groups[rows],
             "offsets": self.offsets[rows],
-            "centerd_offsets": self.centerd_offsets[rows],
+            "centered_offsets": self.centered_offsets[rows],
             "tilts": self.tilts[rows],
             "localities": self.localities[rows],
             "alpha": self.alpha[rows],
@@ -191,7 +191,7 @@ class Bundle:
         For quadratic regularizers. With ``shift`` the offsets are higher by so much: see `near`.
         """
         alpha, free, warm = solve_balanced(
-            self._qp, self.gram, self.centerd_offsets + shift, self.tilts, lam,
+            self._qp, self.gram, self.centered_offsets + shift, self.tilts, lam,
             groups=self.groups if self.n_groups > 1 else None,
             start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
         )  # fmt: skip
@@ -281,17 +281,17 @@ class Bundle:
         unused[self._slots] = False
         slots = np.append(self._slots, np.flatnonzero(unused)[: len(slopes)])
         self._slopes[slots[n:]] = slopes
-        nothing, centerd = np.zeros(len(slopes)), offsets
+        nothing, centered = np.zeros(len(slopes)), offsets
         if quadratic := as_quadratic(self.regularizer):
             images = np.array([quadratic.dual_metric(slope) for slope in slopes])
             extend_gram(self._gram, self._slopes, slots, images)
-            centerd = offsets + [quadratic.centerd(slope) for slope in slopes]
+            centered = offsets + [quadratic.at_center(slope) for slope in slopes]
         planes = {
             "_slots": slots,
             "_flat": np.append(self._flat, ~slopes.any(axis=1)),
             "groups": np.concatenate((self.groups, groups)),
             "offsets": np.concatenate((self.offsets, offsets)),
-            "centerd_offsets": np.concatenate((self.centerd_offsets, centerd)),
+            "centered_offsets": np.concatenate((self.centered_offsets, centered)),
             "tilts": np.concatenate((self.tilts, tilts)),
             "localities": np.concatenate((self.localities, localities)),
             "alpha": np.concatenate((self.alpha, nothing)),
@@ -302,13 +302,13 @@ class Bundle:
         vars(self).update(planes)
 
     def _has_geometry_of(self, regularizer: Regularizer) -> bool:
-        """Say whether Gram matrix and centerd offsets would be the same with the other one."""
+        """Say whether Gram matrix and centered offsets would be the same with the other one."""
         mine, other = as_quadratic(self.regularizer), as_quadratic(regularizer)
         if mine is None or other is None:
             return False
         # Metric and center are linear, and linear maps that agree on a random vector are equal.
         probe = np.random.default_rng(0).normal(size=self.n_parameters)
-        return mine.centerd(probe) == other.centerd(probe) and np.array_equal(
+        return mine.at_center(probe) == other.at_center(probe) and np.array_equal(
             mine.dual_metric(probe), other.dual_metric(probe)
         )
 

@@ -169,7 +169,7 @@ class QuadraticRegularizer(Regularizer, Protocol):
 
     lam: float
 
-    def centerd(self, slope: Vector) -> float:
+    def at_center(self, slope: Vector) -> float:
         """Return ``slope.center``, by which the offset of a plane shifts."""
 
     def dual_metric(self, slope: Vector) -> Vector:

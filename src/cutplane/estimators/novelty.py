@@ -132,7 +132,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
-            are. They should not be centerd: the origin is what they are separated from.
+            are. They should not be centered: the origin is what they are separated from.
         y : ignored
             For pipelines.
         sample_weight : array-like of shape (n_samples,), optional

@@ -13,7 +13,7 @@ example has to gain: ``l(z) + l*(beta) - beta*z``.
 
 An intercept that is not regularized ties the duals together: their sum, weighted, must be zero.
 That is reached by the method of multipliers: while the epochs run, the intercept is a weight with a
-regularizer of its own, centerd where the last check left it, and the center moves by what the sum
+regularizer of its own, centered where the last check left it, and the center moves by what the sum
 lacks. For the plane, the duals of the heavier sign are scaled down until the sum is zero.
 """
 

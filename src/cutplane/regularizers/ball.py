@@ -44,7 +44,7 @@ class Ball:
             return 0.0, np.zeros_like(u)
         return self.radius * size, u * (_INSIDE * self.radius / size)
 
-    def centerd(self, slope: Vector) -> float:
+    def at_center(self, slope: Vector) -> float:
         """Return zero: the center is the origin."""
         return 0.0
 

@@ -59,11 +59,11 @@ class QuadraticForm:
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it."""
         image = self.dual_metric(u)
-        value = dot(u, image) / (2.0 * self.lam) + self.centerd(u)
+        value = dot(u, image) / (2.0 * self.lam) + self.at_center(u)
         w = image / self.lam
         return value, w if self.center is None else w + self.center
 
-    def centerd(self, slope: Vector) -> float:
+    def at_center(self, slope: Vector) -> float:
         """Return ``slope.center``, by which the offset of a plane shifts."""
         return 0.0 if self.center is None else dot(slope, self.center)
 

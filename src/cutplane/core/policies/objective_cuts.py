@@ -40,7 +40,7 @@ class ProximalToBest:
         u = math.sqrt(dot(slope, regularizer.dual_metric(slope))) / length
         # Exactly: with a large u the minimum is so close to the best objective that a share of the
         # gap, which is that for lam in place of u, would be no accuracy at all.
-        bundle.weigh(max(u, regularizer.lam), accuracy=0.0, shift=heights - bundle.centerd_offsets)
+        bundle.weigh(max(u, regularizer.lam), accuracy=0.0, shift=heights - bundle.centered_offsets)
         slope = bundle.aggregate().slope
         image = regularizer.dual_metric(slope)
         error = state.objective - float(bundle.alpha @ heights)

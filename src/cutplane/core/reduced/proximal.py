@@ -110,7 +110,7 @@ class Neighborhood:
         self.model_at_center = lowest_model(heights, bundle.tilts, bundle.groups, bundle.n_groups)[
             0
         ]
-        self._lean = heights - bundle.centerd_offsets  # a_i.(c - c0)
+        self._lean = heights - bundle.centered_offsets  # a_i.(c - c0)
         self._idle = bundle.idle
 
     def minimize(self, mu: float) -> Near:
@@ -179,7 +179,7 @@ class PlainBound:
         """Return the solution, and what to go on with. Planes with weight count as used."""
         solver, alpha, warm = self._matched(bundle)
         alpha, free, warm = solve_balanced(
-            solver, bundle.gram, bundle.centerd_offsets, bundle.tilts, regularizer.lam,
+            solver, bundle.gram, bundle.centered_offsets, bundle.tilts, regularizer.lam,
             groups=bundle.groups if bundle.n_groups > 1 else None,
             start=alpha, warm=warm, free=self.free, accuracy=accuracy,
         )  # fmt: skip
