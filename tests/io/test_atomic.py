@@ -103,7 +103,7 @@ def test_the_content_and_then_the_name_reach_the_disk(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO], ids=errno.errorcode.get)
-def test_a_folder_that_cannot_be_synchronised(tmp_path, monkeypatch, number):
+def test_a_folder_that_cannot_be_synchronized(tmp_path, monkeypatch, number):
     def fsync(handle):
         if stat.S_ISDIR(os.fstat(handle).st_mode):
             raise OSError(number, os.strerror(number))

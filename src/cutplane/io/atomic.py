@@ -93,7 +93,7 @@ def _sync_folder(folder: Path) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        # A folder may be writable but not readable, and some file systems do not synchronise
+        # A folder may be writable but not readable, and some file systems do not synchronize
         # folders: then this is left to the system. A failing disk must be told of.
         if error.errno == errno.EIO:
             raise
