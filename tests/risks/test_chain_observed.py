@@ -71,7 +71,7 @@ def test_a_touched_point_has_the_value_and_the_plane(loss, observed_only, seed, 
     whole = risk.at(w)
     plane, value = whole.plane(), whole.value
     inferences, evaluations = risk.inferences, risk.evaluations
-    kept = risk.touch(w)
+    kept = risk.evaluate_once(w)
     assert risk.inferences - inferences == risk.n_sequences
     assert risk.evaluations - evaluations == 1
     assert kept.value == pytest.approx(value, rel=1e-12, abs=1e-13)
@@ -91,7 +91,7 @@ def test_pieces_are_the_same_for_any_number_of_threads(loss):
     for n_threads in (1, 2, 3):
         risk = cp.ChainRisk(X, y, offsets, loss, observed_only=True, ends=True, n_threads=n_threads)
         w = np.random.default_rng(6).normal(size=risk.n_parameters)
-        kept.append(risk.touch(w))
+        kept.append(risk.evaluate_once(w))
     assert len(risk._pieces._sums) > 2  # or there is nothing to be tested
     for other in kept[1:]:
         assert other.value == kept[0].value
@@ -107,7 +107,7 @@ def test_scores_that_overflow_are_told(observed_only):
     X = scipy.sparse.csr_array(np.array([[1e200, 1e200], [1e200, 0.0]]))
     risk = cp.ChainRisk(X, [0, 1], [0, 2], cp.ChainCRF(), observed_only=observed_only)
     with pytest.raises(NonFiniteRisk, match="scores overflow at coefficients of norm"):
-        risk.touch(np.full(risk.n_parameters, 1e120))
+        risk.evaluate_once(np.full(risk.n_parameters, 1e120))
 
 
 @every_loss

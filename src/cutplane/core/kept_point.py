@@ -24,9 +24,9 @@ class KeptPoint:
         return self.touching
 
 
-def touch(risk: Risk, w: Vector) -> Point:
-    """Evaluate a risk where no line search will begin, with less memory if it offers ``touch``."""
-    if hasattr(risk, "touch"):
-        kept: Point = risk.touch(w)
+def evaluate_once(risk: Risk, w: Vector) -> Point:
+    """Evaluate a risk where no search will begin: value and plane, in little memory."""
+    if hasattr(risk, "evaluate_once"):
+        kept: Point = risk.evaluate_once(w)
         return kept
     return risk.at(w)

@@ -90,11 +90,11 @@ class Risk(Protocol):
     """The part of the objective that looks at data.
 
     One that is not convex may say why its gap is no proof, in a text ``unproven``. One whose points
-    take much memory may offer ``touch(w)``, which returns a `cutplane.core.kept_point.KeptPoint`.
-    One whose values are sums of terms that may cancel may tell their size, ``term_size``: beside it
-    rounding is judged where a value all but vanishes. One that keeps more than its bounds depend on
-    may offer ``identity()``, which returns what they do depend on, by name: see
-    `cutplane.core.fingerprint`.
+    take much memory may offer ``evaluate_once(w)``, which returns a point with value and plane only
+    (`cutplane.core.kept_point.KeptPoint`). One whose values are sums of terms that may
+    cancel may tell their size, ``term_size``: beside it rounding is judged where a value all but
+    vanishes. One that keeps more than its bounds depend on may offer ``identity()``, which returns
+    what they do depend on, by name: see `cutplane.core.fingerprint`.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
-from cutplane.core.kept_point import touch
+from cutplane.core.kept_point import evaluate_once
 from cutplane.core.method import Method
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Regularizer, Risk
@@ -19,7 +19,7 @@ from cutplane.core.state import DISAGREEMENT, Certificate, Result, State, Status
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
 from cutplane.methods.bundle import bmrm
 from cutplane.methods.nonconvex import nrbm
-from cutplane.risks.oracle import Function, as_risk, is_function_of
+from cutplane.risks.function import Function, as_risk, is_function_of
 
 _log = logging.getLogger("cutplane")
 
@@ -229,7 +229,7 @@ def _recomputed(risk: Risk, regularizer: Regularizer, state: State) -> State:
 
     The loop's own state stays as it is, so that a run can be resumed as if it had never ended.
     """
-    best = touch(risk, state.best.w)
+    best = evaluate_once(risk, state.best.w)
     return replace(state, best=best, objective=regularizer.value(best.w) + best.value)
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import Numbers, dot
-from cutplane.core.kept_point import touch
+from cutplane.core.kept_point import evaluate_once
 from cutplane.core.method import Method
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import KeepAll, LimitedMemory
@@ -143,7 +143,7 @@ class QuasiNewtonSteps:
 
     def evaluate(self, risk: Risk, w: Vector) -> Point:
         """Evaluate the risk. Curvature needs probabilities, which only a whole point knows."""
-        return risk.at(w) if has_curvature(risk) else touch(risk, w)
+        return risk.at(w) if has_curvature(risk) else evaluate_once(risk, w)
 
     def __call__(
         self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate

@@ -130,7 +130,7 @@ class ChainRisk(Summable):
         require_finite(scores, w)
         return ChainPoint(self, w, scores)
 
-    def touch(self, w: Vector) -> KeptPoint:
+    def evaluate_once(self, w: Vector) -> KeptPoint:
         """Evaluate the risk at ``w``, and keep nothing but value and plane.
 
         With observed pairs, where tokens are many and features sparse, the sequences are dealt with

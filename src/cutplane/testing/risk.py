@@ -12,7 +12,7 @@ from cutplane.core.protocols import Point, Quadratic, Risk
 from cutplane.methods.bundle import bmrm
 from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
-from cutplane.risks.oracle import Function, Oracle, as_risk, name_of
+from cutplane.risks.function import Function, FunctionRisk, as_risk, name_of
 from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, require
 
 _STEPS = (0.0, 0.3, 1.0, 1.7)  # where segments are looked at
@@ -149,7 +149,7 @@ def _check_lower_bound(
     lowest = min(point.value for point in points)
     if risk.convex is not False and risk.lower_bound > -np.inf:
         # Without the lower bound: a wrong one would mislead the run.
-        free = Oracle(tried.function, risk.n_parameters)
+        free = FunctionRisk(tried.function, risk.n_parameters)
         steepest = max(float(np.linalg.norm(point.plane().slope)) for point in points)
         lam = max(steepest, 1e-6) / (10.0 * scale * np.sqrt(risk.n_parameters))
         run = minimize(

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.risks.oracle import Function
+from cutplane.risks.function import Function
 
 _MOST_COORDINATES = 100  # for which a wrong subgradient is looked into
 
