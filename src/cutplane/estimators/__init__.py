@@ -1,5 +1,7 @@
 """Estimators in scikit-learn's manner: validation and naming, nothing numerical."""
 
+from typing import Any
+
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,
@@ -18,6 +20,7 @@ from cutplane.estimators.structured_predictor import StructuredPredictor
 from cutplane.estimators.tagger import SequenceTagger
 
 __all__ = [
+    "ESTIMATORS",
     "ConstantModelWarning",
     "LabelOrderWarning",
     "LinearClassifier",
@@ -33,5 +36,29 @@ __all__ = [
     "SequenceTagger",
     "StructuredPredictor",
     "UnusedParameterWarning",
+    "estimators_by_task",
     "path",
 ]
+
+ESTIMATORS: dict[str, type[Any]] = {
+    of.__name__: of
+    for of in (
+        LinearClassifier,
+        LinearRegressor,
+        OrdinalClassifier,
+        NoveltyDetector,
+        LinearRanker,
+        SequenceTagger,
+        LinearQuantiles,
+        MultilabelClassifier,
+        StructuredPredictor,
+        LinearClassifierCV,
+        LinearRegressorCV,
+    )
+}
+"""The registry: from a name to the class, whose ``description`` says the rest."""
+
+
+def estimators_by_task() -> dict[str, type[Any]]:
+    """Return the estimators that the command line can fit, by the name of their task."""
+    return {of.description.task: of for of in ESTIMATORS.values() if of.description.task}

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Result
-from cutplane.estimators.linear import LinearModel, Problems
+from cutplane.estimators.description import Description, Measures, Targets
+from cutplane.estimators.linear import STRENGTH, LinearModel, Problems
 from cutplane.estimators.multi_class import joined, joint_loss, split_by_class
 from cutplane.estimators.positive_class import check_pos_label, doubt_about_positive, is_turned
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
@@ -126,7 +127,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     """
 
     _task = "classification"
-    _losses = CLASSIFICATION | MEASURES
+    description = Description(
+        task="classification",
+        targets=Targets.CLASSES,
+        losses=CLASSIFICATION | MEASURES,
+        measures=Measures.CLASSIFICATION,
+        saved=STRENGTH,
+    )
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +187,8 @@ class LinearClassifierCV(ChoosesLam, LinearClassifier):
     (0.01, (5, 3))
     """
 
+    description = replace(LinearClassifier.description, task=None, becomes="LinearClassifier")
+
     def __init__(
         self,
         loss: Any = "hinge",
@@ -262,6 +265,8 @@ class LinearRegressorCV(ChoosesLam, LinearRegressor):
     >>> model.certificate_.relative_gap <= 1e-3
     True
     """
+
+    description = replace(LinearRegressor.description, task=None, becomes="LinearRegressor")
 
     def __init__(
         self,

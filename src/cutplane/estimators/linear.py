@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -31,6 +29,7 @@ from cutplane.estimators.cautions import (
     warn_of_constant_model,
     warn_of_unused,
 )
+from cutplane.estimators.description import Description, Positive, loss_parameters
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.methods import METHODS
 from cutplane.estimators.parameters import check_parameters
@@ -44,6 +43,9 @@ from cutplane.report.progress import Progress
 from cutplane.risks import LinearRisk, ModelRisk, SharedScoresRisk
 
 _DEFAULT_LAM = 1e-4
+
+STRENGTH: dict[str, tuple[Any, Any]] = {"lam_": (Positive | None, None)}
+"""What model files keep of most estimators; the first files did without."""
 
 T = TypeVar("T")
 
@@ -92,7 +94,7 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
     """Parameters and steps that linear classifiers and regressors have in common."""
 
     _task: ClassVar[Task]
-    _losses: ClassVar[Mapping[str, Callable[..., Loss]]]
+    description: ClassVar[Description]
     _several: ClassVar[str] = "classes"  # what problems are for, if there are several
 
     def loss_function(self) -> Loss:
@@ -101,15 +103,16 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
             if self.loss.task != self._task:
                 raise ValueError(f"{self.loss} is a loss for {self.loss.task}, not {self._task}")
             return self.loss
-        factory = look_up("loss", self.loss, self._losses)
-        # A loss names its parameters as the estimator does.
-        return factory(**{name: getattr(self, name) for name in _parameters_of(factory)})
+        factory = look_up("loss", self.loss, self.description.losses)
+        made: Loss = factory(**{name: getattr(self, name) for name in loss_parameters(factory)})
+        return made
 
     def _unused(self) -> dict[str, str]:
         """Return the parameters that have no effect with the others, and why."""
-        unused = set[str]().union(*map(_parameters_of, self._losses.values()))
-        if isinstance(self.loss, str) and self.loss in self._losses:
-            unused -= _parameters_of(self._losses[self.loss])
+        losses = self.description.losses
+        unused = set[str]().union(*map(loss_parameters, losses.values()))
+        if isinstance(self.loss, str) and self.loss in losses:
+            unused -= loss_parameters(losses[self.loss])
         return dict.fromkeys(sorted(unused), f"with loss={self.loss!r}")
 
     def _method(self, risk: ModelRisk, regularizer: L2) -> Method:
@@ -308,12 +311,6 @@ class LinearModel(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-@cache
-def _parameters_of(loss: Callable[..., Loss]) -> frozenset[str]:
-    """Return the names of a loss's parameters."""
-    return frozenset(inspect.signature(loss).parameters)
 
 
 def _asks_for_more(risk: ModelRisk) -> bool:

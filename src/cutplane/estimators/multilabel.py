@@ -13,7 +13,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Result
-from cutplane.estimators.linear import Examples, LinearModel, Problems, look_up, weights_of
+from cutplane.estimators.description import Description, Targets
+from cutplane.estimators.linear import (
+    STRENGTH,
+    Examples,
+    LinearModel,
+    Problems,
+    look_up,
+    weights_of,
+)
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION, LabelRanking
 from cutplane.maps import as_rows
@@ -120,7 +128,11 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     """
 
     _task = "classification"
-    _losses = CLASSIFICATION
+    description = Description(
+        targets=Targets.LABEL_SETS,
+        losses=CLASSIFICATION,
+        saved=STRENGTH | {"multilabel_": (bool, True)},
+    )
     _several = "labels"
     _parameters: Matrix  # as the risks have them, for a warm start
 

@@ -26,7 +26,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.state import Result
-from cutplane.estimators.linear import Examples, LinearModel, Preparation, Problems, weights_of
+from cutplane.estimators.description import Description, Targets
+from cutplane.estimators.linear import (
+    STRENGTH,
+    Examples,
+    LinearModel,
+    Preparation,
+    Problems,
+    weights_of,
+)
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import Quantile
 from cutplane.maps import as_rows
@@ -36,7 +44,7 @@ from cutplane.risks import LinearRisk, ModelRisk
 # Scores of examples on the margin are equal to the offset but for rounding. They are no outliers.
 _ROUNDING = 1e-12
 # A mean this much smaller than the examples is what centering leaves of it.
-_centerD = 1e-9
+_CENTERED = 1e-9
 
 
 class NoveltyDetector(OutlierMixin, LinearModel):
@@ -100,6 +108,10 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     >>> model.predict([[5.0, 5.0], [0.0, 1.0]])
     array([ 1, -1])
     """
+
+    description = Description(
+        task="novelty", targets=Targets.NOTHING, only_loss="one_class", saved=STRENGTH
+    )
 
     def __init__(
         self,
@@ -195,7 +207,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         """Return the regularizer, whose center is the mean of the examples."""
         (risk,) = risks
         mean = risk.rows.pullback(risk.weights)
-        if dot(mean, mean) <= _centerD * float(np.abs(risk.rows.scores(mean)).max()):
+        if dot(mean, mean) <= _CENTERED * float(np.abs(risk.rows.scores(mean)).max()):
             raise ValueError(
                 "the mean of the examples is zero, and no halfspace without the origin holds them: "
                 "leave out centering, or map the features by RBFSampler or Nystroem of scikit-learn"

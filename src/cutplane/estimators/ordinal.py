@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
+from cutplane.estimators.description import Description, Measures, Targets
 from cutplane.estimators.grades import Grades, in_order, order_of
-from cutplane.estimators.linear import Examples, LinearModel, Problems
+from cutplane.estimators.linear import STRENGTH, Examples, LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import CLASSIFICATION
 from cutplane.maps import as_rows
@@ -99,7 +100,13 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
     """
 
     _task = "classification"
-    _losses = CLASSIFICATION
+    description = Description(
+        task="ordinal",
+        targets=Targets.GRADES,
+        losses=CLASSIFICATION,
+        measures=Measures.CLASSIFICATION,
+        saved=STRENGTH,
+    )
 
     def __init__(
         self,

@@ -10,7 +10,8 @@ from sklearn.metrics import mean_pinball_loss
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.linear import LinearModel, Problems
+from cutplane.estimators.description import Description, NotNegative, Targets
+from cutplane.estimators.linear import STRENGTH, LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import NonCrossing, Quantile
 from cutplane.maps import as_rows
@@ -91,6 +92,10 @@ class LinearQuantiles(LinearModel):
     """
 
     _task = "regression"
+    description = Description(
+        targets=Targets.NUMBERS,
+        saved=STRENGTH | {"largest_crossing_": (NotNegative | None, None)},
+    )
     _parameters: Matrix  # as the risk has them, for a warm start
 
     def __init__(

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.linear import Examples, LinearModel
+from cutplane.estimators.description import Description, Measures, Reads, Targets
+from cutplane.estimators.linear import STRENGTH, Examples, LinearModel
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.ranking.queries import Queries
@@ -107,7 +108,14 @@ class LinearRanker(LinearModel):
     """
 
     _task = "ranking"
-    _losses = RANKING
+    description = Description(
+        task="ranking",
+        reads=Reads.QUERIES,
+        targets=Targets.RELEVANCE,
+        losses=RANKING,
+        measures=Measures.RANKING,
+        saved=STRENGTH,
+    )
     # Asked for by default: a search or a cross-validation that routes metadata passes them on.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}

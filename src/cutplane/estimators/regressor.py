@@ -9,7 +9,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.linear import LinearModel, Problems
+from cutplane.estimators.description import Description, Measures, Targets
+from cutplane.estimators.linear import STRENGTH, LinearModel, Problems
 from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
 from cutplane.losses import REGRESSION
 
@@ -84,7 +85,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
     """
 
     _task = "regression"
-    _losses = REGRESSION
+    description = Description(
+        task="regression",
+        targets=Targets.NUMBERS,
+        losses=REGRESSION,
+        measures=Measures.REGRESSION,
+        saved=STRENGTH,
+    )
 
     def __init__(
         self,

@@ -16,8 +16,9 @@ from cutplane.compute.threads import thread_limit
 from cutplane.core.method import Method
 from cutplane.core.state import State
 from cutplane.estimators.cautions import warn_of_constant_model
+from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.linear import threads_of, warn_unless_successful
+from cutplane.estimators.linear import STRENGTH, threads_of, warn_unless_successful
 from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.sklearn_callbacks import (
     Attributes,
@@ -97,6 +98,8 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
     >>> cp.StructuredPredictor(cp.MulticlassModel()).fit(X, Y).score(X, Y)
     0.0
     """
+
+    description = Description(reads=Reads.STRUCTURES, targets=Targets.OUTPUTS, saved=STRENGTH)
 
     def __init__(
         self,

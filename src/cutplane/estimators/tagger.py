@@ -18,6 +18,7 @@ from cutplane.compute.threads import thread_limit
 from cutplane.core.method import Method
 from cutplane.core.state import State
 from cutplane.estimators.cautions import rows_are_equal, warn_of_constant_model, warn_of_unused
+from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import TAGGER_METHODS
@@ -132,6 +133,16 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
     >>> [labels.tolist() for labels in tagger.predict([[["the"], ["horse"], ["barks"]]])]
     [['article', 'noun', 'verb']]
     """
+
+    description = Description(
+        task="sequences",
+        reads=Reads.SEQUENCES,
+        targets=Targets.TAGS,
+        losses=LOSSES,
+        methods=TAGGER_METHODS,
+        measures=Measures.CHUNKS,
+        defaults={"loss": "crf", "pairs": "observed", "templates": "chunking"},
+    )
 
     def __init__(
         self,

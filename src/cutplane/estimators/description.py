@@ -1,0 +1,152 @@
+"""What an estimator is, as data: its task, its losses, what it reads, how it is saved and measured.
+
+A `Description` stands in the class of each estimator, and :mod:`cutplane.estimators.registry` lists
+the classes. The command line, model files, the documentation and the tests read both: none of them
+knows an estimator by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, get_type_hints
+
+from msgspec import Meta
+
+from cutplane.estimators.methods import METHODS
+
+Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
+NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+
+
+class Reads(StrEnum):
+    """What an estimator is fitted to."""
+
+    ROWS = "rows"
+    QUERIES = "rows with queries"
+    SEQUENCES = "sequences"
+    STRUCTURES = "structures"
+
+
+class Targets(StrEnum):
+    """What it learns to predict."""
+
+    CLASSES = "classes"
+    GRADES = "grades"
+    LABEL_SETS = "sets of labels"
+    NUMBERS = "numbers"
+    RELEVANCE = "relevance"
+    TAGS = "labels of tokens"
+    OUTPUTS = "outputs of a model"
+    NOTHING = "nothing"
+
+
+class Measures(StrEnum):
+    """Which measures of quality go with its predictions."""
+
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
+    RANKING = "ranking"
+    CHUNKS = "chunks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """A description of an estimator.
+
+    Attributes
+    ----------
+    targets : Targets
+    reads : Reads
+    task : str or None
+        Its name for ``cutplane fit --task``; None if it is fitted in Python only.
+    losses : mapping from str to a function that makes a loss
+        Empty if there is no choice. A loss names its parameters as the estimator does.
+    only_loss : str
+        What the command line calls the loss of an estimator that has no choice of losses.
+    methods : mapping from str to a function of risk and regularizer that makes a method
+    measures : Measures or None
+        None if predictions are measured in Python only, by the estimator's ``score`` if it has one.
+    saved : mapping from str to a pair of type and default
+        Fitted attributes that model files keep besides arrays, classes and certificates. Files of
+        earlier versions may lack them.
+    becomes : str
+        The estimator that it is saved as, if that is another one.
+    defaults : mapping from str to a value
+        Parameters whose default on the command line is not that of the constructor.
+    """
+
+    targets: Targets
+    reads: Reads = Reads.ROWS
+    task: str | None = None
+    losses: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    only_loss: str = ""
+    methods: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: METHODS)
+    measures: Measures | None = None
+    saved: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    becomes: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """The losses by the names that the command line knows."""
+        return (*self.losses,) or (self.only_loss,)
+
+    def losses_with(self, parameter: str) -> tuple[str, ...]:
+        """Return the names of the losses that have this parameter."""
+        return tuple(
+            name for name, make in self.losses.items() if parameter in loss_parameters(make)
+        )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an estimator's constructor.
+
+    Attributes
+    ----------
+    type : type
+        As annotated.
+    default : object
+        `inspect.Parameter.empty` if there is none.
+    text : str
+        What the class's docstring says of it, in one line.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    text: str
+
+
+@cache
+def loss_parameters(loss: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of a loss's parameters."""
+    return frozenset(inspect.signature(loss).parameters)
+
+
+@cache
+def parameters_of(estimator: type[Any]) -> Mapping[str, Parameter]:
+    """Return the parameters of an estimator's constructor by name, in their order."""
+    hints, texts = get_type_hints(estimator.__init__), _texts(inspect.getdoc(estimator) or "")
+    return {
+        name: Parameter(name, hints[name], parameter.default, texts.get(name, ""))
+        for name, parameter in inspect.signature(estimator).parameters.items()
+    }
+
+
+def _texts(doc: str) -> dict[str, str]:
+    """Return what a docstring in NumPy's style says of each parameter."""
+    _, _, rest = doc.partition("Parameters\n----------\n")
+    section = re.split(r"\n\n(?=\w+\n-+\n)", rest)[0]
+    texts = {}
+    for entry in re.split(r"\n(?=\S)", section):
+        names, _, text = entry.partition("\n")
+        for name in names.partition(" : ")[0].split(", "):
+            texts[name] = " ".join(text.split())
+    return texts
