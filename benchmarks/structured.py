@@ -38,7 +38,6 @@ from datasets import DataError, data_folder
 from timing import describe_machine, machine_load
 
 import cutplane as cp
-from cutplane.maps import class_pullback, class_scores
 from cutplane.methods.automatic import automatic_for_chains
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.losses import ChainLoss, LabeledChains
@@ -91,9 +90,9 @@ def measure_cost() -> None:
         found = fastest(
             {
                 "product": lambda by_feature=by_feature: words[0] @ by_feature,
-                "scores": lambda risk=risk, coef=coef: class_scores(risk.rows, coef),
+                "scores": lambda risk=risk, coef=coef: risk.rows.class_scores(coef),
                 "program": lambda risk=risk, scores=scores: risk.evaluate(scores),
-                "pullback": lambda risk=risk, slopes=slopes: class_pullback(risk.rows, slopes),
+                "pullback": lambda risk=risk, slopes=slopes: risk.rows.class_pullback(slopes),
                 "all": lambda risk=risk, w=w: risk.at(w).plane(),
             }
         )

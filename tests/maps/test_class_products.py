@@ -8,7 +8,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.maps import as_rows, class_block_pullbacks, class_pullback, class_scores
+from cutplane.maps import as_rows
 
 EPS = np.finfo(np.float64).eps
 
@@ -44,8 +44,8 @@ def random(m, d, k, dtype, rng):
 def assert_products(rows, X, W, slopes):
     X = np.asarray(X, dtype=np.float64)
     for got, a, b in (
-        (class_scores(rows, W), X, W.T),
-        (class_pullback(rows, slopes), slopes.T, X),
+        (rows.class_scores(W), X, W.T),
+        (rows.class_pullback(slopes), slopes.T, X),
     ):
         assert got.dtype == np.float64
         assert got.flags.c_contiguous
@@ -69,7 +69,7 @@ def test_agrees_over_many_blocks_and_leaves_no_trace_of_threads(store, dtype):
     stored = store(X)
     assert_products(as_rows(stored, n_threads=2), X, W, slopes)
     bits = {
-        class_scores(rows, W).tobytes() + class_pullback(rows, slopes).tobytes()
+        rows.class_scores(W).tobytes() + rows.class_pullback(slopes).tobytes()
         for rows in (as_rows(stored, n_threads=n) for n in (1, 2, 3))
     }
     assert len(bits) == 1
@@ -77,16 +77,14 @@ def test_agrees_over_many_blocks_and_leaves_no_trace_of_threads(store, dtype):
 
 def test_rows_of_a_user_need_products_with_vectors_only():
     X, W, slopes = random(30, 4, 3, np.float64, np.random.default_rng(1))
-    assert_products(OnlyVectors(X), X, W, slopes)
+    assert_products(as_rows(OnlyVectors(X)), X, W, slopes)
 
 
 @pytest.mark.parametrize("store", [*FORMATS.values(), OnlyVectors], ids=[*FORMATS, "only vectors"])
 def test_blocks_of_rows(store):
     X, _, slopes = random(50, 4, 3, np.float64, np.random.default_rng(2))
     bounds = np.array([0, 7, 7, 30, 50])
-    stored = store(X)
-    rows = stored if isinstance(stored, OnlyVectors) else as_rows(stored)
-    blocks = class_block_pullbacks(rows, slopes, bounds)
+    blocks = as_rows(store(X)).class_block_pullbacks(slopes, bounds)
     expected = [slopes[i:j].T @ X[i:j] for i, j in pairwise(bounds)]
     np.testing.assert_allclose(blocks, expected, atol=1e-14)
 
@@ -96,7 +94,7 @@ def test_rows_without_slopes_are_not_read(store):
     X = np.array([[np.inf, np.nan], [1.0, 2.0]])
     slopes = np.array([[0.0, 0.0], [3.0, 0.5]])
     np.testing.assert_array_equal(
-        class_pullback(as_rows(store(X)), slopes), [[3.0, 6.0], [0.5, 1.0]]
+        as_rows(store(X)).class_pullback(slopes), [[3.0, 6.0], [0.5, 1.0]]
     )
 
 
@@ -104,6 +102,6 @@ def test_rows_without_slopes_are_not_read(store):
 def test_wrong_shapes(store):
     rows = as_rows(store(np.ones((4, 3))))
     with pytest.raises(ValueError, match=r"W must have shape \(2, 3\) to match X, got \(2, 4\)"):
-        class_scores(rows, np.ones((2, 4)))
+        rows.class_scores(np.ones((2, 4)))
     with pytest.raises(ValueError, match=r"slopes must have shape \(4, 2\) .* got \(3, 2\)"):
-        class_pullback(rows, np.ones((3, 2)))
+        rows.class_pullback(np.ones((3, 2)))

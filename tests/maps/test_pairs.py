@@ -38,8 +38,8 @@ def test_observed_pairs_are_a_matrix_with_zeros_elsewhere(seed, m, d, n_classes,
         X = stored.toarray()
     pairs = ObservedPairs(as_rows(stored), y, n_classes)
     seen = observed(X, y, n_classes)
-    assert pairs.n_weights == seen.sum()
-    w = rng.normal(size=pairs.n_weights)
+    assert pairs.n_parameters == seen.sum()
+    w = rng.normal(size=pairs.n_parameters)
     W = np.zeros(seen.shape)
     W.T[seen.T] = w  # feature after feature
     np.testing.assert_array_equal(pairs.as_matrix(w).toarray(), W)
@@ -55,7 +55,7 @@ def test_observed_pairs_are_a_matrix_with_zeros_elsewhere(seed, m, d, n_classes,
     np.testing.assert_allclose(pairs.pullback(slopes), full, rtol=1e-13, atol=1e-13)
     bounds = np.array([0, m // 3, m // 3, m])
     blocks = pairs.block_pullbacks(slopes, bounds)
-    assert blocks.shape == (3, pairs.n_weights)
+    assert blocks.shape == (3, pairs.n_parameters)
     for i, block in enumerate(blocks):
         part = slice(bounds[i], bounds[i + 1])
         expected = (slopes[part].T @ X[part]).T[seen.T]
@@ -68,7 +68,7 @@ def test_threads_leave_no_trace():
     y = rng.integers(0, 4, 20_000).astype(np.int32)
     slopes = rng.normal(size=(20_000, 4))
     found = [ObservedPairs(as_rows(X, n_threads=n), y, 4) for n in (1, 2, 3)]
-    w = rng.normal(size=found[0].n_weights)
+    w = rng.normal(size=found[0].n_parameters)
     assert found[0].n_sums > 1  # or there is nothing to be tested
     for pairs in found[1:]:
         np.testing.assert_array_equal(pairs.scores(w), found[0].scores(w))
@@ -79,7 +79,7 @@ def test_all_pairs_are_a_matrix():
     rng = np.random.default_rng(1)
     X, w, slopes = rng.normal(size=(7, 3)), rng.normal(size=6), rng.normal(size=(7, 2))
     pairs = AllPairs(as_rows(X), 2)
-    assert pairs.n_weights == 6
+    assert pairs.n_parameters == 6
     np.testing.assert_allclose(pairs.scores(w), X @ w.reshape(2, 3).T)
     np.testing.assert_allclose(pairs.pullback(slopes), (slopes.T @ X).ravel())
     np.testing.assert_array_equal(pairs.as_matrix(w), w.reshape(2, 3))

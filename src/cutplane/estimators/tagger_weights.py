@@ -65,7 +65,7 @@ class TaggerWeights(NamedTuple):
         rows = _places(labels, self.labels)
         w = np.zeros(risk.n_parameters)
         # Which pair a weight belongs to, the risk tells of weights that are their own numbers.
-        numbers = np.arange(1.0, risk.pairs.n_weights + 1.0)
+        numbers = np.arange(1.0, risk.pairs.n_parameters + 1.0)
         pairs = scipy.sparse.coo_array(risk.pairs.as_matrix(numbers))
         row, column = rows[pairs.row], columns[pairs.col]
         known = (row >= 0) & (column >= 0)

@@ -128,7 +128,7 @@ def stochastic_steps(task: Task) -> Fit:
     offsets = data.chains.offsets
     words = [
         cp.ChainRisk(
-            risk.rows.take(np.arange(i, j)),  # type: ignore[attr-defined]
+            risk.rows.part(np.arange(i, j)),
             data.y[i:j],
             [0, j - i],
             risk.loss,

@@ -1,19 +1,18 @@
-"""Where X lives, and its two products: scores ``X w`` and pullback ``X' slopes``."""
+"""Where X lives, its products, and the maps from parameters to scores that are made of them."""
 
-from cutplane.maps.all_pairs import AllPairs
-from cutplane.maps.class_products import class_block_pullbacks, class_pullback, class_scores
+from cutplane.maps.conversion import as_rows
 from cutplane.maps.observed_pairs import ObservedPairs
 from cutplane.maps.ordered_products import ordered_scores
-from cutplane.maps.rows import Rows, as_rows, in_words
+from cutplane.maps.rows import Rows
+from cutplane.maps.score_maps import AllPairs, CenteredColumns, OneScore, ScoreMap
 
 __all__ = [
     "AllPairs",
+    "CenteredColumns",
     "ObservedPairs",
+    "OneScore",
     "Rows",
+    "ScoreMap",
     "as_rows",
-    "class_block_pullbacks",
-    "class_pullback",
-    "class_scores",
-    "in_words",
     "ordered_scores",
 ]

@@ -19,115 +19,10 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.maps.dense import add_blocks, as_vector, read_only
-from cutplane.maps.weighted_gram import add_sparse, sum_over_rows
-
-
-class CompressedRows:
-    """A CSR matrix of float32 or float64, given by its three arrays.
-
-    Rows whose slope is exactly zero are not read by :meth:`pullback`. An infinity or NaN in such a
-    row does not show in the result.
-
-    Raises
-    ------
-    ValueError
-        If an index points outside the matrix: compiled code would read memory that is not its own.
-    """
-
-    def __init__(
-        self,
-        values: NDArray[Any],
-        indices: NDArray[Any],
-        starts: NDArray[Any],
-        shape: tuple[int, int],
-        *,
-        n_threads: int,
-    ) -> None:
-        _check_structure(values, indices, starts, shape)
-        self.values = read_only(values)
-        self.indices = read_only(indices)
-        self.starts = read_only(starts)
-        self.shape = shape
-        self.n_entries = n_entries = int(starts[-1])
-        self._score_bounds = balanced_bounds(starts, count_blocks(n_entries))
-        # What is small enough for one block is not worth a second thread, however it is cut.
-        self.n_threads = n_threads if len(self._score_bounds) > 2 else 1
-        # Each block of the pullback needs d sums, cleared and added up: four entries pay for one.
-        affordable = n_entries // (4 * max(1, shape[1]))
-        self._sum_bounds = balanced_bounds(starts, count_blocks(n_entries, most=affordable))
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the matrix: neither blocks nor threads change it."""
-        return "sparse", self.shape, self.values, self.indices, self.starts
-
-    def squared_norms(self) -> Vector:
-        """Return the squared length of each row; computed once."""
-        return self._norms
-
-    @cached_property
-    def _norms(self) -> Vector:
-        return _squared_norms(self.values, self.starts)
-
-    def scores(self, w: Vector) -> Vector:
-        """Return ``X w``."""
-        w = as_vector(w, self.shape[1], "w")
-        out = np.empty(self.shape[0])
-        bounds = self._score_bounds
-        run_blocks(
-            lambda first, last: _scores(
-                self.values, self.indices, self.starts, w, out, bounds, first, last
-            ),
-            len(bounds) - 1,
-            n_threads=self.n_threads,
-        )
-        return out
-
-    def pullback(self, slopes: Vector) -> Vector:
-        """Return ``X' slopes``."""
-        return add_blocks(self.block_pullbacks(slopes, self._sum_bounds))
-
-    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
-        slopes = as_vector(slopes, self.shape[0], "slopes")
-        sums = np.empty((len(bounds) - 1, self.shape[1]))
-        run_blocks(
-            lambda first, last: _pullback(
-                self.values, self.indices, self.starts, slopes, sums, bounds, first, last
-            ),
-            len(sums),
-            n_threads=self.n_threads,
-        )
-        return sums
-
-    def take(self, rows: NDArray[np.int64]) -> CompressedRows:
-        """Return a copy of some rows."""
-        lengths = (self.starts[1:] - self.starts[:-1])[rows]
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(self.starts.dtype)
-        # Entry k of the copy is entry k + shift of the original, with one shift for each row.
-        entries = np.arange(starts[-1]) + np.repeat(self.starts[rows] - starts[:-1], lengths)
-        return CompressedRows(
-            self.values[entries],
-            self.indices[entries],
-            starts,
-            (len(rows), self.shape[1]),
-            n_threads=self.n_threads,
-        )
-
-    def weighted_gram(self, curvatures: Vector) -> Matrix:
-        """Return ``X' diag(curvatures) X``."""
-        curvatures = as_vector(curvatures, self.shape[0], "curvatures")
-        mean_length = int(self.starts[-1]) // max(self.shape[0], 1)
-        return sum_over_rows(
-            lambda rows, out: add_sparse(
-                self.values, self.indices, self.starts, curvatures, rows, out
-            ),
-            curvatures,
-            n_columns=self.shape[1],
-            work_per_row=mean_length * mean_length // 2,
-            n_threads=self.n_threads,
-        )
+from cutplane.maps import class_kernels
+from cutplane.maps.rows import Bounds, Examples
+from cutplane.maps.stored import Kernels, StoredRows, read_only
+from cutplane.maps.weighted_gram import add_sparse
 
 
 def balanced_bounds(starts: NDArray[Any], n_blocks: int) -> NDArray[np.int64]:
@@ -209,3 +104,100 @@ def _squared_norms(values: NDArray[Any], starts: NDArray[Any]) -> Vector:
             total += np.float64(values[k]) * np.float64(values[k])
         out[i] = total
     return out
+
+
+class CompressedRows(StoredRows):
+    """A CSR matrix of float32 or float64, given by its three arrays.
+
+    Rows whose slope is exactly zero are not read by :meth:`pullback`. An infinity or NaN in such a
+    row does not show in the result.
+
+    Raises
+    ------
+    ValueError
+        If an index points outside the matrix: compiled code would read memory that is not its own.
+    """
+
+    layout = "CSR"
+    sparse = True
+    kernels = Kernels(
+        _scores, _pullback, class_kernels.csr_scores, class_kernels.csr_pullback, add_sparse
+    )
+
+    def __init__(
+        self,
+        values: NDArray[Any],
+        indices: NDArray[Any],
+        starts: NDArray[Any],
+        shape: tuple[int, int],
+        *,
+        n_threads: int,
+    ) -> None:
+        _check_structure(values, indices, starts, shape)
+        self.values = read_only(values)
+        self.indices = read_only(indices)
+        self.starts = read_only(starts)
+        n_entries = int(starts[-1])
+        super().__init__(
+            (self.values, self.indices, self.starts),
+            shape,
+            n_entries,
+            # Each block needs d sums, cleared and added up: four entries pay for one.
+            most_sums=n_entries // (4 * max(1, shape[1])),
+            n_threads=n_threads,
+        )
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return the matrix: neither blocks nor threads change it."""
+        return "sparse", self.shape, self.values, self.indices, self.starts
+
+    def even_blocks(self, n_blocks: int) -> Bounds:
+        """Return the rows where blocks of about as many entries begin, and where the last ends."""
+        return balanced_bounds(self.starts, n_blocks)
+
+    def _bounds_of_scores(self, n_blocks: int) -> Bounds:
+        return self.even_blocks(n_blocks)
+
+    def squared_norms(self) -> Vector:
+        """Return the squared length of each row; computed once."""
+        return self._norms
+
+    @cached_property
+    def _norms(self) -> Vector:
+        return _squared_norms(self.values, self.starts)
+
+    def part(self, examples: Examples) -> CompressedRows:
+        """Return a copy of some of the rows."""
+        starts, entries = chosen_entries(self.starts, examples)
+        return CompressedRows(
+            self.values[entries],
+            self.indices[entries],
+            starts,
+            (len(starts) - 1, self.shape[1]),
+            n_threads=self.n_threads,
+        )
+
+    def class_block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
+        """Return ``slopes' X`` for each block of consecutive rows alone."""
+        return super().class_block_pullbacks(slopes, bounds).transpose(0, 2, 1)
+
+    def _weights_as_read(self, W: Matrix) -> Matrix:
+        return np.ascontiguousarray(W.T)
+
+    def _room_for_sums(self, n_blocks: int, n_classes: int) -> NDArray[np.float64]:
+        return np.empty((n_blocks, self.shape[1], n_classes))
+
+    def _gram_work(self) -> int:
+        mean_length = self.n_entries // max(self.shape[0], 1)
+        return mean_length * mean_length // 2
+
+
+def chosen_entries(
+    starts: NDArray[Any], examples: Examples
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return where the entries of some rows begin in a copy, and which entries these are."""
+    begins = starts[:-1][examples]
+    lengths = starts[1:][examples] - begins
+    new = np.concatenate(([0], np.cumsum(lengths))).astype(starts.dtype)
+    # Entry k of the copy is entry k + shift of the original, with one shift for each row.
+    return new, np.arange(new[-1]) + np.repeat(begins - new[:-1], lengths)

@@ -6,8 +6,7 @@ only a few hundred instructions ahead. The kernels therefore read *four streams*
 a quarter of a block apart or four parts of a column. On a 2-core machine this gave 28 GB/s instead
 of 24 for float64 and 24 instead of 17 for float32, which needs more instructions per byte.
 
-Sums are float64, whatever the type of X. Rounding may differ from a sum taken in another order;
-infinities and NaN propagate as usual.
+Rounding may differ from a sum taken in another order; infinities and NaN propagate as usual.
 """
 
 from __future__ import annotations
@@ -15,12 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.maps.weighted_gram import add_dense, sum_over_rows
+from cutplane.maps import class_kernels
+from cutplane.maps.rows import Bounds, Examples
+from cutplane.maps.stored import Kernels, StoredRows, even_bounds, read_only
+from cutplane.maps.weighted_gram import Indices, add_dense
 
 # Leave to reorder sums (that is what vectorizes them), but no assumption that numbers are finite.
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -28,156 +29,29 @@ _REORDER = {"reassoc", "contract", "nsz"}
 _TILE = 1 << 14
 
 
-class RowMajor:
-    """A C-contiguous matrix of float32 or float64.
+class _DenseRows(StoredRows):
+    """A matrix of which every number is stored."""
 
-    Rows whose slope is exactly zero are not read by :meth:`pullback`: after a hinge loss that is
-    most of them. An infinity or NaN in such a row does not show in the result.
-    """
+    X: NDArray[Any]
 
-    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
+    def __init__(
+        self, X: NDArray[Any], stored: NDArray[Any], *, most_sums: int, n_threads: int
+    ) -> None:
         self.X = read_only(X)
-        self.shape: tuple[int, int] = X.shape
-        self.n_entries = X.size
-        # What is small enough for one block is not worth a second thread, however it is cut.
-        self.n_threads = n_threads if count_blocks(X.size) > 1 else 1
-        # 16 rows or more for each buffer of d sums, which cost as much as a row.
-        self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=X.shape[0] // 16))
+        super().__init__(
+            (read_only(stored),), X.shape, X.size, most_sums=most_sums, n_threads=n_threads
+        )
 
     def identity(self) -> tuple[Any, ...]:
         """Return the matrix: neither blocks nor threads change it, nor the order in memory."""
         return "dense", self.X
 
-    def scores(self, w: Vector) -> Vector:
-        """Return ``X w``."""
-        w = as_vector(w, self.shape[1], "w")
-        out = np.empty(self.shape[0])
-        run_blocks(
-            lambda first, last: _row_scores(self.X, w, out, self._bounds, first, last),
-            len(self._bounds) - 1,
-            n_threads=self.n_threads,
-        )
-        return out
+    def even_blocks(self, n_blocks: int) -> Bounds:
+        """Return the rows where blocks of as many rows begin, and where the last ends."""
+        return even_bounds(self.shape[0], n_blocks)
 
-    def pullback(self, slopes: Vector) -> Vector:
-        """Return ``X' slopes``."""
-        return add_blocks(self.block_pullbacks(slopes, self._bounds))
-
-    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
-        slopes = as_vector(slopes, self.shape[0], "slopes")
-        sums = np.empty((len(bounds) - 1, self.shape[1]))
-        run_blocks(
-            lambda first, last: _row_pullback(self.X, slopes, sums, bounds, first, last),
-            len(sums),
-            n_threads=self.n_threads,
-        )
-        return sums
-
-    def take(self, rows: NDArray[np.int64]) -> RowMajor:
-        """Return a copy of some rows."""
-        return RowMajor(self.X[rows], n_threads=self.n_threads)
-
-    def weighted_gram(self, curvatures: Vector) -> Matrix:
-        """Return ``X' diag(curvatures) X``."""
-        curvatures = as_vector(curvatures, self.shape[0], "curvatures")
-        d = self.shape[1]
-        return sum_over_rows(
-            lambda rows, out: add_dense(self.X, curvatures, rows, out),
-            curvatures,
-            n_columns=d,
-            work_per_row=d * d // 8,
-            n_threads=self.n_threads,
-        )
-
-
-class ColumnMajor:
-    """A Fortran-contiguous matrix of float32 or float64; the kernels see its transpose."""
-
-    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
-        self.columns = read_only(X.T)
-        self.shape: tuple[int, int] = X.shape
-        self.n_entries = X.size
-        # What is small enough for one block is not worth a second thread, however it is cut.
-        self.n_threads = n_threads if count_blocks(X.size) > 1 else 1
-        # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
-        most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))
-        self._bounds = even_bounds(X.shape[0], count_blocks(X.size, most=most))
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the matrix: neither blocks nor threads change it, nor the order in memory."""
-        return "dense", self.columns.T
-
-    def scores(self, w: Vector) -> Vector:
-        """Return ``X w``."""
-        w = as_vector(w, self.shape[1], "w")
-        out = np.empty(self.shape[0])
-        run_blocks(
-            lambda first, last: _column_scores(self.columns, w, out, self._bounds, first, last),
-            len(self._bounds) - 1,
-            n_threads=self.n_threads,
-        )
-        return out
-
-    def pullback(self, slopes: Vector) -> Vector:
-        """Return ``X' slopes``."""
-        return add_blocks(self.block_pullbacks(slopes, self._bounds))
-
-    def block_pullbacks(self, slopes: Vector, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
-        slopes = as_vector(slopes, self.shape[0], "slopes")
-        sums = np.empty((len(bounds) - 1, self.shape[1]))
-        run_blocks(
-            lambda first, last: _column_pullback(self.columns, slopes, sums, bounds, first, last),
-            len(sums),
-            n_threads=self.n_threads,
-        )
-        return sums
-
-    def take(self, rows: NDArray[np.int64]) -> ColumnMajor:
-        """Return a copy of some rows."""
-        return ColumnMajor(self.columns[:, rows].T, n_threads=self.n_threads)
-
-    def weighted_gram(self, curvatures: Vector) -> Matrix:
-        """Return ``X' diag(curvatures) X``."""
-        curvatures = as_vector(curvatures, self.shape[0], "curvatures")
-        d = self.shape[1]
-        return sum_over_rows(
-            lambda rows, out: add_dense(self.columns.T, curvatures, rows, out),
-            curvatures,
-            n_columns=d,
-            work_per_row=d * d // 8,
-            n_threads=self.n_threads,
-        )
-
-
-def even_bounds(n_rows: int, n_blocks: int) -> NDArray[np.int64]:
-    """Return the rows where ``n_blocks`` blocks of equal size begin, and where the last ends."""
-    return np.arange(n_blocks + 1, dtype=np.int64) * n_rows // n_blocks
-
-
-def as_vector(values: ArrayLike, length: int, name: str) -> Vector:
-    """Return ``values`` as a contiguous float64 vector, or say in one sentence why it is not."""
-    vector = np.asarray(values, dtype=np.float64)
-    if vector.shape != (length,):
-        raise ValueError(f"{name} must have shape ({length},) to match X, got {vector.shape}.")
-    return read_only(np.ascontiguousarray(vector))
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written to.
-
-    Numba compiles a kernel anew for read-only arrays, so there is less to compile if all are.
-    """
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
-
-
-def add_blocks(sums: NDArray[np.float64]) -> Vector:
-    """Return the sum over blocks, taken in an order that is always the same."""
-    total: Vector = sums.sum(axis=0)
-    return total
+    def _gram_work(self) -> int:
+        return self.shape[1] * self.shape[1] // 8
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
@@ -305,3 +179,54 @@ def _column_pullback(
                 for i in range(4 * q, s.size):
                     total += s[i] * x[i]
                 sums[block, j] += total
+
+
+class RowMajor(_DenseRows):
+    """A C-contiguous matrix of float32 or float64.
+
+    Rows whose slope is exactly zero are not read by :meth:`pullback`: after a hinge loss that is
+    most of them. An infinity or NaN in such a row does not show in the result.
+    """
+
+    layout = "dense"
+    kernels = Kernels(
+        _row_scores,
+        _row_pullback,
+        class_kernels.row_scores,
+        class_kernels.row_pullback,
+        add_dense,
+    )
+
+    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
+        # 16 rows or more for each buffer of d sums, which cost as much as a row.
+        super().__init__(X, X, most_sums=X.shape[0] // 16, n_threads=n_threads)
+
+    def part(self, examples: Examples) -> RowMajor:
+        """Return some of the rows: a view of a slice, else a copy."""
+        return RowMajor(np.ascontiguousarray(self.X[examples]), n_threads=self.n_threads)
+
+
+def _add_columns(columns: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
+    add_dense(columns.T, curvatures, rows, out)
+
+
+class ColumnMajor(_DenseRows):
+    """A Fortran-contiguous matrix of float32 or float64; the kernels see its transpose."""
+
+    layout = "dense, by columns"
+    kernels = Kernels(
+        _column_scores,
+        _column_pullback,
+        class_kernels.column_scores,
+        class_kernels.column_pullback,
+        _add_columns,
+    )
+
+    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
+        # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
+        most = max(X.shape[0] // (_TILE // 2), min(32, X.shape[0] // 512))
+        super().__init__(X, X.T, most_sums=most, n_threads=n_threads)
+
+    def part(self, examples: Examples) -> ColumnMajor:
+        """Return a copy of some of the rows."""
+        return ColumnMajor(np.asfortranarray(self.X[examples]), n_threads=self.n_threads)

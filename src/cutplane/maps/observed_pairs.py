@@ -13,6 +13,7 @@ products take a third of the time. Positions are unsigned for the reason given i
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,16 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.maps.csr import CompressedRows, balanced_bounds
-from cutplane.maps.rows import Rows
+from cutplane.maps.csr import CompressedRows, balanced_bounds, chosen_entries
+from cutplane.maps.rows import Bounds, Examples, Rows
+from cutplane.maps.score_maps import PairMap
 
 # A feature is common if it occurs with at least this share of the classes. (CoNLL-2000, both
 # products: 0.13 s with a quarter, 0.18 s with an eighth, 0.17 s with a third, 0.4 s without.)
 _SHARE = 0.25
-# Rows of the table have a multiple of so many numbers, as the processor adds them up.
+# Rows of the table have a multiple of this many numbers, as the processor adds them up.
 _LANES = 8
-# Each block of a pullback has sums of its own: so many at most.
+# Each block of a pullback has sums of its own: at most this many.
 _MOST_SUMS = 8
 
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -39,7 +41,7 @@ _REORDER = {"reassoc", "contract", "nsz"}
 Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
-class ObservedPairs:
+class ObservedPairs(PairMap):
     """A weight for every pair of a feature and a class that occur together, feature after feature.
 
     Parameters
@@ -55,6 +57,8 @@ class ObservedPairs:
     def __init__(self, rows: Rows, y: NDArray[np.int32], n_classes: int) -> None:
         if not isinstance(rows, CompressedRows):
             raise ValueError("observed pairs of feature and class need a sparse matrix of features")
+        self.rows = rows
+        self.score_shape = (n_classes,)
         self._n_classes = n_classes
         self._n_threads = rows.n_threads
         n_features = rows.shape[1]
@@ -64,13 +68,13 @@ class ObservedPairs:
         per_feature = np.count_nonzero(seen, axis=1)
         self._starts = np.concatenate([[0], np.cumsum(per_feature)]).astype(np.int64)
         self._classes = np.nonzero(seen)[1].astype(np.min_scalar_type(max(n_classes - 1, 0)))
-        self.n_weights = len(self._classes)
+        self.n_parameters = len(self._classes)
         # From here on features are numbered anew: common ones first, then those with many entries.
         common = per_feature >= max(_SHARE * n_classes, 2.0)
         order = np.lexsort((-counts, ~common))
         self._n_common = int(np.count_nonzero(common))
         spans = np.column_stack([self._starts[:-1], self._starts[1:]])[order]
-        self._spans = spans.astype(np.min_scalar_type(self.n_weights))
+        self._spans = spans.astype(np.min_scalar_type(self.n_parameters))
         number = np.empty(n_features, dtype=rows.indices.dtype)
         number[order] = np.arange(n_features)
         # Features are mostly there or not there. Then one value serves all.
@@ -83,7 +87,7 @@ class ObservedPairs:
         )
         # A weight is cleared and added up in each block that has sums: four products pay for that.
         products = int(counts @ per_feature)
-        affordable = products // (4 * max(self.n_weights, 1))
+        affordable = products // (4 * max(self.n_parameters, 1))
         self.n_sums = count_blocks(products, most=min(affordable, _MOST_SUMS))
         self._n_blocks = count_blocks(products)
 
@@ -108,17 +112,27 @@ class ObservedPairs:
 
     def sums(self) -> PairSums:
         """Return sums of slopes over examples: none so far."""
-        return PairSums(self._arrays(), np.zeros(self.n_weights), self._empty_table())
+        return PairSums(self._arrays(), np.zeros(self.n_parameters), self._empty_table())
 
     def pullback(self, slopes: Matrix) -> Vector:
-        """Return the derivatives by the weights, of a function with these derivatives by scores."""
+        """Return the derivatives by the weights."""
         bounds = balanced_bounds(self.row_starts, self.n_sums)
         return np.asarray(self.block_pullbacks(slopes, bounds).sum(axis=0))
 
-    def block_pullbacks(self, slopes: Matrix, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the part of each block of consecutive examples in `pullback`, block by block."""
+    def part(self, examples: Examples) -> ObservedPairs:
+        """Return the map for some examples, with weights for the same pairs."""
+        part = copy(self)
+        part.row_starts, entries = chosen_entries(self.row_starts, examples)
+        part._indices = self._indices[entries]
+        if len(self._values) > 1:
+            part._values = self._values[entries]
+        part.rows = self.rows.part(examples)
+        return part
+
+    def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> Matrix:
+        """Return the part of each block in `pullback`, one line a block."""
         slopes = np.ascontiguousarray(slopes, dtype=np.float64)
-        found = np.empty((len(bounds) - 1, self.n_weights))
+        found = np.empty((len(bounds) - 1, self.n_parameters))
 
         def pull_back(first: int, last: int) -> None:
             for block in range(first, last):
@@ -137,11 +151,11 @@ class ObservedPairs:
         return flags
 
     def from_table(self, table: Matrix) -> Vector:
-        """Return the weights that a table with one row a feature and one column a class holds."""
+        """Return the weights of a table."""
         return np.asarray(table[self._features(), self._classes])
 
     def add_to_table(self, w: Vector, table: Matrix) -> None:
-        """Add weights to such a table."""
+        """Add weights to a table."""
         table[self._features(), self._classes] += w
 
     def _features(self) -> NDArray[np.int64]:

@@ -1,27 +1,28 @@
-"""What a linear risk asks of its data, and how to get it from an array.
+"""What a risk of scores asks of its data: the products ``X w`` and ``X' slopes``, and a few more.
 
-A linear risk reads X twice per iteration, for the scores ``X w`` and for the subgradient
-``X' slopes``. Whoever offers these two products can be trained on: memory on this machine, a
-memory map, a cluster.
+A risk reads X twice per iteration, for the scores ``X w`` and for the subgradient ``X' slopes``.
+Whoever offers these two products can be trained on: memory on this machine, a memory map, a
+cluster. All else has a default made of them, or is declared as missing.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import default_threads
-from cutplane.maps.csr import CompressedRows
-from cutplane.maps.dense import ColumnMajor, RowMajor
+from cutplane.compute.arrays import Matrix, Vector
+
+Bounds = NDArray[np.int64]
+Examples = NDArray[np.int64] | slice
 
 
 @runtime_checkable
-class Rows(Protocol):
-    """The rows of a data matrix X with ``m`` examples and ``d`` features."""
+class HasProducts(Protocol):
+    """What rows that a user wrote must offer."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -31,85 +32,142 @@ class Rows(Protocol):
         """Return ``X w``, a new float64 vector of length ``m``."""
 
     def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``, a new float64 vector of length ``d``."""
+
+
+class Rows(ABC):
+    """The rows of a data matrix X with ``m`` examples and ``d`` features.
+
+    Attributes
+    ----------
+    shape : tuple of ints
+        ``(m, d)``.
+    layout : str
+        What they are called in messages.
+    n_entries : int
+        How many numbers a product reads; 0 if unknown.
+    n_threads : int
+        How many threads a product may use.
+    sparse : bool
+        Whether they are CSR: ``values``, ``indices`` and ``starts``, with `squared_norms`.
+    second_derivatives : bool
+        Whether they have `weighted_gram`.
+    """
+
+    shape: tuple[int, int]
+    layout: str
+    n_entries: int = 0
+    n_threads: int = 1
+    sparse: ClassVar[bool] = False
+    second_derivatives: ClassVar[bool] = False
+
+    @abstractmethod
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``, a new float64 vector of length ``m``."""
+
+    @abstractmethod
+    def pullback(self, slopes: Vector) -> Vector:
         """Return ``X' slopes``, a new float64 vector of length ``d``.
 
         Rows whose slope is exactly zero may be skipped, whatever they contain.
         """
 
+    @abstractmethod
+    def part(self, examples: Examples) -> Rows:
+        """Return some of the rows, by their numbers or as a slice."""
 
-def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
-    """Return the rows of ``X``, ready for products.
+    def block_pullbacks(self, slopes: Vector, bounds: Bounds) -> Matrix:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
+        return np.array([self.pullback(block) for block in _blocks_alone(slopes, bounds)])
+
+    def class_scores(self, W: Matrix) -> Matrix:
+        """Return ``X W'``, one row an example and one column a class (row of W)."""
+        W = as_matrix(W, (len(W), self.shape[1]), "W")
+        return np.ascontiguousarray(np.transpose([self.scores(w) for w in W]))
+
+    def class_pullback(self, slopes: Matrix) -> Matrix:
+        """Return ``slopes' X``, one row a class (column of slopes) and one column a feature."""
+        slopes = as_matrix(slopes, (self.shape[0], slopes.shape[1]), "slopes")
+        return np.array([self.pullback(column) for column in slopes.T])
+
+    def class_block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
+        """Return ``slopes' X`` for each block of consecutive rows alone.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (n_samples, n_classes)
+        bounds : ndarray
+            The row where each block begins, and where the last ends.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks, n_classes, n_features)
+        """
+        return np.array([self.class_pullback(block) for block in _blocks_alone(slopes, bounds)])
+
+    def weighted_gram(self, curvatures: Vector) -> Matrix:
+        """Return ``X' diag(curvatures) X``, if there are `second_derivatives`."""
+        raise NotImplementedError(f"{self.layout} has no second derivatives")
+
+    def __str__(self) -> str:
+        """Return the size and the layout, such as ``32561 x 123 CSR``."""
+        return f"{self.shape[0]} x {self.shape[1]} {self.layout}"
+
+
+class UserRows(Rows):
+    """Rows that a user wrote, known by their two products alone.
 
     Parameters
     ----------
-    X
-        Used where it lies, never copied or written to: a dense array in C or Fortran order, or a
-        SciPy CSR matrix or array, with float32 or float64 values; read-only arrays and memory maps
-        too. Anything else (other sparse formats, integers, strided views, lists, data frames) is
-        converted once, to CSR or C order and float64 if it was neither float32 nor float64.
-        An object that has ``shape``, ``scores`` and ``pullback`` is returned as it is.
-    n_threads
-        Number of threads for each product; by default see
-        :func:`cutplane.compute.threads.default_threads`. It has no influence on the results.
-
-    Returns
-    -------
-    Rows
-        Keeps a view of ``X``: later changes of its values show in the products.
-
-    Examples
-    --------
-    >>> rows = as_rows(np.array([[1.0, 2.0], [0.0, 3.0]]))
-    >>> rows.scores(np.array([1.0, 1.0]))
-    array([3., 3.])
-    >>> rows.pullback(np.array([1.0, -1.0]))
-    array([ 1., -1.])
+    products : HasProducts
+        With ``shape``, ``scores`` and ``pullback``.
+    examples : ndarray, optional
+        The rows to take; all by default.
     """
-    if isinstance(X, Rows):
-        return X
-    if n_threads is None:
-        n_threads = default_threads()
-    elif n_threads < 1:
-        raise ValueError(f"n_threads must be at least 1, got {n_threads}.")
-    sparse = scipy.sparse.issparse(X)
-    if not sparse:
-        X = np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, got shape {X.shape}.")
-    if sparse:
-        X = X.tocsr()  # X itself if it is CSR
-        return CompressedRows(
-            np.ascontiguousarray(_as_float(X.data)),
-            np.ascontiguousarray(_as_signed(X.indices)),
-            np.ascontiguousarray(_as_signed(X.indptr)),
-            X.shape,
-            n_threads=n_threads,
-        )
-    X = _as_float(X)
-    if X.flags.f_contiguous and not X.flags.c_contiguous:
-        return ColumnMajor(X, n_threads=n_threads)
-    return RowMajor(np.ascontiguousarray(X), n_threads=n_threads)
+
+    def __init__(self, products: HasProducts, examples: Examples | None = None) -> None:
+        self._products, self._examples = products, examples
+        m, d = products.shape
+        self.shape = (m if examples is None else len(np.arange(m)[examples]), d)
+        self.layout = type(products).__name__
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what was given."""
+        return self._products, self._examples
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``."""
+        scores = self._products.scores(w)
+        return scores if self._examples is None else scores[self._examples]
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``; rows that were not taken have slope zero."""
+        if self._examples is not None:
+            n_rows = self._products.shape[0]
+            examples = np.arange(n_rows)[self._examples]
+            slopes = np.bincount(examples, slopes, minlength=n_rows).astype(np.float64)
+        return self._products.pullback(slopes)
+
+    def part(self, examples: Examples) -> UserRows:
+        """Return some of the rows; their products still pass over all."""
+        chosen: Examples = examples
+        if self._examples is not None:
+            chosen = np.arange(self._products.shape[0])[self._examples][examples]
+        return UserRows(self._products, chosen)
 
 
-_LAYOUTS = {CompressedRows: "CSR", RowMajor: "dense", ColumnMajor: "dense, by columns"}
+def as_matrix(values: Matrix, shape: tuple[int, int], name: str) -> Matrix:
+    """Return ``values`` as a contiguous float64 matrix, or say why it is not one."""
+    if values.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} to match X, got {values.shape}.")
+    return np.ascontiguousarray(values, dtype=np.float64)
 
 
-def in_words(rows: Rows) -> str:
-    """Return the size and the layout of the data, such as ``32561 x 123 CSR``."""
-    m, d = rows.shape
-    return f"{m} x {d} {_LAYOUTS.get(type(rows), type(rows).__name__)}"
-
-
-def _as_float(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
-        return values
-    if np.iscomplexobj(values):
-        raise ValueError(f"X must be real, got {values.dtype}.")
-    # Big-endian float32 stays float32; everything else becomes float64.
-    return values.astype(np.float32 if values.dtype == np.float32 else np.float64)
-
-
-def _as_signed(indices: NDArray[Any]) -> NDArray[Any]:
-    if indices.dtype in (np.int32, np.int64) and indices.dtype.isnative:
-        return indices
-    return indices.astype(np.int64)
+def _blocks_alone(slopes: NDArray[Any], bounds: Bounds) -> list[NDArray[Any]]:
+    """Return the slopes once for each block, with zeros outside of it."""
+    blocks = []
+    for begin, end in pairwise(bounds):
+        alone = np.zeros_like(slopes)
+        alone[begin:end] = slopes[begin:end]
+        blocks.append(alone)
+    return blocks

@@ -46,7 +46,7 @@ class ChainCurvature:
         bends = shares[:, None] * np.clip(p * (1.0 - p), 0.0, None)
         self._factors = np.empty((risk.n_labels, risk.n_features, risk.n_features))
         for label in range(risk.n_labels):
-            matrix = risk.rows.weighted_gram(np.ascontiguousarray(bends[:, label]))  # type: ignore[attr-defined]
+            matrix = risk.rows.weighted_gram(np.ascontiguousarray(bends[:, label]))
             matrix[np.diag_indices_from(matrix)] += lam
             self._factors[label] = inverse_factor(matrix)
         follows = np.ones(len(shares), dtype=np.bool_)
@@ -75,7 +75,7 @@ def has_curvature(risk: object) -> bool:
         isinstance(risk, ChainRisk)
         and isinstance(risk.loss, ChainCRF)
         and isinstance(risk.pairs, AllPairs)
-        and hasattr(risk.rows, "weighted_gram")
+        and risk.rows.second_derivatives
         and risk.n_labels * risk.n_features**2 <= _MOST_NUMBERS
     )
 

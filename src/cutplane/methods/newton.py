@@ -178,7 +178,7 @@ class SmoothedNewton:
         risk = self._risk
         curvatures = self._loss.curvatures(risk.y, self._scores, risk.weights)
         assert curvatures is not None
-        hessian = risk.rows.weighted_gram(curvatures)  # type: ignore[attr-defined]
+        hessian = risk.rows.weighted_gram(curvatures)
         hessian[np.diag_indices_from(hessian)] += self._regularizer.curvature()
         total = float(curvatures.sum()) if risk.intercept else 0.0
         if total == 0.0:
@@ -286,7 +286,7 @@ def _sample(risk: LinearRisk) -> LinearRisk | None:
     chosen = np.sort(np.random.default_rng(0).choice(m, size, replace=False))
     try:
         return LinearRisk(
-            risk.rows.take(chosen),  # type: ignore[attr-defined]
+            risk.rows.part(chosen),
             risk.y[chosen],
             risk.loss,
             weights=risk.weights[chosen],
@@ -318,8 +318,8 @@ def obstacle_to_newton(risk: object, regularizer: object) -> str | None:
     """Return why Newton's method cannot be used, or None if it can."""
     if not isinstance(risk, LinearRisk):
         return "it needs a linear risk"
-    if not hasattr(risk.rows, "weighted_gram"):
-        return f"{type(risk.rows).__name__} has no second derivatives"
+    if not risk.rows.second_derivatives:
+        return f"{risk.rows.layout} has no second derivatives"
     probe = np.zeros(1)
     if risk.loss.curvatures(probe + 1.0, probe, probe + 1.0) is None:
         return f"the loss {risk.loss!r} has no curvatures"

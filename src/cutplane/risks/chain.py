@@ -21,7 +21,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.core.kept_point import KeptPoint
 from cutplane.core.protocols import Plane
-from cutplane.maps import AllPairs, ObservedPairs, Rows, as_rows, in_words
+from cutplane.maps import AllPairs, ObservedPairs, Rows, as_rows
 from cutplane.risks.chain_pieces import ChainPieces, require_finite
 from cutplane.risks.chain_segment import ChainSegment
 from cutplane.risks.composite import Summable
@@ -105,7 +105,7 @@ class ChainRisk(Summable):
         if observed_only:
             counted = np.repeat(self.data.weights > 0.0, chains.lengths)
             self.pairs = ObservedPairs(self.rows, np.where(counted, labels, -1), self.n_labels)
-        self.n_parameters = self.pairs.n_weights + self.n_labels * (self.n_labels + 2 * ends)
+        self.n_parameters = self.pairs.n_parameters + self.n_labels * (self.n_labels + 2 * ends)
         self.evaluations = 0
         self.inferences = 0
 
@@ -168,7 +168,7 @@ class ChainRisk(Summable):
 
     def _parts(self, w: Vector) -> tuple[Vector, Any, Vector, Vector]:
         n = self.n_labels
-        emissions, transitions, ends = np.split(w, np.cumsum([self.pairs.n_weights, n * n]))
+        emissions, transitions, ends = np.split(w, np.cumsum([self.pairs.n_parameters, n * n]))
         start, end = (ends[:n], ends[n:]) if self.ends else (np.zeros(n), np.zeros(n))
         return emissions, transitions.reshape(n, n), start, end
 
@@ -227,7 +227,7 @@ class ChainRisk(Summable):
         ends = ", observed pairs" if isinstance(self.pairs, ObservedPairs) else ""
         ends += ", ends" if self.ends else ""
         return (
-            f"ChainRisk({in_words(self.rows)}, {self.n_sequences} sequences, "
+            f"ChainRisk({self.rows}, {self.n_sequences} sequences, "
             f"{self.n_labels} labels, {self.loss!r}{ends})"
         )
 

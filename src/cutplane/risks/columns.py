@@ -22,7 +22,7 @@ from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.columns.losses import ColumnLoss
 from cutplane.losses.line_search import minimize_on_ray
-from cutplane.maps import Rows, as_rows, class_pullback, class_scores, in_words
+from cutplane.maps import Rows, as_rows
 from cutplane.risks.composite import Summable
 from cutplane.risks.finite_scores import require_finite
 from cutplane.risks.linear import normalized
@@ -87,7 +87,7 @@ class ColumnsRisk(Summable):
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         coef, intercept = self.split(w)
-        scores = class_scores(self.rows, coef)
+        scores = self.rows.class_scores(coef)
         scores += intercept
         require_finite(scores, w)
         return ColumnsPoint(self, w, scores)
@@ -108,7 +108,7 @@ class ColumnsRisk(Summable):
         }
 
     def __repr__(self) -> str:
-        return f"ColumnsRisk({in_words(self.rows)}, {self.loss!r})"
+        return f"ColumnsRisk({self.rows}, {self.loss!r})"
 
 
 class ColumnsPoint:
@@ -147,7 +147,7 @@ class ColumnsPoint:
         risk = self._risk
         slopes, offset = risk.loss.tangent(risk.y, self.scores, risk.weights)
         by_shift = slopes.sum(axis=0)
-        by_coef = class_pullback(risk.rows, slopes) - np.outer(by_shift, risk.mean)
+        by_coef = risk.rows.class_pullback(slopes) - np.outer(by_shift, risk.mean)
         offset += dot(by_shift, risk.constants)
         return Plane(np.concatenate([by_coef.ravel(), _EASE * by_shift]), offset)
 

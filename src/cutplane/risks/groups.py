@@ -16,7 +16,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.protocols import Plane
 from cutplane.losses import Loss
 from cutplane.maps import Rows
-from cutplane.maps.dense import even_bounds
+from cutplane.maps.stored import even_bounds
 
 # Blocks that a group is dealt. Fewer if their sums, a vector of all features for each block, would
 # cost as much as the rows themselves.
@@ -38,7 +38,7 @@ def good_number_of_groups(rows: Rows) -> int:
     It depends on the shape of the data alone, not on measured times, so that the same run always
     gives the same result.
     """
-    entries_per_feature = getattr(rows, "n_entries", 0) / max(rows.shape[1], 1)
+    entries_per_feature = rows.n_entries / max(rows.shape[1], 1)
     affordable = math.sqrt(_AFFORDABLE * entries_per_feature)
     return 1 << (max(1, min(int(affordable), _MOST_GROUPS)).bit_length() - 1)
 
@@ -96,17 +96,9 @@ class Groups:
 
     def _pullbacks(self, slopes: Vector) -> Matrix:
         """Return ``X' slopes`` for each group alone."""
-        if hasattr(self._rows, "block_pullbacks"):
-            blocks = self._rows.block_pullbacks(slopes, self._bounds)
-            sums: Matrix = blocks.reshape(self._each, self._n_groups, -1).sum(axis=0)
-            return sums
-        # Rows of another kind: one product for each group, in which the others have slope zero.
-        return np.array(
-            [
-                self._rows.pullback(np.where(self._group_of == k, slopes, 0.0))
-                for k in range(self._n_groups)
-            ]
-        )
+        blocks = self._rows.block_pullbacks(slopes, self._bounds)
+        sums: Matrix = blocks.reshape(self._each, self._n_groups, -1).sum(axis=0)
+        return sums
 
 
 def _sum(slopes: Vector) -> float:

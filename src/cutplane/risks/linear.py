@@ -21,7 +21,7 @@ from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
-from cutplane.maps import Rows, as_rows, in_words
+from cutplane.maps import Rows, as_rows
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
 
@@ -131,7 +131,7 @@ class LinearRisk(Summable):
 
     def __repr__(self) -> str:
         intercept = "intercept" if self.intercept else "no intercept"
-        return f"LinearRisk({in_words(self.rows)}, {self.loss!r}, {intercept})"
+        return f"LinearRisk({self.rows}, {self.loss!r}, {intercept})"
 
 
 class LinearPoint:

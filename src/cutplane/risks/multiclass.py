@@ -23,7 +23,7 @@ from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.multiclass.losses import MulticlassLoss, Ray
 from cutplane.losses.multiclass.offsets import BestOffsets
-from cutplane.maps import Rows, as_rows, class_pullback, class_scores, in_words
+from cutplane.maps import Rows, as_rows
 from cutplane.risks.composite import Summable
 from cutplane.risks.finite_scores import require_finite
 from cutplane.risks.linear import normalized
@@ -93,7 +93,7 @@ class MulticlassRisk(Summable):
     def at(self, w: Vector) -> MulticlassPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
-        scores = class_scores(self.rows, w.reshape(self.n_classes, -1))
+        scores = self.rows.class_scores(w.reshape(self.n_classes, -1))
         require_finite(scores, w)
         return MulticlassPoint(self, w, scores, None)
 
@@ -115,10 +115,7 @@ class MulticlassRisk(Summable):
 
     def __repr__(self) -> str:
         intercepts = "intercepts" if self.intercept else "no intercepts"
-        return (
-            f"MulticlassRisk({in_words(self.rows)}, {self.n_classes} classes, {self.loss!r}, "
-            f"{intercepts})"
-        )
+        return f"MulticlassRisk({self.rows}, {self.n_classes} classes, {self.loss!r}, {intercepts})"
 
 
 class MulticlassPoint:
@@ -168,7 +165,7 @@ class MulticlassPoint:
         slopes = loss.slopes(y, self.scores, weights, self._best, balanced=risk.intercept)
         offset = -loss.conjugate(y, slopes, weights)
         slopes *= weights[:, None]
-        return Plane(class_pullback(risk.rows, slopes).ravel(), offset)
+        return Plane(risk.rows.class_pullback(slopes).ravel(), offset)
 
     def toward(self, other: MulticlassPoint) -> MulticlassSegment:
         """Return the risk on the ray from here through ``other``."""

@@ -23,7 +23,7 @@ from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses import Loss
 from cutplane.losses.line_search import minimize_on_ray
-from cutplane.maps import Rows, as_rows, in_words
+from cutplane.maps import Rows, as_rows
 from cutplane.risks.composite import Summable
 from cutplane.risks.finite_scores import require_finite
 from cutplane.risks.linear import normalized
@@ -101,7 +101,7 @@ class SharedScoresRisk(Summable):
 
     def __repr__(self) -> str:
         losses = ", ".join(dict.fromkeys(repr(loss) for _, loss in self.terms))
-        return f"SharedScoresRisk({in_words(self.rows)}, {len(self.terms)} terms of {losses})"
+        return f"SharedScoresRisk({self.rows}, {len(self.terms)} terms of {losses})"
 
 
 class SharedScoresPoint:

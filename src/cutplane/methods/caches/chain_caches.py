@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.maps.csr import CompressedRows
-from cutplane.maps.dense import ColumnMajor, RowMajor, read_only
+from cutplane.maps.dense import ColumnMajor, RowMajor
+from cutplane.maps.stored import read_only
 from cutplane.methods.caches import chain_cache_kernels as kernels
 from cutplane.methods.caches.output_weights import OutputWeights
 from cutplane.risks.chain import ChainPoint, ChainRisk
@@ -87,7 +88,7 @@ class ChainCaches(OutputWeights):
             self._transitions, self._end_weights, self._ends,
         )  # fmt: skip
         slope = -self._stiffness * self.w
-        n_labels, n_emissions = len(self._transitions), self._pairs.n_weights
+        n_labels, n_emissions = len(self._transitions), self._pairs.n_parameters
         emissions, transitions, ends = np.split(
             self._pull, [n_emissions, n_emissions + n_labels**2]
         )
@@ -110,6 +111,6 @@ def obstacle_to_chain_caches(risk: ChainRisk) -> str | None:
 def _compressed(rows: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return values, indices and starts of the features, without the zeros of dense rows."""
     if not isinstance(rows, CompressedRows):
-        X = scipy.sparse.csr_array(rows.X if isinstance(rows, RowMajor) else rows.columns.T)
+        X = scipy.sparse.csr_array(rows.X)
         return read_only(X.data), read_only(X.indices), read_only(X.indptr)
     return read_only(rows.values), read_only(rows.indices), read_only(rows.starts)

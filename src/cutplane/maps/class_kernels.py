@@ -1,18 +1,7 @@
-"""Products for many classes at once: ``X W'`` and ``slopes' X``, reading X from memory only once.
-
-A few rows are in the cache while all classes use them. That makes the products limited by
-arithmetic, not by memory as those of one class are. Compared with one product for each of ten
-classes, on one core: dense with 784 features 3 times as fast for scores and 2.5 times for
-pullbacks, with 64 features 4 times; CSR (a fifth is not zero) 1.2 and 1.8 times, with 64 features
-3 times. A BLAS is not faster for scores and at most 1.7 times for pullbacks, but would need X in
-float64, and its threads go on spinning after a call.
-
-Sums are float64, whatever the type of X.
-"""
+"""Compiled products for many classes at once; see :mod:`cutplane.maps.stored`."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,137 +9,10 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
 from cutplane.compute.compiled import njit
-from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.maps.csr import CompressedRows, balanced_bounds
-from cutplane.maps.dense import ColumnMajor, RowMajor, even_bounds
-from cutplane.maps.rows import Rows
 
 _REORDER = {"reassoc", "contract", "nsz"}
 # Rows of a column-major matrix handled at a time: a column's part stays in L1 for all classes.
 _TILE = 512
-# So many blocks may have sums of their own, even if these take more memory than X.
-_FEW = 8
-
-
-def class_scores(rows: Rows, W: Matrix) -> Matrix:
-    """Return ``X W'``, one row an example and one column a class.
-
-    Parameters
-    ----------
-    rows : Rows
-        Those of `cutplane.as_rows` are read once; of others the vector product is used.
-    W : ndarray of shape (n_classes, n_features)
-    """
-    n_samples, n_features = rows.shape
-    W = _as_matrix(W, (len(W), n_features), "W")
-    out = np.empty((n_samples, len(W)))
-    match rows:
-        case RowMajor():
-            bounds = even_bounds(n_samples, count_blocks(out.size * n_features))
-            _run(rows, bounds, _row_scores, rows.X, W, out)
-        case ColumnMajor():
-            bounds = even_bounds(n_samples, count_blocks(out.size * n_features))
-            _run(rows, bounds, _column_scores, rows.columns, W, out)
-        case CompressedRows():
-            bounds = balanced_bounds(rows.starts, count_blocks(len(rows.values) * len(W)))
-            by_feature = np.ascontiguousarray(W.T)
-            arrays = (rows.values, rows.indices, rows.starts)
-            _run(rows, bounds, _csr_scores, *arrays, by_feature, out)
-        case _:
-            for k, w in enumerate(W):
-                out[:, k] = rows.scores(w)
-    return out
-
-
-def class_pullback(rows: Rows, slopes: Matrix) -> Matrix:
-    """Return ``slopes' X``, one row a class and one column a feature.
-
-    Parameters
-    ----------
-    rows : Rows
-        Those of `cutplane.as_rows` are read once; of others the vector product is used.
-    slopes : ndarray of shape (n_samples, n_classes)
-    """
-    n_samples, n_classes = len(slopes), slopes.shape[1]
-    match rows:
-        case RowMajor() | ColumnMajor():
-            n_blocks = _count_sums(rows, n_samples * rows.shape[1], n_classes)
-            bounds = even_bounds(n_samples, n_blocks)
-        case CompressedRows():
-            n_blocks = _count_sums(rows, len(rows.values), n_classes)
-            bounds = balanced_bounds(rows.starts, n_blocks)
-        case _:
-            bounds = np.array([0, n_samples])
-    return np.ascontiguousarray(class_block_pullbacks(rows, slopes, bounds).sum(axis=0))
-
-
-def class_block_pullbacks(
-    rows: Rows, slopes: Matrix, bounds: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return ``slopes' X`` for each block of consecutive rows alone.
-
-    Parameters
-    ----------
-    rows : Rows
-    slopes : ndarray of shape (n_samples, n_classes)
-    bounds : ndarray
-        The row where each block begins, and where the last ends.
-
-    Returns
-    -------
-    ndarray of shape (n_blocks, n_classes, n_features)
-    """
-    n_samples, n_features = rows.shape
-    n_classes = slopes.shape[1]
-    slopes = _as_matrix(slopes, (n_samples, n_classes), "slopes")
-    n_blocks = len(bounds) - 1
-    match rows:
-        case RowMajor() | ColumnMajor():
-            sums = np.empty((n_blocks, n_classes, n_features))
-            if isinstance(rows, RowMajor):
-                _run(rows, bounds, _row_pullback, rows.X, slopes, sums)
-            else:
-                _run(rows, bounds, _column_pullback, rows.columns, slopes, sums)
-            return sums
-        case CompressedRows():
-            sums = np.empty((n_blocks, n_features, n_classes))
-            arrays = (rows.values, rows.indices, rows.starts)
-            _run(rows, bounds, _csr_pullback, *arrays, slopes, sums)
-            return sums.transpose(0, 2, 1)
-        case _:
-            sums = np.empty((n_blocks, n_classes, n_features))
-            row = np.arange(n_samples)
-            for block, (begin, end) in enumerate(pairwise(bounds)):
-                inside = (begin <= row) & (row < end)
-                for k in range(n_classes):
-                    sums[block, k] = rows.pullback(np.where(inside, slopes[:, k], 0.0))
-            return sums
-
-
-def _count_sums(rows: Rows, n_entries: int, n_classes: int) -> int:
-    """Return how many blocks may have sums of their own: clearing and adding them costs, too."""
-    affordable = n_entries // (4 * max(1, rows.shape[1]))
-    most = max(affordable // n_classes, min(affordable, _FEW))
-    return count_blocks(n_entries * n_classes, most=most)
-
-
-def _run(
-    rows: RowMajor | ColumnMajor | CompressedRows,
-    bounds: NDArray[np.int64],
-    kernel: Any,
-    *arrays: NDArray[Any],
-) -> None:
-    run_blocks(
-        lambda first, last: kernel(*arrays, bounds, first, last),
-        len(bounds) - 1,
-        n_threads=rows.n_threads,
-    )
-
-
-def _as_matrix(values: Matrix, shape: tuple[int, int], name: str) -> Matrix:
-    if values.shape != shape:
-        raise ValueError(f"{name} must have shape {shape} to match X, got {values.shape}.")
-    return np.ascontiguousarray(values, dtype=np.float64)
 
 
 # Plain loops, here and below: assignments to slices take a second each to compile.
@@ -163,7 +25,7 @@ def _any(values: NDArray[np.float64]) -> bool:
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _row_scores(
+def row_scores(
     X: NDArray[Any],
     W: Matrix,
     out: Matrix,
@@ -171,6 +33,7 @@ def _row_scores(
     first_block: int,
     last_block: int,
 ) -> None:
+    """Fill the scores ``X W'`` of all classes, rows stored one after the other."""
     n_features, n_classes = X.shape[1], len(W)
     four = np.zeros((4, n_features))  # in float64
     x0, x1, x2, x3 = four[0], four[1], four[2], four[3]
@@ -204,7 +67,7 @@ def _row_scores(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _row_pullback(
+def row_pullback(
     X: NDArray[Any],
     slopes: Matrix,
     sums: NDArray[np.float64],
@@ -212,6 +75,7 @@ def _row_pullback(
     first_block: int,
     last_block: int,
 ) -> None:
+    """Fill the sums ``slopes' X`` of each block."""
     n_features, n_classes = X.shape[1], slopes.shape[1]
     four = np.zeros((4, n_features))
     x0, x1, x2, x3 = four[0], four[1], four[2], four[3]
@@ -247,7 +111,7 @@ def _row_pullback(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _column_scores(
+def column_scores(
     columns: NDArray[Any],
     W: Matrix,
     out: Matrix,
@@ -255,6 +119,7 @@ def _column_scores(
     first_block: int,
     last_block: int,
 ) -> None:
+    """Fill the scores of all classes, columns stored one after the other."""
     n_features, n_classes = len(columns), len(W)
     by_class = np.empty((n_classes, _TILE))
     for block in range(first_block, last_block):
@@ -279,7 +144,7 @@ def _column_scores(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _column_pullback(
+def column_pullback(
     columns: NDArray[Any],
     slopes: Matrix,
     sums: NDArray[np.float64],
@@ -287,6 +152,7 @@ def _column_pullback(
     first_block: int,
     last_block: int,
 ) -> None:
+    """Fill the sums of each block."""
     n_features, n_classes = len(columns), slopes.shape[1]
     by_class = np.empty((n_classes, _TILE))
     for block in range(first_block, last_block):
@@ -310,7 +176,7 @@ def _column_pullback(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def _csr_scores(
+def csr_scores(
     values: NDArray[Any],
     indices: NDArray[Any],
     starts: NDArray[Any],
@@ -320,6 +186,7 @@ def _csr_scores(
     first_block: int,
     last_block: int,
 ) -> None:
+    """Fill the scores of all classes; weights are given feature by feature."""
     n_classes = out.shape[1]
     for i in range(bounds[first_block], bounds[last_block]):
         z = out[i]
@@ -333,7 +200,7 @@ def _csr_scores(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _csr_pullback(
+def csr_pullback(
     values: NDArray[Any],
     indices: NDArray[Any],
     starts: NDArray[Any],
@@ -343,6 +210,7 @@ def _csr_pullback(
     first_block: int,
     last_block: int,
 ) -> None:
+    """Fill the sums of each block, feature by feature."""
     n_classes = slopes.shape[1]
     for block in range(first_block, last_block):
         total = sums[block]

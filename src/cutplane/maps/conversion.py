@@ -1,0 +1,85 @@
+"""Rows of whatever holds a matrix: arrays, sparse matrices, objects that know the products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from cutplane.compute.threads import default_threads
+from cutplane.maps.csr import CompressedRows
+from cutplane.maps.dense import ColumnMajor, RowMajor
+from cutplane.maps.rows import HasProducts, Rows, UserRows
+
+
+def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
+    """Return the rows of ``X``, ready for products.
+
+    Parameters
+    ----------
+    X
+        Used where it lies, never copied or written to: a dense array in C or Fortran order, or a
+        SciPy CSR matrix or array, with float32 or float64 values; read-only arrays and memory maps
+        too. Anything else (other sparse formats, integers, strided views, lists, data frames) is
+        converted once, to CSR or C order and float64 if it was neither float32 nor float64.
+        An object that has ``shape``, ``scores`` and ``pullback`` is asked for these products.
+    n_threads
+        Number of threads for each product; by default see
+        :func:`cutplane.compute.threads.default_threads`. It has no influence on the results.
+
+    Returns
+    -------
+    Rows
+        Keeps a view of ``X``: later changes of its values show in the products.
+
+    Examples
+    --------
+    >>> rows = as_rows(np.array([[1.0, 2.0], [0.0, 3.0]]))
+    >>> rows.scores(np.array([1.0, 1.0]))
+    array([3., 3.])
+    >>> rows.pullback(np.array([1.0, -1.0]))
+    array([ 1., -1.])
+    """
+    if isinstance(X, Rows):
+        return X
+    if isinstance(X, HasProducts):
+        return UserRows(X)
+    if n_threads is None:
+        n_threads = default_threads()
+    elif n_threads < 1:
+        raise ValueError(f"n_threads must be at least 1, got {n_threads}.")
+    sparse = scipy.sparse.issparse(X)
+    if not sparse:
+        X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got shape {X.shape}.")
+    if sparse:
+        X = X.tocsr()  # X itself if it is CSR
+        return CompressedRows(
+            np.ascontiguousarray(_as_float(X.data)),
+            np.ascontiguousarray(_as_signed(X.indices)),
+            np.ascontiguousarray(_as_signed(X.indptr)),
+            X.shape,
+            n_threads=n_threads,
+        )
+    X = _as_float(X)
+    if X.flags.f_contiguous and not X.flags.c_contiguous:
+        return ColumnMajor(X, n_threads=n_threads)
+    return RowMajor(np.ascontiguousarray(X), n_threads=n_threads)
+
+
+def _as_float(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
+        return values
+    if np.iscomplexobj(values):
+        raise ValueError(f"X must be real, got {values.dtype}.")
+    # Big-endian float32 stays float32; everything else becomes float64.
+    return values.astype(np.float32 if values.dtype == np.float32 else np.float64)
+
+
+def _as_signed(indices: NDArray[Any]) -> NDArray[Any]:
+    if indices.dtype in (np.int32, np.int64) and indices.dtype.isnative:
+        return indices
+    return indices.astype(np.int64)
