@@ -48,6 +48,25 @@ class ChainScores(NamedTuple):
         rest = (own + step * other for own, other in zip(self[1:], direction[1:], strict=True))
         return ChainScores(emissions, *rest)
 
+    def padded(self) -> ChainScores:
+        """Return the scores with transitions from and to labels that nothing reaches."""
+        return self._replace(transitions=with_padding(self.transitions, -np.inf))
+
+
+class Blocks(NamedTuple):
+    """Sequences, cut into blocks of work.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_sequences + 1,)
+        The tokens of sequence ``i`` are those from ``offsets[i]`` to ``offsets[i + 1]``.
+    bounds : ndarray of shape (n_blocks + 1,)
+        The sequences of block ``k`` are those from ``bounds[k]`` to ``bounds[k + 1]``.
+    """
+
+    offsets: Indices
+    bounds: Indices
+
 
 class Chains:
     """Sequences of tokens, whose tokens lie behind each other, cut into blocks of work.
@@ -94,6 +113,7 @@ class Chains:
         tokens = np.arange(1, self.n_blocks) * self.n_tokens // self.n_blocks
         inner = np.searchsorted(self.offsets[:-1], tokens)
         self.bounds: Indices = np.concatenate(([0], inner, [self.n_sequences])).astype(np.int64)
+        self.blocks = Blocks(self.offsets, self.bounds)
 
     @cached_property
     def firsts(self) -> Indices:
@@ -142,22 +162,10 @@ class Chains:
         """
         labels = np.empty(self.n_tokens, dtype=np.int32)
         gains, mistakes = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.int64)
-        transitions = with_padding(scores.transitions, -np.inf)
+        padded = scores.padded()
         self.run(
             lambda first, last: fill_worst(
-                scores.emissions,
-                transitions,
-                scores.start,
-                scores.end,
-                y,
-                margin,
-                self.offsets,
-                self.bounds,
-                first,
-                last,
-                labels,
-                gains,
-                mistakes,
+                padded, y, margin, self.blocks, first, last, labels, gains, mistakes
             )
         )
         return labels, gains, mistakes

@@ -7,17 +7,22 @@ A sequence of n tokens with labels ``y_1 .. y_n`` out of L has the score
 The program costs L^2 a token. Its inner loop runs along rows of a matrix that is padded to
 `padded(L)` columns, so that whole vectors fit.
 
-Tokens of all sequences lie behind each other, sequence ``i`` from ``offsets[i]`` to
-``offsets[i+1]``. Block ``k`` of the work has the sequences from ``bounds[k]`` to ``bounds[k+1]``.
+Scores and blocks of work are those of :mod:`cutplane.structured.chains.chain`. A kernel does the
+blocks from ``first_block`` up to and not including ``last_block``.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+
+if TYPE_CHECKING:
+    from cutplane.structured.chains.chain import Blocks, ChainScores
 
 Indices = NDArray[np.int64]
 Labels = NDArray[np.int32]
@@ -47,12 +52,11 @@ def longest_in(offsets: Indices, first: int, last: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _gain(
-    S: Matrix, T: Matrix, start: Vector, end: Vector, y: Labels, labels: Labels, i0: int, i1: int
-) -> float:
+def _gain(scores: ChainScores, y: Labels, labels: Labels, i0: int, i1: int) -> float:
     """Return ``score(labels) - score(y)`` of the tokens from i0 to i1, as a sum of differences."""
     if i0 == i1:
         return 0.0
+    S, T, start, end = scores
     total: float = start[labels[i0]] - start[y[i0]]
     for t in range(i0, i1):
         if labels[t] != y[t]:
@@ -65,50 +69,35 @@ def _gain(
 
 @njit(cache=True, nogil=True)
 def fill_gains(
-    S: Matrix,
-    T: Matrix,
-    start: Vector,
-    end: Vector,
-    y: Labels,
-    labels: Labels,
-    offsets: Indices,
-    bounds: Indices,
-    first_block: int,
-    last_block: int,
-    gains: Vector,
-) -> None:
+    scores: ChainScores, y: Labels, labels: Labels,
+    blocks: Blocks, first_block: int, last_block: int, gains: Vector,
+) -> None:  # fmt: skip
     """Fill in ``score(labels) - score(y)`` of each sequence."""
+    offsets, bounds = blocks
     for i in range(bounds[first_block], bounds[last_block]):
-        gains[i] = _gain(S, T, start, end, y, labels, offsets[i], offsets[i + 1])
+        gains[i] = _gain(scores, y, labels, offsets[i], offsets[i + 1])
 
 
 @njit(cache=True, nogil=True)
 def transposed(T: Matrix, n_labels: int) -> Matrix:
     """Return the transitions, padding left out, with one row for each label that is reached."""
-    came_from = np.empty((n_labels, n_labels))
+    backward = np.empty((n_labels, n_labels))
     for a in range(n_labels):
         for b in range(n_labels):
-            came_from[b, a] = T[a, b]
-    return came_from
+            backward[b, a] = T[a, b]
+    return backward
 
 
 @njit(cache=True, nogil=True)
 def reach_labels(
-    S: Matrix,
-    T: Matrix,
-    start: Vector,
-    y: Labels,
-    margin: float,
-    i0: int,
-    i1: int,
-    best: Matrix,
-    reach: Vector,
+    scores: ChainScores, y: Labels, margin: float, i0: int, i1: int, best: Matrix, reach: Vector
 ) -> None:
     """Fill in the largest ``score + margin * (number of mistakes)`` up to each token and label.
 
     Row ``t`` of ``best`` is for token ``i0 + t``, and relative: a number may be added to all of it.
     Its columns beyond the labels must be minus infinity. ``reach`` is room for one more row.
     """
+    S, T, start, _ = scores
     n_labels, width = S.shape[1], T.shape[1]
     fours = n_labels // 4 * 4
     for b in range(n_labels):
@@ -152,14 +141,14 @@ def last_label(best: Matrix, n: int, end: Vector) -> int:
 
 
 @njit(cache=True, nogil=True)
-def trace_back(best: Matrix, came_from: Matrix, i0: int, t: int, labels: Labels) -> None:
+def trace_back(best: Matrix, backward: Matrix, i0: int, t: int, labels: Labels) -> None:
     """Fill in the best labels before token ``i0 + t``, given its own; the first if several are."""
-    n_labels = len(came_from)
+    n_labels = len(backward)
     label = labels[i0 + t]
     for s in range(t, 0, -1):
         following, label, height = label, 0, -np.inf
         for a in range(n_labels):
-            v = best[s - 1, a] + came_from[following, a]
+            v = best[s - 1, a] + backward[following, a]
             if v > height:
                 label, height = a, v
         labels[i0 + s - 1] = label
@@ -167,42 +156,34 @@ def trace_back(best: Matrix, came_from: Matrix, i0: int, t: int, labels: Labels)
 
 @njit(cache=True, nogil=True)
 def fill_worst(
-    S: Matrix,
-    T: Matrix,
-    start: Vector,
-    end: Vector,
-    y: Labels,
-    margin: float,
-    offsets: Indices,
-    bounds: Indices,
-    first_block: int,
-    last_block: int,
-    labels: Labels,
-    gains: Vector,
-    mistakes: Indices,
-) -> None:
+    scores: ChainScores, y: Labels, margin: float,
+    blocks: Blocks, first_block: int, last_block: int,
+    labels: Labels, gains: Vector, mistakes: Indices,
+) -> None:  # fmt: skip
     """Fill in the labels with the largest ``score(labels) + margin * (number of mistakes)``.
 
-    By Viterbi's algorithm. ``T`` is padded with minus infinity. Also filled in are what they score
-    more than ``y``, and their number of mistakes.
+    By Viterbi's algorithm. Transitions are padded with minus infinity. Also filled in are what the
+    labels score more than ``y``, and their number of mistakes.
     """
+    offsets, bounds = blocks
+    n_labels, width = scores.emissions.shape[1], scores.transitions.shape[1]
     first, last = bounds[first_block], bounds[last_block]
-    best = np.full((longest_in(offsets, first, last), T.shape[1]), -np.inf)
-    reach = np.empty(T.shape[1])
-    came_from = transposed(T, S.shape[1])
+    best = np.full((longest_in(offsets, first, last), width), -np.inf)
+    reach = np.empty(width)
+    backward = transposed(scores.transitions, n_labels)
     for i in range(first, last):
         i0, i1 = offsets[i], offsets[i + 1]
         if i0 == i1:
             gains[i], mistakes[i] = 0.0, 0
             continue
-        reach_labels(S, T, start, y, margin, i0, i1, best, reach)
-        labels[i1 - 1] = last_label(best, i1 - i0, end)
-        trace_back(best, came_from, i0, i1 - i0 - 1, labels)
+        reach_labels(scores, y, margin, i0, i1, best, reach)
+        labels[i1 - 1] = last_label(best, i1 - i0, scores.end)
+        trace_back(best, backward, i0, i1 - i0 - 1, labels)
         wrong = 0
         for t in range(i0, i1):
             if labels[t] != y[t]:
                 wrong += 1
-        gain = _gain(S, T, start, end, y, labels, i0, i1)
+        gain = _gain(scores, y, labels, i0, i1)
         if margin > 0.0 and gain + margin * wrong < 0.0:  # by rounding only: y itself is as good
             for t in range(i0, i1):
                 labels[t] = y[t]

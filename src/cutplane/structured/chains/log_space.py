@@ -8,15 +8,17 @@ token; but of numbers that far apart few matter, and the others are not computed
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
-from cutplane.structured.chains.kernels import Indices, Labels, longest_in
-from cutplane.structured.chains.marginals import relative_scores
+from cutplane.structured.chains.kernels import Labels, longest_in
+from cutplane.structured.chains.marginals import MarginalSums, relative_scores
+
+if TYPE_CHECKING:
+    from cutplane.structured.chains.chain import Blocks, ChainScores
 
 # exp(-40) is 4e-18 of the sum that it would be added to.
 _NEGLIGIBLE = -40.0
@@ -37,23 +39,13 @@ def _log_sum_exp(values: Vector, n: int) -> float:
 
 @njit(cache=True, nogil=True)
 def fill_marginals_in_log_space(
-    S: Matrix,
-    T: Matrix,
-    start: Vector,
-    end: Vector,
-    y: Labels,
-    weights: Vector,
-    offsets: Indices,
-    bounds: Indices,
-    first_block: int,
-    last_block: int,
-    values: Vector,
-    entropies: Vector,
-    slopes: Matrix,
-    pairs: NDArray[Any],
-) -> None:
+    scores: ChainScores, y: Labels, weights: Vector,
+    blocks: Blocks, first_block: int, last_block: int, found: MarginalSums,
+) -> None:  # fmt: skip
     """Fill in what `fill_marginals` does, for any transitions."""
-    n_labels = S.shape[1]
+    losses, entropies, slopes, pairs = found
+    offsets, bounds = blocks
+    T, n_labels = scores.transitions, scores.emissions.shape[1]
     longest = longest_in(offsets, bounds[first_block], bounds[last_block])
     alpha, rows = np.zeros((longest, n_labels)), np.zeros((longest, n_labels))
     totals = np.zeros(longest)
@@ -68,7 +60,7 @@ def fill_marginals_in_log_space(
             weight, value = weights[i], 0.0
             for t in range(i1 - i0):
                 token = i0 + t
-                relative_scores(S, token, t == 0, token == i1 - 1, start, end, rows[t])
+                relative_scores(scores, token, t == 0, token == i1 - 1, rows[t])
                 for b in range(n_labels):
                     alpha[t, b] = rows[t, b]
                     if t > 0:
@@ -81,7 +73,7 @@ def fill_marginals_in_log_space(
                 value += totals[t] - rows[t, y[token]]
                 if t > 0:
                     value -= T[y[token - 1], y[token]]
-            values[i] = max(value, 0.0)
+            losses[i] = max(value, 0.0)
             for t in range(i1 - i0 - 1, -1, -1):
                 token = i0 + t
                 for b in range(n_labels):

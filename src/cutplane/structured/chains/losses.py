@@ -24,9 +24,9 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.structured.chains.chain import Chains, ChainScores
-from cutplane.structured.chains.kernels import Labels, fill_gains, with_padding
+from cutplane.structured.chains.kernels import Labels, fill_gains, padded, with_padding
 from cutplane.structured.chains.log_space import fill_marginals_in_log_space
-from cutplane.structured.chains.marginals import fill_marginals
+from cutplane.structured.chains.marginals import MarginalSums, fill_marginals
 
 # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
 # a number of tokens must not overflow.
@@ -144,7 +144,7 @@ class WorstLabels(ChainOutcome):
         gains = np.empty(chains.n_sequences)
         chains.run(
             lambda first, last: fill_gains(
-                *direction, data.y, self.labels, chains.offsets, chains.bounds, first, last, gains
+                direction, data.y, self.labels, chains.blocks, first, last, gains
             )
         )
         return dot(data.weights, gains)
@@ -155,55 +155,29 @@ class ChainCRF(ChainLoss):
 
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> Marginals:
         """Find the probabilities of labels and of pairs of labels."""
-        chains, y, weights = data.chains, data.y, data.weights
-        n = chains.n_labels
-        values, entropies = np.empty(chains.n_sequences), np.empty(chains.n_blocks)
-        slopes = np.empty((chains.n_tokens, n))
-        T = scores.transitions
+        chains, n, T = data.chains, data.chains.n_labels, scores.transitions
+        found = MarginalSums(
+            losses=np.empty(chains.n_sequences),
+            entropies=np.empty(chains.n_blocks),
+            slopes=np.empty((chains.n_tokens, n)),
+            pairs=np.empty((chains.n_blocks, n, padded(n))),
+        )
         top = float(T.max())
         if top - T.min() <= _FARTHEST:
             E = with_padding(np.exp(T - top), 0.0)
-            E_transposed = np.ascontiguousarray(E.T)
-            pairs = np.empty((chains.n_blocks, n, E.shape[1]))
+            factors = E, np.ascontiguousarray(E.T), top
             chains.run(
                 lambda first, last: fill_marginals(
-                    scores.emissions,
-                    E,
-                    E_transposed,
-                    T,
-                    top,
-                    scores.start,
-                    scores.end,
-                    y,
-                    weights,
-                    chains.offsets,
-                    chains.bounds,
-                    first,
-                    last,
-                    values,
-                    entropies,
-                    slopes,
-                    pairs,
+                    scores, *factors, data.y, data.weights, chains.blocks, first, last, found
                 )
             )
         else:
-            pairs = np.empty((chains.n_blocks, n, n))
             chains.run(
                 lambda first, last: fill_marginals_in_log_space(
-                    *scores,
-                    y,
-                    weights,
-                    chains.offsets,
-                    chains.bounds,
-                    first,
-                    last,
-                    values,
-                    entropies,
-                    slopes,
-                    pairs,
+                    scores, data.y, data.weights, chains.blocks, first, last, found
                 )
             )
-        return Marginals(data, values, slopes, pairs[:, :, :n], entropies)
+        return Marginals(data, found)
 
     def marginals(self, chains: Chains, scores: ChainScores) -> Matrix:
         """Return the probability of each token's labels, given all of its sequence."""
@@ -222,19 +196,13 @@ class ChainCRF(ChainLoss):
 class Marginals(ChainOutcome):
     """The loss of each sequence; the probabilities of labels and of pairs, less those of y."""
 
-    def __init__(
-        self,
-        data: LabeledChains,
-        losses: Vector,
-        emissions: Matrix,
-        pairs: NDArray[np.float64],
-        entropies: Vector,
-    ) -> None:
-        self.losses = losses
-        self.value = dot(data.weights, losses)
+    def __init__(self, data: LabeledChains, found: MarginalSums) -> None:
+        self.losses = found.losses
+        self.value = dot(data.weights, found.losses)
         # An entropy lies in this range; beyond it is rounding, which must not lift a plane.
-        offsets = np.clip(entropies, 0.0, data.largest_entropies)
-        self._slopes = ChainSlopes(emissions, pairs - data.observed_pairs, offsets)
+        offsets = np.clip(found.entropies, 0.0, data.largest_entropies)
+        pairs = found.pairs[:, :, : data.chains.n_labels] - data.observed_pairs
+        self._slopes = ChainSlopes(found.slopes, pairs, offsets)
         self._chains = data.chains
 
     def slopes(self) -> ChainSlopes:

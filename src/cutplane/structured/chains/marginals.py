@@ -7,7 +7,7 @@ sequence does not matter.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,33 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.losses.pointwise.logistic_kernels import exp_minus
-from cutplane.structured.chains.kernels import Indices, Labels, longest_in
+from cutplane.structured.chains.kernels import Labels, longest_in
+
+if TYPE_CHECKING:
+    from cutplane.structured.chains.chain import Blocks, ChainScores
 
 _REORDER = {"reassoc", "contract", "nsz"}
+
+
+class MarginalSums(NamedTuple):
+    """What the forward-backward algorithm fills in.
+
+    Attributes
+    ----------
+    losses : ndarray of shape (n_sequences,)
+        ``log Z - score(y)`` of each sequence.
+    entropies : ndarray of shape (n_blocks,)
+        In each block the weighted sum of the entropies of its sequences.
+    slopes : ndarray of shape (n_tokens, n_labels)
+        The weighted probabilities of each token's labels, less those of y.
+    pairs : ndarray of shape (n_blocks, n_labels, padded(n_labels))
+        In each block the weighted sum of probabilities of pairs of labels.
+    """
+
+    losses: Vector
+    entropies: Vector
+    slopes: Matrix
+    pairs: NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
@@ -40,10 +64,9 @@ def _multiply(rows: Matrix, t: int, matrix: Matrix, n_labels: int, out: Vector) 
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def relative_scores(
-    S: Matrix, token: int, first: bool, last: bool, start: Vector, end: Vector, row: Vector
-) -> None:
+def relative_scores(scores: ChainScores, token: int, first: bool, last: bool, row: Vector) -> None:
     """Write the scores of a token's labels to ``row``, ends included, less the largest."""
+    S, _, start, end = scores
     n_labels = S.shape[1]
     for b in range(n_labels):
         row[b] = S[token, b]
@@ -62,33 +85,18 @@ def relative_scores(
 
 @njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
 def fill_marginals(
-    S: Matrix,
-    E: Matrix,
-    E_transposed: Matrix,
-    T: Matrix,
-    top_transition: float,
-    start: Vector,
-    end: Vector,
-    y: Labels,
-    weights: Vector,
-    offsets: Indices,
-    bounds: Indices,
-    first_block: int,
-    last_block: int,
-    values: Vector,
-    entropies: Vector,
-    slopes: Matrix,
-    pairs: NDArray[Any],
-) -> None:
+    scores: ChainScores, E: Matrix, E_transposed: Matrix, top_transition: float,
+    y: Labels, weights: Vector, blocks: Blocks, first_block: int, last_block: int,
+    found: MarginalSums,
+) -> None:  # fmt: skip
     """Fill in values, slopes and entropies by the forward-backward algorithm.
 
     ``E`` is ``exp(T - top_transition)``, padded with zeros, and not smaller than 1e-217. Then no
     sum underflows, whatever the other scores: a step is at least as likely as its transition.
-
-    Filled in are ``log Z - score(y)`` of each sequence; the weighted probabilities of each token's
-    labels, less those of y; in each block the weighted sums of probabilities of pairs of labels,
-    and of the sequences' entropies.
     """
+    losses, entropies, slopes, pairs = found
+    offsets, bounds = blocks
+    S, T = scores.emissions, scores.transitions
     n_labels, width = S.shape[1], E.shape[1]
     first, last = bounds[first_block], bounds[last_block]
     longest = longest_in(offsets, first, last)
@@ -104,7 +112,7 @@ def fill_marginals(
             weight, value = weights[i], 0.0
             for t in range(i1 - i0):
                 token = i0 + t
-                relative_scores(S, token, t == 0, token == i1 - 1, start, end, row)
+                relative_scores(scores, token, t == 0, token == i1 - 1, row)
                 value -= row[y[token]]
                 for b in range(n_labels):
                     factors[t, b] = exp_minus(-row[b])
@@ -123,7 +131,7 @@ def fill_marginals(
                     alpha[t, b] *= scale
                 value += np.log(total)
                 entropy += weight * np.log(total)
-            values[i] = max(value, 0.0)
+            losses[i] = max(value, 0.0)
             for t in range(i1 - i0 - 1, -1, -1):
                 token = i0 + t
                 if token == i1 - 1:
@@ -144,7 +152,7 @@ def fill_marginals(
                         u = alpha[t, a] * (scale * weight)
                         for b in range(width):
                             pairs[block, a, b] += u * q[0, b]
-                relative_scores(S, token, t == 0, token == i1 - 1, start, end, row)
+                relative_scores(scores, token, t == 0, token == i1 - 1, row)
                 surprise = 0.0
                 for b in range(n_labels):
                     p = alpha[t, b] * message[b]

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.chain import Blocks, Chains, ChainScores
 from cutplane.structured.chains.kernels import (
     Indices,
     Labels,
@@ -34,7 +34,6 @@ from cutplane.structured.chains.kernels import (
     reach_labels,
     trace_back,
     transposed,
-    with_padding,
 )
 
 
@@ -72,59 +71,34 @@ def n_best(chains: Chains, scores: ChainScores, n: int) -> NBest:
         top_scores=np.empty(chains.n_sequences),
         behind=np.empty((chains.n_sequences, n)),
     )
-    transitions = with_padding(scores.transitions, -np.inf)
-    no_mistakes = np.zeros(chains.n_tokens, dtype=np.int32)
+    padded, no_mistakes = scores.padded(), np.zeros(chains.n_tokens, dtype=np.int32)
     chains.run(
-        lambda first, last: _fill_n_best(
-            scores.emissions,
-            transitions,
-            scores.start,
-            scores.end,
-            no_mistakes,
-            chains.offsets,
-            chains.bounds,
-            first,
-            last,
-            *found,
-        )
+        lambda first, last: _fill_n_best(padded, no_mistakes, chains.blocks, first, last, found)
     )
     return found
 
 
 @njit(cache=True, nogil=True)
-def _comes_first(
-    parent: int,
-    place: int,
-    label: int,
-    other_parent: int,
-    other_place: int,
-    other_label: int,
-    parents: Indices,
-    places: Indices,
-    labels: NDArray[np.int32],
-    i0: int,
-) -> bool:
-    """Say which of two children comes first if they score the same: see `NBest`."""
-    while parent != other_parent:  # the later one cannot be an ancestor of the other
-        if parent > other_parent:
-            place = places[parent]
-            label = labels[parent, i0 + place]
-            parent = parents[parent]
+def _comes_first(child: Indices, other: Indices, tree: Indices, labels: Labels, i0: int) -> bool:
+    """Say which of two children comes first if they score the same: see `NBest`.
+
+    A child is told by three numbers: its parent, the place where it deviates, and to which label.
+    """
+    while child[0] != other[0]:  # the later one cannot be an ancestor of the other
+        if child[0] > other[0]:
+            child = tree[child[0]]
         else:
-            other_place = places[other_parent]
-            other_label = labels[other_parent, i0 + other_place]
-            other_parent = parents[other_parent]
-    if place == other_place:
-        return label < other_label
-    if place > other_place:
-        return bool(label < labels[parent, i0 + place])
-    return bool(labels[parent, i0 + other_place] < other_label)
+            other = tree[other[0]]
+    if child[1] == other[1]:
+        return bool(child[2] < other[2])
+    if child[1] > other[1]:
+        return bool(child[2] < labels[child[0], i0 + child[1]])
+    return bool(labels[child[0], i0 + other[1]] < other[2])
 
 
 @njit(cache=True, nogil=True)
-def _score(
-    S: Matrix, T: Matrix, start: Vector, end: Vector, labels: Labels, i0: int, i1: int
-) -> float:
+def _score(scores: ChainScores, labels: Labels, i0: int, i1: int) -> float:
+    S, T, start, end = scores
     total: float = start[labels[i0]] + end[labels[i1 - 1]]
     for t in range(i0, i1):
         total += S[t, labels[t]]
@@ -135,114 +109,81 @@ def _score(
 
 @njit(cache=True, nogil=True)
 def _line_up(
-    loss: float,
-    parent: int,
-    place: int,
-    label: int,
-    waiting: int,
-    wanted: int,
-    losses: Vector,
-    of: Indices,
-    at: Indices,
-    to: Labels,
-    parents: Indices,
-    places: Indices,
-    labels: NDArray[np.int32],
-    i0: int,
-) -> int:
+    loss: float, child: Indices, waiting: int, wanted: int, losses: Vector, children: Indices,
+    tree: Indices, labels: Labels, i0: int,
+) -> int:  # fmt: skip
     """Put a child in its place among those that wait, and return how many wait then."""
     j = waiting
     while j > 0 and loss <= losses[j - 1]:
-        if loss == losses[j - 1] and not _comes_first(
-            parent, place, label, of[j - 1], at[j - 1], to[j - 1], parents, places, labels, i0
-        ):
+        if loss == losses[j - 1] and not _comes_first(child, children[j - 1], tree, labels, i0):
             break
         j -= 1
     if j == wanted:
         return waiting
     waiting = min(waiting + 1, wanted)
     for m in range(waiting - 1, j, -1):
-        losses[m], of[m], at[m], to[m] = losses[m - 1], of[m - 1], at[m - 1], to[m - 1]
-    losses[j], of[j], at[j], to[j] = loss, parent, place, label
+        losses[m] = losses[m - 1]
+        for c in range(3):
+            children[m, c] = children[m - 1, c]
+    losses[j] = loss
+    for c in range(3):
+        children[j, c] = child[c]
     return waiting
 
 
 @njit(cache=True, nogil=True)
 def _fill_n_best(
-    S: Matrix,
-    T: Matrix,
-    start: Vector,
-    end: Vector,
-    y: Labels,
-    offsets: Indices,
-    bounds: Indices,
-    first_block: int,
-    last_block: int,
-    labels: NDArray[np.int32],
-    counts: Indices,
-    top_scores: Vector,
-    behind: Matrix,
+    scores: ChainScores, y: Labels, blocks: Blocks, first_block: int, last_block: int, found: NBest
 ) -> None:
-    """Fill in the best labels of each sequence; ``T`` is padded with minus infinity."""
-    n_labels, n = S.shape[1], labels.shape[0]
+    """Fill in the best labels of each sequence; transitions are padded with minus infinity."""
+    labels, counts, top_scores, behind = found
+    offsets, bounds = blocks
+    end, width = scores.end, scores.transitions.shape[1]
+    n_labels, n = len(end), len(labels)
     first, last = bounds[first_block], bounds[last_block]
-    best = np.full((longest_in(offsets, first, last), T.shape[1]), -np.inf)
-    reach = np.empty(T.shape[1])
-    came_from = transposed(T, n_labels)
-    # The tree of those found: whose child each is, and where it deviates.
-    parents, places = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    # Children that wait, in order: what they score less, of which parent, at which place, to which
-    # label. No more of them than are still wanted.
-    losses = np.empty(n)
-    of, at = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    to = np.empty(n, dtype=np.int32)
+    best = np.full((longest_in(offsets, first, last), width), -np.inf)
+    reach = np.empty(width)
+    backward = transposed(scores.transitions, n_labels)
+    # The tree of those found, and the children that wait, in order, with what they score less: no
+    # more of them than are still wanted.
+    tree, children = np.empty((n, 3), dtype=np.int64), np.empty((n, 3), dtype=np.int64)
+    losses, child = np.empty(n), np.empty(3, dtype=np.int64)
     for i in range(first, last):
         i0, i1 = offsets[i], offsets[i + 1]
         counts[i], top_scores[i], behind[i, 0] = 1, 0.0, 0.0
         if i0 == i1:
             continue
-        reach_labels(S, T, start, y, 0.0, i0, i1, best, reach)
+        reach_labels(scores, y, 0.0, i0, i1, best, reach)
         labels[0, i1 - 1] = last_label(best, i1 - i0, end)
-        trace_back(best, came_from, i0, i1 - i0 - 1, labels[0])
-        top_scores[i] = _score(S, T, start, end, labels[0], i0, i1)
-        parents[0], places[0] = -1, i1 - i0
+        trace_back(best, backward, i0, i1 - i0 - 1, labels[0])
+        top_scores[i] = _score(scores, labels[0], i0, i1)
+        tree[0, 0], tree[0, 1], tree[0, 2] = -1, i1 - i0, -1
         waiting = 0
         for k in range(n - 1):
             # Deviations of rank k, all before its own, from the first token on: where all labels
             # score the same, they come in order.
-            for t in range(places[k]):
+            for t in range(tree[k, 1]):
                 # What goes on from this token: to the label after it, or to the end.
-                onward = end if i0 + t == i1 - 1 else came_from[labels[k, i0 + t + 1]]
+                onward = end if i0 + t == i1 - 1 else backward[labels[k, i0 + t + 1]]
                 own = labels[k, i0 + t]
                 height = best[t, own] + onward[own]
                 for a in range(n_labels):
                     loss = behind[i, k] + (height - (best[t, a] + onward[a]))
                     if a == own or (waiting == n - 1 - k and loss > losses[waiting - 1]):
                         continue
+                    child[0], child[1], child[2] = k, t, a
                     waiting = _line_up(
-                        loss,
-                        k,
-                        t,
-                        a,
-                        waiting,
-                        n - 1 - k,
-                        losses,
-                        of,
-                        at,
-                        to,
-                        parents,
-                        places,
-                        labels,
-                        i0,
+                        loss, child, waiting, n - 1 - k, losses, children, tree, labels, i0
                     )
             if waiting == 0:
                 break
-            behind[i, k + 1], parents[k + 1], places[k + 1] = losses[0], of[0], at[0]
-            for t in range(i0 + at[0] + 1, i1):
-                labels[k + 1, t] = labels[of[0], t]
-            labels[k + 1, i0 + at[0]] = to[0]
-            trace_back(best, came_from, i0, at[0], labels[k + 1])
-            counts[i] = k + 2
+            behind[i, k + 1], counts[i] = losses[0], k + 2
+            tree[k + 1] = children[0]
+            parent, place, label = tree[k + 1, 0], tree[k + 1, 1], tree[k + 1, 2]
+            for t in range(i0 + place + 1, i1):
+                labels[k + 1, t] = labels[parent, t]
+            labels[k + 1, i0 + place] = label
+            trace_back(best, backward, i0, place, labels[k + 1])
             waiting -= 1
             for j in range(waiting):
-                losses[j], of[j], at[j], to[j] = losses[j + 1], of[j + 1], at[j + 1], to[j + 1]
+                losses[j], children[j] = losses[j + 1], children[j + 1]
