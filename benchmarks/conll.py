@@ -43,7 +43,7 @@ from datasets import DataError, data_folder
 from timing import describe_machine, machine_load
 
 import cutplane as cp
-from cutplane.io import InputError, read_columns
+from cutplane.io import InputError, read_conll
 from cutplane.metrics import count_chunks
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
@@ -75,7 +75,7 @@ def peak_megabytes() -> float:
 
 
 def sentences(part: str, most: int | None = None) -> tuple[Any, Any]:
-    X, y = read_columns(data_folder() / "conll2000" / f"{part}.txt").split_labels()
+    X, y = read_conll(data_folder() / "conll2000" / f"{part}.txt").split_labels()
     return X[:most], y[:most]
 
 

@@ -17,8 +17,8 @@ import pytest
 from tests.attack import reader_references as reference
 
 from cutplane.cli.sequence_options import read_templates
-from cutplane.io import InputError, read_columns, read_svmlight, read_trace, sources, svmlight
-from cutplane.io.structures import read_structures
+from cutplane.io import InputError, read_conll, read_svmlight, read_trace, sources, svmlight
+from cutplane.io.rna import read_structures
 from cutplane.structured.templates import parse_templates
 
 COMPRESSORS = {
@@ -212,8 +212,8 @@ def read_svmlight_plainly(path, n_features, queries):
     return rows, y.tolist(), qid if qid is None else qid.tolist(), X.shape[1]
 
 
-def read_columns_plainly(path, labels):
-    data = read_columns(path, labels=labels)
+def read_conll_plainly(path, labels):
+    data = read_conll(path, labels=labels)
     return data.separator, data.sequences
 
 
@@ -232,7 +232,7 @@ READERS = {
         lambda rng: (rng.choice([None, None, None, 3, 11, 11]), rng.random() < 0.25),
     ),
     "columns": (
-        columns_text, read_columns_plainly, reference.columns, lambda rng: (rng.random() < 0.5,)
+        columns_text, read_conll_plainly, reference.columns, lambda rng: (rng.random() < 0.5,)
     ),
     "structures": (
         structures_text,
@@ -346,13 +346,13 @@ def test_labels_take_room_in_proportion_to_the_file(tmp_path, monkeypatch):
 def test_one_long_label_of_a_token_is_refused(tmp_path):
     path = tmp_path / "data.txt"
     path.write_text("a X\n" * 1000 + "a " + "z" * 20_000 + "\n")
-    said = refused_in_little_memory(lambda path: read_columns(path, labels=True), path, 5)
+    said = refused_in_little_memory(lambda path: read_conll(path, labels=True), path, 5)
     assert said.endswith("has 20,000 characters; 256 are allowed")
-    assert read_columns(path).n_tokens == 1001
+    assert read_conll(path).n_tokens == 1001
 
 
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=["gzip", "bzip2", "xz"])
-@pytest.mark.parametrize("reader", [read_svmlight, read_columns, read_structures, read_trace])
+@pytest.mark.parametrize("reader", [read_svmlight, read_conll, read_structures, read_trace])
 def test_little_that_becomes_much_is_refused(tmp_path, monkeypatch, compress, reader):
     monkeypatch.setattr(sources, "_ALWAYS_ALLOWED", 10**6)
     path = tmp_path / "bomb"

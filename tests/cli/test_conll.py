@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cutplane.io import read_columns
+from cutplane.io import read_conll
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ def folder(data_folder):
 @pytest.fixture
 def train(folder, tmp_path):
     """The first sentences of the training data."""
-    data = read_columns(folder / "train.txt")
+    data = read_conll(folder / "train.txt")
     assert (len(data.sequences), data.n_tokens) == (8936, 211727)
     path = tmp_path / "train.txt"
     path.write_text(

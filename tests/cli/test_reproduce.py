@@ -98,16 +98,17 @@ def test_interruption_keeps_finished_rows(run, add):
 
 def test_interruption_inside_a_fit_is_passed_on(monkeypatch):
     import cutplane as cp
-    from cutplane.experiments.experiment import uninterrupted
+    from cutplane.experiments.experiment import minimize
 
     def stop(state):
         raise KeyboardInterrupt
 
     risk = cp.FunctionRisk(lambda w: (float(abs(w).max()), w / max(abs(w).max(), 1.0)), 2)
-    result = cp.minimize(risk, cp.L2(1.0), start=[3.0, 1.0], callbacks=[stop])
+    problem = (risk, cp.L2(1.0))
+    result = cp.minimize(*problem, start=[3.0, 1.0], callbacks=[stop])
     assert result.status is cp.Status.INTERRUPTED
     with pytest.raises(KeyboardInterrupt):
-        uninterrupted(result)
+        minimize(*problem, start=[3.0, 1.0], callbacks=[stop])
 
 
 def test_picture(run, add, tmp_path):

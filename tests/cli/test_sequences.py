@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.io import load_model, read_columns
+from cutplane.io import load_model, read_conll
 
 WORDS = {"the": "DT", "old": "JJ", "cat": "NN", "dog": "NN", "sees": "VB", "sleeps": "VB"}
 
@@ -52,7 +52,7 @@ def test_fit_agrees_with_the_estimator(run, train):
     result = run("fit", train, "--loss", "margin", "--lam", 0.1, "--json", "-q")
     assert result.exit_code == 0
     report = json.loads(result.stdout)
-    X, y = read_columns(train).split_labels()
+    X, y = read_conll(train).split_labels()
     fitted = cp.SequenceTagger("margin", lam=0.1, templates="chunking", pairs="observed").fit(X, y)
     assert report["objective"] == fitted.certificate_.objective
     assert report["lower_bound"] == fitted.certificate_.lower_bound
@@ -100,7 +100,7 @@ def test_predict_adds_a_column(run, model, tmp_path):
     assert [line.split()[-1:] for line in run("predict", model, bare).stdout.splitlines()] == [
         line.split()[-1:] for line in lines
     ]
-    predicted = load_model(model).predict(read_columns(bare).sequences)
+    predicted = load_model(model).predict(read_conll(bare).sequences)
     assert [line[-1] for line in columns] == np.concatenate(predicted).tolist()
     out = tmp_path / "out.txt"
     assert run("predict", model, fresh, "--out", out).exit_code == 0
@@ -112,7 +112,7 @@ def test_probabilities(run, model, train, tmp_path):
     assert result.exit_code == 0
     assert result.stderr == "columns: B-NP B-VP I-NP\n"
     rows = [[float(x) for x in line.split()] for line in result.stdout.splitlines() if line]
-    assert len(rows) == read_columns(train).n_tokens
+    assert len(rows) == read_conll(train).n_tokens
     np.testing.assert_allclose(np.sum(rows, axis=1), 1.0)
 
 
@@ -123,7 +123,7 @@ def test_n_best(run, train, tmp_path, loss):
     assert fit.exit_code == 0
     fresh.write_text(text(2, 1, labels=False) + "\n# SYM\n")  # a token like the line of a rank
     blocks = run("predict", model, fresh, "--n-best", 5).stdout.removesuffix("\n\n").split("\n\n")
-    X = read_columns(fresh).sequences
+    X = read_conll(fresh).sequences
     expected = load_model(model).predict_n_best(X, 5)
     assert [len(ranked) for ranked in expected] == [5, 5, 3]
     assert len(blocks) == 13
@@ -153,7 +153,7 @@ def test_evaluate(run, model, tmp_path):
     fresh = tmp_path / "fresh.txt"
     fresh.write_text(text(9, 1))
     report = json.loads(run("evaluate", model, fresh, "--json").stdout)
-    X, y = read_columns(fresh).split_labels()
+    X, y = read_conll(fresh).split_labels()
     tagger = load_model(model)
     assert report["accuracy"] == tagger.score(X, y)
     assert (report["n_samples"], report["n_tokens"]) == (9, sum(map(len, y)))

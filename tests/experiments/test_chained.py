@@ -90,8 +90,8 @@ def test_nbm_ends_where_the_published_one_does(table, lam):
 @pytest.mark.slow
 def test_all_settings():
     counts, calls = np.zeros(3, dtype=int), []
-    for experiment in EXPERIMENTS.values():
-        rows = experiment.run(lambda share, text: calls.append(share))
+    for experiment in EXPERIMENTS:
+        rows = list(experiment.run(lambda share, text: calls.append(share)))
         assert len(rows) == 16
         assert set(experiment.columns) <= set(rows[0])
         counts += totals(rows)

@@ -2,7 +2,7 @@
 
 import io
 
-from cutplane.report.bar import Bar, Lines, bar_on
+from cutplane.report.progress import Bar, Lines, bar_on
 
 
 class Terminal(io.StringIO):

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.core.state import Record
-from cutplane.report.convergence import PlottingUnavailable, draw_png
 from cutplane.report.curves import curves_of, mean_run
+from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
 from cutplane.report.text_picture import draw_text
 
 # -- characters ------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def pixels(content):
 
 
 def test_png_shows_both_bounds(make_run):
-    image = pixels(draw_png(make_run(30), title="Hinge", subtitle="optimal", tol=1e-3))
+    image = pixels(png_of(draw_run(make_run(30), title="Hinge", subtitle="optimal", tol=1e-3)))
     assert image.shape[:2] == (960, 1200)
     for color in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)):
         near = np.abs(image[:, :, :3] * 255 - color).max(axis=2) < 3
@@ -130,10 +130,10 @@ def test_png_of_unusual_runs(make_run, kind):
         "unbounded": [replace(one[0], lower_bound=-math.inf)],
         "zero gap": [*one, replace(one[0], iteration=2, lower_bound=one[0].objective)],
     }[kind]
-    assert pixels(draw_png(records, title=kind, tol=1e-3)).std() > 0
+    assert pixels(png_of(draw_run(records, title=kind, tol=1e-3))).std() > 0
 
 
 def test_hint_without_matplotlib(make_run, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PlottingUnavailable, match=r'pip install "cutplane\[plot\]"'):
-        draw_png(make_run(3), title="x")
+        draw_run(make_run(3), title="x")

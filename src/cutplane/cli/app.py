@@ -25,7 +25,7 @@ from cutplane.cli.signals import working
 from cutplane.core.interrupts import is_interrupt
 from cutplane.io import InputError, OutputError
 from cutplane.io.errors import reason
-from cutplane.report.convergence import PlottingUnavailable
+from cutplane.report.figures import PlottingUnavailable
 
 # Typer does not export the class of errors in how the program was called, only a child of it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -14,7 +14,7 @@ from cutplane.cli.fit_report import Fit, certificate_in_words
 from cutplane.cli.options import make_folder
 from cutplane.core.state import percent
 from cutplane.io import check_writable, write_atomically
-from cutplane.report.convergence import PlottingUnavailable, draw_png
+from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
 from cutplane.report.text_picture import draw_text
 
 _PICTURE = "bounds.png"
@@ -78,7 +78,7 @@ def _show_classification() -> Fit:
 def _draw(fit: Fit, out: str | None) -> None:
     gap = percent(fit.certificate.relative_gap)
     try:
-        picture = draw_png(
+        picture = draw_run(
             fit.histories[0],
             title=f"Breast cancer, hinge loss, lam = {fit.estimator.lam_:g}",
             subtitle=f"within {gap} of the optimum after {fit.estimator.n_iter_} iterations",
@@ -88,7 +88,7 @@ def _draw(fit: Fit, out: str | None) -> None:
         print(f"\nNo picture: {missing}\n")
         return
     path = Path(out or tempfile.mkdtemp(prefix="cutplane-demo-")) / _PICTURE
-    write_atomically(path, picture)
+    write_atomically(path, png_of(picture))
     print(f"\nThe same as a picture: {path}\n")
 
 

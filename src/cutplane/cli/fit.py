@@ -55,8 +55,8 @@ from cutplane.io import InputError, TraceWriter, read_svmlight, save_model, writ
 from cutplane.io.models import Estimator
 from cutplane.io.sources import name_of
 from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
-from cutplane.report.convergence import draw_png, require_plotting
 from cutplane.report.curves import mean_run
+from cutplane.report.figures import draw_run, png_of, require_plotting
 from cutplane.report.progress import progress_on
 
 _model_option = partial(typer.Option, rich_help_panel="Model")
@@ -277,7 +277,7 @@ def fit(
         if out is not None:
             save_model(estimator, out)
         if plot is not None:
-            write_atomically(plot, _picture(fitted, name))
+            write_atomically(plot, png_of(_picture(fitted, name)))
 
     if as_json:
         print(json.dumps(fit_to_json(fitted), allow_nan=False))
@@ -318,11 +318,11 @@ def _fit(
     return Fit(estimator, n_samples=len(y), n_tokens=n_tokens)
 
 
-def _picture(fitted: Fit, name: str) -> bytes:
+def _picture(fitted: Fit, name: str) -> Any:
     estimator, certificate = fitted.estimator, fitted.certificate
     problems = len(fitted.certificates)
     each = f", mean over {problems} classes" if problems > 1 else ""
-    return draw_png(
+    return draw_run(
         mean_run(fitted.histories),
         title=f"{fitted.loss} loss on {os.path.basename(name)}, lam = {estimator.lam_:g}{each}",
         subtitle=f"{certificate.status}: within {percent(certificate.relative_gap)} of "

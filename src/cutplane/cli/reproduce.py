@@ -18,8 +18,8 @@ from cutplane.core.interrupts import at_once
 from cutplane.experiments import EXPERIMENTS, Experiment
 from cutplane.experiments.experiment import Row
 from cutplane.io import check_writable, write_atomically
-from cutplane.report.bar import bar_on
 from cutplane.report.figures import png_of, require_plotting
+from cutplane.report.progress import bar_on
 
 
 def reproduce(

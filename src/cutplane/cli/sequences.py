@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cutplane import SequenceTagger
-from cutplane.io import ColumnData, InputError, read_columns
+from cutplane.io import ConllData, InputError, read_conll
 from cutplane.io.sources import name_of
 from cutplane.metrics import count_chunks, sequence_accuracy, token_accuracy
 from cutplane.structured.templates import TemplateVectorizer
@@ -15,7 +15,7 @@ from cutplane.structured.templates import TemplateVectorizer
 
 def read_labeled(path: str) -> tuple[Any, Any]:
     """Return tokens without their last column, and that column: their labels."""
-    data = read_columns(path, labels=True)
+    data = read_conll(path, labels=True)
     if data.n_columns < 2:
         raise InputError(
             f"{name_of(path)}: one column only; the last is the label, others make features"
@@ -25,13 +25,13 @@ def read_labeled(path: str) -> tuple[Any, Any]:
 
 def tag_columns(tagger: SequenceTagger, path: str, model: str) -> str:
     """Return the text of a file with one more column: the labels that the tagger predicts."""
-    data = _readable(tagger, read_columns(path), path, model)
+    data = _readable(tagger, read_conll(path), path, model)
     return data.with_column([labels.tolist() for labels in tagger.predict(data.sequences)])
 
 
 def probability_lines(tagger: SequenceTagger, path: str, model: str) -> Iterable[str]:
     """Return a line for each token with the probabilities of all labels."""
-    data = _readable(tagger, read_columns(path), path, model)
+    data = _readable(tagger, read_conll(path), path, model)
     for probabilities in tagger.predict_marginals(data.sequences):
         yield from (" ".join(map(repr, row)) for row in probabilities.tolist())
         yield ""
@@ -43,12 +43,12 @@ def n_best_columns(tagger: SequenceTagger, path: str, model: str, n: int) -> str
     Each time begins with a line as CRF++ writes it: ``#``, the rank from 0 on, and the probability
     of the labels, or their score if the model knows no probabilities.
     """
-    data = _readable(tagger, read_columns(path), path, model)
+    data = _readable(tagger, read_conll(path), path, model)
     parts = []
     for sequence, ranked in zip(
         data.sequences, tagger.predict_n_best(data.sequences, n), strict=True
     ):
-        alone = ColumnData([sequence], data.separator)
+        alone = ConllData([sequence], data.separator)
         for rank, (labels, score, log_probability) in enumerate(ranked):
             value = score if log_probability is None else math.exp(log_probability)
             parts += [f"# {rank} {value!r}\n", alone.with_column([labels.tolist()])]
@@ -57,9 +57,9 @@ def n_best_columns(tagger: SequenceTagger, path: str, model: str, n: int) -> str
 
 def evaluate_tagger(tagger: SequenceTagger, path: str, model: str) -> dict[str, Any]:
     """Return how well a tagger predicts the last column of a file."""
-    data = read_columns(path, labels=True)
+    data = read_conll(path, labels=True)
     X, y = data.split_labels()
-    _readable(tagger, ColumnData(X, data.separator), path, model)
+    _readable(tagger, ConllData(X, data.separator), path, model)
     known = set(tagger.classes_.tolist())
     if known.isdisjoint(label for labels in y for label in labels):
         raise InputError(
@@ -108,7 +108,7 @@ def chunk_table(chunks: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _readable(tagger: SequenceTagger, data: ColumnData, path: str, model: str) -> ColumnData:
+def _readable(tagger: SequenceTagger, data: ConllData, path: str, model: str) -> ConllData:
     """Return the data if the tagger makes its features of columns, and these are there."""
     vectorizer = tagger.vectorizer_
     if not isinstance(vectorizer, TemplateVectorizer):

@@ -18,8 +18,7 @@ from cutplane.estimators.linear import look_up, warn_unless_successful
 from cutplane.estimators.parameters import check_parameters
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, Loss
-from cutplane.report.figures import png_of
-from cutplane.report.path_picture import draw_path
+from cutplane.report.figures import draw_path, png_of
 
 
 @interruptible

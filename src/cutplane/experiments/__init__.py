@@ -1,16 +1,13 @@
 """The tables and figures of the papers, computed anew: one module for what belongs together."""
 
-from cutplane.experiments import bmrm_figures, chained, lower_bound, ocr, ranking, rna
+from cutplane.experiments import bmrm_figures, chained, lower_bound, ocr, proximal_figures
 from cutplane.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = (
-    bmrm_figures.EXPERIMENTS
-    | lower_bound.EXPERIMENTS
-    | chained.EXPERIMENTS
-    | ocr.EXPERIMENTS
-    | ranking.EXPERIMENTS
-    | rna.EXPERIMENTS
-)
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for module in (bmrm_figures, lower_bound, chained, ocr, proximal_figures)
+    for experiment in module.EXPERIMENTS
+}
 """From the names that the command line knows to the experiments."""
 
 __all__ = ["EXPERIMENTS", "Experiment"]

@@ -8,19 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 import numpy as np
 
+import cutplane as cp
 from cutplane.compute.arrays import Vector
-from cutplane.core.method import Method
-from cutplane.core.protocols import Plane, Risk
-from cutplane.core.state import Result
-from cutplane.core.stopping import Gap
-from cutplane.experiments.experiment import Experiment, Progress, Row, uninterrupted
-from cutplane.methods.minimize import minimize
-from cutplane.methods.nonconvex import nbm, nrbm
-from cutplane.regularizers import L2
+from cutplane.experiments.experiment import Experiment, Progress, Row, minimize, settings
 
 Function = Callable[[Vector], tuple[float, Vector]]
 
@@ -53,45 +46,6 @@ def crescent_2(w: Vector) -> tuple[float, Vector]:
     slope[:-1] = 2.0 * sign * left
     slope[1:] += 2.0 * sign * (right - 1.0) + 1.0
     return value, slope
-
-
-def _mifflin_start(n_parameters: int) -> Vector:
-    return np.full(n_parameters, -1.0)
-
-
-def _crescent_start(n_parameters: int) -> Vector:
-    # The paper counts from 1: odd coordinates are -1.5.
-    return np.where(np.arange(n_parameters) % 2 == 0, -1.5, 2.0)
-
-
-@dataclass(frozen=True, slots=True)
-class ChainedPoint:
-    """A point of a `ChainedRisk`."""
-
-    w: Vector
-    value: float
-    slope: Vector
-
-    def plane(self) -> Plane:
-        """Return the tangent plane."""
-        return Plane(self.slope, self.value - float(self.slope @ self.w))
-
-
-class ChainedRisk:
-    """One of the functions as a risk that is not convex, and of which no line is known."""
-
-    convex = False
-    lower_bound = -np.inf
-
-    def __init__(self, function: Function, n_parameters: int) -> None:
-        self._function = function
-        self.n_parameters = n_parameters
-        self.evaluations = 0
-
-    def at(self, w: Vector) -> ChainedPoint:
-        """Evaluate the function and a subgradient."""
-        self.evaluations += 1
-        return ChainedPoint(w, *self._function(w))
 
 
 LAMS = (0.1, 0.2, 0.5, 1.0)
@@ -148,33 +102,32 @@ class ChainedTable:
     """One of the two tables: the function, where it starts, and what was published."""
 
     function: Function
-    start: Callable[[int], Vector]
+    start: tuple[float, float]  # coordinates that are repeated
     published: Published
 
-    def fit(self, method: Method, n_parameters: int, lam: float) -> Result:
+    def fit(self, method: cp.Method, n_parameters: int, lam: float) -> cp.Result:
         """Minimize to the relative gap of the paper, or its 500 iterations."""
-        start = self.start(n_parameters)
-        risk = cast(Risk, ChainedRisk(self.function, n_parameters))  # only its points lack lines
+        start = np.resize(self.start, n_parameters)
         return minimize(
-            risk,
-            L2(lam, center=start),
+            cp.FunctionRisk(self.function, n_parameters, convex=False),
+            cp.L2(lam, center=start),
             method=method,
-            stop=Gap(relative=1e-3),
+            stop=cp.Gap(relative=1e-3),
             start=start,
             max_iter=500,
         )
 
 
-MIFFLIN = ChainedTable(mifflin_2, _mifflin_start, TABLE_2)
-CRESCENT = ChainedTable(crescent_2, _crescent_start, TABLE_3)
+MIFFLIN = ChainedTable(mifflin_2, (-1.0, -1.0), TABLE_2)
+CRESCENT = ChainedTable(crescent_2, (-1.5, 2.0), TABLE_3)
 
 # The algorithms under their names in the paper, and the one that we recommend: it takes a plane at
 # every point of the line search, where NRBMLS takes one at the lowest.
-METHODS: dict[str, Method] = {
-    "NRBM": nrbm(line_search="none"),
-    "NRBMLS": nrbm(line_search="greedy"),
-    "NBM": nbm(),
-    "nrbm()": nrbm(),
+METHODS: dict[str, cp.Method] = {
+    "NRBM": cp.nrbm(line_search="none"),
+    "NRBMLS": cp.nrbm(line_search="greedy"),
+    "NBM": cp.nbm(),
+    "nrbm()": cp.nrbm(),
 }
 
 
@@ -183,22 +136,20 @@ def compare(
     progress: Progress,
     *,
     sizes: tuple[int, ...] = SIZES,
-    methods: dict[str, Method] = METHODS,
+    methods: dict[str, cp.Method] = METHODS,
 ) -> Iterator[Row]:
     """Yield a row for each setting: objective and evaluations, ours and as published.
 
     Settings are in the order of the paper.
     """
-    settings = [(size, i) for size in sizes for i in range(len(LAMS))]
-    for n, (size, i) in enumerate(settings):
-        progress(n / len(settings), f"D = {size}, lam = {LAMS[i]:g}")
-        row: Row = {"D": size, "lam": LAMS[i]}
+    for size, lam in settings(progress, D=sizes, lam=LAMS):
+        row: Row = {"D": size, "lam": lam}
         for name, published in table.published.items():
-            objective, evaluations = published[size][i]
+            objective, evaluations = published[size][LAMS.index(lam)]
             row[f"{name} objective (paper)"] = objective
             row[f"{name} evaluations (paper)"] = evaluations
         for name, method in methods.items():
-            result = uninterrupted(table.fit(method, size, LAMS[i]))
+            result = table.fit(method, size, lam)
             row[f"{name} objective"] = result.objective
             row[f"{name} evaluations"] = result.evaluations
             row[f"{name} status"] = str(result.status)
@@ -208,17 +159,16 @@ def compare(
 
 
 def _columns(table: ChainedTable) -> list[str]:
-    columns = ["D", "lam"]
-    for name in METHODS:
-        for what in ("objective", "evaluations"):
-            columns.append(f"{name} {what}")
-            if name in table.published:
-                columns.append(f"{name} {what} (paper)")
-    return columns
+    return ["D", "lam"] + [
+        f"{name} {what}{source}"
+        for name in METHODS
+        for what in ("objective", "evaluations")
+        for source in (["", " (paper)"] if name in table.published else [""])
+    ]
 
 
-EXPERIMENTS: dict[str, Experiment] = {
-    name: Experiment(
+EXPERIMENTS = [
+    Experiment(
         name=name,
         title=f"{function}, objective and evaluations at a relative gap of 1e-3 (paper 004, "
         f"Table {name[-1]})",
@@ -229,4 +179,4 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("table2", "Chained Mifflin 2", MIFFLIN),
         ("table3", "Chained Crescent 2", CRESCENT),
     )
-}
+]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
+import cutplane as cp
 from cutplane.core.state import Result
+from cutplane.report.figures import in_words
 
 Row = dict[str, Any]
 """One line of results, by the names of the columns; curves for a picture may be among them."""
@@ -51,11 +54,21 @@ class Experiment:
         return {key: key for key in self.columns}
 
 
-def uninterrupted(result: Result) -> Result:
-    """Return a result as it is, but pass Ctrl-C on, which `minimize` turns into a result."""
+def minimize(*args: Any, **options: Any) -> Result:
+    """Minimize as `cutplane.minimize` does, but pass Ctrl-C on, which that turns into a result."""
+    result = cp.minimize(*args, **options)
     if result.state.interrupted:  # in the last moment too, when the result is optimal all the same
         raise KeyboardInterrupt
     return result
+
+
+def settings(progress: Progress, **choices: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield every combination of some choices, the last varying fastest; first tell of each."""
+    combinations = list(product(*choices.values()))
+    for done, combination in enumerate(combinations):
+        named = zip(choices, combination, strict=True)
+        progress(done / len(combinations), ", ".join(in_words(*each) for each in named))
+        yield combination
 
 
 def first(conditions: Iterable[bool]) -> int | None:

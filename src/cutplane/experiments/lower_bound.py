@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Plane, Quadratic
-from cutplane.experiments.experiment import Experiment, Progress, Row, first, uninterrupted
+from cutplane.experiments.experiment import Experiment, Progress, Row, first, minimize, settings
 from cutplane.losses.line_search import minimize_on_ray
-from cutplane.report.figures import new_figure, tidy
+from cutplane.report.figures import add_legend, new_figure
 
 _EPSILONS = (0.1, 0.03, 0.01, 0.003)
 
@@ -153,16 +153,14 @@ def run_variant(variant: _Variant, eps: float) -> Row:
     m = round(1.0 / eps)
     risk = HardRisk(m, floor=variant.floor)
     enough = 1.0 / (4.0 * m) + eps
-    result = uninterrupted(
-        cp.minimize(
-            risk,
-            cp.L2(1.0),
-            method=variant.method,
-            stop=cp.Gap(absolute=1e-3 * eps),
-            start=starting_point(m),
-            max_iter=2 * m,
-            callbacks=[lambda state: state.gap <= eps and min(risk.candidates[1:]) <= enough],
-        )
+    result = minimize(
+        risk,
+        cp.L2(1.0),
+        method=variant.method,
+        stop=cp.Gap(absolute=1e-3 * eps),
+        start=starting_point(m),
+        max_iter=2 * m,
+        callbacks=[lambda state: state.gap <= eps and min(risk.candidates[1:]) <= enough],
     )
     candidates = risk.candidates[1 : 1 + result.iterations]  # not the start, nor the final check
     return {
@@ -176,12 +174,9 @@ def run_variant(variant: _Variant, eps: float) -> Row:
 
 
 def _run(progress: Progress) -> Iterator[Row]:
-    total, done = len(_EPSILONS) * len(_VARIANTS), 0
-    for eps in _EPSILONS:
-        for variant in _VARIANTS:
-            progress(done / total, f"eps = {eps:g}, {variant.name}")
-            yield run_variant(variant, eps)
-            done += 1
+    variants = {variant.name: variant for variant in _VARIANTS}
+    for eps, name in settings(progress, eps=_EPSILONS, method=variants):
+        yield run_variant(variants[name], eps)
 
 
 def _picture(rows: Sequence[Row]) -> Any:
@@ -197,14 +192,12 @@ def _picture(rows: Sequence[Row]) -> Any:
         )
     inverse = sorted({1 / row["eps"] for row in rows})
     axes.loglog(inverse, [x / 2 for x in inverse], color="0.6", ls=":", label="1/(2 eps)")
-    axes.set_xlabel("1/eps")
-    axes.set_ylabel("iterations to a gap of eps")
-    axes.legend(frameon=False, fontsize=8)
-    tidy(axes)
+    axes.set(xlabel="1/eps", ylabel="iterations to a gap of eps")
+    add_legend(axes)
     return figure
 
 
-_ALL = (
+EXPERIMENTS = [
     Experiment(
         name="lower-bound",
         title="Paper 001: an instance on which BMRM needs 2/(3 eps) steps",
@@ -222,6 +215,4 @@ _ALL = (
         },
         picture=_picture,
     ),
-)
-
-EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
+]

@@ -23,7 +23,7 @@ import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.experiments.data import Words, load_words
-from cutplane.experiments.experiment import Experiment, Progress, Row, uninterrupted
+from cutplane.experiments.experiment import Experiment, Progress, Row, minimize
 from cutplane.structured import ChainLoss
 from cutplane.structured.chains.chain import Chains
 
@@ -31,19 +31,7 @@ _MOST_SECONDS = 180.0
 _MOST_EPOCHS = 20
 
 
-class Fit(NamedTuple):
-    """What a method found, and what it cost: at the tolerance, and at its end."""
-
-    w: Vector
-    inferences: float
-    objective: float
-    inferences_in_all: float
-    objective_in_the_end: float
-    seconds: float
-    status: str
-
-
-class Task(NamedTuple):
+class Setting(NamedTuple):
     """A problem, and the objective that a method without a certificate has to reach."""
 
     risk: cp.ChainRisk
@@ -52,53 +40,76 @@ class Task(NamedTuple):
     goal: float = -np.inf
 
 
-def certified(method: Callable[[], cp.Method], task: Task) -> tuple[Fit, float]:
-    """Run a method of ours to the tolerance; return also its lower bound.
+class Fit(NamedTuple):
+    """What a method found: parameters, the figures of its row, and a lower bound if it has one."""
+
+    w: Vector
+    row: Row
+    lower_bound: float = -np.inf
+
+
+def certified(method: Callable[[], cp.Method], setting: Setting) -> Fit:
+    """Run a method of ours to the tolerance.
 
     The first one, which gives the others their goal, goes on to what `cutplane.minimize` aims at,
     a quarter of the tolerance.
     """
+    risk, tol = setting.risk, setting.tol
     reached: list[tuple[int, float]] = []
 
     def watch(state: cp.State) -> None:
-        if not reached and state.relative_gap <= task.tol:
-            reached.append((task.risk.inferences, state.objective))
+        if not reached and state.relative_gap <= tol:
+            reached.append((risk.inferences, state.objective))
 
-    task.risk.inferences = 0
-    result = uninterrupted(
-        cp.minimize(
-            task.risk,
-            cp.L2(task.lam),
-            method=method(),
-            tol=task.tol,
-            stop=None if task.goal == -np.inf else cp.Gap(relative=task.tol),
-            max_iter=None,
-            time_limit=_MOST_SECONDS,
-            callbacks=[watch],
-        )
+    risk.inferences = 0
+    result = minimize(
+        risk,
+        cp.L2(setting.lam),
+        method=method(),
+        tol=tol,
+        stop=None if setting.goal == -np.inf else cp.Gap(relative=tol),
+        max_iter=None,
+        time_limit=_MOST_SECONDS,
+        callbacks=[watch],
     )
-    inferences, objective = (reached or [(task.risk.inferences, result.objective)])[0]
-    fit = Fit(
-        result.w,
-        inferences / task.risk.n_sequences,
-        objective,
-        task.risk.inferences / task.risk.n_sequences,
-        result.objective,
-        result.seconds,
-        str(result.status),
-    )
-    return fit, result.certificate.lower_bound
+    end = (risk.inferences, result.objective)
+    row = _row(setting, (reached or [end])[0], end, result.seconds, str(result.status))
+    return Fit(result.w, row, result.certificate.lower_bound)
+
+
+def _uncertified(setting: Setting, objective: float, w: Vector, seconds: float) -> Fit:
+    end = (setting.risk.inferences, objective)
+    status = "reached" if objective <= setting.goal else "missed"
+    return Fit(w, _row(setting, end, end, seconds, status))
+
+
+def _row(
+    setting: Setting,
+    at_goal: tuple[int, float],
+    at_end: tuple[int, float],
+    seconds: float,
+    status: str,
+) -> Row:
+    """Return the figures of a run, from its inferences and objectives."""
+    return {
+        "inferences": at_goal[0] / setting.risk.n_sequences,
+        "objective": at_goal[1],
+        "in all": at_end[0] / setting.risk.n_sequences,
+        "in the end": at_end[1],
+        "seconds": seconds,
+        "status": status,
+    }
 
 
 class _Reached(Exception):
     """The goal was reached."""
 
 
-def scipy_l_bfgs(task: Task) -> Fit:
+def scipy_l_bfgs(setting: Setting) -> Fit:
     """Run SciPy's L-BFGS until the objective is at the goal, which it could not know itself."""
-    from scipy.optimize import minimize  # slow to import, and only needed here
+    import scipy.optimize  # slow, and only needed here
 
-    risk, lam = task.risk, task.lam
+    risk, lam = setting.risk, setting.lam
     risk.inferences = 0
     start = time.perf_counter()
     best = (np.inf, np.zeros(risk.n_parameters))
@@ -109,22 +120,24 @@ def scipy_l_bfgs(task: Task) -> Fit:
         objective = 0.5 * lam * dot(w, w) + point.value
         if objective < best[0]:
             best = (objective, w.copy())
-        if objective <= task.goal or time.perf_counter() - start > _MOST_SECONDS:
+        if objective <= setting.goal or time.perf_counter() - start > _MOST_SECONDS:
             raise _Reached
         return objective, lam * w + point.plane().slope
 
     with suppress(_Reached):
-        minimize(evaluate, best[1], jac=True, method="L-BFGS-B", options={"maxiter": 10_000})
-    return _uncertified(task, *best, time.perf_counter() - start)
+        scipy.optimize.minimize(
+            evaluate, best[1], jac=True, method="L-BFGS-B", options={"maxiter": 10_000}
+        )
+    return _uncertified(setting, *best, time.perf_counter() - start)
 
 
-def stochastic_steps(task: Task) -> Fit:
+def stochastic_steps(setting: Setting) -> Fit:
     """Take subgradient steps of size ``1/(lam t)``, a word each, as Pegasos does.
 
     Up to 20 epochs, until the objective is at the goal. It is evaluated after each epoch, which is
     not counted.
     """
-    risk, lam, data = task.risk, task.lam, task.risk.data
+    risk, lam, data = setting.risk, setting.lam, setting.risk.data
     offsets = data.chains.offsets
     words = [
         cp.ChainRisk(
@@ -152,16 +165,10 @@ def stochastic_steps(task: Task) -> Fit:
         objective = 0.5 * lam * dot(w, w) + risk.at(w).value
         if objective < best:
             best, best_w = objective, w
-        if best <= task.goal or seconds > _MOST_SECONDS:
+        if best <= setting.goal or seconds > _MOST_SECONDS:
             break
     risk.inferences = epochs * risk.n_sequences
-    return _uncertified(task, best, best_w, seconds)
-
-
-def _uncertified(task: Task, objective: float, w: Vector, seconds: float) -> Fit:
-    inferences = task.risk.inferences / task.risk.n_sequences
-    status = "reached" if objective <= task.goal else "missed"
-    return Fit(w, inferences, objective, inferences, objective, seconds, status)
+    return _uncertified(setting, best, best_w, seconds)
 
 
 def error_of(risk: cp.ChainRisk, w: Vector, words: Words) -> float:
@@ -181,7 +188,7 @@ class Table:
 
     loss: ChainLoss
     ours: dict[str, Callable[[], cp.Method]]
-    others: dict[str, Callable[[Task], Fit]]
+    others: dict[str, Callable[[Setting], Fit]]
     published: dict[float, tuple[int, float, float]]
 
 
@@ -235,6 +242,8 @@ def compare(
     """Yield a row for each lam and method; paper 004's NRBMLS comes first."""
     train, test = data or load_words()
     risk = cp.ChainRisk(train.X, train.y, train.offsets, table.loss)
+    ours = {name: partial(certified, method) for name, method in table.ours.items()}
+    runs: dict[str, Callable[[Setting], Fit]] = {**ours, **table.others}
     lams = lams or tuple(table.published)
     for n, lam in enumerate(lams):
         evaluations, objective, error = table.published[lam]
@@ -245,51 +254,26 @@ def compare(
             "objective": objective,
             "test error": error,
         }
-        task = Task(risk, lam, tol)
-        for name, method in table.ours.items():
+        setting = Setting(risk, lam, tol)
+        for name, run in runs.items():
             progress(n / len(lams), f"lam = {lam:g}, {name}")
-            fit, lower = certified(method, task)
-            if task.goal == -np.inf:
-                task = task._replace(goal=lower / (1.0 - tol))
-            yield _row(lam, name, fit, error_of(risk, fit.w, test))
-        for name, run in table.others.items():
-            progress(n / len(lams), f"lam = {lam:g}, {name}")
-            fit = run(task)
-            yield _row(lam, name, fit, error_of(risk, fit.w, test))
+            fit = run(setting)
+            if setting.goal == -np.inf:
+                setting = setting._replace(goal=fit.lower_bound / (1.0 - tol))
+            error = error_of(risk, fit.w, test)
+            yield {"lam": lam, "method": name, **fit.row, "test error": error}
     progress(1.0, "done")
 
 
-def _row(lam: float, name: str, fit: Fit, error: float) -> Row:
-    return {
-        "lam": lam,
-        "method": name,
-        "inferences": fit.inferences,
-        "objective": fit.objective,
-        "in all": fit.inferences_in_all,
-        "in the end": fit.objective_in_the_end,
-        "test error": error,
-        "seconds": fit.seconds,
-        "status": fit.status,
-    }
+_COLUMNS = "lam, method, inferences, objective, in all, in the end, test error, seconds, status"
 
-
-EXPERIMENTS: dict[str, Experiment] = {
-    name + suffix: Experiment(
+EXPERIMENTS = [
+    Experiment(
         name=name + suffix,
         title=f"{model} on OCR, inferences a word to a relative gap of {tol:g} (paper 004, "
         f"Table {name[-1]})",
         run=partial(compare, table, tol=tol),
-        columns=[
-            "lam",
-            "method",
-            "inferences",
-            "objective",
-            "in all",
-            "in the end",
-            "test error",
-            "seconds",
-            "status",
-        ],
+        columns=_COLUMNS.split(", "),
         paper="The gap of the paper is 0.01. Inferences and objectives are those at the gap. Our "
         "first method goes on to a quarter of it, as minimize does with tol; that gives inferences "
         "in all, and the objective in the end. L-BFGS and SGD prove nothing: they run until their "
@@ -300,4 +284,4 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("table5", "Max-margin Markov networks", TABLE_5),
     )
     for suffix, tol in (("", 0.01), ("-fine", 0.001))
-}
+]

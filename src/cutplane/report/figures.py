@@ -1,16 +1,23 @@
-"""What the pictures drawn with matplotlib have in common: bounds, gaps, scales and colors."""
+"""Pictures drawn with matplotlib: a run, a regularization path, curves side by side.
+
+The first two show bounds and gaps: the objective above the lower bound, with the optimum in
+between, and below them the relative gap on a logarithmic scale.
+"""
 
 from __future__ import annotations
 
 import io
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cutplane.report.curves import Curve, Curves, shown_gap_range
+from cutplane.core.state import Certificate, Record
+from cutplane.report.curves import Curve, Curves, curves_of, shown_gap_range
 
 # Okabe and Ito's colors, which color-blind readers can tell apart; the lines differ in style too.
-_VERMILLION, _BLUE, BLACK = "#D55E00", "#0072B2", "#000000"
+_VERMILLION, _BLUE, _BLACK = "#D55E00", "#0072B2", "#000000"
 
 Steps = Literal["post"] | None
 """Whether curves hold each value until the next ("post"), or connect them."""
@@ -53,13 +60,149 @@ def png_of(figure: Any) -> bytes:
     return content.getvalue()
 
 
-def set_titles(axes: Any, title: str, subtitle: str) -> None:
+def draw_run(
+    records: Sequence[Record], *, title: str, subtitle: str = "", tol: float | None = None
+) -> Any:
+    """Return a figure of the bounds and the relative gap against iterations.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        The history of one run.
+    title, subtitle : str
+        What was fitted, and how it ended.
+    tol : float, optional
+        A relative gap to mark.
+
+    Raises
+    ------
+    PlottingUnavailable
+        If matplotlib is not installed.
+    """
+    figure = new_figure((8.0, 6.4))
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    _set_titles(above, title, subtitle)
+    if records:
+        curves = curves_of(records)
+        x = np.array([record.iteration for record in records], dtype=float)
+        _plot_bounds(above, x, curves, steps="post")
+        _plot_gap(below, x, curves.gaps, tol, steps="post")
+        below.set_xlabel("iteration")
+        below.xaxis.get_major_locator().set_params(integer=True)
+    return figure
+
+
+def draw_path(
+    lams: Curve,
+    certificates: Sequence[Certificate],
+    *,
+    title: str,
+    subtitle: str = "",
+    tol: float | None = None,
+    scores: Curve | None = None,
+) -> Any:
+    """Return a figure of the bounds, the relative gap, and the scores if any, against lam.
+
+    Parameters
+    ----------
+    lams : ndarray
+        Decreasing; drawn from left to right.
+    certificates : sequence of Certificate
+        One for each lam.
+    title, subtitle, tol
+        As for `draw_run`.
+    scores : ndarray, optional
+        A score for each lam, the more the better; the best one is marked.
+
+    Raises
+    ------
+    PlottingUnavailable
+        If matplotlib is not installed.
+    """
+    n_panels = 2 if scores is None else 3
+    figure = new_figure((8.0, 3.2 * n_panels))
+    bounds, gaps, *rest = figure.subplots(n_panels, 1, sharex=True)
+    _set_titles(bounds, title, subtitle)
+    curves = curves_of(certificates)
+    _plot_bounds(bounds, lams, curves, steps=None)
+    _plot_gap(gaps, lams, curves.gaps, tol, steps=None)
+    if scores is not None:
+        _plot_scores(rest[0], lams, scores)
+    lowest = (gaps, *rest)[-1]
+    lowest.set_xlabel("lam")
+    lowest.set_xscale("log")
+    lowest.invert_xaxis()  # in the order of the fits, towards larger models
+    return figure
+
+
+class Series(NamedTuple):
+    """The curves of a line of panels: keys of a row, and titles; by default against iterations."""
+
+    y: str
+    y_title: str
+    x: str | None = None
+    x_title: str = "iterations"
+    x_scale: str = "linear"
+
+
+def draw_curves(
+    rows: Sequence[Mapping[str, Any]],
+    lines: Sequence[Series],
+    *,
+    panel: str,
+    label: str,
+    scale: str = "linear",
+) -> Any:
+    """Return a figure of the curves in some rows of results, side by side.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Each has the curves that ``lines`` name.
+    lines : sequence of Series
+        One for each line of panels.
+    panel, label : str
+        The keys whose values tell the panels of a line apart, and the curves of a panel.
+    scale : str
+        Of the vertical axes.
+
+    Raises
+    ------
+    PlottingUnavailable
+        If matplotlib is not installed.
+    """
+    values = list(dict.fromkeys(row[panel] for row in rows))
+    figure = new_figure((4.5 * len(values), 3.5 * len(lines)))
+    grid = figure.subplots(len(lines), len(values), squeeze=False)
+    for (line, value), axes in zip(product(lines, values), grid.flat, strict=True):
+        for row in rows:
+            if row[panel] == value:
+                x = row[line.x] if line.x else range(1, len(row[line.y]) + 1)
+                axes.plot(x, row[line.y], label=in_words(label, row[label]))
+        axes.set(title=in_words(panel, value), xlabel=line.x_title, ylabel=line.y_title)
+        axes.set(xscale=line.x_scale, yscale=scale)
+        add_legend(axes)
+    return figure
+
+
+def in_words(name: str, value: Any) -> str:
+    """Return a choice as it is called in titles: a number with its name, a word alone."""
+    return value if isinstance(value, str) else f"{name} = {value:g}"
+
+
+def add_legend(axes: Any) -> None:
+    """Add a small legend, and leave only what helps to read the picture."""
+    axes.legend(frameon=False, fontsize=8)
+    _tidy(axes)
+
+
+def _set_titles(axes: Any, title: str, subtitle: str) -> None:
     """Write what was fitted, and how it ended, above the axes."""
     axes.set_title(title, fontsize=14, fontweight="bold", loc="left", pad=24)
     axes.text(0.0, 1.03, subtitle, transform=axes.transAxes, fontsize=10, color="0.3")
 
 
-def plot_bounds(axes: Any, x: Curve, curves: Curves, *, steps: Steps) -> None:
+def _plot_bounds(axes: Any, x: Curve, curves: Curves, *, steps: Steps) -> None:
     """Draw objective and lower bound against ``x``, and fill what is in between."""
     upper = curves.upper
     below = curves.bottom / 10 if curves.logarithmic else 2 * curves.bottom - curves.top
@@ -72,7 +215,7 @@ def plot_bounds(axes: Any, x: Curve, curves: Curves, *, steps: Steps) -> None:
     axes.plot(x, upper, color=_VERMILLION, label="objective of the best model", **style)
     axes.plot(x, lower, color=_BLUE, ls=(0, (4, 1)), label="lower bound", **style)
     if curves.logarithmic:
-        make_logarithmic(axes)
+        _make_logarithmic(axes)
         margin = (curves.top / curves.bottom) ** 0.05
         axes.set_ylim(curves.bottom / margin, curves.top * margin)
     else:
@@ -88,13 +231,13 @@ def plot_bounds(axes: Any, x: Curve, curves: Curves, *, steps: Steps) -> None:
         frameon=False,
         loc="upper right",
     )
-    tidy(axes)
+    _tidy(axes)
 
 
-def plot_gap(axes: Any, x: Curve, gaps: Curve, tol: float | None, *, steps: Steps) -> None:
+def _plot_gap(axes: Any, x: Curve, gaps: Curve, tol: float | None, *, steps: Steps) -> None:
     """Draw relative gaps against ``x``, and the tolerance."""
     shown = np.where(np.isfinite(gaps), np.maximum(gaps, 1e-300), np.nan)
-    axes.plot(x, shown, drawstyle="steps-post" if steps else "default", color=BLACK, lw=1.5)
+    axes.plot(x, shown, drawstyle="steps-post" if steps else "default", color=_BLACK, lw=1.5)
     smallest, largest = shown_gap_range(gaps, tol)
     axes.set_yscale("log")
     axes.set_ylim(smallest / 1.6, largest * 1.6)
@@ -111,10 +254,28 @@ def plot_gap(axes: Any, x: Curve, gaps: Curve, tol: float | None, *, steps: Step
         )
     axes.margins(x=0.01)
     axes.set_ylabel("relative gap")
-    tidy(axes)
+    _tidy(axes)
 
 
-def make_logarithmic(axes: Any) -> None:
+def _plot_scores(axes: Any, lams: Curve, scores: Curve) -> None:
+    best = int(scores.argmax())
+    left = 2 * best < len(scores)  # the text goes to where there is room for it
+    axes.plot(lams, scores, color=_BLACK, lw=1.5, marker="o", ms=3)
+    axes.axvline(lams[best], color="0.4", lw=1.2, ls=":")
+    axes.annotate(
+        f"best: {scores[best]:.4g} at lam = {lams[best]:.3g}",
+        (lams[best], scores.min()),
+        xytext=(6 if left else -6, 0),
+        ha="left" if left else "right",
+        textcoords="offset points",
+        color="0.3",
+        fontsize=9,
+    )
+    axes.set_ylabel("score")
+    _tidy(axes)
+
+
+def _make_logarithmic(axes: Any) -> None:
     """Give the axes a vertical scale that is logarithmic, with plain numbers."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
@@ -124,7 +285,7 @@ def make_logarithmic(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def tidy(axes: Any) -> None:
+def _tidy(axes: Any) -> None:
     """Leave only what helps to read the picture."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color="0.93", lw=0.8)

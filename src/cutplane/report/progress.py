@@ -1,16 +1,19 @@
-"""Show a run while it goes on.
+"""Show what goes on: plain lines for files and pipes, something that moves on a terminal.
 
-Both displays are callbacks for a solver, and context managers: leaving shows the last iteration.
-`Progress` writes plain lines at iterations 1, 2, 5, 10, 20, 50, ... and the last, which suits files
-and pipes. `LiveProgress` shows the same lines on a terminal, with the current iteration below them
-redrawn in place.
+A run: `Progress` and `LiveProgress` are callbacks for a solver. The first writes a line at
+iterations 1, 2, 5, 10, 20, 50, ... and the last; the second shows the same lines, with the current
+iteration below them redrawn in place.
+
+A long computation of several parts: `Lines` and `Bar` are called with the share that is done, from
+0 to 1, and with what comes next.
+
+All are context managers: leaving shows the last iteration, or takes the bar away.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TextIO
 
 from cutplane.core.state import Record, State
@@ -38,6 +41,11 @@ _COLUMNS = (
 def progress_on(stream: TextIO) -> Progress | LiveProgress:
     """Return the display that suits ``stream``."""
     return LiveProgress(stream) if stream.isatty() else Progress(stream)
+
+
+def bar_on(stream: TextIO) -> Lines | Bar:
+    """Return the bar that suits ``stream``."""
+    return Bar(stream) if stream.isatty() else Lines(stream)
 
 
 def is_milestone(iteration: int) -> bool:
@@ -71,12 +79,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.finish()
 
     def finish(self) -> None:
@@ -126,12 +129,7 @@ class LiveProgress:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._latest is not None:
             self._draw()
         self._live.stop()
@@ -151,3 +149,44 @@ class LiveProgress:
         if self._latest is not None and self._latest not in self._milestones[-1:]:
             table.add_row(*(column.show(self._latest) for column in _COLUMNS))
         return table
+
+
+class Lines:
+    """A line for each piece of work, with the share that is done before it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __call__(self, share: float, message: str) -> None:
+        """Write a line."""
+        print(f"{100 * share:3.0f} %  {message}", file=self._stream, flush=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class Bar:
+    """A bar that fills, with the current piece of work beside it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        # Rich takes longer to import than a small computation takes to run.
+        from rich.console import Console
+        from rich.progress import Progress
+
+        # Redrawn when called: a thread of its own would compete with the work for the cores.
+        self._progress = Progress(console=Console(file=stream), transient=True, auto_refresh=False)
+        self._task = self._progress.add_task("", total=1.0)
+
+    def __call__(self, share: float, message: str) -> None:
+        """Redraw the bar."""
+        self._progress.update(self._task, completed=share, description=message, refresh=True)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.stop()

@@ -18,7 +18,7 @@ from cutplane.io.words import what_is_wrong_with_label
 Token: TypeAlias = tuple[str, ...]
 
 
-class ColumnData(NamedTuple):
+class ConllData(NamedTuple):
     """Sequences of tokens.
 
     Attributes
@@ -58,7 +58,7 @@ class ColumnData(NamedTuple):
         return "".join(chain.from_iterable(sequences))
 
 
-def read_columns(path: str | os.PathLike[str], *, labels: bool = False) -> ColumnData:
+def read_conll(path: str | os.PathLike[str], *, labels: bool = False) -> ConllData:
     """Read sequences from a file of columns, plain or compressed (gzip, bzip2, xz).
 
     Parameters
@@ -95,7 +95,7 @@ def read_columns(path: str | os.PathLike[str], *, labels: bool = False) -> Colum
         sequences.pop()
     if not sequences:
         raise InputError(f"{name}: no data in the file")
-    return ColumnData(sequences, separator)
+    return ConllData(sequences, separator)
 
 
 def _columns(line: str, separator: str) -> Token:

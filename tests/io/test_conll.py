@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.io import InputError, read_columns
+from cutplane.io import InputError, read_conll
 
 TEXT = "He PRP B-NP\nran VBD B-VP\n\n\nYes UH O\n"
 
@@ -19,7 +19,7 @@ def written(folder, content, name="tokens.txt"):
 
 
 def test_sequences_and_labels(tmp_path):
-    data = read_columns(written(tmp_path, TEXT))
+    data = read_conll(written(tmp_path, TEXT))
     assert data.sequences == [
         [("He", "PRP", "B-NP"), ("ran", "VBD", "B-VP")],
         [("Yes", "UH", "O")],
@@ -47,8 +47,8 @@ def test_sequences_and_labels(tmp_path):
     ids=["gzip", "xz", "mark", "carriage-returns", "spaces", "tabs", "blank-lines"],
 )
 def test_other_spellings_of_the_same(tmp_path, content):
-    plain = read_columns(written(tmp_path, TEXT))
-    assert read_columns(written(tmp_path, content, "other")).sequences == plain.sequences
+    plain = read_conll(written(tmp_path, TEXT))
+    assert read_conll(written(tmp_path, content, "other")).sequences == plain.sequences
 
 
 word = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=4)
@@ -63,13 +63,13 @@ def test_what_is_written_is_read(tmp_path_factory, sequences, separator):
     text = "\n".join(
         "".join(f"{separator.join(token)}\n" for token in sequence) for sequence in sequences
     )
-    data = read_columns(written(tmp_path_factory.mktemp("columns"), text))
+    data = read_conll(written(tmp_path_factory.mktemp("columns"), text))
     assert data.sequences == sequences
     assert data.separator == separator
 
 
 def test_tabs_keep_spaces(tmp_path):
-    data = read_columns(written(tmp_path, "New York\tNNP\tO\n\t\tO\n"))
+    data = read_conll(written(tmp_path, "New York\tNNP\tO\n\t\tO\n"))
     assert data.sequences == [[("New York", "NNP", "O"), ("", "", "O")]]
 
 
@@ -90,12 +90,12 @@ def test_tabs_keep_spaces(tmp_path):
 def test_what_is_refused(tmp_path, content, said):
     path = written(tmp_path, content)
     with pytest.raises(InputError) as caught:
-        read_columns(path)
+        read_conll(path)
     assert str(caught.value).startswith(f"{path}{said}")
 
 
 def test_white_space_of_other_alphabets_is_part_of_words(tmp_path):
-    data = read_columns(written(tmp_path, "10\u00a0000 CD\n\u3000 X\n\u00a0 Y\n\x1c Z\n"))
+    data = read_conll(written(tmp_path, "10\u00a0000 CD\n\u3000 X\n\u00a0 Y\n\x1c Z\n"))
     assert data.sequences == [
         [("10\u00a0000", "CD"), ("\u3000", "X"), ("\u00a0", "Y"), ("\x1c", "Z")]
     ]
@@ -111,12 +111,12 @@ def test_white_space_of_other_alphabets_is_part_of_words(tmp_path):
 )
 def test_labels_that_are_refused(tmp_path, line, said):
     path = written(tmp_path, f"a\tb\n{line}\n")
-    assert read_columns(path).n_tokens == 2
+    assert read_conll(path).n_tokens == 2
     with pytest.raises(InputError) as caught:
-        read_columns(path, labels=True)
+        read_conll(path, labels=True)
     assert str(caught.value) == f"{path}{said}"
 
 
 def test_no_file(tmp_path):
     with pytest.raises(InputError, match="cannot read: no such file"):
-        read_columns(tmp_path / "missing")
+        read_conll(tmp_path / "missing")

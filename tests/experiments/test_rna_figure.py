@@ -31,7 +31,7 @@ def test_figure(small_data):
     for row in rows:
         assert set(experiment.columns) <= set(row)
         assert row["objectives"] == sorted(row["objectives"], reverse=True)
-        assert row["lower_bound"] <= row["at_50"] <= row["at_25"] <= row["at_10"]
+        assert row["lower_bound"] <= row["after_50"] <= row["after_25"] <= row["after_10"]
     assert len(experiment.picture(rows).axes) == 3
 
 
