@@ -26,12 +26,14 @@ ALLOWED = {
     "metrics": {"losses", "compute"},
     "report": {"core", "compute"},
     "risks": NUMERICAL - {"risks"},
-    "methods": NUMERICAL,
+    "checkpoints": {"core", "compute"},
+    "methods": NUMERICAL | {"checkpoints"},
     "testing": NUMERICAL | {"methods"},
-    "estimators": NUMERICAL | {"methods", "metrics", "report"},
-    "io": NUMERICAL | {"methods", "metrics", "estimators"},
-    "experiments": NUMERICAL | {"methods", "metrics", "estimators", "io", "report"},
-    "cli": NUMERICAL | {"methods", "metrics", "estimators", "io", "report", "experiments"},
+    "estimators": NUMERICAL | {"checkpoints", "methods", "metrics", "report"},
+    "io": NUMERICAL | {"checkpoints", "methods", "metrics", "estimators"},
+    "experiments": NUMERICAL | {"checkpoints", "methods", "metrics", "estimators", "io", "report"},
+    "cli": NUMERICAL
+    | {"checkpoints", "methods", "metrics", "estimators", "io", "report", "experiments"},
 }
 # `import cutplane` itself: the flat API, which the command line may use as a user would.
 MAY_USE_THE_FLAT_API = {"cli", "experiments", "io"}

@@ -6,18 +6,20 @@ digested, arrays block by block, so that a memory map is never read into memory 
 
 What an object consists of is what its method ``identity()`` returns, if it has one. Else it is what
 pickle would keep of it, without counts of evaluations and what `cached_property` has computed. A
-function is its code, with the variables that it uses. Anything that cannot be looked into is the
-same only if it is the same object. So fingerprints of equal things may differ, but those of
-different things are never the same.
+function is its code, with the variables that it uses; a class is its name, and its code too unless
+it was installed with a package. Anything that cannot be looked into is the same only if it is the
+same object, and has no fingerprint that another process would understand. So fingerprints of equal
+things may differ, but those of different things are never the same.
 """
 
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import blake2b
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,12 +33,20 @@ _COUNTERS = ("evaluations", "inferences")
 _SIMPLE = (type(None), bool, int, float, complex, str, bytes)
 
 
-def fingerprint(value: Any) -> str:
-    """Return a digest of everything that a value consists of."""
-    return _Walk().digest(value)
+class Opaque(ValueError):
+    """Something has no fingerprint that another process would understand."""
 
 
-def fingerprints_of_parts(value: Any) -> dict[str, str]:
+def fingerprint(value: Any, *, portable: bool = False) -> str:
+    """Return a digest of everything that a value consists of.
+
+    With ``portable`` it is the same in another process; `Opaque` is raised where that is not
+    possible.
+    """
+    return _Walk(portable).digest(value)
+
+
+def fingerprints_of_parts(value: Any, *, portable: bool = False) -> dict[str, str]:
     """Return the fingerprint of each part of an object, by the names that say where two differ."""
     kind = type(value)
     if hasattr(kind, "identity"):
@@ -46,13 +56,14 @@ def fingerprints_of_parts(value: Any) -> dict[str, str]:
         parts = {**_lasting(kind, vars(value))[0], kind.__name__: value}
     else:
         parts = {kind.__name__: value}
-    return {name: fingerprint(part) for name, part in parts.items()}
+    return {name: fingerprint(part, portable=portable) for name, part in parts.items()}
 
 
 class _Walk:
     """One walk through a value; an object that contains itself is told by where it stood."""
 
-    def __init__(self) -> None:
+    def __init__(self, portable: bool) -> None:
+        self._portable = portable
         self._above: dict[int, int] = {}
 
     def digest(self, value: Any) -> str:
@@ -69,12 +80,15 @@ class _Walk:
     def _pieces(self, value: Any) -> Iterator[str | bytes]:
         kind = type(value)
         if isinstance(value, type):
-            yield _name(value)
+            yield from self._class(value)
+            return
+        if isinstance(value, np.ufunc):  # NumPy's, with an attribute of this name
+            yield from ("ufunc", value.__name__)
             return
         if hasattr(kind, "identity"):
             yield from ("identity", self.digest(value.identity()))
             return
-        yield _name(kind)
+        yield from self._class(kind)
         if kind in _SIMPLE:
             yield repr(value)
         elif kind in (list, tuple):
@@ -89,8 +103,15 @@ class _Walk:
         elif scipy.sparse.issparse(value):
             rows = value.tocsr()
             yield from map(self.digest, (rows.shape, rows.data, rows.indices, rows.indptr))
+        elif kind is ModuleType:
+            yield value.__name__
         elif kind is FunctionType:
-            yield from map(self.digest, _function(value))
+            if _is_installed(value):
+                yield _name(value)
+            else:
+                yield from map(self.digest, _function(value))
+        elif isinstance(getattr(value, "py_func", None), FunctionType):  # compiled by Numba
+            yield self.digest(value.py_func)
         elif kind is CodeType:
             yield from map(self.digest, (value.co_code, value.co_consts, value.co_names))
         else:
@@ -107,14 +128,30 @@ class _Walk:
         for begin in range(0, len(rows), at_once):
             yield rows[begin : begin + at_once].tobytes()
 
+    def _class(self, kind: type) -> Iterator[str]:
+        """Yield the name of a class, and its content if it may be defined otherwise elsewhere."""
+        yield _name(kind)
+        if _is_installed(kind):
+            return
+        yield from map(self.digest, kind.__bases__)
+        for name, member in sorted(vars(kind).items()):
+            if isinstance(member, classmethod | staticmethod):
+                member = member.__func__
+            if isinstance(member, property | cached_property):
+                member = member.fget if isinstance(member, property) else member.func
+            # Python keeps notes of its own on a class, such as __slotnames__.
+            is_data = _is_data(member) and not name.startswith("__")
+            if is_data or isinstance(member, FunctionType):
+                yield from (name, self.digest(member))
+
     def _content(self, value: Any) -> str:
         """Return the digest of what pickle would keep, or the place of what it would not take."""
         try:
             reduced = value.__reduce_ex__(4)
         except TypeError:
-            return str(id(value))
+            return self._place(value)
         if isinstance(reduced, str):  # the name of a global object
-            return str(id(value))
+            return reduced if _found(value, reduced) else self._place(value)
         made, state, *items = (*reduced[1:], None)[:4]
         return self.digest(
             (
@@ -123,6 +160,11 @@ class _Walk:
                 [None if entries is None else list(entries) for entries in items],
             )
         )
+
+    def _place(self, value: Any) -> str:
+        if self._portable:
+            raise Opaque(f"{type(value).__qualname__} cannot be recognized in another process")
+        return str(id(value))
 
 
 def _function(function: FunctionType) -> Iterator[Any]:
@@ -149,11 +191,36 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _name(kind: type) -> str:
-    """Return the name of a class, and which one it is if several may have had this name."""
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    module = sys.modules.get(kind.__module__)
-    return name if getattr(module, kind.__qualname__, None) is kind else f"{name} {id(kind)}"
+def _name(thing: type | FunctionType) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _found(thing: Any, name: str) -> bool:
+    """Whether a thing is what its module has under its name."""
+    found: Any = sys.modules.get(getattr(thing, "__module__", None) or "builtins")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is thing
+
+
+def _is_installed(thing: type | FunctionType) -> bool:
+    """Whether the name tells all, because a class or function is of a package and not changed."""
+    return thing.__module__ == "builtins" or (
+        _is_of_a_package(thing.__module__) and _found(thing, thing.__qualname__)
+    )
+
+
+@cache
+def _is_of_a_package(name: str | None) -> bool:
+    if name is None or name.partition(".")[0] in ("cutplane", *sys.stdlib_module_names):
+        return name not in (None, "__main__")
+    file = getattr(sys.modules.get(name), "__file__", None)
+    paths = sysconfig.get_paths()
+    return file is not None and file.startswith((paths["purelib"], paths["platlib"]))
+
+
+def _is_data(member: Any) -> bool:
+    return type(member) in (*_SIMPLE, list, tuple, dict, set, frozenset, np.ndarray)
 
 
 def _lasting(kind: type, state: Any) -> Any:
