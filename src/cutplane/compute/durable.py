@@ -4,8 +4,8 @@
 `create` writes a file that has a new name; until something that was replaced atomically names it,
 nobody reads it. A folder is synchronized too: else a new name may be lost while the content is not.
 
-Each step is announced to `observer` before and after it is taken, so that a test can end the process
-between any two of them.
+Each step is announced to `observer` before and after it is taken, so that a test can end the
+process between any two of them.
 """
 
 from __future__ import annotations
