@@ -1,0 +1,302 @@
+"""A folder that holds the last two states of a run.
+
+    checkpoint.json              the manifest: what was written, with the digest of every file
+    checkpoint-previous.json     the manifest before it
+    state-000007.safetensors     a state without its planes
+    planes-000003.safetensors    planes that were new in the third write: slopes by plane number
+    lock                         held by the run that writes here
+
+A plane never changes once it is made, so each is written once. Planes that were dropped stay where
+they are until they are more than half of all; then those that are left go to a file of their own.
+A new manifest takes the place of the old one in one step, when all its files are on the disk. Files
+that neither manifest names are removed afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.checkpoints.codec import Encoded
+from cutplane.checkpoints.errors import CheckpointError
+from cutplane.checkpoints.tensors import StoredFile, read_file, write_arrays, write_rows
+from cutplane.compute import durable
+from cutplane.compute.arrays import Vector
+
+if sys.platform != "win32":
+    import fcntl
+
+FORMAT = "cutplane checkpoint"
+VERSION = 1
+
+_MANIFEST, _PREVIOUS, _LOCK = "checkpoint.json", "checkpoint-previous.json", "lock"
+_FILE = re.compile(r"(state|planes)-\d{6,}\.safetensors")
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a checkpoint is of: all that must be the same to go on, and where the same bits are.
+
+    ``problem`` and ``method`` are fingerprints, by the names of their parts.
+    """
+
+    library: str
+    processor: str
+    problem: dict[str, str]
+    method: dict[str, str]
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The list of what was written."""
+
+    format: str
+    version: int
+    about: About
+    write: int
+    iteration: int
+    state: StoredFile
+    planes: list[StoredFile]
+
+    @property
+    def files(self) -> set[str]:
+        """The names of all files that belong to it."""
+        return {file.name for file in (self.state, *self.planes)}
+
+
+class _Kind(msgspec.Struct):
+    """The part of a manifest that is the same in all versions."""
+
+    format: str = ""
+    version: int = 0
+
+
+class Planes(NamedTuple):
+    """The slopes of a bundle: numbers that increase, and the slope of each."""
+
+    numbers: NDArray[np.int64]
+    slope: Callable[[int], Vector]
+
+
+class Stored(NamedTuple):
+    """A state as it was stored: its tree, and the slopes by plane number."""
+
+    encoded: Encoded
+    slopes: dict[int, Vector]
+
+
+class Store:
+    """The folder of a checkpoint, locked against other runs while it is open.
+
+    Parameters
+    ----------
+    folder : Path
+        Created if it does not exist. One that is neither empty nor a checkpoint is refused.
+
+    Raises
+    ------
+    CheckpointError
+        If the folder cannot be used. Nothing in it was changed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock: int | None = None
+        self._segments: list[tuple[StoredFile, NDArray[np.int64]]] = []
+        try:
+            self._require_own()
+            folder.mkdir(parents=True, exist_ok=True)
+            self._take_lock()
+        except OSError as error:
+            raise CheckpointError(f"{folder}: cannot write: {error.strerror}") from error
+        try:
+            self.manifest = self._read_manifest()
+        except BaseException:
+            self.close()
+            raise
+        self._number = self.manifest.write if self.manifest else 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others write here."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def read(self) -> Stored:
+        """Read the last state, all of it, and check every file.
+
+        Raises
+        ------
+        CheckpointError
+            If a file is not what was written.
+        """
+        assert self.manifest is not None
+        try:
+            words, arrays = read_file(self.folder, self.manifest.state)
+            # Copies, because places in a file are not aligned as new arrays are.
+            copies = {name: array.copy() for name, array in arrays.items()}
+            encoded = Encoded(json.loads(words["tree"]), copies)
+            slopes: dict[int, Vector] = {}
+            self._segments = []
+            for file in self.manifest.planes:
+                _, parts = read_file(self.folder, file)
+                numbers = parts["numbers"].copy().view(np.int64)
+                rows = parts["slopes"].view(np.float64).reshape(len(numbers), -1)
+                self._segments.append((file, numbers))
+                slopes.update(zip(numbers.tolist(), rows, strict=True))
+        except CheckpointError as error:
+            if not (self.folder / _PREVIOUS).exists():
+                raise
+            hint = f"rename {_PREVIOUS} to {_MANIFEST} to go on from the write before"
+            raise CheckpointError(f"{error} ({hint})") from error
+        return Stored(encoded, slopes)
+
+    def write(self, about: About, iteration: int, encoded: Encoded, planes: Planes) -> None:
+        """Write a state; the last one stays, and the one before it goes.
+
+        Raises
+        ------
+        OSError
+            If that is not possible. The last state is still there.
+        """
+        # A number is never used again, also if its write has failed, maybe at its very last step.
+        self._number += 1
+        number = self._number
+        self._remove_others()
+        segments = self._with_new_planes(number, planes)
+        words = {"tree": json.dumps(encoded.tree)}  # with infinities, which msgspec has no word for
+        state = write_arrays(self._path("state", number), encoded.arrays, words)
+        durable.sync_folder(self.folder)
+        manifest = Manifest(
+            FORMAT, VERSION, about, number, iteration, state, [file for file, _ in segments]
+        )
+        with contextlib.suppress(FileNotFoundError):
+            durable.replace(self.folder / _PREVIOUS, (self.folder / _MANIFEST).read_bytes())
+        durable.replace(self.folder / _MANIFEST, _as_text(manifest))
+        self.manifest, self._segments = manifest, segments
+        self._remove_others()
+
+    def pending(self, numbers: NDArray[np.int64]) -> int:
+        """Return how many of these planes would have to be written."""
+        return int(np.count_nonzero(~np.isin(numbers, self._stored())))
+
+    def _stored(self) -> NDArray[np.int64]:
+        return np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in self._segments)])
+
+    def _with_new_planes(
+        self, number: int, planes: Planes
+    ) -> list[tuple[StoredFile, NDArray[np.int64]]]:
+        """Write the planes that are not stored yet; return all files with planes."""
+        stored = self._stored()
+        rows = np.flatnonzero(~np.isin(planes.numbers, stored))
+        kept = self._segments
+        if len(stored) > 2 * np.count_nonzero(np.isin(stored, planes.numbers)):
+            rows, kept = np.arange(len(planes.numbers)), []
+        if not len(rows):
+            return kept
+        slopes = [planes.slope(row) for row in rows.tolist()]
+        numbers = planes.numbers[rows]
+        return [*kept, (write_rows(self._path("planes", number), numbers, slopes), numbers)]
+
+    def _path(self, kind: str, number: int) -> Path:
+        return self.folder / f"{kind}-{number:06d}.safetensors"
+
+    def _others(self) -> Iterator[Path]:
+        """Yield what is in the folder and is not the name of a file of ours."""
+        for path in self.folder.iterdir():
+            ours = path.name in (_MANIFEST, _PREVIOUS, _LOCK) or _FILE.fullmatch(path.name)
+            if not ours and not durable.is_temporary(path):
+                yield path
+
+    def _require_own(self) -> None:
+        """Refuse a folder that others keep their files in."""
+        folder = self.folder
+        if not folder.exists() or (folder / _MANIFEST).exists():
+            return
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder}: not a folder, so it is no checkpoint")
+        # The lock is the first file that is made, so files without it are not ours.
+        other = next(self._others(), None)
+        if other is None and not (folder / _LOCK).exists():
+            other = next(folder.iterdir(), None)
+        if other is not None:
+            raise CheckpointError(
+                f"{folder}: not a checkpoint, but a folder with {other.name} in it"
+            )
+
+    def _take_lock(self) -> None:
+        """Take the lock, which the system gives back when the process ends, however it ends."""
+        self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        if sys.platform == "win32":
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(self._lock, 20).decode(errors="replace").strip() or "unknown"
+            self.close()
+            raise CheckpointError(
+                f"{self.folder}: another run writes there now (process {owner})"
+            ) from None
+        os.ftruncate(self._lock, 0)
+        os.write(self._lock, f"{os.getpid()}\n".encode())
+
+    def _read_manifest(self) -> Manifest | None:
+        path = self.folder / _MANIFEST
+        try:
+            text = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise CheckpointError(f"{path}: cannot read: {error.strerror}") from error
+        try:
+            kind = msgspec.json.decode(text, type=_Kind)
+            if kind.format != FORMAT:
+                raise CheckpointError(f"{path}: not the manifest of a checkpoint")
+            if kind.version != VERSION:
+                age = "newer" if kind.version > VERSION else "older"
+                raise CheckpointError(
+                    f"{path}: of the {age} format {kind.version}, this version reads {VERSION}"
+                )
+            manifest = msgspec.json.decode(text, type=Manifest)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise CheckpointError(f"{path}: damaged: not the manifest of a checkpoint") from error
+        if not all(map(_FILE.fullmatch, manifest.files)):
+            raise CheckpointError(f"{path}: damaged: it names files that are not of a checkpoint")
+        return manifest
+
+    def _remove_others(self) -> None:
+        """Remove files of ours that neither of the last two manifests names."""
+        named: set[str] = set()
+        for manifest in (_MANIFEST, _PREVIOUS):
+            with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+                text = (self.folder / manifest).read_bytes()
+                named |= msgspec.json.decode(text, type=Manifest).files
+        for path in sorted(self.folder.iterdir()):
+            if durable.is_temporary(path) or (
+                _FILE.fullmatch(path.name) and path.name not in named
+            ):
+                durable.remove(path)
+
+
+def _as_text(manifest: Manifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
