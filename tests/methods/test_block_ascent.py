@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.methods import block_ascent, obstacle_to_block_ascent
-from cutplane.methods.caches.chain_caches import ChainCaches
-from cutplane.methods.caches.output_caches import OutputCaches
+from cutplane.methods.block_ascent import outputs_of
+from cutplane.methods.caches.kept import Pull
 
 from ..risks.test_chain import optimum, risk_of
 from ..structured.problems import PROBLEMS, Objective
@@ -30,19 +30,21 @@ def words(seed, n=60, *, n_labels=4, d=6):
     return cp.ChainRisk(X, y, np.concatenate([[0], np.cumsum(lengths)]), cp.ChainMargin())
 
 
-def check_planes(caches, risk, lam, rng):
+def check_planes(risk, lam, rng):
     """Ascend and learn; assert that planes lie below the risk and that bounds do not fall."""
-    regularizer = cp.L2(lam)
-    caches.learn(risk.at(np.zeros(risk.n_parameters)))
+    regularizer, zero = cp.L2(lam), np.zeros(risk.n_parameters)
+    outputs, pull = outputs_of(risk), Pull.toward(zero, 0.0, lam)
+    state = outputs.learn(outputs.first(20), risk.at(zero))
     bound = -np.inf
     for _ in range(4):
-        gaps = caches.ascend(rng.permutation(caches.examples))
+        w, _ = outputs.minimizer(state, pull)
+        gaps = outputs.ascend(state, w, pull, rng.permutation(outputs.examples(state)))
         assert (gaps >= 0.0).all()
-        drifted = caches.w
-        plane = caches.plane()
-        np.testing.assert_allclose(caches.w, drifted, atol=1e-11 * (1.0 + np.abs(drifted).max()))
-        np.testing.assert_allclose(caches.alpha.sum(axis=1), 1.0, rtol=1e-14)
-        assert (caches.alpha >= 0.0).all()
+        drifted = outputs.vector(w)
+        plane, exact = outputs.plane(state, pull)
+        np.testing.assert_allclose(exact, drifted, atol=1e-11 * (1.0 + np.abs(drifted).max()))
+        np.testing.assert_allclose(state.kept.alpha.sum(axis=1), 1.0, rtol=1e-14)
+        assert (state.kept.alpha >= 0.0).all()
         for scale in (0.0, 0.1, 1.0, 10.0):
             w = scale * rng.normal(size=risk.n_parameters)
             height, value = plane.slope @ w + plane.offset, risk.at(w).value
@@ -50,14 +52,14 @@ def check_planes(caches, risk, lam, rng):
         now = plane.offset - regularizer.conjugate(-plane.slope)[0]
         assert now >= bound - 1e-12 * (1.0 + abs(now))
         bound = now
-        caches.learn(risk.at(caches.w))
+        state = outputs.learn(state, risk.at(exact))
 
 
 @given(seed=seeds, lam=lams, layout=st.sampled_from([*LAYOUTS]), ends=st.booleans())
 def test_planes_of_chains_stay_below_the_risk(seed, lam, layout, ends):
     sample = Sample(seed, layout=layout, ends=ends)
     risk = risk_of(sample, cp.ChainMargin())
-    check_planes(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
+    check_planes(risk, lam, sample.rng)
 
 
 def observed(sample):
@@ -69,8 +71,8 @@ def observed(sample):
 def test_planes_of_chains_with_observed_pairs(seed, lam, ends):
     sample = Sample(seed, layout="CSR", ends=ends)
     risk = observed(sample)
-    check_planes(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
-    check_proximal_term(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
+    check_planes(risk, lam, sample.rng)
+    check_proximal_term(risk, lam, sample.rng)
 
 
 @given(seed=seeds, lam=lams, ends=st.booleans())
@@ -88,36 +90,38 @@ def test_observed_pairs_have_the_same_optimum_with_other_methods(seed, lam, ends
 def test_planes_of_models_stay_below_the_risk(problem, seed, lam):
     rng = np.random.default_rng(seed)
     risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
-    check_planes(OutputCaches(risk, lam, 20), risk, lam, rng)
+    check_planes(risk, lam, rng)
 
 
-def kept_outputs(caches, i):
+def kept_outputs(state, i):
     """Return the loss and the features of each output that is kept for an example."""
-    parts = [slice(*ends) for ends in zip(caches._begins[i], caches._ends[i], strict=True)]
+    kept, store = state.kept, state.store
+    parts = [slice(*ends) for ends in zip(store.begins[i], store.ends[i], strict=True)]
     return [
-        (caches._losses[i, p], *caches._indices[parts[p]], *caches._values[parts[p]])
-        for p in range(caches._counts[i])
+        (kept.losses[i, p], *store.indices[parts[p]], *store.values[parts[p]])
+        for p in range(kept.counts[i])
     ]
 
 
-def learn_and_check(caches, point, seen):
+def learn_and_check(outputs, state, point, seen):
     """Take in a point; assert that what is kept was found, and that inner products belong to it."""
     for k, i in enumerate(point.examples):
         entries = slice(point.starts[k], point.starts[k + 1])
         seen[i].append((point.losses[k], *point.indices[entries], *point.values[entries]))
-    caches.learn(point)
+    state = outputs.learn(state, point)
     for i in point.examples:
-        kept = kept_outputs(caches, i)
+        kept = kept_outputs(state, i)
         assert kept[0] == (0.0,)  # the true output
         assert seen[i][-1] in kept
-        assert len(set(kept)) == len(kept) <= caches.alpha.shape[1]
+        assert len(set(kept)) == len(kept) <= state.kept.alpha.shape[1]
         assert set(kept[1:]) <= set(seen[i])
         dense = np.zeros((len(kept), len(point.w)))
         for row, (_, *entries) in zip(dense, kept, strict=True):
             half = len(entries) // 2
             row[np.array(entries[:half], dtype=int)] = entries[half:]
-        gram = caches._gram[i, : len(kept), : len(kept)]
+        gram = state.kept.gram[i, : len(kept), : len(kept)]
         np.testing.assert_allclose(gram, dense @ dense.T, rtol=1e-12, atol=1e-12)
+    return state
 
 
 @every_problem
@@ -125,17 +129,20 @@ def learn_and_check(caches, point, seen):
 def test_caches_of_models_hold_what_was_found(problem, seed, most):
     rng = np.random.default_rng(seed)
     risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
-    caches, seen = OutputCaches(risk, 0.1, most), [[] for _ in range(risk.n_examples)]
+    outputs, seen = outputs_of(risk), [[] for _ in range(risk.n_examples)]
+    state = outputs.first(most)
     for _ in range(12):
-        learn_and_check(caches, risk.at(rng.normal(size=risk.n_parameters)), seen)
+        point = risk.at(rng.normal(size=risk.n_parameters))
+        state = learn_and_check(outputs, state, point, seen)
 
 
 @pytest.mark.parametrize("kernel", ["pack", "insert"])
 def test_ctrl_c_does_not_mix_up_outputs(kernel, monkeypatch):
     rng = np.random.default_rng(0)
     risk = cp.StructuredRisk(*PROBLEMS["multilabel"](rng), n_jobs=1)
-    caches, seen = OutputCaches(risk, 0.1, 3), [[] for _ in range(risk.n_examples)]
-    module = import_module("cutplane.methods.caches.output_cache_kernels")
+    outputs, seen = outputs_of(risk), [[] for _ in range(risk.n_examples)]
+    state = outputs.first(3)
+    module = import_module("cutplane.methods.caches.models")
     run, interrupts = getattr(module, kernel), 0
 
     def interrupted(*arguments):
@@ -147,38 +154,40 @@ def test_ctrl_c_does_not_mix_up_outputs(kernel, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(module, kernel, interrupted)
             try:
-                caches.learn(point)
+                outputs.learn(state, point)
             except KeyboardInterrupt:
                 interrupts += 1
-        learn_and_check(caches, point, seen)
+        state = learn_and_check(outputs, state, point, seen)
     assert interrupts > 1  # not only at the first point, when nothing is kept
 
 
-def check_proximal_term(caches, risk, lam, rng):
+def check_proximal_term(risk, lam, rng):
     """Assert that the plane is one of the risk alone, and where the minimizer is with the term."""
-    caches.learn(risk.at(np.zeros(risk.n_parameters)))
+    outputs = outputs_of(risk)
+    state = outputs.learn(outputs.first(20), risk.at(np.zeros(risk.n_parameters)))
     for strength in (0.0, 0.5 * lam, 10.0 * lam):
         center = rng.normal(size=risk.n_parameters)
-        caches.stay_near(center, strength)
-        caches.ascend(rng.permutation(caches.examples))
-        drifted = caches.w
-        plane = caches.plane()
+        pull = Pull.toward(center, strength, lam)
+        w, _ = outputs.minimizer(state, pull)
+        outputs.ascend(state, w, pull, rng.permutation(outputs.examples(state)))
+        drifted = outputs.vector(w)
+        plane, minimizer = outputs.plane(state, pull)
         exact = (strength * center - plane.slope) / (lam + strength)
         size = 1.0 + np.abs(exact).max()
-        np.testing.assert_allclose(caches.w, exact, atol=1e-13 * size)
+        np.testing.assert_allclose(minimizer, exact, atol=1e-13 * size)
         np.testing.assert_allclose(drifted, exact, atol=1e-11 * size)
         for scale in (0.0, 1.0, 10.0):
             w = scale * rng.normal(size=risk.n_parameters)
             height, value = plane.slope @ w + plane.offset, risk.at(w).value
             assert height <= value + 1e-12 * (1.0 + abs(height) + abs(value))
-        caches.learn(risk.at(caches.w))
+        state = outputs.learn(state, risk.at(minimizer))
 
 
 @given(seed=seeds, lam=lams, ends=st.booleans())
 def test_a_proximal_term_moves_the_minimiser_of_chains(seed, lam, ends):
     sample = Sample(seed, ends=ends)
     risk = risk_of(sample, cp.ChainMargin())
-    check_proximal_term(ChainCaches(risk, lam, 20), risk, lam, sample.rng)
+    check_proximal_term(risk, lam, sample.rng)
 
 
 @every_problem
@@ -186,20 +195,21 @@ def test_a_proximal_term_moves_the_minimiser_of_chains(seed, lam, ends):
 def test_a_proximal_term_moves_the_minimiser_of_models(problem, seed, lam):
     rng = np.random.default_rng(seed)
     risk = cp.StructuredRisk(*problem(rng), n_jobs=1)
-    check_proximal_term(OutputCaches(risk, lam, 20), risk, lam, rng)
+    check_proximal_term(risk, lam, rng)
 
 
 @given(seed=seeds, ends=st.booleans())
 def test_inner_products_are_those_of_the_features(seed, ends):
     sample = Sample(seed, ends=ends)
     risk = risk_of(sample, cp.ChainMargin())
-    caches = ChainCaches(risk, 0.1, 3)
+    outputs = outputs_of(risk)
+    state = outputs.first(3)
     for _ in range(6):
-        caches.learn(risk.at(sample.somewhere(1.0)))
+        state = outputs.learn(state, risk.at(sample.somewhere(1.0)))
     for i, (x, y) in enumerate(sample.sequences()):
         n, begin = len(y), 3 * sample.offsets[i]
         own = features(x, y, sample.n_labels, ends=ends)
-        kept = [caches._labels[begin + p * n :][:n] for p in range(caches._counts[i])]
+        kept = [state.labels[begin + p * n :][:n] for p in range(state.kept.counts[i])]
         if n == 0:
             assert len(kept) == 1
             continue
@@ -207,8 +217,8 @@ def test_inner_products_are_those_of_the_features(seed, ends):
         assert len({labels.tobytes() for labels in kept}) == len(kept)
         differences = [features(x, one, sample.n_labels, ends=ends) - own for one in kept]
         gram = np.array(differences) @ np.array(differences).T
-        np.testing.assert_allclose(caches._gram[i, : len(kept), : len(kept)], gram, atol=1e-12)
-        assert caches._losses[i, : len(kept)].tolist() == [np.sum(one != y) for one in kept]
+        np.testing.assert_allclose(state.kept.gram[i, : len(kept), : len(kept)], gram, atol=1e-12)
+        assert state.kept.losses[i, : len(kept)].tolist() == [np.sum(one != y) for one in kept]
 
 
 @given(seed=seeds, lam=lams, ends=st.booleans(), outputs=st.sampled_from([2, 3, 20]))
@@ -276,7 +286,7 @@ def test_few_examples_keep_more_outputs():
     rooms = []
     for n in (60, 400, 3000):
         result = cp.minimize(words(5, n), cp.L2(1.0), method=block_ascent(), max_iter=1, tol=1e-9)
-        rooms.append(result.state.memo.alpha.shape[1])
+        rooms.append(result.state.memo.kept.alpha.shape[1])
     assert rooms == [100, 50, 20]
 
 
@@ -289,10 +299,10 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed(kind):
     options = {"method": block_ascent(outputs=5), "tol": 1e-12}
     whole = cp.minimize(risk, cp.L2(1e-2), max_iter=8, **options)
     half = cp.minimize(risk, cp.L2(1e-2), max_iter=3, **options)
-    kept = half.state.memo.alpha.copy()
+    kept = half.state.memo.kept.alpha.copy()
     resumed = cp.minimize(risk, cp.L2(1e-2), max_iter=8, resume=half.state, **options)
     np.testing.assert_array_equal(resumed.w, whole.w)
-    np.testing.assert_array_equal(half.state.memo.alpha, kept)
+    np.testing.assert_array_equal(half.state.memo.kept.alpha, kept)
     bounds = [(r.objective, r.lower_bound) for r in whole.history]
     assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
 

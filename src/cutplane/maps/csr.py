@@ -158,6 +158,10 @@ class CompressedRows(StoredRows):
     def _bounds_of_scores(self, n_blocks: int) -> Bounds:
         return self.even_blocks(n_blocks)
 
+    def entries(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return values, columns and starts of rows."""
+        return self.values, self.indices, self.starts
+
     def squared_norms(self) -> Vector:
         """Return the squared length of each row; computed once."""
         return self._norms

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
@@ -49,6 +50,11 @@ class _DenseRows(StoredRows):
     def even_blocks(self, n_blocks: int) -> Bounds:
         """Return the rows where blocks of as many rows begin, and where the last ends."""
         return even_bounds(self.shape[0], n_blocks)
+
+    def entries(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return values, columns and starts of rows in CSR, without the zeros: a copy."""
+        X = csr_array(self.X)
+        return read_only(X.data), read_only(X.indices), read_only(X.indptr)
 
     def _gram_work(self) -> int:
         return self.shape[1] * self.shape[1] // 8

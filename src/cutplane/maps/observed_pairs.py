@@ -54,6 +54,8 @@ class ObservedPairs(PairMap):
         Number of classes.
     """
 
+    observed = True
+
     def __init__(self, rows: Rows, y: NDArray[np.int32], n_classes: int) -> None:
         if not isinstance(rows, CompressedRows):
             raise ValueError("observed pairs of feature and class need a sparse matrix of features")

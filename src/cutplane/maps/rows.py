@@ -105,6 +105,10 @@ class Rows(ABC):
         """
         return np.array([self.class_pullback(block) for block in _blocks_alone(slopes, bounds)])
 
+    def entries(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
+        """Return values, columns and starts of rows in CSR, or None if they cannot be told."""
+        return None
+
     def weighted_gram(self, curvatures: Vector) -> Matrix:
         """Return ``X' diag(curvatures) X``, if there are `second_derivatives`."""
         raise NotImplementedError(f"{self.layout} has no second derivatives")

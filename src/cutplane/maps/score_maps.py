@@ -103,7 +103,15 @@ class OneScore(ScoreMap):
 
 
 class PairMap(ScoreMap):
-    """Scores of classes, with a weight for pairs of a class and a feature."""
+    """Scores of classes, with a weight for pairs of a class and a feature.
+
+    Attributes
+    ----------
+    observed : bool
+        Whether only pairs that occur together have a weight: see `ObservedPairs`.
+    """
+
+    observed: ClassVar[bool] = False
 
     @abstractmethod
     def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:

@@ -16,7 +16,6 @@ from cutplane.methods.dual_ascent import dual_ascent, obstacle_to_dual_ascent
 from cutplane.methods.newton import newton, obstacle_to_newton
 from cutplane.methods.quasi_newton import quasi_newton
 from cutplane.risks import ChainRisk, ColumnsRisk, LinearRisk, ModelRisk, StructuredRisk
-from cutplane.structured import ChainCRF
 
 _log = logging.getLogger("cutplane")
 
@@ -97,7 +96,7 @@ def automatic(
 
 def automatic_for_chains(risk: ChainRisk, regularizer: QuadraticRegularizer) -> Method:
     """Return the method that should be the fastest, and log why in one line."""
-    if isinstance(risk.loss, ChainCRF):
+    if risk.loss.probabilities:
         _log.info("method: quasi-newton (a smooth loss, %d parameters)", risk.n_parameters)
         if risk.n_parameters <= _FEW_PARAMETERS:
             return quasi_newton()

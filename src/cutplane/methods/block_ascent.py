@@ -30,9 +30,9 @@ from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.queries import Found
 from cutplane.core.state import Candidate, State
-from cutplane.methods.caches.chain_caches import ChainCaches, obstacle_to_chain_caches
-from cutplane.methods.caches.output_caches import OutputCaches
-from cutplane.methods.caches.output_weights import OutputWeights
+from cutplane.methods.caches.chains import ChainOutputs
+from cutplane.methods.caches.kept import Outputs, Pull
+from cutplane.methods.caches.models import ModelOutputs
 from cutplane.regularizers import L2
 from cutplane.risks import ChainRisk, StructuredRisk
 
@@ -72,22 +72,24 @@ class BlockAscent:
         if state.memo is None:
             if (obstacle := obstacle_to_block_ascent(risk, regularizer)) is not None:
                 raise ValueError(f"block ascent does not work here: {obstacle}")
-            state.memo = caches = _caches(risk, regularizer.lam, self.outputs)
-            caches.learn(state.best)
-        caches = state.memo
-        strength = _PULL * math.sqrt(regularizer.lam * caches.squared_norm)
-        caches.stay_near(state.best.w, strength)
+            outputs = outputs_of(risk)
+            room = self.outputs or _room(len(outputs.weights))
+            state.memo = outputs.learn(outputs.first(room), state.best)
+        outputs, kept, lam = outputs_of(risk), state.memo, regularizer.lam
+        strength = _PULL * math.sqrt(lam * outputs.squared_norm(kept))
+        pull = Pull.toward(state.best.w, strength, lam)
+        w, _ = outputs.minimizer(kept, pull)
         # The order depends on the iteration alone, so that a resumed run goes on the same way.
         order = np.random.default_rng(state.iteration)
-        examples = caches.examples
+        examples = outputs.examples(kept)
         for _ in range(self.passes):
-            gaps = caches.ascend(order.permutation(examples))
+            gaps = outputs.ascend(kept, w, pull, order.permutation(examples))
             if gaps.sum() <= _ENOUGH * state.gap:
                 break
             examples = np.flatnonzero(gaps > _WORTHWHILE * gaps.mean())
-        plane = caches.plane()
-        point = risk.at(caches.w)
-        caches.learn(point)
+        plane, minimizer = outputs.plane(kept, pull)
+        point = risk.at(minimizer)
+        state.memo = outputs.learn(kept, point)
         return Found([point], [], [plane])
 
 
@@ -130,13 +132,16 @@ def obstacle_to_block_ascent(risk: object, regularizer: object) -> str | None:
         return "inference is not exact"
     if not isinstance(regularizer, L2) or not regularizer.plain:
         return "it needs the regularizer lam/2 |w|^2, without center and weights"
-    return obstacle_to_chain_caches(risk) if isinstance(risk, ChainRisk) else None
+    if isinstance(risk, ChainRisk) and not risk.loss.worst_labels:
+        return f"the loss {risk.loss!r} is not a maximum over labels, as cp.ChainMargin() is"
+    if isinstance(risk, ChainRisk) and risk.entries is None:
+        return "it needs features as an array or in CSR"
+    return None
 
 
-def _caches(risk: ChainRisk | StructuredRisk, lam: float, outputs: int | None) -> OutputWeights:
-    if isinstance(risk, ChainRisk):
-        return ChainCaches(risk, lam, outputs or _room(risk.n_sequences))
-    return OutputCaches(risk, lam, outputs or _room(risk.n_examples))
+def outputs_of(risk: ChainRisk | StructuredRisk) -> Outputs[Any, Any]:
+    """Return what does not change while outputs of a risk are kept."""
+    return ChainOutputs(risk) if isinstance(risk, ChainRisk) else ModelOutputs(risk)
 
 
 def _room(n_examples: int) -> int:

@@ -11,72 +11,77 @@ L-BFGS takes with the same planes (lam = 1e-4: 48 in place of 152; lam = 1e-6: 1
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.maps import AllPairs
 from cutplane.risks.chain import ChainPoint, ChainRisk
-from cutplane.structured import ChainCRF
 
-# So many numbers may the matrices of all labels have.
-_MOST_NUMBERS = 1 << 23
+# The matrices of all labels have at most this many entries.
+_MOST_ENTRIES = 1 << 23
 
 
+@dataclass
 class ChainCurvature:
     """The inverse of rough second derivatives at a point, regularizer included.
 
-    Parameters
+    Attributes
     ----------
-    risk : ChainRisk
-        With the loss `cutplane.ChainCRF`.
-    point : ChainPoint
-        Where its probabilities come from.
-    lam : float
-        Second derivative of the regularizer.
+    factors : ndarray of shape (n_labels, n_features, n_features)
+        The inverse of Cholesky's factor of each label's matrix.
+    inverses : ndarray
+        The inverses of the numbers that belong to transitions and ends.
     """
 
-    def __init__(self, risk: ChainRisk, point: ChainPoint, lam: float) -> None:
-        data = risk.data
-        self._n_labels = risk.n_labels
-        shares = np.repeat(data.weights, data.chains.lengths)
+    factors: NDArray[np.float64]
+    inverses: Vector
+
+    @classmethod
+    def at(cls, risk: ChainRisk, point: ChainPoint, lam: float) -> ChainCurvature:
+        """Return the curvature at a point of a conditional random field.
+
+        ``lam`` is the second derivative of the regularizer.
+        """
+        data, chains = risk.data, risk.data.chains
+        shares = np.repeat(data.weights, chains.lengths)
         weighted = point.outcome.slopes().emissions.copy()
         weighted[np.arange(len(shares)), data.y] += shares
         p = np.divide(weighted, shares[:, None], out=weighted, where=shares[:, None] > 0.0)
         bends = shares[:, None] * np.clip(p * (1.0 - p), 0.0, None)
-        self._factors = np.empty((risk.n_labels, risk.n_features, risk.n_features))
+        factors = np.empty((risk.n_labels, risk.n_features, risk.n_features))
         for label in range(risk.n_labels):
             matrix = risk.rows.weighted_gram(np.ascontiguousarray(bends[:, label]))
             matrix[np.diag_indices_from(matrix)] += lam
-            self._factors[label] = inverse_factor(matrix)
-        follows = np.ones(len(shares), dtype=np.bool_)
-        follows[data.chains.firsts] = False
-        here = np.flatnonzero(follows)
+            factors[label] = inverse_factor(matrix)
+        here = chains.seconds
         before, after = p[here - 1], p[here]
         both = np.einsum("t,ta,tb->ab", shares[here], before, after, optimize=True)
         both -= np.einsum("t,ta,tb->ab", shares[here], before**2, after**2, optimize=True)
         parts = [both.ravel()]
         if risk.ends:
-            parts += [bends[data.chains.firsts].sum(axis=0), bends[data.chains.lasts].sum(axis=0)]
-        self._inverses = 1.0 / (np.clip(np.concatenate(parts), 0.0, None) + lam)
+            parts += [bends[chains.firsts].sum(axis=0), bends[chains.lasts].sum(axis=0)]
+        return cls(factors, 1.0 / (np.clip(np.concatenate(parts), 0.0, None) + lam))
 
     def solve(self, slope: Vector) -> Vector:
         """Return the inverse times a vector."""
-        split = self._n_labels * self._factors.shape[1]
-        by_label = slope[:split].reshape(self._n_labels, -1, 1)
-        once = np.matmul(self._factors, by_label)
-        twice = np.matmul(np.swapaxes(self._factors, 1, 2), once)
-        return np.concatenate([twice.ravel(), self._inverses * slope[split:]])
+        n_labels, n_features, _ = self.factors.shape
+        split = n_labels * n_features
+        once = np.matmul(self.factors, slope[:split].reshape(n_labels, -1, 1))
+        twice = np.matmul(np.swapaxes(self.factors, 1, 2), once)
+        return np.concatenate([twice.ravel(), self.inverses * slope[split:]])
 
 
 def has_curvature(risk: object) -> bool:
     """Say whether the curvature of a risk is known, and small enough to be kept."""
     return (
         isinstance(risk, ChainRisk)
-        and isinstance(risk.loss, ChainCRF)
-        and isinstance(risk.pairs, AllPairs)
+        and risk.loss.probabilities
+        and not risk.pairs.observed
         and risk.rows.second_derivatives
-        and risk.n_labels * risk.n_features**2 <= _MOST_NUMBERS
+        and risk.n_labels * risk.n_features**2 <= _MOST_ENTRIES
     )
 
 

@@ -157,7 +157,7 @@ class QuasiNewtonSteps:
         best = state.best
         curved = has_curvature(risk)
         if curved and state.iteration >= past.next_refresh:
-            past.curvature = ChainCurvature(risk, best, regularizer.lam)  # type: ignore[arg-type]
+            past.curvature = ChainCurvature.at(risk, best, regularizer.lam)  # type: ignore[arg-type]
             past.next_refresh = max(2 * state.iteration, _FIRST_REFRESH)
         gradient = best.plane().slope + regularizer.gradient(best.w)
         direction = past.direction(gradient)

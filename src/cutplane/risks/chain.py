@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.kept_point import KeptPoint
@@ -113,6 +114,16 @@ class ChainRisk(Summable):
     def n_sequences(self) -> int:
         """Number of sequences, empty ones too."""
         return self.data.chains.n_sequences
+
+    @cached_property
+    def entries(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
+        """The features in CSR: values, columns, and starts of rows; None if they are not known."""
+        return self.rows.entries()
+
+    @cached_property
+    def weighted(self) -> NDArray[np.bool_]:
+        """Whether a feature (row) and a label (column) have a weight."""
+        return self.pairs.weighted()
 
     @property
     def good_groups(self) -> int:

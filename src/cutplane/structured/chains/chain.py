@@ -126,7 +126,7 @@ class Chains:
         return np.asarray(self.offsets[1:][self.lengths > 0] - 1)
 
     @cached_property
-    def _seconds(self) -> Indices:
+    def seconds(self) -> Indices:
         """All tokens but the first of each sequence: they have one before them."""
         follows = np.ones(self.n_tokens, dtype=np.bool_)
         follows[self.firsts] = False
@@ -143,7 +143,7 @@ class Chains:
 
     def count_pairs(self, labels: Labels, weights: Vector) -> NDArray[np.float64]:
         """Return for each block how often labels follow each other, weighted by sequence."""
-        n, here = self.n_labels, self._seconds
+        n, here = self.n_labels, self.seconds
         sequences = np.repeat(np.arange(self.n_sequences), np.maximum(self.lengths - 1, 0))
         pairs = (self.block_of[sequences] * n + labels[here - 1]) * n + labels[here]
         counts = _sums(pairs, weights[sequences], self.n_blocks * n * n)

@@ -93,7 +93,18 @@ class ChainOutcome(ABC):
 
 
 class ChainLoss(ABC):
-    """A convex function of the scores of sequences of labels."""
+    """A convex function of the scores of sequences of labels.
+
+    Attributes
+    ----------
+    worst_labels : bool
+        Whether it is a maximum over labels, and its outcomes are of the kind `WorstLabels`.
+    probabilities : bool
+        Whether its outcomes have the probabilities of labels, and it is smooth.
+    """
+
+    worst_labels = False
+    probabilities = False
 
     @abstractmethod
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> ChainOutcome:
@@ -108,6 +119,8 @@ class ChainMargin(ChainLoss):
 
     Mistakes are counted, not divided by the length of a sequence.
     """
+
+    worst_labels = True
 
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> WorstLabels:
         """Find the worst labels of each sequence."""
@@ -152,6 +165,8 @@ class WorstLabels(ChainOutcome):
 
 class ChainCRF(ChainLoss):
     """``log sum_y' exp(score(y')) - score(y)``: a linear-chain conditional random field."""
+
+    probabilities = True
 
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> Marginals:
         """Find the probabilities of labels and of pairs of labels."""

@@ -1,0 +1,243 @@
+"""Compiled block ascent on kept labels of chains.
+
+A visit scores the kept labels of one sequence at ``w``, moves weight from the worst to the best of
+them until that sequence has little to gain, and brings ``w`` up to date: see
+:mod:`cutplane.methods.caches.kept`. Inner products of the ``D[i, p]`` are kept, so only the
+beginning and the end of a visit read the features.
+
+Coefficients are stored feature by feature, all labels of a feature side by side: a token's
+features then score all labels at once. Pairs of feature and label that have no weight
+(``weighted``) stay zero. The labels of sequence ``i`` in place ``p`` begin at
+``most * offsets[i] + p * length`` of all labels.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.methods.caches.kept import Indices, Kept, balance, place_for_one
+from cutplane.structured.chains.kernels import Labels, longest_in
+
+
+class ChainData(NamedTuple):
+    """The features of tokens in CSR, the sequences with their weights, and who has a weight."""
+
+    values: NDArray[Any]
+    indices: NDArray[Any]
+    starts: NDArray[Any]
+    offsets: Indices
+    weights: Vector
+    weighted: NDArray[np.bool_]
+    has_ends: bool
+
+
+class ChainWeights(NamedTuple):
+    """Parameters of a chain, coefficients with one row a feature; ends are start and end."""
+
+    coef: Matrix
+    transitions: Matrix
+    ends: Matrix
+
+    @classmethod
+    def zeros(cls, n_features: int, n_labels: int) -> ChainWeights:
+        """Return weights of zero."""
+        shapes = (n_features, n_labels), (n_labels, n_labels), (2, n_labels)
+        return cls(*map(np.zeros, shapes))
+
+
+@njit(cache=True, nogil=True)
+def _score_token(data: ChainData, token: int, coef: Matrix, scores: Matrix, row: int) -> None:
+    """Write the scores of a token's labels to a row."""
+    n_labels = coef.shape[1]
+    for b in range(n_labels):
+        scores[row, b] = 0.0
+    for e in range(np.uint64(data.starts[token]), np.uint64(data.starts[token + 1])):
+        x, feature = data.values[e], np.uint64(data.indices[e])
+        for b in range(n_labels):
+            scores[row, b] += x * coef[feature, b]
+
+
+@njit(cache=True, nogil=True)
+def _add_token(data: ChainData, token: int, label: int, by: float, coef: Matrix) -> None:
+    """Add a token's features, times a number, to the coefficients of a label."""
+    for e in range(np.uint64(data.starts[token]), np.uint64(data.starts[token + 1])):
+        feature = np.uint64(data.indices[e])
+        if data.weighted[feature, label]:
+            coef[feature, label] += by * data.values[e]
+
+
+@njit(cache=True, nogil=True)
+def _add_pairs(labels: Labels, at: int, n: int, by: float, w: ChainWeights) -> None:
+    """Add a number to the transitions and the ends of labels."""
+    for t in range(1, n):
+        w.transitions[labels[at + t - 1], labels[at + t]] += by
+    w.ends[0, labels[at]] += by
+    w.ends[1, labels[at + n - 1]] += by
+
+
+@njit(cache=True, nogil=True)
+def _add_labels(
+    data: ChainData, i0: int, n: int, labels: Labels, at: int, other: int, by: float,
+    w: ChainWeights,
+) -> None:  # fmt: skip
+    """Add the features of ``labels[at:]``, times a number, but for those also at ``other``."""
+    for t in range(n):
+        if labels[at + t] != labels[other + t]:
+            _add_token(data, i0 + t, labels[at + t], by, w.coef)
+    _add_pairs(labels, at, n, by, w)
+
+
+@njit(cache=True, nogil=True)
+def _rank(
+    scores: Matrix, w: ChainWeights, n: int, labels: Labels, first: int, kept: Kept, i: int,
+    heights: Vector,
+) -> None:  # fmt: skip
+    """Fill in ``loss + score`` of each kept label sequence, but for what all have in common."""
+    for p in range(kept.counts[i]):
+        at = first + p * n
+        height = kept.losses[i, p] + w.ends[0, labels[at]] + w.ends[1, labels[at + n - 1]]
+        for t in range(n):
+            height += scores[t, labels[at + t]]
+        for t in range(1, n):
+            height += w.transitions[labels[at + t - 1], labels[at + t]]
+        heights[p] = height
+
+
+@njit(cache=True, nogil=True)
+def ascend(
+    data: ChainData, kept: Kept, labels: Labels, stiffness: float, w: ChainWeights,
+    examples: Indices, gaps: Vector,
+) -> None:  # fmt: skip
+    """Visit examples one after the other; fill in what each had to gain before its visit."""
+    n_labels, most = w.coef.shape[1], kept.alpha.shape[1]
+    offsets, weights = data.offsets, data.weights
+    scores = np.zeros((longest_in(offsets, 0, len(offsets) - 1), n_labels))
+    heights, moved = np.empty(most), np.zeros(most)
+    shares = np.zeros(n_labels)
+    for i in examples:
+        count, i0, n = kept.counts[i], offsets[i], offsets[i + 1] - offsets[i]
+        gaps[i] = 0.0
+        if count < 2:
+            continue
+        first = most * i0
+        for t in range(n):
+            differ = False
+            for p in range(1, count):
+                if labels[first + p * n + t] != labels[first + t]:
+                    differ = True
+            if differ:
+                _score_token(data, i0 + t, w.coef, scores, t)
+            else:
+                scores[t, labels[first + t]] = 0.0
+        _rank(scores, w, n, labels, first, kept, i, heights)
+        gaps[i] = weights[i] * balance(kept, i, weights[i] / stiffness, heights, moved)
+        for t in range(n):
+            for p in range(count):
+                shares[labels[first + p * n + t]] += moved[p]
+            for p in range(count):
+                label = labels[first + p * n + t]
+                by = -weights[i] / stiffness * shares[label]
+                shares[label] = 0.0
+                if by != 0.0:
+                    _add_token(data, i0 + t, label, by, w.coef)
+        for p in range(count):
+            if moved[p] != 0.0:
+                _add_pairs(labels, first + p * n, n, -weights[i] / stiffness * moved[p], w)
+                moved[p] = 0.0
+        if not data.has_ends:
+            w.ends[:] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def insert(
+    data: ChainData, kept: Kept, labels: Labels, found: Labels, mistakes: Indices, w: ChainWeights
+) -> None:
+    """Keep the labels that were found for each sequence, if they are new.
+
+    ``w`` is all zero before and after.
+    """
+    counts, losses, gram, idle, alpha = kept
+    most = alpha.shape[1]
+    for i in range(len(counts)):
+        i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+        first = most * i0
+        if n == 0:
+            continue
+        known = False
+        for p in range(counts[i]):
+            idle[i, p] = 0 if alpha[i, p] > 0.0 else idle[i, p] + 1
+            same = True
+            for t in range(n):
+                if labels[first + p * n + t] != found[i0 + t]:
+                    same = False
+                    break
+            if same:
+                known = True
+                idle[i, p] = 0
+        if known:
+            continue
+        place = place_for_one(kept, i)
+        losses[i, place] = mistakes[i]
+        at = first + place * n
+        for t in range(n):
+            labels[at + t] = found[i0 + t]
+        # The inner products are what the kept labels score with the new features for weights.
+        _add_labels(data, i0, n, labels, at, first, 1.0, w)
+        _add_labels(data, i0, n, labels, first, at, -1.0, w)
+        if not data.has_ends:
+            w.ends[:] = 0.0
+        for p in range(counts[i]):
+            product = _gain_of(data, i0, n, labels, first + p * n, first, w)
+            gram[i, place, p] = product
+            gram[i, p, place] = product
+        for t in range(n):
+            for label in (labels[at + t], labels[first + t]):
+                for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):
+                    w.coef[np.uint64(data.indices[e]), label] = 0.0
+            if t > 0:
+                w.transitions[labels[at + t - 1], labels[at + t]] = 0.0
+                w.transitions[labels[first + t - 1], labels[first + t]] = 0.0
+        w.ends[:] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _gain_of(
+    data: ChainData, i0: int, n: int, labels: Labels, at: int, true_at: int, w: ChainWeights
+) -> float:
+    """Return what kept labels score more than the true ones."""
+    coef, transitions, ends = w
+    gain: float = ends[0, labels[at]] - ends[0, labels[true_at]]
+    gain += ends[1, labels[at + n - 1]] - ends[1, labels[true_at + n - 1]]
+    for t in range(n):
+        label, true = labels[at + t], labels[true_at + t]
+        if label != true:
+            for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):
+                feature = np.uint64(data.indices[e])
+                gain += data.values[e] * (coef[feature, label] - coef[feature, true])
+        if t > 0:
+            gain += transitions[labels[at + t - 1], label]
+            gain -= transitions[labels[true_at + t - 1], true]
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def add_weighted(
+    data: ChainData, kept: Kept, labels: Labels, stiffness: float, w: ChainWeights
+) -> None:
+    """Add up ``w`` from the weights of all kept labels, free of the visits' rounding."""
+    alpha, most = kept.alpha, kept.alpha.shape[1]
+    for i in range(len(kept.counts)):
+        i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+        first = most * i0
+        for p in range(1, kept.counts[i]):
+            if alpha[i, p] > 0.0:
+                by, at = -data.weights[i] / stiffness * alpha[i, p], first + p * n
+                _add_labels(data, i0, n, labels, at, first, by, w)
+                _add_labels(data, i0, n, labels, first, at, -by, w)
+    if not data.has_ends:
+        w.ends[:] = 0.0

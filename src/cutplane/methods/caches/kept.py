@@ -1,0 +1,196 @@
+"""Outputs that were kept of each example, with weights: a dual point of a structured risk.
+
+Output ``p`` of example ``i`` has the features ``D[i, p]`` beyond those of the true output, which is
+in place 0. Weights ``alpha[i, p]`` that sum to one for each example give a plane below the risk, of
+slope ``a = sum_i weight_i * sum_p alpha[i, p] * D[i, p]``. With a proximal term of strength ``mu``
+around a center, the minimizer of regularizer, plane and term is
+
+    w = (mu * center - a) / (lam + mu).
+
+What the outputs are, and how ``w`` is laid out in memory while weights move, differs between chains
+and other models: see the modules beside this one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.core.protocols import Plane
+
+Indices = NDArray[np.int64]
+
+# A visit ends when the best output is ahead of the worst with weight by so small a share of what it
+# was, or after so many moves for each kept one.
+_FLAT = 0.1
+_MOVES_EACH = 3
+
+
+class Kept(NamedTuple):
+    """Losses, inner products and weights of the outputs kept for ``n`` examples.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n,)
+        How many outputs of each example there are, the true one included.
+    losses : ndarray of shape (n, most)
+    gram : ndarray of shape (n, most, most)
+        Inner products of the ``D[i, p]`` of an example.
+    idle : ndarray of shape (n, most)
+        For how many evaluations an output has had no weight.
+    alpha : ndarray of shape (n, most)
+        The weights of outputs.
+    """
+
+    counts: Indices
+    losses: Matrix
+    gram: NDArray[np.float64]
+    idle: Indices
+    alpha: Matrix
+
+    @classmethod
+    def truths(cls, n: int, most: int) -> Kept:
+        """Return the true output of each example, with room for ``most``."""
+        alpha = np.zeros((n, most))
+        alpha[:, 0] = 1.0
+        counts, idle = np.ones(n, dtype=np.int64), np.zeros((n, most), dtype=np.int64)
+        return cls(counts, np.zeros((n, most)), np.zeros((n, most, most)), idle, alpha)
+
+
+class Pull(NamedTuple):
+    """A regularizer with a proximal term: ``w = center - slope / stiffness``, the center scaled."""
+
+    stiffness: float
+    center: Vector
+
+    @classmethod
+    def toward(cls, center: Vector, strength: float, lam: float) -> Pull:
+        """Return ``lam/2 |w|^2 + strength/2 |w - center|^2``."""
+        return cls(lam + strength, strength / (lam + strength) * center)
+
+
+S = TypeVar("S")
+W = TypeVar("W")
+
+
+class Outputs(ABC, Generic[S, W]):
+    """What does not change while outputs are kept: the examples, their features and weights.
+
+    Its methods work on a state ``S``, which holds all that does change, and on ``W``, the minimizer
+    in the form in which compiled code moves it.
+    """
+
+    weights: Vector
+
+    @abstractmethod
+    def first(self, most: int) -> S:
+        """Return the state with the true outputs alone, and room for ``most`` of each example."""
+
+    @abstractmethod
+    def kept(self, state: S) -> Kept:
+        """Return the weights of a state, and what belongs to them."""
+
+    @abstractmethod
+    def learn(self, state: S, point: Any) -> S:
+        """Take in the worst output of each example at a point."""
+
+    @abstractmethod
+    def minimizer(self, state: S, pull: Pull) -> tuple[W, Vector]:
+        """Return the minimizer, computed afresh, and the slope of the weights' plane."""
+
+    @abstractmethod
+    def ascend(self, state: S, w: W, pull: Pull, examples: Indices) -> Vector:
+        """Visit examples in this order; return what each of all had to gain before its visit.
+
+        The weights are improved in place, and ``w`` goes along.
+        """
+
+    @abstractmethod
+    def vector(self, w: W) -> Vector:
+        """Return the minimizer as a vector of parameters."""
+
+    def examples(self, state: S) -> Indices:
+        """Return the examples whose weights can move."""
+        return np.flatnonzero((self.kept(state).counts > 1) & (self.weights > 0.0))
+
+    def squared_norm(self, state: S) -> float:
+        """Return the squared norm of the longest kept difference of features, on average."""
+        longest = np.einsum("ipp->ip", self.kept(state).gram).max(axis=1)
+        return float(np.sum(self.weights * longest))
+
+    def plane(self, state: S, pull: Pull) -> tuple[Plane, Vector]:
+        """Return the plane of the weights, and the minimizer that belongs to it exactly."""
+        kept = self.kept(state)
+        np.divide(kept.alpha, kept.alpha.sum(axis=1, keepdims=True), out=kept.alpha)
+        w, slope = self.minimizer(state, pull)
+        losses = np.einsum("ip,ip->i", kept.alpha, kept.losses)
+        return Plane(slope, float(np.sum(self.weights * losses))), self.vector(w)
+
+
+@njit(cache=True, nogil=True)
+def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector) -> float:
+    """Move weight between the outputs of an example; return what it had to gain before.
+
+    ``heights`` are loss plus score of each output, but for what all have in common. ``moved`` gets
+    the changes of the weights, and stays zero where there are none.
+    """
+    alpha, gram, count = kept.alpha, kept.gram, kept.counts[i]
+    gap = 0.0
+    first_lead = 0.0
+    for move in range(_MOVES_EACH * count):
+        best, worst = 0, -1
+        for p in range(count):
+            if heights[p] > heights[best]:
+                best = p
+            if alpha[i, p] > 0.0 and (worst < 0 or heights[p] < heights[worst]):
+                worst = p
+        lead = heights[best] - heights[worst]
+        if move == 0:
+            first_lead = lead
+            for p in range(count):
+                gap += alpha[i, p] * (heights[best] - heights[p])
+        if lead <= _FLAT * first_lead and (move > 0 or lead <= 0.0):
+            break
+        bend = stiffness * (
+            gram[i, best, best] - 2.0 * gram[i, best, worst] + gram[i, worst, worst]
+        )
+        step = alpha[i, worst]
+        if bend * step > lead:
+            step = lead / bend
+        if step == 0.0:
+            break
+        alpha[i, best] += step
+        alpha[i, worst] = max(alpha[i, worst] - step, 0.0)
+        moved[best] += step
+        moved[worst] -= step
+        for p in range(count):
+            heights[p] -= stiffness * step * (gram[i, p, best] - gram[i, p, worst])
+    return gap
+
+
+@njit(cache=True, nogil=True)
+def place_for_one(kept: Kept, i: int) -> int:
+    """Return where a new output of an example goes, and count it.
+
+    In a full cache it takes the place of the one that had no weight for the longest time, or of
+    the lightest, whose weight it takes over. The true output stays.
+    """
+    counts, idle, alpha = kept.counts, kept.idle, kept.alpha
+    place: int = counts[i]
+    most = alpha.shape[1]
+    if place < most:
+        counts[i] += 1
+    else:
+        place = 1
+        for p in range(2, most):
+            if idle[i, p] > idle[i, place] or (
+                idle[i, p] == 0 and idle[i, place] == 0 and alpha[i, p] < alpha[i, place]
+            ):
+                place = p
+    idle[i, place] = 0
+    return place
