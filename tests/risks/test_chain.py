@@ -278,3 +278,38 @@ def test_what_is_refused():
 def test_risk_says_what_it_is():
     risk = cp.ChainRisk(np.ones((3, 2)), [0, 1, 2], [0, 1, 3], cp.ChainCRF(), ends=True)
     assert repr(risk) == "ChainRisk(3 x 2 dense, 2 sequences, 3 labels, ChainCRF(), ends)"
+
+
+@every_loss
+@given(seed=seeds, layout=layouts, ends=st.booleans(), observed=st.booleans())
+def test_parts_are_the_risks_of_their_sequences(loss, seed, layout, ends, observed):
+    sample = Sample(seed, layout=layout, ends=ends)
+    (X, y, offsets), options = sample.arguments()
+    observed = observed and layout == "CSR"
+    risk = cp.ChainRisk(X, y, offsets, loss, observed_only=observed, **options)
+    w = sample.rng.normal(size=risk.n_parameters)
+    shares, values = [], []
+    for chosen in (np.array([0]), slice(1, None)):
+        if risk.data.weights[chosen].sum() == 0.0 or risk.data.chains.lengths[chosen].sum() == 0:
+            continue
+        part = risk.part(chosen)
+        assert part.n_parameters == risk.n_parameters  # also labels that do not occur in it
+        assert part.data.weights.sum() == pytest.approx(1.0, rel=1e-14)
+        assert part.evaluate_once(w).value == pytest.approx(part.at(w).value, rel=1e-12, abs=1e-12)
+        shares.append(risk.data.weights[chosen].sum())
+        values.append(part.at(w).value)
+    # What is left out has no weight, or no token and so no loss.
+    assert np.dot(shares, values) == pytest.approx(risk.at(w).value, rel=1e-12, abs=1e-12)
+    backward = np.arange(risk.n_sequences)[::-1]
+    assert risk.part(backward).at(w).value == pytest.approx(risk.at(w).value, rel=1e-12, abs=1e-12)
+    assert risk.evaluations == 2  # those of parts are their own
+
+
+@every_loss
+def test_chains_are_convex(loss):
+    risk = risk_of(Sample(0), loss)
+    assert risk.convex is True
+    assert risk.unproven == ""
+    assert risk.part(slice(0, 1)).convex is True
+    assert (risk + risk).convex is True
+    assert (-1.0 * risk).convex is False

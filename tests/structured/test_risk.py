@@ -280,3 +280,49 @@ def test_bad_options():
         cp.StructuredRisk(model, X, Y, n_jobs=0)
     with pytest.raises(ValueError, match="weights have shape"):
         cp.StructuredRisk(model, X, Y, weights=[1.0])
+
+
+@every
+@given(seed=seeds)
+def test_parts_are_the_risks_of_their_examples(name, seed):
+    rng = np.random.default_rng(seed)
+    model, X, Y = PROBLEMS[name](rng)
+    weights = rng.uniform(0.1, 1.0, len(Y))
+    risk = cp.StructuredRisk(model, X, Y, weights=weights)
+    w = rng.normal(size=risk.n_parameters)
+    chosen = rng.permutation(len(Y))[: rng.integers(1, len(Y) + 1)]
+    part = risk.part(chosen)
+    assert part.model is risk.model  # not initialized anew: it may know more classes than the part
+    assert part.n_examples == len(chosen)
+    assert part.weights == pytest.approx(weights[chosen] / weights[chosen].sum(), rel=1e-14)
+    alone = [risk.worst(i, w).height_at(w) for i in chosen]
+    assert part.at(w).value == pytest.approx(part.weights @ alone, rel=1e-12, abs=1e-12)
+    assert part.evaluations == 1
+    assert risk.evaluations == 0
+    # The risk is the weighted mean of any parts that make it up.
+    halves = [slice(0, len(Y) // 2), slice(len(Y) // 2, None)]
+    parts = [(weights[half].sum() / weights.sum(), half) for half in halves if len(Y[half])]
+    whole = sum(share * risk.part(half).at(w).value for share, half in parts)
+    assert whole == pytest.approx(risk.at(w).value, rel=1e-12, abs=1e-12)
+
+
+def test_a_part_needs_an_example():
+    risk = cp.StructuredRisk(*multiclass(np.random.default_rng(0)))
+    with pytest.raises(ValueError, match="at least one example"):
+        risk.part(slice(0, 0))
+
+
+def test_inexact_inference_is_not_convex_and_says_why():
+    class Rough(cp.MulticlassModel):
+        exact = False
+
+    _, X, Y = multiclass(np.random.default_rng(0))
+    exact, rough = (cp.StructuredRisk(model, X, Y) for model in (cp.MulticlassModel(), Rough()))
+    assert exact.convex is True
+    assert exact.unproven == ""
+    for risk in (rough, rough.part(slice(0, 2)), rough + exact, exact + 2.0 * rough):
+        assert risk.convex is False
+        assert "inference is not exact" in risk.unproven
+        certificate = cp.minimize(risk, cp.L2(1.0), max_iter=2).certificate
+        assert not certificate.valid
+        assert certificate.reason == risk.unproven

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,14 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.kept_point import KeptPoint
 from cutplane.core.protocols import Plane
 from cutplane.maps import AllPairs, ObservedPairs, Rows, as_rows
+from cutplane.maps.score_maps import PairMap
 from cutplane.risks.chain_pieces import ChainPieces, require_finite
 from cutplane.risks.chain_segment import ChainSegment
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
 from cutplane.risks.linear import normalized
 from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.kernels import Indices
 from cutplane.structured.chains.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
 
 # Runs of consecutive sequences that a group is dealt.
@@ -40,8 +42,9 @@ class ChainRisk(Summable):
 
     Parameters
     ----------
-    rows : Rows or array-like of shape (n_tokens, n_features)
-        The features of all tokens, sequence after sequence; see `cutplane.as_rows`.
+    rows : Rows, PairMap or array-like of shape (n_tokens, n_features)
+        The features of all tokens, sequence after sequence; see `cutplane.as_rows`. Or a map from
+        weights to the scores of labels.
     y : array-like of shape (n_tokens,)
         Labels, numbered from 0 on.
     offsets : array-like of shape (n_sequences + 1,)
@@ -66,7 +69,6 @@ class ChainRisk(Summable):
         How often a dynamic program ran on a sequence, in evaluations and searches.
     """
 
-    convex = True
     lower_bound = 0.0
 
     def __init__(
@@ -84,7 +86,8 @@ class ChainRisk(Summable):
     ) -> None:
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
-        self.rows: Rows = as_rows(rows, n_threads=n_threads)
+        given = rows if isinstance(rows, PairMap) else None
+        self.rows: Rows = given.rows if given else as_rows(rows, n_threads=n_threads)
         n_tokens, self.n_features = self.rows.shape
         if n_tokens == 0:
             raise ValueError("a risk needs at least one token")
@@ -102,8 +105,8 @@ class ChainRisk(Summable):
         self.data = LabeledChains(chains, labels, normalized(weights, chains.n_sequences))
         self.loss = loss
         self.ends = ends
-        self.pairs: AllPairs | ObservedPairs = AllPairs(self.rows, self.n_labels)
-        if observed_only:
+        self.pairs: PairMap = given or AllPairs(self.rows, self.n_labels)
+        if observed_only and given is None:
             counted = np.repeat(self.data.weights > 0.0, chains.lengths)
             self.pairs = ObservedPairs(self.rows, np.where(counted, labels, -1), self.n_labels)
         self.n_parameters = self.pairs.n_parameters + self.n_labels * (self.n_labels + 2 * ends)
@@ -141,13 +144,34 @@ class ChainRisk(Summable):
         require_finite(scores, w)
         return ChainPoint(self, w, scores)
 
+    def part(self, examples: Indices | slice) -> ChainRisk:
+        """Return the risk of some sequences, by their numbers or as a slice.
+
+        The parameters are the same; weights are scaled to sum to one.
+        """
+        chains = self.data.chains
+        chosen = np.arange(chains.n_sequences)[examples]
+        lengths = chains.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        tokens = np.repeat(chains.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return ChainRisk(
+            self.pairs.part(tokens),
+            self.data.y[tokens],
+            offsets,
+            self.loss,
+            n_labels=self.n_labels,
+            ends=self.ends,
+            weights=self.data.weights[chosen],
+            n_threads=chains.n_threads,
+        )
+
     def evaluate_once(self, w: Vector) -> KeptPoint:
         """Evaluate the risk at ``w``, and keep nothing but value and plane.
 
         With observed pairs, where tokens are many and features sparse, the sequences are dealt with
         piece by piece: see :mod:`cutplane.risks.chain_pieces`.
         """
-        if not isinstance(self.pairs, ObservedPairs):
+        if not self.pairs.observed:
             point = self.at(w)
             return KeptPoint(w, point.value, point.plane())
         self.evaluations += 1
@@ -160,8 +184,7 @@ class ChainRisk(Summable):
 
     @cached_property
     def _pieces(self) -> ChainPieces:
-        assert isinstance(self.pairs, ObservedPairs)
-        return ChainPieces(self.data, self.pairs)
+        return ChainPieces(self.data, cast(ObservedPairs, self.pairs))
 
     def scores(self, w: Vector) -> ChainScores:
         """Return the scores of labels and transitions: one pass over the data."""
@@ -231,11 +254,11 @@ class ChainRisk(Summable):
             "weights": self.data.weights,
             "loss": self.loss,
             "ends": self.ends,
-            "observed pairs": isinstance(self.pairs, ObservedPairs),
+            "observed pairs": self.pairs.observed,
         }
 
     def __repr__(self) -> str:
-        ends = ", observed pairs" if isinstance(self.pairs, ObservedPairs) else ""
+        ends = ", observed pairs" if self.pairs.observed else ""
         ends += ", ends" if self.ends else ""
         return (
             f"ChainRisk({self.rows}, {self.n_sequences} sequences, "

@@ -26,7 +26,31 @@ from cutplane.losses.line_search import minimize_on_ray
 
 
 class Summable:
-    """Gives a risk ``+`` and ``*``: ``a + 2.0 * b`` is a `WeightedSum`."""
+    """What all risks of the library have: ``a + 2.0 * b`` is a `WeightedSum`, and defaults.
+
+    Attributes
+    ----------
+    convex : bool or None
+        Whether planes of the risk stay below it everywhere; None if nobody has said.
+    unproven : str
+        Why a gap is no proof, where there is more to say than that the risk is not convex.
+    has_segments : bool
+        Whether its points know the risk along lines.
+    """
+
+    convex: bool | None = True
+    unproven = ""
+    has_segments = True
+
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are sums of, where they may cancel."""
+        return 0.0
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest; 1 if the risk cannot be split."""
+        return 1
 
     # NumPy would take a risk for an array of one object: np.float64(2) * risk is ours.
     __array_ufunc__ = None

@@ -10,6 +10,7 @@ scores: what else could be worst on the way to another point, only inference can
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -76,22 +77,36 @@ class StructuredRisk(Summable):
     ) -> None:
         inputs, outputs = as_examples(X, Y)
         self.model = prepared(model, inputs, outputs)
-        self.weights = normalized(weights, len(inputs))
-        self.n_examples = len(inputs)
         self.n_parameters = int(self.model.n_parameters)
+        self._n_jobs = n_jobs
+        self._take(Examples(self.model, inputs, outputs, rescaling), weights)
+
+    def _take(self, examples: Examples, weights: Vector | None) -> None:
+        self.n_examples = len(examples.X)
+        self.weights = normalized(weights, self.n_examples)
         # Where inference misses outputs, values are too low, and planes may lie above them: what
         # is evaluated is not a convex function then, whatever the risk itself is.
-        self.convex = bool(getattr(self.model, "exact", True))
+        self.convex = examples.offers.exact
         self.unproven = "" if self.convex else "inference is not exact, so the risk may be higher"
         self.evaluations = 0
         self.inferences = 0
-        self._examples = Examples(self.model, inputs, outputs, rescaling)
+        self._examples = examples
         self._workers: Workers[Worst] = Workers(
-            self._examples.worst,
-            releases_gil=bool(getattr(self.model, "releases_gil", False)),
-            n_jobs=n_jobs,
+            examples.worst, releases_gil=examples.offers.releases_gil, n_jobs=self._n_jobs
         )
         self._used = np.flatnonzero(self.weights)
+
+    def part(self, examples: NDArray[np.int64] | slice) -> StructuredRisk:
+        """Return the risk of some examples, by their numbers or as a slice.
+
+        The model is the same, and is not initialized anew; weights are scaled to sum to one.
+        """
+        chosen = np.arange(self.n_examples)[examples]
+        if not len(chosen):
+            raise ValueError("a model needs at least one example")
+        part = copy(self)
+        part._take(self._examples.part(chosen.tolist()), self.weights[chosen])
+        return part
 
     @property
     def good_groups(self) -> int:

@@ -10,13 +10,14 @@ The true output is one of them, so that the maximum is never below zero. Any out
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.structured.features import Features, as_features
-from cutplane.structured.model import name_of_model
+from cutplane.structured.model import Offers, name_of_model
 
 RESCALINGS = {"margin": "loss_augmented_inference", "slack": "slack_augmented_inference"}
 """From ways to bring the loss in to the search that a model must offer."""
@@ -57,7 +58,8 @@ class Examples:
         if rescaling not in RESCALINGS:
             known = ", ".join(RESCALINGS)
             raise ValueError(f"unknown rescaling {rescaling!r}: known are {known}")
-        if not callable(getattr(model, RESCALINGS[rescaling], None)):
+        self.offers = Offers.of(model)
+        if RESCALINGS[rescaling] not in self.offers.searches:
             raise TypeError(
                 f"{rescaling} rescaling needs {RESCALINGS[rescaling]}(x, y, w), which "
                 f"{name_of_model(model)} has not"
@@ -66,14 +68,22 @@ class Examples:
         self.X = X
         self.Y = Y
         self.rescaling = rescaling
-        self._truths: Sequence[Features] = [self._features(i, y) for i, y in enumerate(Y)]
+        self._truths = [self._features(i, y) for i, y in enumerate(Y)]
+
+    def part(self, chosen: Sequence[int]) -> Examples:
+        """Return some of the examples, with the same model."""
+        part = copy(self)
+        part.X, part.Y, part._truths = (
+            [whole[i] for i in chosen] for whole in (self.X, self.Y, self._truths)
+        )
+        return part
 
     def worst(self, i: int, w: Vector) -> Worst:
         """Return the worst output of example ``i`` that inference finds at ``w``.
 
         An error is raised as it is, with the number of the example added to it.
         """
-        search = getattr(self.model, RESCALINGS[self.rescaling])
+        search = self.offers.searches[RESCALINGS[self.rescaling]]
         try:
             y_hat = search(self.X[i], self.Y[i], w)
             loss = float(self.model.loss(self.Y[i], y_hat))

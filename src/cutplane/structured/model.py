@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,21 +16,26 @@ from cutplane.compute.arrays import Vector
 class StructuredModel(Protocol):
     """Scores an output ``y`` of an input ``x`` by ``w . joint_feature(x, y)``.
 
-    Inputs and outputs are any objects. No base class is needed. Optional are
+    Inputs and outputs are any objects. No base class is needed; with this one for a base, the
+    attributes have their defaults. Optional are
 
     - ``initialize(X, Y)``, which looks at the data and sets ``n_parameters``;
     - ``slack_augmented_inference(x, y, w)``, for rescaled slacks;
-    - ``exact = False``, if inference may miss the best output: then no gap is a proof;
-    - ``releases_gil = True``, if inference is compiled and lets other threads run;
     - ``outputs(x)``, all outputs of an input, for `cutplane.testing.check_model`.
 
     Attributes
     ----------
     n_parameters : int
         Length of ``w``.
+    exact : bool
+        False if inference may miss the best output: then no gap is a proof. True by default.
+    releases_gil : bool
+        Whether inference is compiled and lets other threads run. False by default.
     """
 
     n_parameters: int
+    exact: bool = True
+    releases_gil: bool = False
 
     def joint_feature(self, x: Any, y: Any) -> Any:
         """Return a vector of ``n_parameters`` numbers, or a pair ``(indices, values)``."""
@@ -44,6 +50,9 @@ class StructuredModel(Protocol):
         """Return the output with the highest sum of its score and its loss beside ``y``."""
 
 
+SEARCHES = ("inference", "loss_augmented_inference", "slack_augmented_inference")
+"""Names of the searches for the best output; a model may lack the last one."""
+
 _METHODS = {
     "joint_feature": "joint_feature(x, y)",
     "loss": "loss(y, y_hat)",
@@ -57,6 +66,28 @@ def require_model(model: Any) -> None:
     for name, call in _METHODS.items():
         if isinstance(model, type) or not callable(getattr(model, name, None)):
             raise TypeError(f"{name_of_model(model)} is no structured model: it has no {call}")
+
+
+class Offers(NamedTuple):
+    """What a model says of itself, or the defaults where it says nothing."""
+
+    exact: bool
+    releases_gil: bool
+    outputs: Callable[[Any], Iterable[Any]] | None
+    searches: dict[str, Callable[..., Any]]
+    """From names of searches to those that the model has."""
+
+    @classmethod
+    def of(cls, model: Any) -> Offers:
+        """Ask a model: the only place where that is done."""
+        return cls(
+            exact=bool(getattr(model, "exact", StructuredModel.exact)),
+            releases_gil=bool(getattr(model, "releases_gil", StructuredModel.releases_gil)),
+            outputs=getattr(model, "outputs", None),
+            searches={
+                name: search for name in SEARCHES if callable(search := getattr(model, name, None))
+            },
+        )
 
 
 def prepared(model: Any, X: list[Any], Y: list[Any]) -> Any:

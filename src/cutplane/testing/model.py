@@ -9,7 +9,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.structured.features import Features, as_features
-from cutplane.structured.model import as_examples, name_of_model, prepared
+from cutplane.structured.model import Offers, as_examples, name_of_model, prepared
 from cutplane.testing.slopes import Report, require
 
 _ROUNDING = 1e-9  # of scores, which are sums of many terms
@@ -71,24 +71,22 @@ def check_model(
     """
     inputs, truths = as_examples(X, Y)
     model = prepared(model, inputs, truths)
-    listed = outputs or getattr(model, "outputs", None)
+    offers = Offers.of(model)
+    listed = outputs or offers.outputs
     rng = np.random.default_rng(seed)
     trials = [scale * rng.normal(size=model.n_parameters) for _ in range(n_trials)]
     examples = [
         _Example(model, i, x, y, listed)
         for i, (x, y) in enumerate(zip(inputs, truths, strict=True))
     ]
-    searches = ["inference", "loss_augmented_inference"]
-    if callable(getattr(model, "slack_augmented_inference", None)):
-        searches.append("slack_augmented_inference")
     passed = [
         "joint features are finite and repeatable",
         "the loss is zero for the true output, and never negative",
     ]
     known = "the best of all outputs" if listed else "no worse output than others that are known"
-    for search in searches:
+    for search in offers.searches:
         missed = sum(example.missed(search, w) for example in examples for w in trials)
-        if getattr(model, "exact", True):
+        if offers.exact:
             passed.append(f"{search} finds {known}")
         else:
             passed.append(f"{search} missed the best {missed} times in {n_trials * len(examples)}")
@@ -106,7 +104,7 @@ class _Example:
 
     def __init__(self, model: Any, number: int, x: Any, y: Any, listed: Any) -> None:
         self._model = model
-        self._exact = getattr(model, "exact", True)
+        self._offers = Offers.of(model)
         self._x = x
         self._y = y
         self._name = f"{name_of_model(model)}, example {number}"
@@ -119,7 +117,7 @@ class _Example:
         """Run a search, and say whether it missed the best of the outputs that are known."""
         before = w.copy()
         arguments = (self._x, w) if search == "inference" else (self._x, self._y, w)
-        found = getattr(self._model, search)(*arguments)
+        found = self._offers.searches[search](*arguments)
         self._require(np.array_equal(w, before), f"{search} changes w")
         answer = self._judged(found)
         goals = [self._goal(search, output, w) for output in self._known]
@@ -132,7 +130,7 @@ class _Example:
             f"{search} finds {_shown(found)}, which is better than all outputs that were listed",
         )
         missed = goals[best] > reached + noise
-        if missed and self._exact:
+        if missed and self._offers.exact:
             self._complain(search, answer, reached, self._known[best], goals[best], w)
         return missed
 
