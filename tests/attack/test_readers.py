@@ -16,7 +16,7 @@ from itertools import pairwise
 import pytest
 from tests.attack import reader_references as reference
 
-from cutplane.cli.sequence_options import read_templates
+from cutplane.cli.fit_options import read_templates
 from cutplane.io import InputError, read_conll, read_svmlight, read_trace, sources, svmlight
 from cutplane.io.rna import read_structures
 from cutplane.structured.templates import parse_templates

@@ -21,9 +21,8 @@ from scipy.sparse import csr_array
 
 import cutplane as cp
 from cutplane.cli.labels import class_labels
-from cutplane.cli.sequences import read_labeled
 from cutplane.core.interrupts import held
-from cutplane.io import InputError, load_model, read_svmlight
+from cutplane.io import InputError, load_model, read_conll, read_svmlight
 
 # The first byte tells that Python is there: what comes before is not ours.
 PROGRAM = """
@@ -163,7 +162,7 @@ def objective_of(job, model):
         raise _Start(regularizer.value(start) + risk.at(start).value)
 
     if job.name == "tagger":
-        given, options = read_labeled(job.data), {}
+        given, options = read_conll(job.data, labels=True).split_labels(), {}
     else:
         X, y, qid = read_svmlight(job.data, queries=job.name == "ranking")
         given = X, class_labels(y, job.data, certain=True) if qid is None else y.astype(float)

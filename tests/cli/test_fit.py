@@ -305,9 +305,9 @@ def test_bad_data_leaves_no_files(complaint, tmp_path):
          "--epsilon must be a positive number, not -1"),
         (["--loss", "huber", "--delta", 0], "--delta must be a positive number, not 0"),
         (["--loss", "squared", "--class-weight", "balanced"],
-         "--class-weight is for classification"),
+         "--class-weight is for --task classification"),
         (["--loss", "squared", "--multi-class", "softmax"],
-         "--multi-class is for classification"),
+         "--multi-class is for --task classification"),
         (["--multi-class", "softmax"], "--multi-class softmax needs --loss logistic, not hinge"),
         (["--multi-class", "crammer-singer"],
          "--multi-class: unknown name 'crammer-singer'; did you mean 'crammer_singer'?"),
@@ -509,7 +509,7 @@ def test_outliers(run, tmp_path):
          "--loss f1 is for classification; losses for ordinal are"),
         ([1, 2], ["--task", "novelty", "--lam", 1], "--lam is not for --task novelty"),
         ([1, 2], ["--task", "novelty", "--nu", 1], "--nu must be between 0 and 1, not 1"),
-        ([1, 2], ["--nu", 0.5], "--nu has no effect with --loss hinge, only with one_class"),
+        ([1, 2], ["--nu", 0.5], "--nu is for --task novelty"),
     ],
 )  # fmt: skip
 def test_grades_and_outliers_are_refused(complaint, tmp_path, labels, options, said):

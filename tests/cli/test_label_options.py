@@ -116,7 +116,7 @@ def test_a_constant_model_is_one_line(run, tmp_path):
     ("options", "said"),
     [
         (["--positive", "chrun"], "--positive chrun: {} has no such label, only churn and stay"),
-        (["--positive", "a", "--task", "ordinal"], "--positive is for classification"),
+        (["--positive", "a", "--task", "ordinal"], "--positive is for --task classification"),
         (["--categories", "churn,stay"], "--categories is for --task ordinal"),
         (["--task", "ordinal"], "{}: ordinal needs numbers as labels, not 'stay', or the order"),
         (["--task", "ordinal", "--categories", "stay,leave"],

@@ -155,7 +155,8 @@ def test_a_ranker_needs_queries_to_be_evaluated(run, complaint, queries, two_cla
          "--k must be a whole number from 1 on for --loss ndcg_list, not 0.5"),
         (["--task", "ranking", "--loss", "hinge"],
          "--loss hinge is for classification; losses for ranking are pairwise, ndcg, ndcg_list"),
-        (["--loss", "ndcg", "--class-weight", "balanced"], "--class-weight is for classification"),
+        (["--loss", "ndcg", "--class-weight", "balanced"],
+         "--class-weight is for --task classification"),
     ],
 )  # fmt: skip
 def test_options(complaint, queries, options, said):

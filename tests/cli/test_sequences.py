@@ -181,7 +181,10 @@ def test_evaluate_labels_that_mark_no_chunks(run, train, tmp_path):
     [
         (["--task", "sequences", "--loss", "hinge"], "--loss hinge is for classification"),
         (["--task", "regression", "--loss", "crf"], "--loss crf is for sequences"),
-        (["--loss", "crf", "--class-weight", "balanced"], "--class-weight is for classification"),
+        (
+            ["--loss", "crf", "--class-weight", "balanced"],
+            "--class-weight is for --task classification",
+        ),
         (["--loss", "crf", "--features", 3], "--features is not for --task sequences"),
         (["--loss", "crf", "--no-intercept"], "--no-intercept is not for --task sequences"),
         (["--loss", "crf", "--quantile", 0.5], "--quantile has no effect with --loss crf"),

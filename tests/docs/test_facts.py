@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import cutplane as cp
 from cutplane.cli.app import app
-from cutplane.cli.exit_codes import ExitCode
+from cutplane.cli.errors import ExitCode
 from cutplane.estimators.methods import METHODS
 from cutplane.losses import CLASSIFICATION, REGRESSION
 

@@ -24,6 +24,6 @@ def main() -> None:
                 stream.reconfigure(errors="backslashreplace")
         app()
     except Exception as error:
-        from cutplane.cli.defects import complain_of_defect
+        from cutplane.cli.errors import complain_of_defect
 
         sys.exit(complain_of_defect(error))

@@ -14,11 +14,10 @@ import typer
 from typer.core import TyperGroup
 
 from cutplane import __version__
-from cutplane.cli.defects import complain_of_defect
 from cutplane.cli.demo import demo
+from cutplane.cli.errors import ExitCode, complain, complain_of_defect
 from cutplane.cli.evaluate import evaluate
-from cutplane.cli.exit_codes import ExitCode
-from cutplane.cli.fit import fit
+from cutplane.cli.fit import make_fit
 from cutplane.cli.predict import predict
 from cutplane.cli.reproduce import reproduce
 from cutplane.cli.signals import working
@@ -38,8 +37,7 @@ class _OneLineErrors(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except _UsageError as error:
-            _complain_of_usage(error)
-            raise typer.Exit(ExitCode.BAD_INPUT) from None
+            raise _told(_in_words(error)) from None
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -51,37 +49,33 @@ class _OneLineErrors(TyperGroup):
         except (typer.Exit, typer.Abort):
             raise
         except _UsageError as error:
-            _complain_of_usage(error)
-            raise typer.Exit(ExitCode.BAD_INPUT) from None
+            raise _told(_in_words(error)) from None
         except (InputError, OutputError, PlottingUnavailable) as error:
-            _complain(str(error))
-            raise typer.Exit(ExitCode.BAD_INPUT) from None
+            raise _told(error) from None
         except BrokenPipeError:  # the reader has seen enough; Typer ends quietly
             raise
         except OSError as error:  # files have errors of their own: this is standard output
-            _complain(f"standard output: cannot write: {reason(error)}")
             _discard_output()
-            raise typer.Exit(ExitCode.BAD_INPUT) from None
+            raise _told(f"standard output: cannot write: {reason(error)}") from None
         except MemoryError:
-            _complain("not enough memory")
-            raise typer.Exit(ExitCode.BAD_INPUT) from None
+            raise _told("not enough memory") from None
         except BaseException as error:
             if is_interrupt(error):
-                _complain("interrupted")
-                raise typer.Exit(ExitCode.INTERRUPTED) from None
+                raise _told("interrupted", ExitCode.INTERRUPTED) from None
             if isinstance(error, Exception):
                 raise typer.Exit(complain_of_defect(error)) from None
             raise
 
 
-def _complain_of_usage(error: Any) -> None:
+def _told(message: object, code: ExitCode = ExitCode.BAD_INPUT) -> typer.Exit:
+    """Say what is wrong; return what ends the program."""
+    complain(message)
+    return typer.Exit(code)
+
+
+def _in_words(error: Any) -> str:
     command = error.ctx.command_path if error.ctx else "cutplane"
-    message = " ".join(error.format_message().split()).rstrip(".")
-    _complain(f"{message} (see {command} --help)")
-
-
-def _complain(message: str) -> None:
-    print(f"cutplane: {message}", file=sys.stderr)
+    return f"{error.format_message().rstrip('.')} (see {command} --help)"
 
 
 def _discard_output() -> None:
@@ -90,29 +84,13 @@ def _discard_output() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-app = typer.Typer(
-    name="cutplane",
-    cls=_OneLineErrors,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(fit)
-app.command()(predict)
-app.command()(evaluate)
-app.command()(demo)
-app.command()(reproduce)
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"cutplane {__version__}")
         raise typer.Exit
 
 
-@app.callback()
-def cutplane(
+def _about(
     version: Annotated[
         bool,
         typer.Option(
@@ -121,3 +99,22 @@ def cutplane(
     ] = False,
 ) -> None:
     """Fit linear models by cutting planes, with a proof of how close to optimal each fit is."""
+
+
+def make_app() -> typer.Typer:
+    """Return the program, for the estimators that are registered now."""
+    program = typer.Typer(
+        name="cutplane",
+        cls=_OneLineErrors,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for command in (make_fit(), predict, evaluate, demo, reproduce):
+        program.command()(command)
+    program.callback()(_about)
+    return program
+
+
+app = make_app()

@@ -11,7 +11,7 @@ import typer
 
 from cutplane import LinearClassifier, LinearRegressor
 from cutplane.cli.fit_report import Fit, certificate_in_words
-from cutplane.cli.options import make_folder
+from cutplane.cli.options import make_folder, table
 from cutplane.core.state import percent
 from cutplane.io import check_writable, write_atomically
 from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
@@ -64,7 +64,7 @@ def _show_classification() -> Fit:
         f"{len(train_y)} samples, {X.shape[1]} measurements each, hinge loss, lam = {model.lam_:g}."
         "\nThe bounds, iteration by iteration:\n"
     )
-    fit = Fit(model, n_samples=len(train_y))
+    fit = Fit(model, "hinge", n_samples=len(train_y))
     print(draw_text(fit.histories[0], tol=model.tol, ascii_only=not _can_print("▀░█┤")))
     right = model.score(scaler.transform(test_X), test_y)
     print(
@@ -105,13 +105,13 @@ def _show_quantiles() -> None:
         "stays below, one that half of them do, and one that nine in ten do. The loss has\n"
         "a kink, but no derivative is needed: a plane below it will do.\n"
     )
-    print("quantile   patients below the prediction   relative gap   iterations")
+    lines = [["quantile", "patients below the prediction", "relative gap", "iterations"]]
     for quantile in (0.1, 0.5, 0.9):
         model = LinearRegressor("quantile", quantile=quantile, lam=1e-3).fit(X, y)
         below = (y <= model.predict(X)).mean()
-        gap = model.certificate_.relative_gap
-        print(f"{quantile:>8g}   {100 * below:>27.1f} %   {gap:>12.1e}   {model.n_iter_:>10}")
-    print()
+        gap = f"{model.certificate_.relative_gap:.1e}"
+        lines.append([f"{quantile:g}", f"{100 * below:.1f} %", gap, str(model.n_iter_)])
+    print("\n".join(table(lines, words=())) + "\n")
 
 
 def _print_heading(title: str) -> None:

@@ -1,185 +1,243 @@
-"""What the options of ``cutplane fit`` mean together, and which combinations are refused."""
+"""The options of ``cutplane fit``: the parameters of all estimators that have a task.
+
+Their names, types, defaults and descriptions are those of the constructors, and which of them go
+with which task and loss is what the descriptions say. So a new estimator, or a new parameter of
+one, is an option without further code. Here are only the names that differ on the command line, and
+the checks that deserve a message before any file is read.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, get_args
 
-from cutplane.cli.options import require_at_least_one, require_known, require_positive
-from cutplane.estimators.methods import METHODS, TAGGER_METHODS
+import typer
+
+from cutplane.cli.options import (
+    require_at_least_one,
+    require_known,
+    require_positive,
+    require_share,
+)
+from cutplane.estimators import estimators_by_task
+from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
 from cutplane.estimators.multi_class import MULTI_CLASS
-from cutplane.estimators.tagger import LOSSES
 from cutplane.io import InputError
-from cutplane.losses import CLASSIFICATION, MEASURES, RANKING, REGRESSION
+from cutplane.io.sources import name_of, read_text
+from cutplane.structured.templates import BUILT_IN, parse_templates
 
-ONE_CLASS = "one_class"
-"""The only loss for novelty; the detector itself has no choice of losses."""
+_NOT_OPTIONS = {"loss", "warm_start", "verbose", "callbacks"}
+_SOLVER = ("tol", "max_iter", "time_limit", "method", "n_jobs")
+_FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive"}
 
-
-class Task(StrEnum):
-    """What is to be predicted."""
-
-    CLASSIFICATION = "classification"
-    REGRESSION = "regression"
-    ORDINAL = "ordinal"
-    NOVELTY = "novelty"
-    RANKING = "ranking"
-    SEQUENCES = "sequences"
-
-
-class ClassWeight(StrEnum):
-    """How much the classes count."""
-
-    BALANCED = "balanced"
-
-
-_LOSSES = {
-    Task.CLASSIFICATION: [*CLASSIFICATION, *MEASURES],
-    Task.REGRESSION: [*REGRESSION],
-    Task.ORDINAL: [*CLASSIFICATION],
-    Task.NOVELTY: [ONE_CLASS],
-    Task.RANKING: [*RANKING],
-    Task.SEQUENCES: [*LOSSES],
+# Checked before the file is read, and with the name of the option.
+_CHECKS: dict[str, Callable[[str, Any], None]] = {
+    **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
+    **dict.fromkeys(("delta", "smoothing", "beta"), require_positive),
+    **dict.fromkeys(("max_iter", "n_jobs", "min_count"), require_at_least_one),
+    **dict.fromkeys(("quantile", "nu"), require_share),
+    "epsilon": lambda option, value: require_positive(option, value or None),
 }
-_DEFAULT_LOSSES = {
-    Task.CLASSIFICATION: "hinge",
-    Task.REGRESSION: "squared",
-    Task.ORDINAL: "hinge",
-    Task.NOVELTY: ONE_CLASS,
-    Task.RANKING: "pairwise",
-    Task.SEQUENCES: "crf",
-}
-
-# With another loss than these, the option would silently do nothing.
-_LOSSES_WITH = {
-    "--quantile": ("quantile",),
-    "--epsilon": ("epsilon_insensitive", "squared_epsilon_insensitive"),
-    "--delta": ("huber",),
-    "--smoothing": ("smooth_hinge",),
-    "--beta": ("f_beta",),
-    "--k": ("precision_at_k", "recall_at_k", "ndcg", "ndcg_list"),
-    "--nu": (ONE_CLASS,),
-}
+_NAMES = {"multi_class": [*MULTI_CLASS], "class_weight": ["balanced"]}
 
 
-def task_and_loss(task: Task | None, loss: str | None) -> tuple[Task, str]:
-    """Return both when one or none is given; classification with the hinge loss by default."""
-    if loss is None:
-        task = task or Task.CLASSIFICATION
-        return task, _DEFAULT_LOSSES[task]
-    require_known("--loss", loss, [name for names in _LOSSES.values() for name in names])
-    if task is not None and loss in _LOSSES[task]:
-        return task, loss
-    meant = next(task for task, names in _LOSSES.items() if loss in names)
+class Choice(NamedTuple):
+    """What is fitted: the task, its estimator, and the name of the loss."""
+
+    task: str
+    estimator: type[Any]
+    loss: str
+
+    @property
+    def description(self) -> Description:
+        """The description of the estimator."""
+        described: Description = self.estimator.description
+        return described
+
+    def make(self, parameters: Mapping[str, Any]) -> Any:
+        """Return the estimator, with the command line's defaults and these parameters."""
+        loss = {"loss": self.loss} if self.description.losses else {}
+        return self.estimator(**{**self.description.defaults, **loss, **parameters})
+
+
+def choose(task: str | None, loss: str | None) -> Choice:
+    """Return what is fitted if one or none of task and loss is given; by default the first task."""
+    known: dict[str, Any] = estimators_by_task()
+    losses = {name: of.description.loss_names for name, of in known.items()}
     if task is not None:
-        choices = ", ".join(_LOSSES[task])
-        raise InputError(f"--loss {loss} is for {meant}; losses for {task} are {choices}")
-    return meant, loss
+        require_known("--task", task, known)
+    if loss is None:
+        task = task or next(iter(known))
+        described = known[task].description
+        first = parameters_of(known[task])["loss"].default if described.losses else ""
+        loss = described.only_loss or described.defaults.get("loss", first)
+        return Choice(task, known[task], loss)
+    require_known("--loss", loss, dict.fromkeys(name for each in losses.values() for name in each))
+    meant = next(name for name, names in losses.items() if loss in names)
+    if task is not None and loss not in losses[task]:
+        raise InputError(
+            f"--loss {loss} is for {meant}; losses for {task} are {', '.join(losses[task])}"
+        )
+    return Choice(task or meant, known[task or meant], loss)
 
 
-def check_class_options(
-    task: Task,
-    loss: str,
-    *,
-    class_weight: ClassWeight | None,
-    multi_class: str | None,
-    positive: str | None,
-) -> None:
-    """Refuse options for classes where there are none, or that do not go with the loss."""
-    given = {
-        "--class-weight": class_weight,
-        "--multi-class": multi_class,
-        "--positive": positive,
-    }
-    for option, value in given.items():
-        if value is not None and task is not Task.CLASSIFICATION:
-            raise InputError(f"{option} is for classification")
-    if multi_class is not None:
-        require_known("--multi-class", multi_class, MULTI_CLASS)
-        joint = MULTI_CLASS[multi_class]
-        if joint is not None and loss != joint.extended_name:
-            raise InputError(
-                f"--multi-class {multi_class} needs --loss {joint.extended_name}, not {loss}"
-            )
+@dataclass(frozen=True)
+class FitOption:
+    """A parameter of some estimators as an option.
+
+    Attributes
+    ----------
+    name : str
+        Of the parameter.
+    owners : dict
+        From the tasks whose estimators have it to what their constructors say of it.
+    losses : tuple of str
+        The losses that have it; empty if it is no parameter of losses.
+    """
+
+    name: str
+    owners: dict[str, Parameter]
+    losses: tuple[str, ...]
+
+    @property
+    def type(self) -> Any:
+        """The type of its values: text, if they are no numbers."""
+        kinds = {kind for of in self.owners.values() for kind in (of.type, *get_args(of.type))}
+        return next((kind for kind in (float, int, bool) if kind in kinds), str)
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line."""
+        name = self.name.removeprefix("fit_") if self.type is bool else self.name
+        return _FLAGS.get(self.name, f"--{name.replace('_', '-')}")
+
+    def check(self, choice: Choice, value: Any) -> None:
+        """Refuse a value that cannot be meant, and one that would silently do nothing.
+
+        Raises
+        ------
+        InputError
+            If the option is for other tasks or losses, or the value is out of range.
+        """
+        flag = self.flag.replace("--", "--no-", 1) if value is False else self.flag
+        if self.losses and choice.loss not in self.losses:
+            only = " or ".join(self.losses)
+            raise InputError(f"{flag} has no effect with --loss {choice.loss}, only with {only}")
+        if choice.task not in self.owners:
+            (owner, *others) = self.owners
+            if others:
+                raise InputError(f"{flag} is not for --task {choice.task}")
+            raise InputError(f"{flag} is for --task {owner}")
+        if self.name in _CHECKS:
+            _CHECKS[self.name](flag, value)
+        if known := self._names([choice.description]):
+            require_known(flag, value, known)
+
+    def _names(self, descriptions: Iterable[Description]) -> list[str]:
+        """Return the names that its values must be among; an empty list if they are no names."""
+        if self.name == "method":
+            return list(dict.fromkeys(name for of in descriptions for name in of.methods))
+        return _NAMES.get(self.name, [])
+
+    def as_signature(self) -> inspect.Parameter:
+        """Return what Typer makes the option of."""
+        known = estimators_by_task()
+        descriptions = [known[task].description for task in self.owners]
+        sequences = {of.reads for of in descriptions} == {Reads.SEQUENCES}
+        panel = "Solver" if self.name in _SOLVER else "Sequences" if sequences else "Model"
+        shown = dict.fromkeys(
+            f"{value:g}" if isinstance(value, float) else str(value)
+            for described, owner in zip(descriptions, self.owners.values(), strict=True)
+            if (value := described.defaults.get(self.name, owner.default)) is not None
+        )
+        texts = list(dict.fromkeys(_first_sentence(of.text) for of in self.owners.values()))
+        said = " ".join(texts if self.losses else texts[:1])
+        if names := self._names(descriptions):
+            said = f"{said} One of {', '.join(names)}."
+        if not self.losses and len(self.owners) < len(known):
+            said = f"{said} For {', '.join(self.owners)}."
+        flag = f"{self.flag}/--no-{self.flag[2:]}" if self.type is bool else self.flag
+        default = " or ".join(shown) or False
+        option = typer.Option(flag, help=said, rich_help_panel=panel, show_default=default)
+        return keyword(self.name, Annotated[self.type | None, option])
 
 
-def check_method(task: Task, method: str | None) -> None:
-    """Refuse a method that is not there for the task."""
-    if method is not None:
-        require_known("--method", method, TAGGER_METHODS if task is Task.SEQUENCES else METHODS)
+def keyword(name: str, hint: Any, default: Any = None) -> inspect.Parameter:
+    """Return a parameter of a signature."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def check_row_options(
-    task: Task, *, intercept: bool, features: int | None, lam: float | None, c: float | None
-) -> None:
-    """Refuse options that mean nothing for the task, and would silently do nothing."""
-    require_at_least_one("--features", features)
-    given = {
-        "--features": (features is not None, {Task.SEQUENCES}),
-        "--no-intercept": (
-            not intercept,
-            {Task.SEQUENCES, Task.ORDINAL, Task.NOVELTY, Task.RANKING},
-        ),
-        "--lam": (lam is not None, {Task.NOVELTY}),
-        "--C": (c is not None, {Task.NOVELTY}),
-    }
-    for option, (is_given, meaningless) in given.items():
-        if is_given and task in meaningless:
-            raise InputError(f"{option} is not for --task {task}")
+def fit_options() -> dict[str, FitOption]:
+    """Return the options that the registered estimators have, by their parameters' names."""
+    owners: dict[str, dict[str, Parameter]] = {}
+    losses: dict[str, dict[str, None]] = {}
+    known: dict[str, Any] = estimators_by_task()
+    for task, of in known.items():
+        for name, parameter in parameters_of(of).items():
+            if name not in _NOT_OPTIONS:
+                owners.setdefault(name, {})[task] = parameter
+                losses.setdefault(name, {}).update(dict.fromkeys(of.description.losses_with(name)))
+    return {name: FitOption(name, owners[name], tuple(losses[name])) for name in owners}
 
 
-def check_solver_options(
-    *,
-    lam: float | None,
-    c: float | None,
-    tol: float,
-    max_iter: int,
-    time_limit: float | None,
-) -> None:
-    """Refuse numbers with which no run can start."""
-    if lam is not None and c is not None:
+def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an estimator that were given as options.
+
+    Raises
+    ------
+    InputError
+        If an option does not go with the others, or has a value that cannot be meant.
+    """
+    options = fit_options()
+    given = {name: value for name, value in given.items() if value is not None}
+    if "lam" in given and "C" in given:
         raise InputError("give --lam or --C, not both")
-    require_positive("--lam", lam)
-    require_positive("--C", c)
-    require_positive("--tol", tol)
-    require_positive("--time-limit", time_limit)
-    require_at_least_one("--max-iter", max_iter)
+    for name, value in given.items():
+        options[name].check(choice, value)
+    joint = MULTI_CLASS.get(given.get("multi_class", ""))
+    if joint is not None and choice.loss != joint.extended_name:
+        raise InputError(
+            f"--multi-class {given['multi_class']} needs --loss {joint.extended_name}, "
+            f"not {choice.loss}"
+        )
+    if "k" in given:
+        whole = options["k"].owners[choice.task].type is int
+        given["k"] = _count_or_share(given["k"], f" for --loss {choice.loss}" if whole else "")
+    if "templates" in given:
+        given["templates"] = read_templates(given["templates"])
+    return given
 
 
-def check_loss_options(
-    loss: str,
-    *,
-    quantile: float | None,
-    epsilon: float | None,
-    delta: float | None,
-    smoothing: float | None,
-    beta: float | None,
-    k: float | None,
-    nu: float | None,
-) -> None:
-    """Refuse parameters of a loss that are out of range, or that belong to another loss."""
-    given = {
-        "--quantile": quantile,
-        "--epsilon": epsilon,
-        "--delta": delta,
-        "--smoothing": smoothing,
-        "--beta": beta,
-        "--k": k,
-        "--nu": nu,
-    }
-    for option, value in given.items():
-        losses = _LOSSES_WITH[option]
-        if value is not None and loss not in losses:
-            only = " or ".join(losses)
-            raise InputError(f"{option} has no effect with --loss {loss}, only with {only}")
-    for option, share in {"--quantile": quantile, "--nu": nu}.items():
-        if share is not None and not 0 < share < 1:
-            raise InputError(f"{option} must be between 0 and 1, not {share:g}")
-    if epsilon != 0:
-        require_positive("--epsilon", epsilon)
-    require_positive("--delta", delta)
-    require_positive("--smoothing", smoothing)
-    require_positive("--beta", beta)
-    if k is not None and not 0 < k < 1 and not (k >= 1 and k.is_integer()):
+def _count_or_share(k: float, only_count_for: str) -> float:
+    if not 0 < k < 1 and not (k >= 1 and k.is_integer()):
         raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")
-    if loss in ("ndcg", "ndcg_list") and k is not None and k < 1:
-        raise InputError(f"--k must be a whole number from 1 on for --loss {loss}, not {k:g}")
+    if only_count_for and k < 1:
+        raise InputError(f"--k must be a whole number from 1 on{only_count_for}, not {k:g}")
+    return k if k < 1 else int(k)
+
+
+def read_templates(name: str) -> str:
+    """Return a name of templates that are there, or the text of a file of templates.
+
+    Raises
+    ------
+    InputError
+        With the line of the file that is no template.
+    """
+    if name in BUILT_IN and not os.path.exists(name):
+        return name
+    try:
+        text = read_text(name) + "\n"  # so that it is not taken for a name
+        parse_templates(text, name_of(name))
+    except InputError as error:
+        raise InputError(f"--templates {error} (known names: {', '.join(BUILT_IN)})") from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return text
+
+
+def _first_sentence(text: str) -> str:
+    return text.replace("``", "").partition(". ")[0].rstrip(".") + "."

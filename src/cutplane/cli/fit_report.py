@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from cutplane import LinearClassifier, LinearRanker, OrdinalClassifier
-from cutplane.cli.fit_options import ONE_CLASS
 from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.state import Certificate, Record, Status, percent
-from cutplane.io.models import Estimator
+from cutplane.estimators.description import Targets
 from cutplane.io.traces import finite_or_none
 from cutplane.losses import MEASURES
 
@@ -43,20 +41,22 @@ _ENDINGS = {
 class Fit:
     """A finished fit, its problems side by side: one, or one a class against the rest."""
 
-    estimator: Estimator
+    estimator: Any
+    loss: str
     n_samples: int
-    n_tokens: int | None = None  # of sequences
-
-    @property
-    def loss(self) -> str:
-        """The name of the loss."""
-        return str(getattr(self.estimator, "loss", ONE_CLASS))
+    counts: dict[str, int] = field(default_factory=dict)  # of other things than samples
 
     @property
     def certificates(self) -> list[Certificate]:
         """One certificate a problem."""
         found = self.estimator.certificate_
         return found if isinstance(found, list) else [found]
+
+    @property
+    def all_counts(self) -> dict[str, int]:
+        """What was counted by the reader of the file, and by the estimator."""
+        queries = getattr(self.estimator, "n_queries_", None)
+        return self.counts | ({} if queries is None else {"n_queries": queries})
 
     @property
     def histories(self) -> list[list[Record]]:
@@ -101,14 +101,11 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         "planes": sum(_planes(history) for history in fit.histories),
         "seconds": estimator.fit_seconds_,
     }
-    if fit.n_tokens is not None:
-        document["n_tokens"] = fit.n_tokens
-    if isinstance(estimator, LinearRanker):
-        document["n_queries"] = estimator.n_queries_
+    document |= fit.all_counts
     if (joint := _joint(estimator)) is not None:
         document["multi_class"] = joint
-    if isinstance(estimator, LinearClassifier) and len(estimator.classes_) == 2:
-        document["positive_class"] = plain_label(estimator.positive_class_)
+    if (positive := _positive_class(estimator)) is not None:
+        document["positive_class"] = plain_label(positive)
     if len(fit.certificates) > 1:
         document["bounds"] = "means over the classes, each against the rest"
         document["classes"] = [
@@ -137,11 +134,8 @@ def fit_in_words(fit: Fit) -> str:
     each = f", means over {problems} classes, each against the rest" if problems > 1 else ""
     return "\n".join(
         [
-            f"data       {_samples(fit)}, "
-            f"{_count(estimator.n_features_in_, 'feature')}{_classes(estimator)}"
-            f"{_queries(estimator)}",
-            f"model      {fit.loss} loss{joint}{_looked_for(estimator)}, "
-            f"lam = {estimator.lam_:.6g}",
+            f"data       {', '.join(_data(fit))}",
+            f"model      {fit.loss} loss{joint}{_looked_for(fit)}, lam = {estimator.lam_:.6g}",
             f"work       {counts}",
             f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
             f"{each}",
@@ -188,47 +182,45 @@ def _bounds_to_json(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def _samples(fit: Fit) -> str:
-    if fit.n_tokens is None:
-        return _count(fit.n_samples, "sample")
-    return f"{_count(fit.n_samples, 'sequence')}, {_count(fit.n_tokens, 'token')}"
+def _data(fit: Fit) -> Iterator[str]:
+    counts, classes = fit.all_counts, getattr(fit.estimator, "classes_", ())
+    yield _count(fit.n_samples, "sequence" if "n_tokens" in counts else "sample")
+    if "n_tokens" in counts:
+        yield _count(counts["n_tokens"], "token")
+    yield _count(fit.estimator.n_features_in_, "feature")
+    if len(classes):
+        shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)
+        if fit.estimator.description.targets is Targets.GRADES:
+            yield f"{len(classes)} grades ({' < '.join(shown)})"
+        else:
+            yield f"{len(classes)} classes ({', '.join(shown)})"
+    if "n_queries" in counts:
+        yield _count(counts["n_queries"], "query", "queries")
 
 
 def _planes(history: Sequence[Record]) -> int:
     return history[-1].planes if history else 0
 
 
-def _classes(estimator: Estimator) -> str:
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        return ""
-    shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)
-    if isinstance(estimator, OrdinalClassifier):
-        return f", {len(classes)} grades ({' < '.join(shown)})"
-    return f", {len(classes)} classes ({', '.join(shown)})"
+def _positive_class(estimator: Any) -> Any:
+    """Return the one of two classes that is looked for, or None."""
+    two = len(getattr(estimator, "classes_", ())) == 2
+    return getattr(estimator, "positive_class_", None) if two else None
 
 
-def _looked_for(estimator: Estimator) -> str:
+def _looked_for(fit: Fit) -> str:
     """Return which of two classes is meant, where the loss or the user makes a difference."""
-    if not isinstance(estimator, LinearClassifier) or len(estimator.classes_) != 2:
+    positive = _positive_class(fit.estimator)
+    if positive is None or (fit.loss not in MEASURES and fit.estimator.pos_label is None):
         return ""
-    if estimator.loss not in MEASURES and estimator.pos_label is None:
-        return ""
-    return f", positive class {show_label(estimator.positive_class_)}"
+    return f", positive class {show_label(positive)}"
 
 
-def _queries(estimator: Estimator) -> str:
-    if not isinstance(estimator, LinearRanker):
-        return ""
-    number = estimator.n_queries_
-    return f", {number:,} {'query' if number == 1 else 'queries'}"
-
-
-def _joint(estimator: Estimator) -> str | None:
+def _joint(estimator: Any) -> str | None:
     """Return how all classes are fitted at once, or None if they are not."""
     name = getattr(estimator, "multi_class", "ovr")
     return None if name == "ovr" else str(name)
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+def _count(number: int, thing: str, things: str = "") -> str:
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"

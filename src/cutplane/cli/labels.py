@@ -1,4 +1,8 @@
-"""Labels between files and estimators: read as numbers or words, printed as they were written."""
+"""Labels between files and estimators: read as numbers or words, printed as they were written.
+
+What an estimator is to predict is said by `Targets`; `training_labels` makes it of a file's labels
+for a fit, `known_labels` and `target_numbers` to compare predictions with.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.estimators.description import Targets
 from cutplane.io import InputError
 
 # More different labels than the first are believed to be classes only if they are in so many lines
@@ -14,6 +19,54 @@ from cutplane.io import InputError
 _MUST_REPEAT = {5: 2, 20: 10}
 _MANY_CLASSES = max(_MUST_REPEAT)
 _LARGEST_EXACT_INTEGER = 2.0**53
+
+
+def training_labels(
+    labels: NDArray[Any],
+    targets: Targets,
+    name: str,
+    *,
+    task: str,
+    certain: bool,
+    named: dict[str, Any],
+) -> NDArray[Any]:
+    """Return a file's labels as an estimator takes them.
+
+    Parameters
+    ----------
+    labels : ndarray
+        As `cutplane.io.read_svmlight` returns them.
+    targets : Targets
+        What they are.
+    name : str
+        What to call the file.
+    task : str
+        What the command line calls the task.
+    certain : bool
+        Whether the user named the task, so that classes need not look like it.
+    named : dict
+        The options that name labels, ``pos_label`` and ``categories``, as text; here they become
+        labels of the type that the file has.
+
+    Raises
+    ------
+    InputError
+        If the labels are of another kind, or there are none of those that were named.
+    """
+    if targets is Targets.NOTHING:
+        return labels
+    if targets is Targets.GRADES:
+        categories = split_categories(named.get("categories"))
+        labels, order = _ordered_labels(labels, categories, name)
+        if order is not None:
+            named["categories"] = order
+        return labels
+    if targets is not Targets.CLASSES:
+        return target_numbers(labels, name, task)
+    labels = class_labels(labels, name, certain=certain)
+    if "pos_label" in named:
+        named["pos_label"] = _positive_label(named["pos_label"], labels, name)
+    return labels
 
 
 def class_labels(labels: NDArray[Any], name: str, *, certain: bool) -> NDArray[Any]:
@@ -68,18 +121,87 @@ def _are_too_rare(counts: NDArray[np.int64], must_repeat: dict[int, int]) -> boo
     return any(len(counts) > many and counts.mean() < n for many, n in must_repeat.items())
 
 
-def grade_labels(labels: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return a file's labels as classes with an order.
+def _positive_label(text: str, labels: NDArray[Any], name: str) -> Any:
+    """Return the one of two classes that ``--positive`` names.
 
     Raises
     ------
     InputError
-        If they are words, whose order nobody knows, or not whole; or as for `class_labels`.
+        If the file has more classes, or none of this name.
     """
-    numbers = target_numbers(labels, name, "ordinal")
-    if not _all_whole(numbers):
-        raise InputError(f"{name}: grades are whole numbers, not {_first_fraction(numbers):g}")
-    return class_labels(numbers, name, certain=True)
+    classes = np.unique(labels)
+    if len(classes) > 2:
+        raise InputError(f"--positive is for two classes, {name} has {len(classes)}")
+    (found,) = _labels_of("--positive", [text], classes, name)
+    if found not in classes.tolist():
+        raise InputError(
+            f"--positive {text}: {name} has no such label, "
+            f"only {' and '.join(map(show_label, classes))}"
+        )
+    return found
+
+
+def split_categories(text: str | None) -> list[str] | None:
+    """Return the names that ``--categories`` lists.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two, or one is empty or there twice.
+    """
+    if text is None:
+        return None
+    names = [part.strip() for part in text.split(",")]
+    if len(names) < 2 or not all(names):
+        raise InputError(f"--categories must be grades from low to high: low,high; not {text!r}")
+    if len(set(names)) < len(names):
+        raise InputError(f"--categories {text}: a grade is there twice")
+    return names
+
+
+def _ordered_labels(
+    labels: NDArray[Any], categories: list[str] | None, name: str
+) -> tuple[NDArray[Any], list[Any] | None]:
+    """Return a file's grades, and the order that was given for them.
+
+    Raises
+    ------
+    InputError
+        If they are words without an order, or the order lacks one of them.
+    """
+    if labels.dtype.kind == "U" and categories is None:
+        raise InputError(
+            f"{name}: ordinal needs numbers as labels, not {show_label(labels[0])!r}, or the order "
+            "of the words: --categories low,mid,high"
+        )
+    grades = labels
+    if labels.dtype.kind != "U":
+        if not _all_whole(labels):
+            fraction = labels[labels != np.rint(labels)][0]
+            raise InputError(f"{name}: grades are whole numbers, not {fraction:g}")
+        grades = class_labels(labels, name, certain=True)
+    if categories is None:
+        return grades, None
+    order = _labels_of("--categories", categories, grades, name)
+    for label in np.unique(grades).tolist():
+        if label not in order:
+            raise InputError(
+                f"{name}: label {show_label(label)!r} is not in --categories {','.join(categories)}"
+            )
+    return grades, order
+
+
+def _labels_of(option: str, names: list[str], labels: NDArray[Any], name: str) -> list[Any]:
+    """Return names as labels of the type that a file has."""
+    if labels.dtype.kind == "U":
+        return names
+    found = []
+    for text in names:
+        try:
+            found.append(plain_label(labels.dtype.type(float(text))))
+        except (ValueError, OverflowError):
+            raise InputError(f"{option}: labels of {name} are numbers, not {text!r}") from None
+    return found
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[Any]:
@@ -137,10 +259,6 @@ def show_label(label: Any) -> str:
 def plain_label(label: Any) -> Any:
     """Return a label as Python's own int, float, bool or str."""
     return label.item() if isinstance(label, np.generic) else label
-
-
-def _first_fraction(numbers: NDArray[np.float64]) -> float:
-    return float(numbers[numbers != np.rint(numbers)][0])
 
 
 def _all_whole(numbers: NDArray[np.float64]) -> bool:

@@ -36,14 +36,20 @@ def require_at_least_one(option: str, value: int | None) -> None:
         raise InputError(f"{option} must be at least 1, not {value}")
 
 
+def require_share(option: str, value: float) -> None:
+    """Refuse a number that is not between 0 and 1."""
+    if not 0 < value < 1:
+        raise InputError(f"{option} must be between 0 and 1, not {value:g}")
+
+
 def require_known(option: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a name that is not known, and suggest the nearest that is."""
+    """Refuse a name that is not known, and suggest the closest that is."""
     known = list(known)
     if name in known:
         return
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
-    near = near or difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}"
+    close = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
+    close = close or difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}"
     raise InputError(f"{option}: unknown name {name!r}; {hint}")
 
 
@@ -75,3 +81,17 @@ def make_folder(out: str) -> None:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"--out {out}: cannot make this folder: {reason(error)}") from error
+
+
+def table(lines: Iterable[Iterable[str]], *, words: Iterable[int] = (0,)) -> list[str]:
+    """Return lines of cells below each other, the columns ``words`` to the left."""
+    cells = [list(line) for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    left = set(words)
+    return [
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cells
+    ]

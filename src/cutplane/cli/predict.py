@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
 
-from cutplane import LinearQuantiles, MultilabelClassifier, SequenceTagger
+from cutplane.cli.data import load_for_files, read_sequences
 from cutplane.cli.labels import show_label
-from cutplane.cli.models import load_for_files
 from cutplane.cli.options import (
     DataArgument,
     ModelArgument,
@@ -18,9 +18,8 @@ from cutplane.cli.options import (
     require_at_least_one,
     require_outputs,
 )
-from cutplane.cli.sequences import n_best_columns, probability_lines, tag_columns
-from cutplane.io import InputError, read_svmlight, write_atomically
-from cutplane.io.models import WithDataFiles
+from cutplane.estimators.description import Reads
+from cutplane.io import ConllData, InputError, read_svmlight, write_atomically
 
 
 def predict(
@@ -61,63 +60,85 @@ def predict(
     require_at_least_one("--n-best", n_best)
     require_outputs({"--out": out}, inputs=[model, data])
     estimator = load_for_files(model)
-    option = chosen[0] if chosen else None
-    if n_best is not None:
-        if not isinstance(estimator, SequenceTagger):
-            raise InputError(
-                f"--n-best: a {type(estimator).__name__} has none; it is for sequences"
-            )
-        text = n_best_columns(estimator, data, model, n_best)
-    elif isinstance(estimator, SequenceTagger) and option is None:
-        text = tag_columns(estimator, data, model)
+    sequences = estimator.description.reads is Reads.SEQUENCES
+    if chosen:
+        _require_method(estimator, chosen[0], sequences=sequences)
+    if sequences:
+        text = _tagged(estimator, data, model, probabilities, n_best, quiet=quiet)
     else:
-        text = "".join(f"{line}\n" for line in _lines(estimator, data, model, option, quiet=quiet))
+        X = read_svmlight(data, n_features=estimator.n_features_in_).X
+        text = "".join(f"{line}\n" for line in _lines(estimator, X, *chosen, quiet=quiet))
     if out is None:
         sys.stdout.buffer.write(text.encode())  # as in the training file, whatever the terminal
     else:
         write_atomically(out, text.encode())
 
 
-def _lines(
-    estimator: WithDataFiles, data: str, model: str, option: str | None, *, quiet: bool
-) -> Iterable[str]:
-    if option is not None:
-        _require_method(estimator, option)
-    if isinstance(estimator, SequenceTagger):
-        _say_columns(estimator, quiet=quiet)
-        return probability_lines(estimator, data, model)
-    X = read_svmlight(data, n_features=estimator.n_features_in_).X
-    if option is not None:
-        return _columns(estimator, getattr(estimator, _METHODS[option])(X), quiet=quiet)
-    if isinstance(estimator, LinearQuantiles):
-        return _columns(estimator, estimator.predict(X), quiet=quiet)
-    if isinstance(estimator, MultilabelClassifier) and estimator.multilabel_:
-        # As in files of the svmlight format with many labels; an empty line has none.
-        return [",".join(map(str, row.nonzero()[0])) for row in estimator.predict(X)]
-    if hasattr(estimator, "classes_"):
-        return [show_label(label) for label in estimator.predict(X).tolist()]
-    return [repr(number) for number in estimator.predict(X).tolist()]
+_METHODS = {
+    False: {"--scores": "decision_function", "--probabilities": "predict_proba"},
+    True: {"--probabilities": "predict_marginals", "--n-best": "predict_n_best"},
+}
+"""Of rows, and of sequences."""
 
 
-_METHODS = {"--scores": "decision_function", "--probabilities": "predict_proba"}
+def _require_method(estimator: Any, option: str, *, sequences: bool) -> None:
+    if hasattr(estimator, _METHODS[sequences].get(option, "")):
+        return
+    kind = type(estimator).__name__
+    if option == "--n-best":
+        raise InputError(f"--n-best: a {kind} has none; it is for sequences")
+    loss = f" with the {estimator.loss} loss" if estimator.description.losses else ""
+    raise InputError(f"{option}: a {kind}{loss} has none")
 
 
-def _require_method(estimator: WithDataFiles, option: str) -> None:
-    tagger = isinstance(estimator, SequenceTagger) and option == "--probabilities"
-    if not hasattr(estimator, "predict_marginals" if tagger else _METHODS[option]):
-        loss = f" with the {estimator.loss} loss" if hasattr(estimator, "loss") else ""
-        raise InputError(f"{option}: a {type(estimator).__name__}{loss} has none")
-
-
-def _columns(estimator: WithDataFiles, values: Any, *, quiet: bool) -> Iterable[str]:
+def _lines(estimator: Any, X: Any, option: str = "", *, quiet: bool) -> Iterable[str]:
+    """Return the line of each row: a prediction, or what the option asks for."""
+    values = getattr(estimator, _METHODS[False].get(option, "predict"))(X)
     if values.ndim == 1:
-        return map(repr, values.tolist())
-    _say_columns(estimator, quiet=quiet)
+        labels = not option and hasattr(estimator, "classes_")
+        return map(show_label if labels else repr, values.tolist())
+    if values.dtype.kind == "f":
+        _say_columns(estimator, quiet=quiet)
+        return _numbers(values)
+    # Many labels, as in files of the svmlight format; an empty line has none.
+    return [",".join(map(str, row.nonzero()[0])) for row in values]
+
+
+def _tagged(
+    tagger: Any, data: str, model: str, probabilities: bool, n_best: int | None, *, quiet: bool
+) -> str:
+    """Return the text for sequences: their columns and labels, or the probabilities of labels."""
+    if probabilities:
+        _say_columns(tagger, quiet=quiet)
+    read = read_sequences(tagger, data, model)
+    if probabilities:
+        blocks = map(_numbers, tagger.predict_marginals(read.sequences))
+        return "".join(f"{line}\n" for block in blocks for line in (*block, ""))
+    if n_best is not None:
+        return "".join(_ranked(tagger, read, n_best))
+    return read.with_column([labels.tolist() for labels in tagger.predict(read.sequences)])
+
+
+def _ranked(tagger: Any, data: ConllData, n: int) -> Iterator[str]:
+    """Yield each sequence with its n best labelings, best first.
+
+    Each begins with a line as CRF++ writes it: ``#``, the rank from 0 on, and the probability of
+    the labels, or their score if the model knows no probabilities.
+    """
+    labelings = tagger.predict_n_best(data.sequences, n)
+    for sequence, ranked in zip(data.sequences, labelings, strict=True):
+        alone = ConllData([sequence], data.separator)
+        for rank, (labels, score, log_probability) in enumerate(ranked):
+            value = score if log_probability is None else math.exp(log_probability)
+            yield f"# {rank} {value!r}\n"
+            yield alone.with_column([labels.tolist()])
+
+
+def _numbers(values: Any) -> Iterator[str]:
     return (" ".join(map(repr, row)) for row in values.tolist())
 
 
 def _say_columns(estimator: Any, *, quiet: bool) -> None:
     if not quiet:
-        of_columns = "quantiles" if isinstance(estimator, LinearQuantiles) else "classes_"
-        labels = " ".join(show_label(label) for label in getattr(estimator, of_columns))
-        print(f"columns: {labels}", file=sys.stderr)
+        names = estimator.classes_ if hasattr(estimator, "classes_") else estimator.quantiles
+        print(f"columns: {' '.join(map(show_label, names))}", file=sys.stderr)

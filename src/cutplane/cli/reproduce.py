@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane.cli.exit_codes import ExitCode
-from cutplane.cli.options import JsonOption, make_folder, require_known
+from cutplane.cli.errors import ExitCode, complain
+from cutplane.cli.options import JsonOption, make_folder, require_known, table
 from cutplane.core.interrupts import at_once
 from cutplane.experiments import EXPERIMENTS, Experiment
 from cutplane.experiments.experiment import Row
@@ -35,7 +35,7 @@ def reproduce(
     """Compute tables and figures of the papers anew, beside what the papers found."""
     if not names:
         titles = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
-        print(json.dumps(titles) if as_json else _listed(titles))
+        print(json.dumps(titles) if as_json else "\n".join(table(titles.items(), words=(0, 1))))
         return
     for name in names:
         require_known("NAME", name, EXPERIMENTS)
@@ -57,7 +57,7 @@ def reproduce(
     if as_json:
         print(json.dumps(_plain(reports), allow_nan=False))
     if not all(report["complete"] for report in reports.values()):
-        print("cutplane: interrupted: the rows above are finished", file=sys.stderr)
+        complain("interrupted: the rows above are finished")
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
@@ -87,29 +87,16 @@ def _run(experiment: Experiment) -> tuple[list[Row], bool]:
     return rows, True
 
 
-def _listed(titles: dict[str, str]) -> str:
-    width = max(map(len, titles))
-    return "\n".join(f"{name:<{width}}  {title}" for name, title in titles.items())
-
-
 def _in_words(experiment: Experiment, rows: Sequence[Row]) -> str:
     lines = [experiment.title, "-" * len(experiment.title)]
     if experiment.paper:
         lines += [fill(experiment.paper, 80), ""]
     titles = experiment.titles
-    cells = [
-        list(titles.values()),
-        *([_shown(row.get(key)) for key in titles] for row in rows),
+    cells = [titles.values(), *([_shown(row.get(key)) for key in titles] for row in rows)]
+    words = [
+        n for n, key in enumerate(titles) if any(isinstance(row.get(key), str) for row in rows)
     ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    texts = [any(isinstance(row.get(key), str) for row in rows) for key in titles]
-    for line in cells:
-        aligned = (
-            cell.ljust(width) if text else cell.rjust(width)
-            for cell, width, text in zip(line, widths, texts, strict=True)
-        )
-        lines.append("  ".join(aligned).rstrip())
-    return "\n".join(lines)
+    return "\n".join([*lines, *table(cells, words=words)])
 
 
 def _shown(value: Any) -> str:

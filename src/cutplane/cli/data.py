@@ -1,0 +1,100 @@
+"""Data files as estimators take them, whatever they read: rows, rows with queries, sequences."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cutplane.cli.fit_options import Choice
+from cutplane.cli.labels import training_labels
+from cutplane.estimators.description import Reads
+from cutplane.io import ConllData, InputError, load_model, read_conll, read_svmlight
+from cutplane.io.sources import name_of
+
+
+class Examples(NamedTuple):
+    """What an estimator is fitted to: inputs, targets, what else its ``fit`` takes, and counts."""
+
+    X: Any
+    y: Any
+    options: dict[str, Any]
+    counts: dict[str, int]
+
+
+def read_examples(
+    path: str,
+    choice: Choice,
+    *,
+    features: int | None,
+    certain: bool,
+    named: dict[str, Any],
+) -> Examples:
+    """Read a training file; options that name labels become labels (see `training_labels`).
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or its labels are not what the task needs.
+    """
+    reads = choice.description.reads
+    if reads is Reads.SEQUENCES:
+        data = read_conll(path, labels=True)
+        if data.n_columns < 2:
+            raise InputError(
+                f"{name_of(path)}: one column only; the last is the label, others make features"
+            )
+        return Examples(*data.split_labels(), {}, {"n_tokens": data.n_tokens})
+    X, labels, qid = read_svmlight(path, n_features=features, queries=reads is Reads.QUERIES)
+    y = training_labels(
+        labels,
+        choice.description.targets,
+        name_of(path),
+        task=choice.task,
+        certain=certain,
+        named=named,
+    )
+    return Examples(X, y, {} if qid is None else {"qid": qid}, {})
+
+
+def load_for_files(path: str) -> Any:
+    """Read a model whose inputs can be read from files.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or its inputs are Python objects.
+    """
+    estimator: Any = load_model(path)
+    if estimator.description.reads is Reads.STRUCTURES:
+        raise InputError(
+            f"{name_of(path)}: a {type(estimator).__name__} predicts in Python only, its inputs "
+            "are no lines of a file"
+        )
+    return estimator
+
+
+def require_columns(estimator: Any, n_columns: int, path: str, model: str) -> None:
+    """Refuse sequences that a model cannot make its features of.
+
+    Raises
+    ------
+    InputError
+        If it has no templates, or they ask for more columns than there are beside labels.
+    """
+    if estimator.templates is None:
+        raise InputError(
+            f"{name_of(model)}: a {type(estimator).__name__} without templates reads no columns; "
+            "use Python"
+        )
+    needed = estimator.vectorizer_.n_columns
+    if n_columns < needed:
+        raise InputError(
+            f"{name_of(path)}: {n_columns} columns beside labels, the model's templates ask for "
+            f"{needed}"
+        )
+
+
+def read_sequences(estimator: Any, path: str, model: str) -> ConllData:
+    """Read sequences for a model to label; columns that it does not know are left alone."""
+    data = read_conll(path)
+    require_columns(estimator, data.n_columns, path, model)
+    return data
