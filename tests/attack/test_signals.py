@@ -169,7 +169,7 @@ def objective_of(job, model):
         options = {} if qid is None else {"qid": qid}
     model.set_params(warm_start=True)
     with (
-        mock.patch("cutplane.estimators.linear.minimize", first_point),
+        mock.patch("cutplane.estimators.fit.minimize", first_point),
         mock.patch("cutplane.estimators.tagger.minimize", first_point),
         pytest.raises(_Start) as caught,
     ):

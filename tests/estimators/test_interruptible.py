@@ -96,7 +96,7 @@ def test_the_first_one_ends_a_search(search, data):
 
 def test_one_when_the_fit_is_as_good_as_done_ends_a_search_too(data, monkeypatch):
     # After the last look at it: the fit is optimal, and the search must not go on all the same.
-    monkeypatch.setattr("cutplane.estimators.linear.warn_unless_successful", _press_again)
+    monkeypatch.setattr("cutplane.estimators.fit.warn_unless_successful", _press_again)
     press = Press(iteration=None)
     with pytest.raises(KeyboardInterrupt):
         _search(regressor(press).set_params(tol=1e-3), *data)
@@ -118,7 +118,7 @@ def test_problems_that_are_left_get_one_iteration_each(data, monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return runs[-1]
 
-    monkeypatch.setattr("cutplane.estimators.linear.minimize", run)
+    monkeypatch.setattr("cutplane.estimators.fit.minimize", run)
     classes = np.digitize(y, [-1.0, 1.0])
     with pytest.warns(ConvergenceWarning, match="interrupted in 2 of 3"):
         model = cp.LinearClassifier(lam=1e-3, tol=1e-6).fit(X, classes)

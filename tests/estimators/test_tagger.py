@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
 from cutplane.estimators.methods import TAGGER_METHODS
-from cutplane.estimators.tagger import LOSSES
+from cutplane.estimators.tagging.tagger import LOSSES
 
 from .sequences import Sequences
 

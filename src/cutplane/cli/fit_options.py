@@ -24,7 +24,7 @@ from cutplane.cli.options import (
 )
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
-from cutplane.estimators.multi_class import MULTI_CLASS
+from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text
 from cutplane.structured.templates import BUILT_IN, parse_templates

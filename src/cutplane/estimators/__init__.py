@@ -7,17 +7,17 @@ from cutplane.estimators.cautions import (
     LabelOrderWarning,
     UnusedParameterWarning,
 )
-from cutplane.estimators.classifier import LinearClassifier
-from cutplane.estimators.cross_validation import LinearClassifierCV, LinearRegressorCV
-from cutplane.estimators.multilabel import MultilabelClassifier
-from cutplane.estimators.novelty import NoveltyDetector
-from cutplane.estimators.ordinal import OrdinalClassifier
-from cutplane.estimators.path import Path, path
-from cutplane.estimators.quantiles import LinearQuantiles
-from cutplane.estimators.ranker import LinearRanker
-from cutplane.estimators.regressor import LinearRegressor
+from cutplane.estimators.linear.classifier import LinearClassifier
+from cutplane.estimators.linear.cross_validation import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.linear.multilabel import MultilabelClassifier
+from cutplane.estimators.linear.novelty import NoveltyDetector
+from cutplane.estimators.linear.ordinal import OrdinalClassifier
+from cutplane.estimators.linear.path import Path, path
+from cutplane.estimators.linear.quantiles import LinearQuantiles
+from cutplane.estimators.linear.ranker import LinearRanker
+from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.structured_predictor import StructuredPredictor
-from cutplane.estimators.tagger import SequenceTagger
+from cutplane.estimators.tagging.tagger import SequenceTagger
 
 __all__ = [
     "ESTIMATORS",

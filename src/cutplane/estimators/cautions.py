@@ -1,16 +1,18 @@
-"""Warnings of fits that went well, of models that may not be what was meant."""
+"""Warnings of fits that did not reach their tolerance, and of models that may not be meant."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
+from cutplane.core.state import Certificate, Status
 from cutplane.maps import Rows
 
 # Scores that differ by less, beside their size, differ by rounding.
@@ -39,6 +41,29 @@ def warn(message: str, category: type[Warning]) -> None:
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _LIBRARIES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_unless_successful(name: str, tol: float, certificates: Sequence[Certificate]) -> None:
+    """Warn with the worst of the gaps if a run did not reach its tolerance."""
+    failed = [certificate for certificate in certificates if not certificate.status.success]
+    if not failed:
+        return
+    worst = max(failed, key=lambda certificate: certificate.relative_gap)
+    advice = {
+        Status.ITERATION_LIMIT: "raise max_iter, or tol",
+        Status.TIME_LIMIT: "raise time_limit, or tol",
+        Status.INTERRUPTED: "the best model so far was kept",
+        Status.STOPPED: "a callback ended the fit; the best model so far was kept",
+        Status.STALLED: "the bounds no longer move: scale the features, or raise lam or tol",
+        Status.INCONSISTENT: "the lower bound is above the objective: is the loss convex, and are "
+        "its slopes right?",
+    }[worst.status]
+    of_how_many = f" in {len(failed)} of {len(certificates)} runs" if len(certificates) > 1 else ""
+    warn(
+        f"{name} ended with status {worst.status}{of_how_many}: relative gap "
+        f"{worst.relative_gap:.2e}, tolerance {tol:.2e}; {advice}",
+        ConvergenceWarning,
+    )
 
 
 def warn_of_constant_model(name: str, symptom: str, advice: str) -> None:

@@ -8,20 +8,23 @@ knows an estimator by name.
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, get_type_hints
 
 from msgspec import Meta
 
+from cutplane.estimators.docstrings import entries_of, text_of
 from cutplane.estimators.methods import METHODS
 
 Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+
+STRENGTH: dict[str, tuple[Any, Any]] = {"lam_": (Positive | None, None)}
+"""What model files keep of most estimators; the first files did without."""
 
 
 class Reads(StrEnum):
@@ -133,20 +136,9 @@ def loss_parameters(loss: Callable[..., Any]) -> frozenset[str]:
 @cache
 def parameters_of(estimator: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of an estimator's constructor by name, in their order."""
-    hints, texts = get_type_hints(estimator.__init__), _texts(inspect.getdoc(estimator) or "")
+    hints = get_type_hints(estimator if is_dataclass(estimator) else estimator.__init__)
+    entries = entries_of(inspect.getdoc(estimator) or "", "Parameters")
     return {
-        name: Parameter(name, hints[name], parameter.default, texts.get(name, ""))
+        name: Parameter(name, hints[name], parameter.default, text_of(entries.get(name, "")))
         for name, parameter in inspect.signature(estimator).parameters.items()
     }
-
-
-def _texts(doc: str) -> dict[str, str]:
-    """Return what a docstring in NumPy's style says of each parameter."""
-    _, _, rest = doc.partition("Parameters\n----------\n")
-    section = re.split(r"\n\n(?=\w+\n-+\n)", rest)[0]
-    texts = {}
-    for entry in re.split(r"\n(?=\S)", section):
-        names, _, text = entry.partition("\n")
-        for name in names.partition(" : ")[0].split(", "):
-            texts[name] = " ".join(text.split())
-    return texts

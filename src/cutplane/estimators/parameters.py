@@ -1,14 +1,20 @@
-"""What the parameters of estimators must be: checked by name, the same for all estimators."""
+"""What the parameters of estimators must be, and what the common ones mean."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
+from cutplane.compute.arrays import Vector
+from cutplane.regularizers import L2
+
+T = TypeVar("T")
 Check = Callable[[Any], bool]
 
 
@@ -39,6 +45,8 @@ def _is_switch(value: Any) -> bool:
 def _or_none(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
+
+_DEFAULT_LAM = 1e-4
 
 _SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends")
 # Which numbers are allowed is said by the losses.
@@ -83,3 +91,43 @@ def check_parameters(estimator: Any) -> None:
             is_right, what = _RULES[name]
             if not is_right(value):
                 raise ValueError(f"{name} must be {what}, got {value!r}")
+
+
+def look_up(what: str, name: object, registry: Mapping[str, T]) -> T:
+    """Return the registry's entry, or raise ValueError with the nearest name."""
+    if isinstance(name, str) and name in registry:
+        return registry[name]
+    similar = get_close_matches(str(name), registry, n=1)
+    hint = f"did you mean {similar[0]!r}? " if similar else ""
+    raise ValueError(f"unknown {what} {name!r}: {hint}known are {', '.join(registry)}")
+
+
+def threads_of(n_jobs: int | None) -> int | None:
+    """Return the number of threads, None for all cores."""
+    # As in joblib: -1 means all cores, which is what None means here as well.
+    if n_jobs is None or n_jobs == -1:
+        return None
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs must be None, -1 or at least 1, got {n_jobs}")
+    return int(n_jobs)
+
+
+def l2_of(lam: float | None, C: float | None, total_weight: float) -> L2:
+    """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
+    if lam is not None and C is not None:
+        raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
+    if C is not None:
+        if not (np.isfinite(C) and C > 0.0):
+            raise ValueError(f"C must be positive and finite, got {C}")
+        return L2(1.0 / (C * total_weight))
+    return L2(_DEFAULT_LAM if lam is None else lam)
+
+
+def weights_of(X: Any, sample_weight: Any) -> Vector:
+    """Return the weights of the examples, validated; ones if none are given."""
+    if sample_weight is None:
+        return np.broadcast_to(1.0, X.shape[0])  # takes no memory
+    weights: Vector = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return weights

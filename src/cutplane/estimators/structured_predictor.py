@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import thread_limit
-from cutplane.core.method import Method
-from cutplane.core.state import State
-from cutplane.estimators.cautions import warn_of_constant_model
-from cutplane.estimators.description import Description, Reads, Targets
+from cutplane.core.state import Result
+from cutplane.estimators.callbacks import with_callbacks
+from cutplane.estimators.description import STRENGTH, Description, Reads, Targets
+from cutplane.estimators.estimator import Estimator, estimator
+from cutplane.estimators.fit import Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.linear import STRENGTH, threads_of, warn_unless_successful
+from cutplane.estimators.methods import STRUCTURED_METHODS
 from cutplane.estimators.parameters import check_parameters
-from cutplane.estimators.sklearn_callbacks import (
-    Attributes,
-    CallbackSupportMixin,
-    FitTask,
-    with_callbacks,
-)
-from cutplane.methods import automatic_for_models
-from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
-from cutplane.report.progress import Progress
 from cutplane.risks import StructuredRisk
 from cutplane.structured.model import as_examples, as_list
 from cutplane.structured.workers import Workers
@@ -37,7 +27,8 @@ from cutplane.structured.workers import Workers
 _LOOKED_AT = 100  # examples, to see whether anything was learned
 
 
-class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
+@estimator
+class StructuredPredictor(Estimator):
     """Learns the weights of a structured model by its hinge loss, with a certificate.
 
     It minimizes ``lam/2 |w|^2 + mean of max_y [loss + w.(psi(x_i, y) - psi(x_i, y_i))]``.
@@ -51,26 +42,15 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         Strength of the regularizer.
     rescaling : {"margin", "slack"}, default="margin"
         Whether the loss is added to the score or multiplies what is missing to the margin.
-    tol : float, default=1e-3
-        The relative gap between objective and lower bound that is promised.
-    max_iter : int or None, default=1000
-        Limit on iterations.
-    time_limit : float, optional
-        Limit on seconds.
-    method : Method, optional
-        How to minimize. By default `cutplane.block_ascent`; or `cutplane.bmrm` with planes for
+    method : str or Method, default="auto"
+        How to minimize. "auto" takes `cutplane.block_ascent`; or `cutplane.bmrm` with planes for
         groups of examples, if these are few or ``lam`` is small for their number; or
-        `cutplane.nrbm` if the model says ``exact = False``.
-    warm_start : bool, default=False
-        Start from the coefficients of the previous fit.
-    verbose : int, default=0
-        Print the progress if positive.
+        `cutplane.nrbm` if the model says ``exact = False``. Others by name are "block-ascent",
+        "grouped", "bmrm", "bmrm-line-search", "limited-memory", "proximal", "trust-region" and
+        "level".
     n_jobs : int, optional
         Threads, or processes if the model does not release the GIL; see `StructuredRisk`. All that
         a fit does besides uses no more threads than that, either.
-    callbacks : sequence of callables, default=()
-        Each is called with the solver's `State` after every iteration; one that returns true ends
-        the fit with the best model so far.
 
     Attributes
     ----------
@@ -79,16 +59,8 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         The model, with what it looked up in the data.
     certificate_ : Certificate
         Objective, lower bound, gap and status. Not valid if inference is not exact.
-    history_ : list of Record
-        The bounds after every iteration.
-    n_iter_ : int
-    evaluations_ : int
-        Evaluations of the risk.
     inferences_ : int
         Calls of inference for one example, the last check of the objective included.
-    fit_seconds_ : float
-    lam_ : float
-        The strength that was used.
 
     Examples
     --------
@@ -99,34 +71,16 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
     0.0
     """
 
-    description = Description(reads=Reads.STRUCTURES, targets=Targets.OUTPUTS, saved=STRENGTH)
+    description = Description(
+        reads=Reads.STRUCTURES,
+        targets=Targets.OUTPUTS,
+        methods=STRUCTURED_METHODS,
+        saved=STRENGTH,
+    )
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        lam: float = 1e-3,
-        rescaling: str = "margin",
-        tol: float = 1e-3,
-        max_iter: int | None = 1000,
-        time_limit: float | None = None,
-        method: Method | None = None,
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        callbacks: Any = (),
-    ) -> None:
-        self.model = model
-        self.lam = lam
-        self.rescaling = rescaling
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.method = method
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    model: Any = field(kw_only=False)
+    lam: float = 1e-3
+    rescaling: str = "margin"
 
     @with_callbacks
     @interruptible
@@ -145,7 +99,7 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         Returns
         -------
         StructuredPredictor
-            The fitted estimator.
+            Itself, fitted.
         """
         check_parameters(self)
         begin = time.perf_counter()
@@ -165,49 +119,26 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
         start = getattr(self, "coef_", None) if self.warm_start else None
         if start is not None and len(start) != risk.n_parameters:
             start = None
-        task = FitTask.of_fit(
-            self,
-            max_subtasks=self.max_iter,
+        used = range(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
+
+        def symptom(seen: Sequence[Any], result: Result) -> str | None:
+            if self._learned_nothing(X, y, used):
+                return "the best weights predict the same outputs as weights of zero"
+            return None
+
+        plan = Plan(
+            risks=[risk],
+            regularizer=L2(self.lam),
+            model=lambda coef, intercept: {"coef_": coef[0], "model_": risk.model},
             X=X,
             y=y,
             metadata={"sample_weight": sample_weight},
+            begin=begin,
+            starts=[start],
+            symptom=symptom,
         )
-
-        def best_so_far(state: State) -> Attributes:
-            return {"coef_": state.best.w, "model_": risk.model}
-
-        progress = [Progress(sys.stdout)] if self.verbose else []
-        regularizer = L2(self.lam)
-        with thread_limit(threads_of(self.n_jobs)):
-            result = minimize(
-                risk,
-                regularizer,
-                method=self._method(risk, regularizer),
-                tol=self.tol,
-                max_iter=self.max_iter,
-                time_limit=self.time_limit,
-                start=start,
-                callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
-            )
-        for display in progress:
-            display.finish()
-        self.__dict__.update(best_so_far(result.state))
-        self.lam_ = regularizer.lam
-        self.certificate_ = result.certificate
-        self.history_ = result.history
-        self.n_iter_ = result.iterations
-        self.evaluations_ = result.evaluations
+        fit_plan(self, plan)
         self.inferences_ = risk.inferences
-        self.fit_seconds_ = time.perf_counter() - begin
-        task.end(best_so_far(result.state))
-        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_])
-        used = range(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
-        if self.certificate_.status.success and self._learned_nothing(X, y, used):
-            warn_of_constant_model(
-                type(self).__name__,
-                "the best weights predict the same outputs as weights of zero",
-                "try a smaller lam",
-            )
         return self
 
     def _learned_nothing(self, X: Sequence[Any], y: Sequence[Any], used: Any) -> bool:
@@ -223,12 +154,6 @@ class StructuredPredictor(CallbackSupportMixin, BaseEstimator):
                 return False
             is_wrong = is_wrong or model.loss(y[i], said) != 0.0
         return is_wrong
-
-    def _method(self, risk: StructuredRisk, regularizer: L2) -> Method | None:
-        """Return the method that the parameters say; None leaves a risk without proof to nrbm."""
-        if self.method is not None or not risk.convex:
-            return self.method
-        return automatic_for_models(risk, regularizer)
 
     def predict(self, X: Any) -> list[Any]:
         """Return the output with the highest score for each input."""

@@ -21,8 +21,8 @@ from cutplane.estimators import (
     NoveltyDetector,
     OrdinalClassifier,
 )
-from cutplane.estimators.multi_class import joint_loss
-from cutplane.estimators.multilabel import ranking_loss
+from cutplane.estimators.linear.classes import joint_loss
+from cutplane.estimators.linear.multilabel import ranking_loss
 from cutplane.io.model_schema import Malformed
 from cutplane.losses import NonCrossing
 

@@ -37,9 +37,9 @@ from cutplane.estimators import (
     SequenceTagger,
     StructuredPredictor,
 )
-from cutplane.estimators.linear import threads_of
-from cutplane.estimators.positive_class import check_pos_label
-from cutplane.estimators.tagger import LOSSES as CHAIN_LOSSES
+from cutplane.estimators.linear.classes import check_pos_label
+from cutplane.estimators.parameters import threads_of
+from cutplane.estimators.tagging.tagger import LOSSES as CHAIN_LOSSES
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.linear_files import LinearEstimator, fill_linear, tensors_of_linear

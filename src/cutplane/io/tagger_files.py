@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 
 from cutplane.estimators import SequenceTagger
-from cutplane.estimators.tagger import PAIRS
+from cutplane.estimators.tagging.tagger import PAIRS
 from cutplane.io.model_schema import Malformed
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -11,29 +11,19 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import thread_limit
-from cutplane.core.method import Method
-from cutplane.core.state import State
-from cutplane.estimators.cautions import rows_are_equal, warn_of_constant_model, warn_of_unused
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.estimators.callbacks import Attributes, with_callbacks
+from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
 from cutplane.estimators.description import Description, Measures, Reads, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.linear import l2_of, look_up, threads_of, warn_unless_successful
 from cutplane.estimators.methods import TAGGER_METHODS
-from cutplane.estimators.parameters import check_parameters
-from cutplane.estimators.sklearn_callbacks import (
-    Attributes,
-    CallbackSupportMixin,
-    FitTask,
-    with_callbacks,
-)
-from cutplane.estimators.tagger_predictions import TaggerPredictions
-from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
+from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
+from cutplane.estimators.tagging.predictions import TaggerPredictions
+from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.maps import as_rows
-from cutplane.methods.minimize import minimize
-from cutplane.report.progress import Progress
 from cutplane.risks import ChainRisk
 from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
@@ -47,7 +37,8 @@ PAIRS = {"all": False, "observed": True}
 _LOOKED_AT = 200  # sequences, to see whether a model is constant
 
 
-class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
+@estimator
+class SequenceTagger(TaggerPredictions):
     """Linear chain that labels the tokens of sequences, and proves how good the fit is.
 
     It minimizes ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
@@ -60,8 +51,6 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         "margin" is a max-margin Markov network, also known as structural support vector machine:
         right labels shall score more than others, by one for each mistake of these. "crf" is a
         conditional random field, which also knows probabilities.
-    lam : float, optional
-        Strength of the regularizer; 1e-4 by default.
     C : float, optional
         In place of ``lam``: ``lam = 1 / (C * n_sequences)``, or with weights ``1 / (C * (their
         sum))``.
@@ -76,12 +65,6 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         are there. See `cutplane.structured.templates`.
     min_count : int, default=1
         Features with names that fewer tokens have are left out.
-    tol : float, default=1e-3
-        The relative gap between objective and lower bound that is promised.
-    max_iter : int or None, default=1000
-        Limit on iterations.
-    time_limit : float, optional
-        Limit on seconds.
     method : str or Method, default="auto"
         How to minimize. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
         or "grouped" if the data are few; see `cutplane.quasi_newton`, `cutplane.block_ascent` and
@@ -89,13 +72,6 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         "proximal", "trust-region" and "level". Each of the first two is for its loss only.
     warm_start : bool, default=False
         Start at the weights of the last fit, as far as labels and features are the same.
-    verbose : int, default=0
-        Print the progress if positive.
-    n_jobs : int, optional
-        Number of threads; all cores by default (results do not depend on it).
-    callbacks : sequence of callables, default=()
-        Each is called with the solver's `State` after every iteration; one that returns true ends
-        the fit with the best model so far.
 
     Attributes
     ----------
@@ -113,15 +89,8 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
     state_features_, transition_features_ : dict
         Weights by name, from feature and label (those that are not zero), and from label and next
         label. Computed when asked for.
-    lam_ : float
-        The strength of the regularizer that was used.
-    certificate_ : Certificate
-        Objective, lower bound, gap and status.
-    history_ : list of Record
-        The bounds after every iteration.
-    n_iter_, evaluations_, inferences_ : int
-        Iterations; evaluations of the risk; dynamic programs on a sequence.
-    fit_seconds_ : float
+    inferences_ : int
+        Dynamic programs on a sequence.
     n_features_in_ : int
 
     Examples
@@ -144,40 +113,11 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         defaults={"loss": "crf", "pairs": "observed", "templates": "chunking"},
     )
 
-    def __init__(
-        self,
-        loss: str = "margin",
-        *,
-        lam: float | None = None,
-        C: float | None = None,
-        fit_ends: bool = True,
-        pairs: str = "all",
-        templates: str | None = None,
-        min_count: int = 1,
-        tol: float = 1e-3,
-        max_iter: int | None = 1000,
-        time_limit: float | None = None,
-        method: Any = "auto",
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        callbacks: Any = (),
-    ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.C = C
-        self.fit_ends = fit_ends
-        self.pairs = pairs
-        self.templates = templates
-        self.min_count = min_count
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.method = method
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    loss: str = field(default="margin", kw_only=False)
+    fit_ends: bool = True
+    pairs: str = "all"
+    templates: str | None = None
+    min_count: int = 1
 
     @with_callbacks
     @interruptible
@@ -200,7 +140,7 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         Returns
         -------
         SequenceTagger
-            The fitted estimator.
+            Itself, fitted.
         """
         check_parameters(self)
         for name, known in (("loss", LOSSES), ("pairs", PAIRS)):
@@ -212,58 +152,31 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         vectorizer = self._new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, vectorizer, reset=True)
         begin = time.perf_counter()
-        weights = self._weights(sample_weight, tokens)
+        weights = np.array(weights_of(tokens.lengths, sample_weight))
         risk, classes = self._risk(tokens, y, weights)
-        regularizer = l2_of(self.lam, self.C, float(weights.sum()))
-        method = self.method
-        if not isinstance(method, Method):
-            method = look_up("method", method, TAGGER_METHODS)(risk, regularizer)
         start = None
         if previous is not None:
             names = self._names_of_features(vectorizer)
             start = previous.arranged_for(risk, classes.tolist(), names)
-        if callable(self.callbacks) or self.callbacks is None:
-            raise TypeError(f"callbacks must be a sequence of callables, got {self.callbacks!r}")
-        task = FitTask.of_fit(
-            self,
-            max_subtasks=self.max_iter,
+
+        def model(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+            names = ("coef_", "transitions_", "start_", "end_")
+            fitted = dict(zip(names, risk.split(coef[0]), strict=True))
+            return fitted | {"classes_": classes, "vectorizer_": vectorizer}
+
+        plan = Plan(
+            risks=[risk],
+            regularizer=l2_of(self.lam, self.C, float(weights.sum())),
+            model=model,
             X=X,
             y=y,
             metadata={"lengths": lengths, "sample_weight": sample_weight},
+            begin=begin,
+            starts=[start],
+            symptom=lambda seen, result: self._symptom(tokens),
         )
-
-        def best_so_far(state: State) -> Attributes:
-            names = ("coef_", "transitions_", "start_", "end_")
-            fitted = dict(zip(names, risk.split(state.best.w), strict=True))
-            return fitted | {"classes_": classes, "vectorizer_": vectorizer}
-
-        progress = [Progress(sys.stdout)] if self.verbose else []
-        with thread_limit(threads_of(self.n_jobs)):
-            result = minimize(
-                risk,
-                regularizer,
-                method=method,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                time_limit=self.time_limit,
-                start=start,
-                callbacks=[*self.callbacks, *progress, task.iterations(best_so_far)],
-            )
-        for display in progress:
-            display.finish()
-        model = best_so_far(result.state)
-        self.__dict__.update(model)
-        self.lam_ = regularizer.lam
-        self.certificate_ = result.certificate
-        self.history_ = result.history
-        self.n_iter_ = len(result.history)
-        self.evaluations_ = result.evaluations
+        fit_plan(self, plan)
         self.inferences_ = risk.inferences
-        self.fit_seconds_ = time.perf_counter() - begin
-        task.end(model)
-        warn_unless_successful(type(self).__name__, self.tol, [self.certificate_])
-        if self.certificate_.status.success and (symptom := self._symptom(tokens)):
-            warn_of_constant_model(type(self).__name__, symptom, "try a smaller lam")
         return self
 
     def _symptom(self, tokens: Tokens) -> str | None:
@@ -308,12 +221,3 @@ class SequenceTagger(CallbackSupportMixin, TaggerPredictions):
         if self.templates is None:
             return DictVectorizer()
         return TemplateVectorizer(parse_templates(self.templates), min_count=self.min_count)
-
-    def _weights(self, sample_weight: Any, tokens: Tokens) -> Vector:
-        n_sequences = len(tokens.lengths)
-        if sample_weight is None:
-            return np.ones(n_sequences)
-        weights: Vector = _check_sample_weight(
-            sample_weight, tokens.lengths, dtype=np.float64, ensure_non_negative=True
-        )
-        return weights

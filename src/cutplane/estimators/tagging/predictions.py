@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.estimators.linear import threads_of
-from cutplane.estimators.tagger_weights import TaggerWeights
-from cutplane.estimators.token_features import Tokens, read_labels, read_tokens
+from cutplane.estimators.estimator import Regularized, estimator
+from cutplane.estimators.parameters import threads_of
+from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
+from cutplane.estimators.tagging.weights import TaggerWeights
 from cutplane.maps import ordered_scores
 from cutplane.structured import ChainCRF
 from cutplane.structured.chains.chain import Chains, ChainScores
@@ -45,7 +45,8 @@ def _is_crf(tagger: TaggerPredictions) -> bool:
     return True
 
 
-class TaggerPredictions(BaseEstimator):
+@estimator
+class TaggerPredictions(Regularized):
     """Predictions of a fitted linear chain, and its weights by name."""
 
     def predict(self, X: Any, *, lengths: Any = None) -> Any:

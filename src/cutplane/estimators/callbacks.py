@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cutplane.core.state import State
@@ -19,13 +19,13 @@ except ImportError:  # scikit-learn before 1.9
         return method
 
 
-__all__ = ["Attributes", "CallbackSupportMixin", "FitTask", "with_callbacks"]
+__all__ = ["Attributes", "CallbackSupportMixin", "FitContext", "with_callbacks"]
 
 Attributes = dict[str, Any]
 
 
-class FitTask:
-    """A task of scikit-learn's callback tree: a fit, or one of its binary problems.
+class FitContext:
+    """A place in the tree of what scikit-learn's callbacks watch: a fit, or one of its problems.
 
     Parameters
     ----------
@@ -46,8 +46,14 @@ class FitTask:
 
     @classmethod
     def of_fit(
-        cls, estimator: Any, *, max_subtasks: int | None, X: Any, y: Any, metadata: dict[str, Any]
-    ) -> FitTask:
+        cls,
+        estimator: Any,
+        *,
+        max_subtasks: int | None,
+        X: Any,
+        y: Any,
+        metadata: Mapping[str, Any],
+    ) -> FitContext:
         """Open the root task of ``estimator.fit``; metadata that are None were not given."""
         context = None
         if hasattr(estimator, "_init_callback_context"):
@@ -55,12 +61,12 @@ class FitTask:
         given = {name: value for name, value in metadata.items() if value is not None}
         return cls(estimator, context, {"X": X, "y": y, "metadata": given or None})
 
-    def subtask(self, name: str, *, max_subtasks: int | None) -> FitTask:
+    def subtask(self, name: str, *, max_subtasks: int | None) -> FitContext:
         """Open a task below this one."""
         context = self._context
         if context is not None:
             context = context.subcontext(task_name=name, max_subtasks=max_subtasks)
-        return FitTask(self._estimator, context, self._data)
+        return FitContext(self._estimator, context, self._data)
 
     def iterations(self, attributes: Callable[[State], Attributes]) -> Callable[[State], bool]:
         """Return a solver callback that reports each iteration as a task of its own.

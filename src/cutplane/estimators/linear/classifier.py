@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Result
-from cutplane.estimators.description import Description, Measures, Targets
-from cutplane.estimators.linear import STRENGTH, LinearModel, Problems
-from cutplane.estimators.multi_class import joined, joint_loss, split_by_class
-from cutplane.estimators.positive_class import check_pos_label, doubt_about_positive, is_turned
-from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
+from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.description import STRENGTH, Description, Measures, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.linear.classes import (
+    check_pos_label,
+    class_weights,
+    doubt_about_positive,
+    is_turned,
+    joined,
+    joint_loss,
+    split_by_class,
+)
+from cutplane.estimators.linear.model import (
+    Examples,
+    LinearModel,
+    Setting,
+    flat_symptom,
+    has_probabilities,
+    require_two_classes,
+)
 from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
 from cutplane.losses.measures.error_rate import Measure
-from cutplane.maps import as_rows
-from cutplane.risks import ModelRisk, MulticlassRisk
+from cutplane.risks import LinearRisk, ModelRisk, MulticlassRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
 # however good they are. But the objective must come out the same when it is computed afresh.
@@ -31,12 +45,7 @@ _INTERCEPT_ACCURACY = 1e-7
 _SHARE_OF_TOL = 0.05
 
 
-def _loss_has_probability(classifier: LinearClassifier) -> bool:
-    if classifier.loss_function().probability(np.zeros(1)) is None:
-        raise AttributeError(f"the loss {classifier.loss!r} implies no probabilities")
-    return True
-
-
+@estimator
 class LinearClassifier(ClassifierMixin, LinearModel):
     """Linear classifier that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
@@ -50,11 +59,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         How more than two classes are told apart. "ovr" fits each against the rest, with any loss.
         The others fit all classes at once, with one certificate: "crammer_singer" extends
         ``loss="hinge"``, "softmax" (multinomial logistic regression) extends ``loss="logistic"``.
-    lam : float, optional
-        Strength of the regularizer; 1e-4 unless ``C`` is given.
-    C : float, optional
-        The same in scikit-learn's terms: ``lam = 1 / (C * n_samples)``, or the sum of weights in
-        place of ``n_samples``.
     fit_intercept : bool, default=True
         Whether to fit an intercept. It is not regularized. Losses for the top of a ranking and for
         the ROC area do not depend on it: for them it is set after the fit, so that as many training
@@ -65,22 +69,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         Which of two classes is looked for: the one whose precision and recall the measures count.
         By default the second one of ``classes_``. Losses that treat both classes alike, such as
         "hinge", give the same model either way.
-    tol : float, default=1e-3
-        The relative gap between objective and lower bound that is promised.
     max_iter : int or None, default=1000
         Limit on iterations; for each class if more than two are fitted one against the rest.
-    time_limit : float, optional
-        Limit on seconds for the whole fit.
     method : str or Method, default="auto"
         How to minimize. "auto" takes Newton's method for few features, dual ascent for many sparse
         ones, else a bundle method, and logs its choice; "newton", "dual-ascent", "grouped",
         "bmrm", "bmrm-line-search" and "limited-memory" choose by name.
-    warm_start : bool, default=False
-        Start from the coefficients of the previous fit.
-    verbose : int, default=0
-        Print the progress if positive.
-    n_jobs : int, optional
-        Number of threads; all cores by default (results do not depend on it).
     smoothing : float, default=0.5
         Width of the rounded kink of "smooth_hinge".
     beta : float, default=1.0
@@ -88,9 +82,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     k : int or float, default=0.1
         How many examples "precision_at_k" and "recall_at_k" look at: a count, or below 1 a share of
         the sample.
-    callbacks : sequence of callables, default=()
-        Each is called with the solver's `State` after every iteration; one that returns true ends
-        the fit with the best model so far.
 
     Attributes
     ----------
@@ -105,15 +96,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         Objective, lower bound, gap and status.
     history_ : list of Record, or a list with one for each class against the rest
         The bounds after every iteration.
+    method_ : str, or a list with one for each class against the rest
+        The name of the method that was used.
     n_iter_ : int, or ndarray with one for each class against the rest
     evaluations_ : int
         Evaluations of the risk, all classes together.
-    fit_seconds_ : float
-    lam_ : float
-        The strength that was used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray
-        Only if the training data had feature names.
 
     Examples
     --------
@@ -135,67 +122,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         saved=STRENGTH,
     )
 
-    def __init__(
-        self,
-        loss: Any = "hinge",
-        *,
-        multi_class: str = "ovr",
-        lam: float | None = None,
-        C: float | None = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        pos_label: Any = None,
-        tol: float = 1e-3,
-        max_iter: int | None = 1000,
-        time_limit: float | None = None,
-        method: Any = "auto",
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        smoothing: float = 0.5,
-        beta: float = 1.0,
-        k: float = 0.1,
-        callbacks: Any = (),
-    ) -> None:
-        self.loss = loss
-        self.multi_class = multi_class
-        self.lam = lam
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.pos_label = pos_label
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.method = method
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.smoothing = smoothing
-        self.beta = beta
-        self.k = k
-        self.callbacks = callbacks
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
-            are.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), optional
-            A weight of k counts as k copies, a weight of 0 as none.
-
-        Returns
-        -------
-        LinearClassifier
-            The fitted estimator.
-        """
-        return self._solve(X, y, sample_weight)
+    loss: Any = field(default="hinge", kw_only=False)
+    multi_class: str = "ovr"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    pos_label: Any = None
+    smoothing: float = 0.5
+    beta: float = 1.0
+    k: float = 0.1
 
     def decision_function(self, X: Any) -> Any:
         """Return the scores: above zero means the second class.
@@ -204,7 +138,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         -------
         ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
         """
-        check_is_fitted(self)
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -221,14 +154,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             return self.classes_[second.astype(np.intp)]
         return self.classes_[scores.argmax(axis=1)]
 
-    @available_if(_loss_has_probability)
+    @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class, for the losses that imply one.
 
         Those of more than two classes, each against the rest, are scaled to sum to one; with
         ``multi_class="softmax"`` they do so by themselves.
         """
-        check_is_fitted(self)
         scores, joint = self._scores(X), self._joint_loss()
         if joint is not None and scores.shape[1] > 1:
             return joint.probability(scores)
@@ -239,7 +171,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         equal = np.full_like(probability, 1.0 / probability.shape[1])
         return np.divide(probability, total, out=equal, where=total > 0.0)
 
-    @available_if(_loss_has_probability)
+    @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
@@ -263,38 +195,69 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """Return the loss of all classes together, or None for one against the rest."""
         return joint_loss(self.multi_class, self.loss_function())
 
-    def _problems(self, y: NDArray[Any], weights: Vector) -> Problems:
-        """Return one problem for two classes or all at once, else one for each against the rest."""
+    def _setting(self, examples: Examples) -> Setting:
+        y, weights = examples.y, examples.weights
         check_classification_targets(y)
-        classes = np.unique(y[weights > 0.0])
-        if len(classes) < 2:
-            found = ", ".join(map(str, classes))
-            raise ValueError(f"a classifier needs two classes, got one class only: {found}")
-        self.classes_ = classes
-        check_pos_label(self.pos_label, classes)
-        if self._joint_loss() is not None:
+        used = weights > 0.0
+        self.classes_ = np.unique(y[used])
+        require_two_classes(self.classes_)
+        check_pos_label(self.pos_label, self.classes_)
+        loss, doubt = self.loss_function(), None
+        if self.pos_label is None:
+            doubt = doubt_about_positive(str(self.loss), loss, self.classes_, y[used])
+        if self.class_weight is not None:
+            weights = weights * class_weights(self.class_weight, self.classes_, y, weights)
+        advice = "try a smaller lam, class_weight='balanced', or loss='logistic'"
+        if isinstance(loss, Measure):
+            advice = "try a smaller lam, or loss='roc_area' or 'logistic'"
+        return Setting(
+            risks=self._risks(examples.X, y, weights),
+            regularizer=self._l2(weights),
+            y=y,
+            doubt=doubt,
+            symptom=self._symptom,
+            advice=advice,
+        )
+
+    def _risks(self, X: Any, y: NDArray[Any], weights: Vector) -> Sequence[ModelRisk]:
+        """Return one risk for two classes or all at once, else one for each against the rest."""
+        rows, loss, joint, classes = (
+            self._rows(X),
+            self.loss_function(),
+            self._joint_loss(),
+            self.classes_,
+        )
+        if joint is not None:
             # Examples of other classes have no weight: any number will do for them.
             numbers = np.searchsorted(classes, y) % len(classes)
-            targets = numbers[None, :].astype(np.float64)
-        else:
-            positives = classes
-            if len(classes) == 2:
-                positives = classes[:1] if self._is_turned() else classes[1:]
-            targets = np.where(y == positives[:, None], 1.0, -1.0)
-        if self.class_weight is not None:
-            weights = weights * self._class_weights(y, weights)
-        return Problems(weights, targets)
-
-    def _doubt_about_labels(self, y: NDArray[Any], weights: Vector) -> str | None:
-        if self.pos_label is not None:
-            return None
-        loss = self.loss_function()
-        return doubt_about_positive(str(self.loss), loss, self.classes_, y[weights > 0.0])
+            return [
+                MulticlassRisk(
+                    rows,
+                    numbers.astype(np.float64),
+                    joint,
+                    weights=weights,
+                    intercept=self.fit_intercept,
+                    n_classes=len(classes),
+                    accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY),
+                )
+            ]
+        if len(classes) == 2:
+            classes = classes[:1] if self._is_turned() else classes[1:]
+        return [
+            LinearRisk(
+                rows,
+                np.where(y == positive, 1.0, -1.0),
+                loss,
+                weights=weights,
+                intercept=self.fit_intercept,
+            )
+            for positive in classes
+        ]
 
     def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
         loss = self.loss_function()
         if any(flat) or len(self.classes_) > 2 or self._joint_loss() is not None:
-            return super()._symptom(flat, result)
+            return flat_symptom(flat, result)
         # Probabilities and rankings are worth something even if all are on one side of zero.
         if loss.probability(np.zeros(1)) is not None or loss.of_differences:
             return None
@@ -305,27 +268,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         label = self.classes_[int(positive[0] != self._is_turned())]
         return f"the best model predicts {label!s} for all training examples"
 
-    def _advice(self) -> str:
-        if isinstance(self.loss_function(), Measure):
-            return "try a smaller lam, or loss='roc_area' or 'logistic'"
-        return "try a smaller lam, class_weight='balanced', or loss='logistic'"
-
-    def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
-        joint = self._joint_loss()
-        if joint is None:
-            return super()._risks(X, problems)
-        return [
-            MulticlassRisk(
-                as_rows(X, n_threads=self._n_threads()),
-                problems.targets[0],
-                joint,
-                weights=problems.weights,
-                intercept=self.fit_intercept,
-                n_classes=len(self.classes_),
-                accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY),
-            )
-        ]
-
     def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
         if intercept.ndim == 2:
             coef, intercept = split_by_class(coef, intercept)
@@ -333,25 +275,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             coef, intercept = 0.0 - coef, 0.0 - intercept
         return {"coef_": coef, "intercept_": intercept}
 
-    def _previous_coef(self) -> Matrix:
-        coef = super()._previous_coef()
+    def _previous(self) -> Matrix:
+        coef = super()._previous()
         if self._is_turned():
             coef = -coef
         return coef if self._joint_loss() is None else joined(coef)
-
-    def _class_weights(self, y: NDArray[Any], weights: Vector) -> Vector:
-        """Return the weight of each example's class."""
-        classes = self.classes_
-        used = np.isin(y, classes)
-        index = np.searchsorted(classes, y[used])
-        if self.class_weight == "balanced":
-            # By weight, not by count, so that a weight of k stays the same as k copies.
-            mass = np.bincount(index, weights=weights[used], minlength=len(classes))
-            of_class = mass.sum() / (len(classes) * mass)
-        else:
-            of_class = compute_class_weight(self.class_weight, classes=classes, y=y[used])
-        if not (of_class > 0.0).all():
-            raise ValueError(f"class weights must be positive, got {self.class_weight}")
-        result = np.zeros(len(y))
-        result[used] = of_class[index]
-        return result

@@ -17,29 +17,25 @@ planes, line searches, Newton steps, bounds that start at zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import field
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.state import Result
-from cutplane.estimators.description import Description, Targets
-from cutplane.estimators.linear import (
-    STRENGTH,
-    Examples,
-    LinearModel,
-    Preparation,
-    Problems,
-    weights_of,
-)
-from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
+from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.description import STRENGTH, Description, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.linear.model import FLOATS, Examples, LinearModel, Setting
+from cutplane.estimators.parameters import weights_of
 from cutplane.losses import Quantile
-from cutplane.maps import as_rows
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk, ModelRisk
+from cutplane.risks import LinearRisk
 
 # Scores of examples on the margin are equal to the offset but for rounding. They are no outliers.
 _ROUNDING = 1e-12
@@ -47,6 +43,7 @@ _ROUNDING = 1e-12
 _CENTERED = 1e-9
 
 
+@estimator
 class NoveltyDetector(OutlierMixin, LinearModel):
     """Linear one-class support vector machine that proves how close to optimal it came.
 
@@ -60,42 +57,16 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     ----------
     nu : float, default=0.5
         Largest share of outliers among the training examples, between 0 and 1.
-    tol : float, default=1e-3
-        The relative gap between objective and lower bound that is promised.
-    max_iter : int or None, default=1000
-        Limit on iterations.
-    time_limit : float, optional
-        Limit on seconds for the whole fit.
     method : str or Method, default="auto"
         How to minimize. "auto" takes Newton's method for few features, else a bundle method, and
         logs its choice; "newton", "grouped", "bmrm", "bmrm-line-search" and "limited-memory"
         choose by name.
-    warm_start : bool, default=False
-        Start from the coefficients of the previous fit.
-    verbose : int, default=0
-        Print the progress if positive.
-    n_jobs : int, optional
-        Number of threads; all cores by default (results do not depend on it).
-    callbacks : sequence of callables, default=()
-        Each is called with the solver's `State` after every iteration; one that returns true ends
-        the fit with the best model so far.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
     offset_ : float
         Scores below it are outliers.
-    certificate_ : Certificate
-        Objective, lower bound, gap and status.
-    history_ : list of Record
-        The bounds after every iteration.
-    n_iter_ : int
-    evaluations_ : int
-        Evaluations of the risk.
-    fit_seconds_ : float
-    n_features_in_ : int
-    feature_names_in_ : ndarray
-        Only if the training data had feature names.
 
     Examples
     --------
@@ -113,38 +84,19 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         task="novelty", targets=Targets.NOTHING, only_loss="one_class", saved=STRENGTH
     )
 
-    def __init__(
-        self,
-        nu: float = 0.5,
-        *,
-        tol: float = 1e-3,
-        max_iter: int | None = 1000,
-        time_limit: float | None = None,
-        method: Any = "auto",
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        callbacks: Any = (),
-    ) -> None:
-        self.nu = nu
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.method = method
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    nu: float = field(default=0.5, kw_only=False)
+    # There is no lam: it would only scale the coefficients.
+    lam: ClassVar[None] = None  # type: ignore[misc]
+    C: ClassVar[None] = None  # type: ignore[misc]
 
-    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
-            are. They should not be centered: the origin is what they are separated from.
+            As for the other linear models. They should not be centered: the origin is what they are
+            separated from.
         y : ignored
             For pipelines.
         sample_weight : array-like of shape (n_samples,), optional
@@ -153,13 +105,13 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         Returns
         -------
         NoveltyDetector
-            The fitted estimator.
+            Itself, fitted.
         """
-        return self._solve(X, None, sample_weight)
+        super().fit(X, None, sample_weight)
+        return self
 
     def score_samples(self, X: Any) -> Any:
         """Return the score of each example: the lower, the more unlike the rest."""
-        check_is_fitted(self)
         return self._products(X)[:, 0]
 
     def decision_function(self, X: Any) -> Any:
@@ -170,54 +122,42 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         """Return 1 for examples like the rest, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
-    def _unused(self) -> dict[str, str]:
-        return {}
-
-    def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
-        objective = result.certificate.objective
-        if objective < (1.0 - self.tol) * self._objective_at_zero:
-            return None
-        return (
-            "no halfspace without the origin holds all but a share nu of the examples, and the "
-            "best coefficients are zero"
-        )
-
-    def _advice(self) -> str:
-        return "raise nu, or map the features by RBFSampler or Nystroem of scikit-learn"
-
-    def _examples(self, X: Any, y: Any, sample_weight: Any) -> Examples:
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
+    def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         return Examples(X, y, weights_of(X, sample_weight))
 
-    def _problems(self, y: Any, weights: Vector) -> Problems:
-        """Return the one problem, a regression of zero."""
-        return Problems(weights, np.zeros((1, len(weights))))
-
-    def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
+    def _setting(self, examples: Examples) -> Setting:
         if not 0.0 < self.nu < 1.0:
             raise ValueError(f"nu lies strictly between 0 and 1, got {self.nu}")
-        rows = as_rows(X, n_threads=self._n_threads())
         # The target is zero and the score x.w - offset: the signs turn the quantile around.
-        loss = Quantile(1.0 - self.nu)
-        return [LinearRisk(rows, problems.targets[0], loss, weights=problems.weights)]
-
-    def _prepare(
-        self, examples: Examples, problems: Problems, risks: Sequence[ModelRisk], begin: float
-    ) -> Preparation:
-        """Return the regularizer, whose center is the mean of the examples."""
-        (risk,) = risks
+        zeros, loss = np.zeros(len(examples.weights)), Quantile(1.0 - self.nu)
+        risk = LinearRisk(self._rows(examples.X), zeros, loss, weights=examples.weights)
         mean = risk.rows.pullback(risk.weights)
         if dot(mean, mean) <= _CENTERED * float(np.abs(risk.rows.scores(mean)).max()):
             raise ValueError(
                 "the mean of the examples is zero, and no halfspace without the origin holds them: "
                 "leave out centering, or map the features by RBFSampler or Nystroem of scikit-learn"
             )
-        self._objective_at_zero = 0.5 * self.nu * dot(mean, mean)
-        starts = self._starts((1, risk.n_parameters))
-        return Preparation(
-            L2(self.nu, center=mean), [mean if start is None else start for start in starts]
+        good = (1.0 - self.tol) * 0.5 * self.nu * dot(mean, mean)
+        return Setting(
+            risks=[risk],
+            regularizer=L2(self.nu, center=mean),
+            y=None,
+            start=mean,
+            symptom=partial(_symptom, good=good),
+            advice="raise nu, or map the features by RBFSampler or Nystroem of scikit-learn",
         )
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         offset = -float(intercept[0])
         return {"coef_": coef[0], "offset_": offset - _ROUNDING * abs(offset)}
+
+
+def _symptom(flat: Sequence[bool], result: Result, *, good: float) -> str | None:
+    """Say that the best coefficients are zero, unless the objective is better than theirs."""
+    if result.certificate.objective < good:
+        return None
+    return (
+        "no halfspace without the origin holds all but a share nu of the examples, and the "
+        "best coefficients are zero"
+    )

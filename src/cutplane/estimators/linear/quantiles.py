@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
 from sklearn.metrics import mean_pinball_loss
-from sklearn.utils.validation import check_is_fitted
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.description import Description, NotNegative, Targets
-from cutplane.estimators.linear import STRENGTH, LinearModel, Problems
-from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
+from cutplane.compute.arrays import Matrix
+from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.description import STRENGTH, Description, NotNegative, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.linear.model import Examples, LinearModel, Setting
 from cutplane.losses import NonCrossing, Quantile
-from cutplane.maps import as_rows
 from cutplane.risks import ColumnsRisk, ModelRisk, SharedScoresRisk
 
 
+@estimator
 class LinearQuantiles(LinearModel):
     """Linear models of several quantiles, fitted together so that they do not cross.
 
@@ -38,27 +38,9 @@ class LinearQuantiles(LinearModel):
         Strength of the regularizer; 1e-4 unless ``C`` is given. Unless they are parallel, a 900th
         of it holds the intercepts near the quantiles of the targets, as seen from the mean of the
         features.
-    C : float, optional
-        The same in scikit-learn's terms: ``lam = 1 / (C * n_samples)``, or the sum of weights in
-        place of ``n_samples``.
-    tol : float, default=1e-3
-        The relative gap between objective and lower bound that is promised.
-    max_iter : int or None, default=1000
-        Limit on iterations.
-    time_limit : float, optional
-        Limit on seconds for the whole fit.
     method : str or Method, default="auto"
         How to minimize. "auto" takes the level method, or a bundle method with a line search if
         the quantiles are parallel; others choose by name.
-    warm_start : bool, default=False
-        Start from the coefficients of the previous fit.
-    verbose : int, default=0
-        Print the progress if positive.
-    n_jobs : int, optional
-        Number of threads; all cores by default (results do not depend on it).
-    callbacks : sequence of callables, default=()
-        Each is called with the solver's `State` after every iteration; one that returns true ends
-        the fit with the best model so far.
 
     Attributes
     ----------
@@ -67,19 +49,6 @@ class LinearQuantiles(LinearModel):
     largest_crossing_ : float
         By how much a lower quantile is above the next one at a training example at most, before
         sorting; 0.0 if nowhere.
-    certificate_ : Certificate
-        Objective, lower bound, gap and status.
-    history_ : list of Record
-        The bounds after every iteration.
-    n_iter_ : int
-    evaluations_ : int
-        Evaluations of the risk.
-    fit_seconds_ : float
-    lam_ : float
-        The strength that was used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray
-        Only if the training data had feature names.
 
     Examples
     --------
@@ -96,62 +65,18 @@ class LinearQuantiles(LinearModel):
         targets=Targets.NUMBERS,
         saved=STRENGTH | {"largest_crossing_": (NotNegative | None, None)},
     )
-    _parameters: Matrix  # as the risk has them, for a warm start
 
-    def __init__(
-        self,
-        quantiles: Any = (0.1, 0.5, 0.9),
-        *,
-        parallel: bool = False,
-        crossing_penalty: float = 1.0,
-        lam: float | None = None,
-        C: float | None = None,
-        tol: float = 1e-3,
-        max_iter: int | None = 1000,
-        time_limit: float | None = None,
-        method: Any = "auto",
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        callbacks: Any = (),
-    ) -> None:
-        self.quantiles = quantiles
-        self.parallel = parallel
-        self.crossing_penalty = crossing_penalty
-        self.lam = lam
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.method = method
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    quantiles: Any = field(default=(0.1, 0.5, 0.9), kw_only=False)
+    parallel: bool = False
+    crossing_penalty: float = 1.0
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
-            are.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), optional
-            A weight of k counts as k copies, a weight of 0 as none.
-
-        Returns
-        -------
-        LinearQuantiles
-            The fitted estimator.
-        """
-        self._solve(X, y, sample_weight)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: D102
+        super().fit(X, y, sample_weight)
         falls = -np.diff(self._scores(X), axis=1)
         self.largest_crossing_ = max(float(falls.max(initial=0.0)), 0.0)
         return self
+
+    fit.__doc__ = LinearModel.fit.__doc__
 
     def predict(self, X: Any) -> Any:
         """Return the quantiles of each example, sorted.
@@ -163,7 +88,6 @@ class LinearQuantiles(LinearModel):
         -------
         ndarray of shape (n_samples, n_quantiles)
         """
-        check_is_fitted(self)
         return np.sort(self._scores(X), axis=1)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -186,19 +110,24 @@ class LinearQuantiles(LinearModel):
     def _unused(self) -> dict[str, str]:
         return {"crossing_penalty": "with parallel=True"} if self.parallel else {}
 
-    def _problems(self, y: Any, weights: Vector) -> Problems:
-        """Return the one problem, with targets around zero: so large ones leave no rounding."""
-        y = np.asarray(y, dtype=np.float64)
+    def _setting(self, examples: Examples) -> Setting:
+        y, weights = np.asarray(examples.y, dtype=np.float64), examples.weights
+        # Targets around zero, so that large ones leave no rounding.
         self._shift = float(np.average(y, weights=weights)) if weights.any() else 0.0
-        return Problems(weights, (y - self._shift)[None, :])
-
-    def _risks(self, X: Any, problems: Problems) -> Sequence[ModelRisk]:
+        centered, rows = y - self._shift, self._rows(examples.X)
         loss = NonCrossing(self.quantiles, self.crossing_penalty)
-        rows, y = as_rows(X, n_threads=self._n_threads()), problems.targets[0]
+        risk: ModelRisk
         if self.parallel:
-            terms = [(y, Quantile(quantile)) for quantile in loss.quantiles.tolist()]
-            return [SharedScoresRisk(rows, terms, weights=problems.weights)]
-        return [ColumnsRisk(rows, y, loss, weights=problems.weights)]
+            terms = [(centered, Quantile(quantile)) for quantile in loss.quantiles.tolist()]
+            risk = SharedScoresRisk(rows, terms, weights=weights)
+        else:
+            risk = ColumnsRisk(rows, centered, loss, weights=weights)
+        return Setting(
+            risks=[risk],
+            regularizer=self._l2(weights),
+            y=examples.y,
+            varied=bool(np.ptp(y) > 0.0),
+        )
 
     def _model(self, coef: Matrix, intercept: Matrix) -> Attributes:
         n_quantiles = intercept.shape[1]
@@ -208,9 +137,6 @@ class LinearQuantiles(LinearModel):
             else coef[0, :-n_quantiles].reshape(n_quantiles, -1)
         )
         return {"coef_": rows, "intercept_": intercept[0] + self._shift, "_parameters": coef}
-
-    def _previous_coef(self) -> Matrix:
-        return self._parameters
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

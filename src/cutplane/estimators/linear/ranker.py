@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import field, replace
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.description import Description, Measures, Reads, Targets
-from cutplane.estimators.linear import STRENGTH, Examples, LinearModel
-from cutplane.estimators.sklearn_callbacks import Attributes, with_callbacks
+from cutplane.estimators.callbacks import Attributes, with_callbacks
+from cutplane.estimators.description import STRENGTH, Description, Measures, Reads, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.linear.model import Examples, LinearModel, Setting
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.ranking.queries import Queries
-from cutplane.maps import as_rows
 from cutplane.metrics.ranking import Rankings, mean_of_defined
 from cutplane.risks import LinearRisk
 
 
-class _Judgements(NamedTuple):
+class _Judgments(NamedTuple):
     """The relevance of documents, and the query that each belongs to."""
 
-    y: Any
-    qid: Any
-
-
-class _RankingProblem(NamedTuple):
-    """The one problem of a ranker."""
-
-    weights: Vector
-    targets: Matrix
+    relevance: Vector
     queries: Queries
 
 
+@estimator
 class LinearRanker(LinearModel):
     """Linear ranking that minimizes ``lam/2 |w|^2 + mean loss``, and proves how close it came.
 
@@ -46,10 +40,6 @@ class LinearRanker(LinearModel):
         "pairwise", the hinge loss of pairs of documents; "ndcg", a bound on 1 - NDCG@k by pairs
         with larger margins at the top; or "ndcg_list", one by whole rankings, which is useless
         (``w = 0``) where relevant documents are hard to tell from many others.
-    lam : float, optional
-        Strength of the regularizer; 1e-4 unless ``C`` is given.
-    C : float, optional
-        The same in scikit-learn's terms: ``lam = 1 / (C * n_documents)``.
     k : int, default=10
         How many positions count for the losses "ndcg" and "ndcg_list", and for `score`.
     per : {"query", "pair"}, default="query"
@@ -57,43 +47,15 @@ class LinearRanker(LinearModel):
     pair_weights : {"equal", "grades", "gains"}, default="equal"
         What a pair counts in the loss "pairwise": 1, the difference of relevance, or of
         ``2^relevance``.
-    tol : float, default=1e-3
-        The relative gap between objective and lower bound that is promised.
-    max_iter : int or None, default=1000
-        Limit on iterations.
-    time_limit : float, optional
-        Limit on seconds for the whole fit.
     method : str or Method, default="auto"
         How to minimize. "auto" takes a bundle method with a line search; "bmrm",
         "bmrm-line-search", "limited-memory", "proximal", "trust-region" and "level" choose by name.
-    warm_start : bool, default=False
-        Start from the coefficients of the previous fit.
-    verbose : int, default=0
-        Print the progress if positive.
-    n_jobs : int, optional
-        Number of threads; all cores by default (results do not depend on it).
-    callbacks : sequence of callables, default=()
-        Each is called with the solver's `State` after every iteration; one that returns true ends
-        the fit with the best model so far.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-    certificate_ : Certificate
-        Objective, lower bound, gap and status.
-    history_ : list of Record
-        The bounds after every iteration.
     n_queries_ : int
         Number of queries in the training data.
-    n_iter_ : int
-    evaluations_ : int
-        Evaluations of the risk.
-    fit_seconds_ : float
-    lam_ : float
-        The strength that was used.
-    n_features_in_ : int
-    feature_names_in_ : ndarray
-        Only if the training data had feature names.
 
     Examples
     --------
@@ -120,48 +82,20 @@ class LinearRanker(LinearModel):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
-    def __init__(
-        self,
-        loss: Any = "pairwise",
-        *,
-        lam: float | None = None,
-        C: float | None = None,
-        k: int = 10,
-        per: str = "query",
-        pair_weights: str = "equal",
-        tol: float = 1e-3,
-        max_iter: int | None = 1000,
-        time_limit: float | None = None,
-        method: Any = "auto",
-        warm_start: bool = False,
-        verbose: int = 0,
-        n_jobs: int | None = None,
-        callbacks: Any = (),
-    ) -> None:
-        self.loss = loss
-        self.lam = lam
-        self.C = C
-        self.k = k
-        self.per = per
-        self.pair_weights = pair_weights
-        self.tol = tol
-        self.max_iter = max_iter
-        self.time_limit = time_limit
-        self.method = method
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
+    loss: Any = field(default="pairwise", kw_only=False)
+    k: int = 10
+    per: str = "query"
+    pair_weights: str = "equal"
 
     @with_callbacks
+    @interruptible
     def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_documents, n_features)
-            Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
-            are.
+            As for the other linear models.
         y : array-like of shape (n_documents,)
             Relevance: the larger, the better. Only its order matters within a query, unless gains
             are computed from it.
@@ -175,13 +109,24 @@ class LinearRanker(LinearModel):
         Returns
         -------
         LinearRanker
-            The fitted estimator.
+            Itself, fitted.
         """
-        return self._solve(X, _Judgements(y, qid), sample_weight)
+        self._check_parameters()
+        if self.k < 1 or self.k != int(self.k):
+            raise ValueError(f"k must be a positive whole number, got {self.k}")
+        examples = self._examples(X, y, sample_weight)
+        n_documents = examples.X.shape[0]
+        if n_documents == 1:
+            raise ValueError("nothing to rank: there is only 1 sample")
+        queries = _queries(qid, n_documents)
+        relevance = np.asarray(examples.y, dtype=np.float64)
+        return self._fit(
+            replace(examples, y=_Judgments(relevance, queries)),
+            {"qid": queries.names[queries.numbers], "sample_weight": sample_weight},
+        )
 
     def predict(self, X: Any) -> Any:
         """Return the score of each document; those of a query are ranked by it, highest first."""
-        check_is_fitted(self)
         return self._scores(X)[:, 0]
 
     def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
@@ -223,32 +168,19 @@ class LinearRanker(LinearModel):
         unused.pop("k", None)  # `score` has a use for it
         return unused
 
-    def _advice(self) -> str:
-        return "try loss='pairwise'" if self.loss == "ndcg" else "try a smaller lam"
-
-    def _examples(self, X: Any, y: _Judgements, sample_weight: Any) -> Examples:
-        if self.k < 1 or self.k != int(self.k):
-            raise ValueError(f"k must be a positive whole number, got {self.k}")
-        X, relevance, weights = super()._examples(X, y.y, sample_weight)
-        if X.shape[0] == 1:
-            raise ValueError("nothing to rank: there is only 1 sample")
-        queries = _queries(y.qid, X.shape[0])
-        return Examples(X, _Judgements(np.asarray(relevance, dtype=np.float64), queries), weights)
-
-    def _problems(self, y: _Judgements, weights: Vector) -> _RankingProblem:  # type: ignore[override]
-        return _RankingProblem(weights, y.y[None, :], y.qid)
-
-    def _risks(self, X: Any, problems: _RankingProblem) -> Sequence[LinearRisk]:  # type: ignore[override]
-        self.n_queries_ = len(problems.queries)
-        loss = cast(RankingLoss, self.loss_function()).for_queries(problems.queries)
-        rows, y = as_rows(X, n_threads=self._n_threads()), problems.targets[0]
-        risk = LinearRisk(rows, y, loss, weights=problems.weights, intercept=False)
+    def _setting(self, examples: Examples) -> Setting:
+        (relevance, queries), weights = examples.y, examples.weights
+        self.n_queries_ = len(queries)
+        loss = cast(RankingLoss, self.loss_function()).for_queries(queries)
+        rows = self._rows(examples.X)
+        risk = LinearRisk(rows, relevance, loss, weights=weights, intercept=False)
         loss.check_judgements(risk.y, risk.weights)
-        return [risk]
-
-    def _seen_by_callbacks(self, y: _Judgements, sample_weight: Any) -> dict[str, Any]:
-        metadata = {"qid": y.qid.names[y.qid.numbers], "sample_weight": sample_weight}
-        return {"y": y.y, "metadata": metadata}
+        return Setting(
+            risks=[risk],
+            regularizer=self._l2(weights),
+            y=relevance,
+            advice="try loss='pairwise'" if self.loss == "ndcg" else "try a smaller lam",
+        )
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef[0], "intercept_": 0.0, "n_queries_": self.n_queries_}

@@ -14,11 +14,11 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.compute.threads import thread_limit
+from cutplane.core.problem import Problem
 from cutplane.core.state import Result
-from cutplane.estimators.linear import LinearModel, share_of_time
+from cutplane.estimators.fit import method_of, share_of_time, solve
+from cutplane.estimators.linear.model import LinearModel
 from cutplane.methods import automatic
-from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
 from cutplane.risks import ModelRisk
 
@@ -37,16 +37,15 @@ def fits_along(
     if model.method in (None, "auto"):
         method = automatic(risk, L2(lams[0]), on_a_path=True)
     for done, lam in enumerate(lams):
-        with thread_limit(model._n_threads()):
-            result = minimize(
-                risk,
-                L2(lam),
-                method=method or model._method(risk, L2(lam)),
-                tol=model.tol,
-                max_iter=model.max_iter,
-                time_limit=share_of_time(time_limit, begin, len(lams) - done),
-                planes_from=known,
-            )
+        problem = Problem(risk, L2(lam))
+        result = solve(
+            model,
+            problem,
+            method or method_of(model, problem),
+            max_iter=model.max_iter,
+            time_limit=share_of_time(time_limit, begin, len(lams) - done),
+            planes_from=known,
+        )
         yield result
         if result.state.stopped:
             return

@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.state import Certificate
-from cutplane.estimators.cautions import LabelOrderWarning, warn, warn_of_constant_model
-from cutplane.estimators.classifier import LinearClassifier
+from cutplane.estimators.cautions import (
+    LabelOrderWarning,
+    warn,
+    warn_of_constant_model,
+    warn_unless_successful,
+)
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams import decreasing, fits_along, lam_grid
-from cutplane.estimators.linear import look_up, warn_unless_successful
-from cutplane.estimators.parameters import check_parameters
-from cutplane.estimators.regressor import LinearRegressor
+from cutplane.estimators.linear.classifier import LinearClassifier
+from cutplane.estimators.linear.lams import decreasing, fits_along, lam_grid
+from cutplane.estimators.linear.regressor import LinearRegressor
+from cutplane.estimators.parameters import check_parameters, look_up
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, Loss
 from cutplane.report.figures import draw_path, png_of
 
@@ -110,11 +114,10 @@ def path(
     if pos_label is not None:
         estimator.set_params(pos_label=pos_label)
     check_parameters(estimator)
-    examples = estimator._examples(X, y, sample_weight)
-    problems = estimator._problems(examples.y, examples.weights)
-    if doubt := estimator._doubt_about_labels(examples.y, examples.weights):
-        warn(doubt, LabelOrderWarning)
-    risks = estimator._risks(examples.X, problems)
+    setting = estimator._setting(estimator._examples(X, y, sample_weight))
+    if setting.doubt:
+        warn(setting.doubt, LabelOrderWarning)
+    risks = setting.risks
     if len(risks) > 1:
         raise ValueError(
             f"a path is for two classes, y has {len(risks)}: give multi_class, or see "
@@ -143,11 +146,9 @@ def path(
     coefs, intercepts, certificates, evaluations, seconds, planes = zip(*kept, strict=True)
     warn_unless_successful("path", tol, certificates)
     succeeded = all(certificate.status.success for certificate in certificates)
-    if succeeded and not np.any(coefs) and estimator._could_differ(examples.y, risks):
+    if succeeded and not np.any(coefs) and setting.could_differ():
         warn_of_constant_model(
-            "path",
-            "the best coefficients are zero for every lam",
-            estimator._advice(),
+            "path", "the best coefficients are zero for every lam", setting.advice
         )
     return Path(
         lams=lams[: len(kept)],

@@ -1,0 +1,150 @@
+"""How a classifier tells classes apart: which of two is looked for, and what more than two take.
+
+Of two classes one is positive, which measures such as F1 count. Whatever it is, classes stay sorted
+and scores above zero mean the second one, as scikit-learn has it. Where the first class is looked
+for, a loss that tells the classes apart is fitted to targets of the opposite sign, and the
+coefficients are turned around afterwards.
+
+More than two classes are fitted one against the rest, or all at once, with a loss that extends the
+one of two classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.estimators.cautions import are_words
+from cutplane.estimators.parameters import look_up
+from cutplane.losses import (
+    CLASSIFICATION,
+    CrammerSinger,
+    Hinge,
+    Logistic,
+    Loss,
+    MulticlassLoss,
+    Softmax,
+)
+from cutplane.losses.measures.error_rate import CountingMeasure
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A loss of all classes together, and the loss of two classes that it extends."""
+
+    loss: MulticlassLoss
+    extends: type[Loss]
+    extended_name: str
+
+
+MULTI_CLASS: dict[str, Joint | None] = {
+    "ovr": None,
+    "crammer_singer": Joint(CrammerSinger(), Hinge, "hinge"),
+    "softmax": Joint(Softmax(), Logistic, "logistic"),
+}
+"""Ways to tell classes apart, by name; None is one against the rest."""
+
+
+def joint_loss(multi_class: object, loss: Loss) -> MulticlassLoss | None:
+    """Return the loss of all classes together, or None for one against the rest.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or does not go with the loss.
+    """
+    joint = look_up("multi_class", multi_class, MULTI_CLASS)
+    if joint is None:
+        return None
+    if not isinstance(loss, joint.extends):
+        raise ValueError(
+            f"multi_class={multi_class!r} needs loss={joint.extended_name!r}, got loss {loss!r}"
+        )
+    return joint.loss
+
+
+def split_by_class(
+    coef: Matrix, intercept: NDArray[np.float64]
+) -> tuple[Matrix, NDArray[np.float64]]:
+    """Return one row of coefficients a class, from one long row for all of them.
+
+    Of two classes the difference is returned, which is what scikit-learn's users expect: above zero
+    means the second class.
+    """
+    n_classes = intercept.shape[1]
+    rows, offsets = coef.reshape(n_classes, -1), intercept[0]
+    if n_classes == 2:
+        return rows[1:] - rows[:1], offsets[1:] - offsets[:1]
+    return rows, offsets
+
+
+def joined(coef: Matrix) -> Matrix:
+    """Return one long row for all classes: what `split_by_class` would take apart."""
+    if len(coef) == 1:
+        # Of all pairs with this difference the one that the regularizer likes best.
+        coef = np.vstack([-0.5 * coef, 0.5 * coef])
+    return coef.reshape(1, -1)
+
+
+# They do not change when the classes change places.
+_SYMMETRIC: tuple[Any, ...] = tuple(CLASSIFICATION.values())
+
+
+def check_pos_label(pos_label: Any, classes: NDArray[Any]) -> None:
+    """Raise ValueError unless it is one of two classes, or None."""
+    if pos_label is None:
+        return
+    labels = classes.tolist()
+    if len(labels) != 2:
+        raise ValueError(f"pos_label is for two classes, y has {len(labels)}")
+    if pos_label not in labels:
+        raise ValueError(
+            f"pos_label={pos_label!r} is not one of the classes {labels[0]!r} and {labels[1]!r}"
+        )
+
+
+def is_turned(pos_label: Any, classes: NDArray[Any], loss: Loss) -> bool:
+    """Say whether the first of two classes is fitted against the second."""
+    if pos_label is None or len(classes) != 2 or isinstance(loss, _SYMMETRIC):
+        return False
+    return bool(pos_label == classes.tolist()[0])
+
+
+def doubt_about_positive(
+    name: str, loss: Loss, classes: NDArray[Any], y: NDArray[Any]
+) -> str | None:
+    """Return a warning if words do not tell which class is meant, and the larger one was taken."""
+    if not isinstance(loss, CountingMeasure) or len(classes) != 2 or not are_words(classes):
+        return None
+    other, taken = classes.tolist()
+    if 2 * np.count_nonzero(y == taken) <= len(y):
+        return None
+    return (
+        f"the loss {name} is trained to find {taken!r}, the larger class; to find {other!r} say "
+        f"pos_label={other!r} (on the command line --positive {other}), and if {taken!r} is meant, "
+        f"pos_label={taken!r}"
+    )
+
+
+def class_weights(
+    class_weight: Any, classes: NDArray[Any], y: NDArray[Any], weights: Vector
+) -> Vector:
+    """Return the weight of each example's class; zero where that is none of the classes."""
+    used = np.isin(y, classes)
+    index = np.searchsorted(classes, y[used])
+    if class_weight == "balanced":
+        # By weight, not by count, so that a weight of k stays the same as k copies.
+        mass = np.bincount(index, weights=weights[used], minlength=len(classes))
+        of_class = mass.sum() / (len(classes) * mass)
+    else:
+        of_class = compute_class_weight(class_weight, classes=classes, y=y[used])
+    if not (of_class > 0.0).all():
+        raise ValueError(f"class weights must be positive, got {class_weight}")
+    result = np.zeros(len(y))
+    result[used] = of_class[index]
+    return result

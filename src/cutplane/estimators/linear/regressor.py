@@ -1,0 +1,88 @@
+"""Linear regression with a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.description import STRENGTH, Description, Measures, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.linear.model import Examples, LinearModel, Setting
+from cutplane.losses import REGRESSION
+from cutplane.risks import LinearRisk
+
+
+@estimator
+class LinearRegressor(RegressorMixin, LinearModel):
+    """Linear regression that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+        "squared", "absolute", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive",
+        "huber" or "poisson".
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. It is not regularized.
+    quantile : float, default=0.5
+        Which quantile the loss "quantile" fits.
+    epsilon : float, default=0.1
+        Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
+    delta : float, default=1.35
+        Residual from which on the loss "huber" is linear.
+    method : str or Method, default="auto"
+        How to minimize. "auto" takes Newton's method for few features, dual ascent for many sparse
+        ones, else a bundle method, and logs its choice; "newton", "dual-ascent", "grouped",
+        "bmrm", "bmrm-line-search" and "limited-memory" choose by name.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import cutplane as cp
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = cp.LinearRegressor("quantile", quantile=0.9, lam=1e-5).fit(X, y)
+    >>> round(float((y <= model.predict(X)).mean()), 2)
+    0.9
+    """
+
+    _task = "regression"
+    description = Description(
+        task="regression",
+        targets=Targets.NUMBERS,
+        losses=REGRESSION,
+        measures=Measures.REGRESSION,
+        saved=STRENGTH,
+    )
+
+    loss: Any = field(default="squared", kw_only=False)
+    fit_intercept: bool = True
+    quantile: float = 0.5
+    epsilon: float = 0.1
+    delta: float = 1.35
+
+    def predict(self, X: Any) -> Any:
+        """Return the prediction for each example."""
+        return self.loss_function().predict(self._scores(X)[:, 0])
+
+    def _setting(self, examples: Examples) -> Setting:
+        y = np.asarray(examples.y, dtype=np.float64)
+        loss, weights = self.loss_function(), examples.weights
+        rows = self._rows(examples.X)
+        return Setting(
+            risks=[LinearRisk(rows, y, loss, weights=weights, intercept=self.fit_intercept)],
+            regularizer=self._l2(weights),
+            y=examples.y,
+            varied=bool(np.ptp(y) > 0.0),
+        )
+
+    def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
+        return {"coef_": coef[0], "intercept_": float(intercept[0])}
