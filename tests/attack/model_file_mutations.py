@@ -9,7 +9,7 @@ import json
 import numpy as np
 from safetensors.numpy import save
 
-from cutplane.io.models import _digest
+from cutplane.io.models.files import Content
 
 NASTY = [
     *(None, True, False, 0, -1, 1, 2, 3, 3000, 2**31, 2**63, 2**64, -(2**63), 10**30, 10**400),
@@ -141,7 +141,7 @@ def change_bytes(chance, content):
 def packed(model, tensors):
     """Return a model file with the right digest."""
     tensors = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    document = json.dumps({"model": model, "sha256": _digest(model, tensors)})
+    document = json.dumps({"model": model, "sha256": Content(model, tensors).digest()})
     return save(tensors, metadata={"cutplane": document})
 
 

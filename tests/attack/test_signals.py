@@ -170,7 +170,6 @@ def objective_of(job, model):
     model.set_params(warm_start=True)
     with (
         mock.patch("cutplane.estimators.fit.minimize", first_point),
-        mock.patch("cutplane.estimators.tagger.minimize", first_point),
         pytest.raises(_Start) as caught,
     ):
         model.fit(*given, **options)

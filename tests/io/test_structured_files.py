@@ -11,7 +11,7 @@ from safetensors.numpy import load, save
 
 import cutplane as cp
 from cutplane.io import InputError, load_model, save_model
-from cutplane.io.models import _digest
+from cutplane.io.models.files import Content
 
 TRIANGLE = [[0, 1], [1, 2], [2, 0]]
 
@@ -145,7 +145,7 @@ def forge(file, *, parameters=(), tensors=(), without=False, **changes):
         model["structured"][name] = old | change if isinstance(change, dict) else change
     if without:
         del model["structured"]
-    document = json.dumps({"model": model, "sha256": _digest(model, arrays)})
+    document = json.dumps({"model": model, "sha256": Content(model, arrays).digest()})
     file.write_bytes(save(arrays, metadata={"cutplane": document}))
 
 

@@ -9,7 +9,7 @@ from safetensors.numpy import load, save
 
 import cutplane as cp
 from cutplane.io import InputError, load_model, save_model
-from cutplane.io.models import _digest
+from cutplane.io.models.files import Content
 
 COLUMNS = [[("the", "D"), ("cat", "N"), ("sleeps", "V")], [("dogs", "N"), ("bark", "V")]]
 LABELS = [["B-NP", "I-NP", "O"], ["B-NP", "O"]]
@@ -106,7 +106,7 @@ def forge(file, *, parameters=(), **changes):
             del tensors[name]
         else:
             tensors[name] = np.asarray(value)
-    document = {"model": model, "sha256": _digest(model, tensors)}
+    document = {"model": model, "sha256": Content(model, tensors).digest()}
     file.write_bytes(save(tensors, metadata={"cutplane": json.dumps(document)}))
 
 

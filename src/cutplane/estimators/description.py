@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from msgspec import Meta
 
@@ -25,6 +25,27 @@ NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
 
 STRENGTH: dict[str, tuple[Any, Any]] = {"lam_": (Positive | None, None)}
 """What model files keep of most estimators; the first files did without."""
+
+
+class Layout(NamedTuple):
+    """How many arrays of which size a linear model has.
+
+    Attributes
+    ----------
+    rows : int or None
+        Of coefficients; None for a vector.
+    intercepts : int or None
+        None for a number.
+    problems : int
+        That gave them, each with a certificate.
+    shifts : int
+        Intercepts that are parameters too.
+    """
+
+    rows: int | None = None
+    intercepts: int | None = None
+    problems: int = 1
+    shifts: int = 0
 
 
 class Reads(StrEnum):
@@ -75,6 +96,10 @@ class Description:
     methods : mapping from str to a function of risk and regularizer that makes a method
     measures : Measures or None
         None if predictions are measured in Python only, by the estimator's ``score`` if it has one.
+    least_classes : int
+        How many different ``classes_`` there must be; 0 if it has none.
+    intercept : str
+        The attribute that linear models keep their intercepts in.
     saved : mapping from str to a pair of type and default
         Fitted attributes that model files keep besides arrays, classes and certificates. Files of
         earlier versions may lack them.
@@ -91,6 +116,8 @@ class Description:
     only_loss: str = ""
     methods: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: METHODS)
     measures: Measures | None = None
+    least_classes: int = 0
+    intercept: str = "intercept_"
     saved: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     becomes: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -133,7 +160,6 @@ def loss_parameters(loss: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(loss).parameters)
 
 
-@cache
 def parameters_of(estimator: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of an estimator's constructor by name, in their order."""
     hints = get_type_hints(estimator if is_dataclass(estimator) else estimator.__init__)

@@ -16,7 +16,7 @@ import msgspec
 
 from cutplane.core.state import Record, State
 from cutplane.io.errors import InputError, OutputError, reason
-from cutplane.io.model_schema import Finite, Size
+from cutplane.io.models.schema import Finite, Size
 from cutplane.io.sources import name_of, read_bytes
 
 

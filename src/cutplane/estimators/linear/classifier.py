@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Measures, Targets
+from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.linear.classes import (
     check_pos_label,
@@ -33,6 +33,7 @@ from cutplane.estimators.linear.model import (
     Setting,
     flat_symptom,
     has_probabilities,
+    n_rows,
     require_two_classes,
 )
 from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
@@ -119,6 +120,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         targets=Targets.CLASSES,
         losses=CLASSIFICATION | MEASURES,
         measures=Measures.CLASSIFICATION,
+        least_classes=2,
         saved=STRENGTH,
     )
 
@@ -186,6 +188,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
                 f"there are {len(self.classes_)} classes, none is the positive one"
             )
         return self.classes_[1] if self.pos_label is None else self.pos_label
+
+    def layout(self) -> Layout:  # noqa: D102
+        rows = n_rows(self.classes_)
+        return Layout(rows, rows, problems=rows if self._joint_loss() is None else 1)
+
+    def _complete(self, shifts: Vector | None) -> None:
+        check_pos_label(self.pos_label, self.classes_)
 
     def _is_turned(self) -> bool:
         """Say whether what was fitted is the first of two classes, against the second."""

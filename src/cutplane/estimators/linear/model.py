@@ -22,7 +22,7 @@ from cutplane.estimators.cautions import (
     warn,
     warn_of_unused,
 )
-from cutplane.estimators.description import loss_parameters
+from cutplane.estimators.description import Layout, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
@@ -149,6 +149,21 @@ class LinearModel(Regularized):
         made: Loss = make(**{name: getattr(self, name) for name in loss_parameters(make)})
         return made
 
+    def layout(self) -> Layout:
+        """Return which arrays the parameters and classes ask for.
+
+        Raises
+        ------
+        ValueError
+            If they do not go together.
+        """
+        if self.description.losses:
+            self.loss_function()  # predictions depend on it
+        return Layout()
+
+    def _complete(self, shifts: Vector | None) -> None:
+        """Check arrays that were read from a file, and set what follows from them."""
+
     def _check_parameters(self) -> None:
         check_parameters(self)
         warn_of_unused(self, self._unused())
@@ -259,6 +274,11 @@ def has_probabilities(classifier: Any) -> bool:
     if classifier.loss_function().probability(np.zeros(1)) is None:
         raise AttributeError(f"the loss {classifier.loss!r} implies no probabilities")
     return True
+
+
+def n_rows(classes: NDArray[Any]) -> int:
+    """Return how many rows of coefficients tell classes apart: of two, one."""
+    return 1 if len(classes) == 2 else len(classes)
 
 
 def require_two_classes(classes: NDArray[Any]) -> None:

@@ -14,13 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Targets
+from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.linear.model import (
     Examples,
     LinearModel,
     Setting,
     flat_symptom,
+    n_rows,
     require_two_classes,
 )
 from cutplane.estimators.parameters import look_up
@@ -116,6 +117,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     description = Description(
         targets=Targets.LABEL_SETS,
         losses=CLASSIFICATION,
+        least_classes=1,
         saved=STRENGTH | {"multilabel_": (bool, True)},
     )
 
@@ -141,6 +143,21 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         if scores.ndim == 1:
             return self.classes_[(scores > 0.0).astype(np.intp)]
         return self.classes_[scores.argmax(axis=1)]
+
+    def layout(self) -> Layout:  # noqa: D102
+        n_labels = len(self.classes_)
+        if not self.multilabel_:
+            require_two_classes(self.classes_)
+        elif not np.array_equal(self.classes_, range(n_labels)):
+            raise ValueError("labels are not numbered from 0 on")
+        rows = n_labels if self.multilabel_ else n_rows(self.classes_)
+        if ranking_loss(self.multi_label, self.loss) is not None:
+            return Layout(rows, rows, shifts=rows)
+        return super().layout()._replace(rows=rows, intercepts=rows, problems=rows)
+
+    def _complete(self, shifts: Vector | None) -> None:
+        if shifts is not None:
+            self._parameters = np.append(self.coef_, shifts)[None, :]
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         return super()._examples(X, y, sample_weight, multi_output=True)

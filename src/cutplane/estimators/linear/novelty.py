@@ -81,7 +81,11 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     """
 
     description = Description(
-        task="novelty", targets=Targets.NOTHING, only_loss="one_class", saved=STRENGTH
+        task="novelty",
+        targets=Targets.NOTHING,
+        only_loss="one_class",
+        intercept="offset_",
+        saved=STRENGTH,
     )
 
     nu: float = field(default=0.5, kw_only=False)

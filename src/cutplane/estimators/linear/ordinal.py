@@ -11,10 +11,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from cutplane.compute.arrays import Matrix
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.description import STRENGTH, Description, Measures, Targets
+from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.linear.model import (
     Examples,
@@ -74,6 +74,8 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         targets=Targets.GRADES,
         losses=CLASSIFICATION,
         measures=Measures.CLASSIFICATION,
+        least_classes=2,
+        intercept="thresholds_",
         saved=STRENGTH,
     )
 
@@ -156,6 +158,13 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
             advice="try a smaller lam or loss='logistic', and see whether the order is right: "
             f"{order}",
         )
+
+    def layout(self) -> Layout:  # noqa: D102
+        return super().layout()._replace(intercepts=len(self.classes_) - 1)
+
+    def _complete(self, shifts: Vector | None) -> None:
+        if (self.thresholds_[1:] < self.thresholds_[:-1]).any():
+            raise ValueError("thresholds are not in order")
 
     def _model(self, coef: Matrix, intercept: Matrix) -> Attributes:
         # In order already, as each is a best one; this is for rounding.

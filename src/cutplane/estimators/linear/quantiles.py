@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.metrics import mean_pinball_loss
 
-from cutplane.compute.arrays import Matrix
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, NotNegative, Targets
+from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.linear.model import Examples, LinearModel, Setting
 from cutplane.losses import NonCrossing, Quantile
@@ -106,6 +106,18 @@ class LinearQuantiles(LinearModel):
 
         baseline = losses(constants)
         return 1.0 - losses(predicted) / baseline if baseline > 0.0 else 0.0
+
+    def layout(self) -> Layout:  # noqa: D102
+        n_quantiles = len(NonCrossing(self.quantiles, self.crossing_penalty).quantiles)
+        return Layout(n_quantiles, n_quantiles, shifts=0 if self.parallel else n_quantiles)
+
+    def _complete(self, shifts: Vector | None) -> None:
+        if shifts is not None:
+            self._parameters = np.append(self.coef_, shifts)[None, :]
+        elif (self.coef_ != self.coef_[0]).any():
+            raise ValueError("parallel quantiles with different slopes")
+        else:
+            self._parameters = self.coef_[:1]
 
     def _unused(self) -> dict[str, str]:
         return {"crossing_penalty": "with parallel=True"} if self.parallel else {}

@@ -110,6 +110,7 @@ class SequenceTagger(TaggerPredictions):
         losses=LOSSES,
         methods=TAGGER_METHODS,
         measures=Measures.CHUNKS,
+        least_classes=1,
         defaults={"loss": "crf", "pairs": "observed", "templates": "chunking"},
     )
 

@@ -6,23 +6,25 @@ with the types that stand there. So a new one is kept and checked without furthe
 
 from __future__ import annotations
 
-import inspect
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
+from numpy.typing import NDArray
 
 from cutplane.core.state import Certificate, Status, relative
+from cutplane.estimators import ESTIMATORS
+from cutplane.estimators.description import Positive, Reads, parameters_of
 
 T = TypeVar("T")
 
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
-NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
-Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Scalar = None | bool | _Whole | Finite | str
@@ -38,7 +40,10 @@ _PLAIN: dict[Any, Any] = {
     int: _Whole | bool,
     bool: bool | Annotated[int, Meta(ge=0, le=1)],
 }
-NEVER_KEPT = {"callbacks", "model"}
+NEVER_KEPT = {"callbacks", "checkpoint", "model"}
+_IN_WORDS = {1: "one", 2: "two"}
+# NumPy gives all words the room of the longest: many labels and a long one would fill the memory.
+_MOST_LETTERS = 10_000_000
 # Room for rounding when a gap is compared with the tolerance.
 _SLACK = 1 + 1e-9
 
@@ -60,6 +65,39 @@ class Classes(Struct):
 
     dtype: Literal[tuple(CLASS_TYPES)]  # type: ignore[valid-type]
     values: list[bool | int | Finite | str]
+
+    @classmethod
+    def of(cls, classes: NDArray[Any]) -> Classes:
+        """Return the entry of labels."""
+        dtype = "str" if classes.dtype.kind == "U" else classes.dtype.name
+        values = classes.tolist()
+        if not all(type(value) is CLASS_TYPES.get(dtype) for value in values):
+            kind = type(values[0]).__name__
+            raise TypeError(f"cannot save class labels of type {kind} ({dtype})")
+        return cls(dtype, values)
+
+    def restored(self, *, least: int) -> NDArray[Any]:
+        """Return the labels.
+
+        Raises
+        ------
+        Malformed
+            If they are not of their type, or fewer than ``least`` different ones.
+        """
+        dtype, values = self.dtype, self.values
+        if not all(type(value) is CLASS_TYPES[dtype] for value in values):
+            raise Malformed(f"classes are not of type {dtype}")
+        longest = max(map(len, map(str, values)), default=0)
+        if dtype == "str" and len(values) * longest > _MOST_LETTERS:
+            raise Malformed("labels are too long")
+        try:
+            with np.errstate(over="raise"):
+                labels = np.array(values, dtype=dtype)
+        except (OverflowError, FloatingPointError):
+            raise Malformed(f"classes are not of type {dtype}") from None
+        if len(labels) < least or len(np.unique(labels)) != len(labels):
+            raise Malformed(f"fewer than {_IN_WORDS[least]} different classes")
+        return labels
 
 
 class CertificateEntry(Struct, frozen=True):
@@ -112,19 +150,69 @@ class CertificateEntry(Struct, frozen=True):
         return Certificate(self.objective, lower, self.status, self.valid, self.reason)
 
 
+def restored_names(names: list[str], n_features: int) -> NDArray[Any]:
+    """Return the names of features."""
+    if len(names) != n_features:
+        raise Malformed(f"{len(names)} feature names for {n_features} features")
+    return np.array(names, dtype=object)
+
+
+def restored_certificates(
+    entries: list[CertificateEntry], tol: float, n_problems: int
+) -> Certificate | list[Certificate]:
+    """Return the certificate, or one for each problem if there are several."""
+    if len(entries) != n_problems:
+        raise Malformed(f"{len(entries)} certificates, expected {n_problems}")
+    found = [entry.certificate(tol) for entry in entries]
+    return found if n_problems > 1 else found[0]
+
+
+def model_schema(structured: Any) -> Any:
+    """Return the schema of a model, of any estimator of the registry.
+
+    Parameters
+    ----------
+    structured : type
+        The schema of the entry ``structured``, for what is fitted to structures.
+    """
+    return _model_schema(tuple(ESTIMATORS.values()), structured)
+
+
+@cache
+def _model_schema(estimators: tuple[type[Any], ...], structured: Any) -> Any:
+    return Union[  # noqa: UP007
+        tuple(_schema(of, structured) for of in estimators if not of.description.becomes)
+    ]
+
+
+def _schema(of: type[Any], structured: Any) -> type[Struct]:
+    name, description = of.__name__, of.description
+    saved = [(attribute, *of) for attribute, of in description.saved.items()]
+    attributes = msgspec.defstruct(f"{name}Attributes", saved)
+    fields = {
+        "parameters": arguments_of(of, description.losses),
+        "attributes": (attributes, msgspec.field(default_factory=attributes)),
+        "classes": Classes | None,
+        "feature_names": list[str] | None,
+        "certificates": list[CertificateEntry],
+    }
+    if description.reads is Reads.STRUCTURES:
+        fields["structured"] = structured
+    return tagged(name, fields)
+
+
 def arguments_of(of: type[Any], losses: Iterable[str] = ()) -> type[Struct]:
     """Return the schema of a constructor's arguments that are plain values.
 
     One that is missing has its default; only a loss, on which predictions depend, must be there.
     """
-    hints = get_type_hints(of.__init__)
     fields: list[Any] = []
-    for name, parameter in inspect.signature(of).parameters.items():
+    for name, parameter in parameters_of(of).items():
         if name == "loss":
             fields.append((name, Literal[tuple(losses)]))
         elif name not in NEVER_KEPT:
             positive = name in ("lam", "C", "tol", "time_limit")
-            fields.append((name, _plain(hints[name], positive=positive), parameter.default))
+            fields.append((name, _plain(parameter.type, positive=positive), parameter.default))
     return msgspec.defstruct(of.__name__, fields, kw_only=True, forbid_unknown_fields=True)
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.estimators import StructuredPredictor
-from cutplane.io.model_parts import describe_classes, restored_classes
-from cutplane.io.model_schema import (
+from cutplane.io.models.schema import (
     Classes,
     Malformed,
     Size,
@@ -90,11 +89,11 @@ def _schema(kind: _Kind) -> Any:
     return tagged(name, {"options": options, "sizes": sizes, "classes": (Classes | None, None)})
 
 
-STRUCTURED: Any = Union[tuple(map(_schema, _KINDS.values()))]  # noqa: UP007
+SCHEMA: Any = Union[tuple(map(_schema, _KINDS.values()))]  # noqa: UP007
 """The schema of the entry ``structured``."""
 
 
-def describe_structured(predictor: StructuredPredictor) -> dict[str, Any]:
+def describe(predictor: StructuredPredictor) -> dict[str, Any]:
     """Return the model of a fitted predictor in plain values.
 
     Raises
@@ -119,14 +118,17 @@ def describe_structured(predictor: StructuredPredictor) -> dict[str, Any]:
     sizes = {size: int(getattr(model, size)) for size in _KINDS[name].sizes}
     described: dict[str, Any] = {"kind": name, "options": options, "sizes": sizes}
     if isinstance(model, MulticlassModel):
-        described["classes"] = describe_classes(model.classes)
+        described["classes"] = Classes.of(model.classes)
     return described
 
 
-def fill_predictor(
-    predictor: StructuredPredictor, structured: Any, tensors: dict[str, NDArray[Any]]
-) -> None:
-    """Make a predictor with parameters a fitted one, with its model.
+def tensors_of(predictor: StructuredPredictor) -> dict[str, NDArray[Any]]:
+    """Return the weights of a fitted predictor."""
+    return {"coef": predictor.coef_}
+
+
+def restore(predictor: StructuredPredictor, tensors: dict[str, NDArray[Any]], document: Any) -> int:
+    """Make a predictor with parameters a fitted one; return its number of problems.
 
     Raises
     ------
@@ -138,8 +140,9 @@ def fill_predictor(
     coef = tensors["coef"]
     if coef.dtype != np.float64 or coef.ndim != 1 or not np.isfinite(coef).all():
         raise Malformed("weights are no vector of finite numbers in float64")
-    predictor.model, predictor.model_ = _restored_models(structured, len(coef))
+    predictor.model, predictor.model_ = _restored_models(document.structured, len(coef))
     predictor.coef_ = coef
+    return 1
 
 
 def _restored_models(structured: Any, n_parameters: int) -> tuple[Any, Any]:
@@ -151,7 +154,9 @@ def _restored_models(structured: Any, n_parameters: int) -> tuple[Any, Any]:
         raise Malformed(f"sizes of {name} are no numbers up to {n_parameters}")
     shown: dict[str, Any] = dict(sizes)
     if kind.of is MulticlassModel:
-        shown["classes"] = restored_classes(structured.classes, least=1)
+        if structured.classes is None:
+            raise Malformed("no classes")
+        shown["classes"] = structured.classes.restored(least=1)
     try:
         model = kind.of(**msgspec.structs.asdict(structured.options))
         ready = prepared(model, *kind.smallest(**shown))

@@ -19,14 +19,14 @@ from sklearn.feature_extraction import DictVectorizer
 
 from cutplane.estimators import SequenceTagger
 from cutplane.estimators.tagging.tagger import PAIRS
-from cutplane.io.model_schema import Malformed
+from cutplane.io.models.schema import Malformed
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
 _WEIGHTS = ("coef", "transitions", "start", "end")
 _PLACES = ("coef_labels", "coef_starts")
 
 
-def tensors_of_tagger(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
+def tensors_of(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
     """Return all that a fitted tagger predicts from, but its parameters and classes.
 
     Raises
@@ -58,8 +58,8 @@ def tensors_of_tagger(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
 
 
-def fill_tagger(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]]) -> None:
-    """Make a tagger with parameters and classes a fitted one.
+def restore(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]], document: object) -> int:
+    """Make a tagger with parameters and classes a fitted one; return its number of problems.
 
     Raises
     ------
@@ -90,6 +90,7 @@ def fill_tagger(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]]) -> Non
     tagger.transitions_, tagger.start_, tagger.end_ = (tensors[name] for name in _WEIGHTS[1:])
     tagger.lam_ = _checked_lam(tensors["lam"] if "lam" in tensors else np.array([tagger.lam]))
     tagger.vectorizer_ = _vectorizer(tagger, names)
+    return 1
 
 
 def _checked_lam(lam: NDArray[Any]) -> float:

@@ -1,0 +1,17 @@
+"""Model files: a fitted estimator as a safetensors file that loads without running code.
+
+The file's metadata holds one JSON document: the model (format version, kind of estimator,
+constructor parameters, classes, feature names, certificates) and a SHA-256 digest of the model and
+the tensors, so that a damaged file is refused and never predicts something else. The digest tells
+nothing about who wrote the file: the model is checked against a schema, and against itself.
+
+:mod:`~cutplane.io.models.files` writes and reads; :mod:`~cutplane.io.models.schema` says what the
+document may be, from the constructors' signatures and the estimators' descriptions; ``linear``,
+``tagger`` and ``structured`` know the tensors of what is fitted to rows, sequences and structures.
+
+Files of format 1 stay readable. A change that old readers would misread takes a new number.
+"""
+
+from cutplane.io.models.files import load_model, save_model
+
+__all__ = ["load_model", "save_model"]

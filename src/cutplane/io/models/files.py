@@ -1,0 +1,226 @@
+"""Write and read model files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any, NamedTuple
+
+import msgspec
+from numpy.typing import NDArray
+
+from cutplane.compute.threads import default_threads
+from cutplane.estimators import ESTIMATORS
+from cutplane.estimators.description import Description, Reads, parameters_of
+from cutplane.estimators.estimator import Estimator
+from cutplane.estimators.parameters import threads_of
+from cutplane.io.atomic import write_atomically
+from cutplane.io.errors import InputError
+from cutplane.io.models import linear, structured, tagger
+from cutplane.io.models.schema import (
+    NEVER_KEPT,
+    CertificateEntry,
+    Classes,
+    Malformed,
+    checked,
+    is_plain,
+    model_schema,
+    plain_value,
+    restored_certificates,
+    restored_names,
+)
+from cutplane.io.sources import name_of, read_bytes
+
+_FORMAT = 1
+_LONGEST_MESSAGE = 300
+# The tensors, by what an estimator is fitted to: modules with `tensors_of` and `restore`.
+_TENSORS: dict[Reads, Any] = {
+    Reads.ROWS: linear,
+    Reads.QUERIES: linear,
+    Reads.SEQUENCES: tagger,
+    Reads.STRUCTURES: structured,
+}
+
+
+class Content(NamedTuple):
+    """What a file holds: a JSON document, and tensors."""
+
+    model: dict[str, Any]
+    tensors: dict[str, NDArray[Any]]
+
+    def digest(self) -> str:
+        """Return the SHA-256 digest of both."""
+        digest = hashlib.sha256(json.dumps(self.model, sort_keys=True).encode())
+        for name, tensor in sorted(self.tensors.items()):
+            digest.update(f"{name} {tensor.dtype} {tensor.shape} ".encode())
+            digest.update(tensor.astype(tensor.dtype.newbyteorder("<"), copy=False).tobytes())
+        return digest.hexdigest()
+
+
+def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a file, whole or not at all.
+
+    An estimator that chose its ``lam`` by cross-validation is saved as the `LinearClassifier` or
+    `LinearRegressor` with that ``lam`` that it has become.
+
+    Constructor parameters that are neither plain values nor lists of them (callbacks, a method
+    object, class weights by label) are left out; a loaded model has their defaults. They matter to
+    fitting, not to prediction. The history of the fit is left out as well: that is what traces are
+    for.
+
+    Raises
+    ------
+    TypeError
+        If the estimator is of another kind, or its loss is not one of cutplane's names, or its
+        structured model is one of your own.
+    ValueError
+        If `load_model` would refuse the file: attributes or parameters were changed after the fit,
+        and contradict each other now. Nothing is written.
+    OutputError
+        If the file cannot be written.
+    """
+    # Imported here, as in `load_model`: few programs that import cutplane handle model files.
+    from safetensors.numpy import save
+    from sklearn.utils.validation import check_is_fitted
+
+    name = type(estimator).__name__
+    if ESTIMATORS.get(name) is not type(estimator):
+        raise TypeError(f"cannot save a {name}; only {', '.join(ESTIMATORS)}")
+    check_is_fitted(estimator)
+    description = estimator.description
+    if description.losses and not isinstance(estimator.loss, str):
+        raise TypeError("cannot save a model with a loss of its own; give the loss by name")
+    kind = description.becomes or name
+    try:
+        tensors = _TENSORS[description.reads].tensors_of(estimator)
+        content = Content(_document(estimator, kind), tensors)
+        _restored(content)
+    except (Malformed, UnicodeError) as error:
+        raise ValueError(f"cannot save this {kind}: {error}") from None
+    document = {"model": content.model, "sha256": content.digest()}
+    metadata = {"cutplane": json.dumps(document, allow_nan=False)}
+    write_atomically(path, save(tensors, metadata=metadata))
+
+
+def load_model(path: str | os.PathLike[str]) -> Estimator:
+    """Read a fitted estimator from a file.
+
+    It uses no more threads than there are cores here, whatever ``n_jobs`` it was saved with.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or is not a complete and consistent cutplane model.
+    """
+    try:
+        return _restored(_read(path))
+    except Malformed as malformed:
+        what = " ".join(str(malformed).split())[:_LONGEST_MESSAGE]
+        raise InputError(f"{name_of(path)}: not a usable cutplane model: {what}") from None
+
+
+def _document(estimator: Estimator, kind: str) -> dict[str, Any]:
+    """Return all but the tensors in plain values."""
+    from cutplane import __version__
+
+    of, description = ESTIMATORS[kind], estimator.description
+    given = estimator.get_params(deep=False)
+    if description.becomes:
+        given["lam"] = estimator.lam_  # chosen by cross-validation
+    parameters = {
+        name: plain_value(given[name])
+        for name in parameters_of(of)
+        if name in given and name not in NEVER_KEPT
+    }
+    classes = getattr(estimator, "classes_", None)
+    names = getattr(estimator, "feature_names_in_", None)
+    certificates = estimator.certificate_
+    document = {
+        "format": _FORMAT,
+        "cutplane": __version__,
+        "kind": kind,
+        "parameters": {name: value for name, value in parameters.items() if is_plain(value)},
+        "attributes": {
+            name: plain_value(getattr(estimator, name, None)) for name in description.saved
+        },
+        "classes": None if classes is None else Classes.of(classes),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "certificates": [
+            CertificateEntry.of(certificate)
+            for certificate in (certificates if isinstance(certificates, list) else [certificates])
+        ],
+    }
+    if description.reads is Reads.STRUCTURES:
+        document["structured"] = structured.describe(estimator)
+    # By way of JSON, which refuses words that are none (lone surrogates).
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    return plain
+
+
+def _read(path: str | os.PathLike[str]) -> Content:
+    """Return what a file holds, once its digest has been checked."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    # Not decompressed: a small file could fill the memory.
+    raw = read_bytes(path, decompress=False)
+    try:
+        tensors = load(raw)
+        # safetensors gives the metadata of files only, not of bytes. Its place is fixed: a length
+        # of 8 bytes, then a JSON header of that length.
+        length = int.from_bytes(raw[:8], "little")
+        header = msgspec.json.decode(raw[8 : 8 + length])
+        document = msgspec.json.decode(header["__metadata__"]["cutplane"])
+        content, digest = Content(document["model"], tensors), document["sha256"]
+        if content.model["format"] != _FORMAT:
+            raise Malformed(f"format {content.model['format']!r}; this version reads {_FORMAT}")
+        if digest != content.digest():
+            raise Malformed("the file is damaged")
+    except msgspec.DecodeError as error:
+        raise Malformed(f"its description: {error}") from None
+    except (KeyError, TypeError):
+        raise Malformed("it was not written by cutplane") from None
+    except (SafetensorError, ValueError, RecursionError):
+        raise Malformed("it is no safetensors file, or is damaged") from None
+    return content
+
+
+def _restored(content: Content) -> Estimator:
+    """Return the estimator.
+
+    Raises
+    ------
+    Malformed
+        If the document is no model, or contradicts itself or the tensors.
+    """
+    document = checked(content.model, model_schema(structured.SCHEMA))
+    of = ESTIMATORS[type(document).__name__]
+    description: Description = of.description
+    parameters = msgspec.structs.asdict(document.parameters)
+    parameters["n_jobs"] = _threads_here(parameters["n_jobs"])
+    if description.reads is Reads.STRUCTURES:
+        parameters["model"] = None  # until it is restored
+    estimator: Estimator = of(**parameters)
+    for name, value in msgspec.structs.asdict(document.attributes).items():
+        if value is not None:
+            setattr(estimator, name, value)
+    if description.least_classes:
+        if document.classes is None:
+            raise Malformed("no classes")
+        estimator.classes_ = document.classes.restored(least=description.least_classes)
+    n_problems = _TENSORS[description.reads].restore(estimator, content.tensors, document)
+    if document.feature_names is not None:
+        n_features = getattr(estimator, "n_features_in_", 0)
+        estimator.feature_names_in_ = restored_names(document.feature_names, n_features)
+    estimator.certificate_ = restored_certificates(document.certificates, estimator.tol, n_problems)
+    return estimator
+
+
+def _threads_here(n_jobs: int | None) -> int | None:
+    """Return how many threads a model may use: this machine decides, not the file alone."""
+    try:
+        n_threads = threads_of(n_jobs)
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+    return n_jobs if n_threads is None else min(n_threads, default_threads())
