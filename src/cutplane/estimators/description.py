@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -162,7 +162,9 @@ def loss_parameters(loss: Callable[..., Any]) -> frozenset[str]:
 
 def parameters_of(estimator: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of an estimator's constructor by name, in their order."""
-    hints = get_type_hints(estimator if is_dataclass(estimator) else estimator.__init__)
+    owner = next(of for of in estimator.__mro__ if "__init__" in vars(of))
+    # A constructor that was made from fields has its types there, with the names of their modules.
+    hints = get_type_hints(owner if "__dataclass_fields__" in vars(owner) else owner.__init__)
     entries = entries_of(inspect.getdoc(estimator) or "", "Parameters")
     return {
         name: Parameter(name, hints[name], parameter.default, text_of(entries.get(name, "")))
