@@ -164,7 +164,9 @@ def parameters_of(estimator: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of an estimator's constructor by name, in their order."""
     owner = next(of for of in estimator.__mro__ if "__init__" in vars(of))
     # A constructor that was made from fields has its types there, with the names of their modules.
-    hints = get_type_hints(owner if "__dataclass_fields__" in vars(owner) else owner.__init__)
+    hints = get_type_hints(
+        owner if "__dataclass_fields__" in vars(owner) else vars(owner)["__init__"]
+    )
     entries = entries_of(inspect.getdoc(estimator) or "", "Parameters")
     return {
         name: Parameter(name, hints[name], parameter.default, text_of(entries.get(name, "")))
