@@ -44,6 +44,8 @@ PUBLIC = {
     "BoundedL2",
     "BreakEven",
     "Certificate",
+    "Checkpoint",
+    "CheckpointError",
     "ConstantModelWarning",
     "LabelOrderWarning",
     "UnusedParameterWarning",
@@ -134,6 +136,7 @@ PUBLIC = {
     "path",
     "proximal",
     "quasi_newton",
+    "resume",
     "save_model",
     "trust_region",
 }
@@ -187,6 +190,8 @@ def test_imports_point_one_way(path):
     part = part_of(path)
     for name in imports_of(path):
         other = name.split(".")[1] if "." in name else ""
+        if name == "cutplane.__version__":
+            continue
         if other in ALLOWED:
             assert other == part or other in ALLOWED[part], f"{part} imports {name}"
         else:

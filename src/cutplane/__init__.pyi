@@ -11,6 +11,8 @@ from . import regularizers as regularizers
 from . import risks as risks
 from . import structured as structured
 from . import testing as testing
+from .checkpoints.checkpoint import Checkpoint as Checkpoint
+from .checkpoints.errors import CheckpointError as CheckpointError
 from .core.method import Method as Method
 from .core.protocols import NonFiniteRisk as NonFiniteRisk
 from .core.protocols import Plane as Plane
@@ -81,6 +83,7 @@ from .methods.bundle import trust_region as trust_region
 from .methods.minimize import minimize as minimize
 from .methods.nonconvex import nbm as nbm
 from .methods.nonconvex import nrbm as nrbm
+from .methods.resume import resume as resume
 from .regularizers import L1 as L1
 from .regularizers import L2 as L2
 from .regularizers import Ball as Ball

@@ -83,21 +83,24 @@ class Codec:
             }
         self._names = {id(part): name for name, part in reversed(self._given.items())}
 
-    def encode(self, value: object) -> Encoded:
+    def encode(self, value: object, **more: object) -> Encoded:
         """Return a tree as text and arrays; the arrays are not copied.
+
+        ``more`` is given too, this time.
 
         Raises
         ------
         Unstorable
             If there is something that is no data, or of a class that is not trusted.
         """
-        encoder = _Encoder(self._names, self._modules)
+        names = self._names | {id(thing): name for name, thing in more.items()}
+        encoder = _Encoder(names, self._modules)
         root = encoder.node(value, "state")
         tree = {"root": root, "objects": encoder.objects, "arrays": encoder.layouts}
         return Encoded(tree, encoder.arrays)
 
-    def decode(self, encoded: Encoded) -> Any:
-        """Return the tree; arrays that have the right layout are taken as they are.
+    def decode(self, encoded: Encoded, **more: object) -> Any:
+        """Return the tree, made of the same arrays.
 
         Raises
         ------
@@ -105,7 +108,7 @@ class Codec:
             If the text is not one that `encode` returns.
         """
         try:
-            return _Decoder(self._given, self._modules, encoded).value()
+            return _Decoder(self._given | more, self._modules, encoded).value()
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, Unknown):
                 raise

@@ -47,13 +47,15 @@ _FILE = re.compile(r"(state|planes)-\d{6,}\.safetensors")
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a checkpoint is of: all that must be the same to go on, and where the same bits are.
 
-    ``problem`` and ``method`` are fingerprints, by the names of their parts.
+    ``problem`` and ``method`` are fingerprints, by the names of their parts; ``choices`` is the
+    method itself, as text.
     """
 
     library: str
     processor: str
     problem: dict[str, str]
     method: dict[str, str]
+    choices: str = "null"
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +94,11 @@ class Stored(NamedTuple):
 
     encoded: Encoded
     slopes: dict[int, Vector]
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder has a state in it."""
+    return (folder / _MANIFEST).is_file()
 
 
 class Store:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from cutplane.checkpoints.checkpoint import Checkpoint, keeper
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
@@ -48,6 +50,7 @@ def minimize(
     resume: State | None = None,
     planes_from: State | None = None,
     callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
 ) -> Result:
     """Minimize ``J(w) = regularizer(w) + risk(w)``, and bound how far from optimal the result is.
 
@@ -85,6 +88,11 @@ def minimize(
         Each is called with the `State` after every iteration (its last record is
         ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
         the run.
+    checkpoint : Checkpoint or path, optional
+        A folder where the state of the run is kept, about once a minute. If there is one of the
+        same problem and method, the run goes on from it, and gives the same bits as a run that was
+        never stopped; `start`, `resume` and `planes_from` then say nothing. One of anything else is
+        refused. With it, Ctrl-C waits for the end of an iteration.
 
     Returns
     -------
@@ -123,27 +131,32 @@ def minimize(
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
-    clock = _Clock(risk, resume)
     if sum(given is not None for given in (start, resume, planes_from)) > 1:
         raise ValueError("give one of start, resume and planes_from: each says where to begin")
-    with interrupts.running() as run:
-        if resume:
+    with keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
+        clock = _Clock(risk, kept.state or resume)
+        if kept.state:
+            state = kept.state
+        elif resume:
             state = continued(resume, problem, method)
         elif planes_from:
             state = with_planes_of(planes_from, problem, method, convex=convex)
         else:
             state = first_state(problem, start, method, convex=convex)
         clock.read(state)
+        whole = True  # between two iterations, where a run can go on as if never stopped
 
         try:
             while (status := rule(state)) is Status.RUNNING or not _confirmed(
                 status, rule, final := _recomputed(risk, regularizer, state)
             ):
                 run.check()
+                whole = False
                 state.seconds_left = rule.seconds_left(state)
                 candidate = method.stabilizer.propose(regularizer, state)
                 progress = state.raise_lower_bound(candidate)
-                run.check()
+                if not kept.keeps:
+                    run.check()
                 found = method.query(risk, regularizer, state, candidate)
                 incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
                 method.memory.make_room(state.bundle, incoming)
@@ -161,10 +174,15 @@ def minimize(
                 clock.read(state)
                 state.history.append(state.record())
                 _log.debug("%s", state.history[-1])
+                whole = True
                 state.stopped = _asked_to_stop(state, callbacks)
+                kept.after_iteration(state)
+            kept.write(state)
             if run.late:  # in the last moment
                 raise KeyboardInterrupt
         except BaseException as error:
+            if whole and interrupts.is_interrupt(error) and not run.insisted:
+                kept.write(state)
             clock.read(state)
             if not interrupts.is_interrupt(error):
                 if isinstance(error, Exception):

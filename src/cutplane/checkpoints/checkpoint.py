@@ -1,0 +1,265 @@
+"""Checkpoints of a run: when they are written, and whether one can be gone on from.
+
+A checkpoint is the state of the loop between two iterations, and nothing else: the loop keeps
+nothing anywhere else, so a run that goes on from it takes the same steps, to the last bit, as one
+that was never stopped. It is refused unless problem, method and version are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import time
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cutplane import __version__
+from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
+from cutplane.checkpoints.errors import CheckpointError
+from cutplane.checkpoints.snapshot import Snapshots
+from cutplane.checkpoints.store import About, Store, is_checkpoint
+from cutplane.core.fingerprint import Opaque, fingerprint, fingerprints_of_parts
+from cutplane.core.method import Method
+from cutplane.core.problem import Problem
+from cutplane.core.state import State
+
+_log = logging.getLogger("cutplane")
+
+# Seconds between two writes, unless they are said, and how many times as long as a write the run
+# must have gone on since the last one: writing takes at most 3 % of the time.
+_EVERY = 60.0
+_RARELY = 33.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where, and how often, the state of a run is kept in files.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder, which is created; or the checkpoint of the same problem and method, to go on from.
+    every : float, optional
+        Seconds between two writes; 0 writes after every iteration. By default a minute, and longer
+        where writing takes long: at most 3 % of the time are spent on it. The end of a run, also by
+        Ctrl-C, is written in any case.
+    """
+
+    path: str | os.PathLike[str]
+    every: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.every is not None and not self.every >= 0.0:
+            raise ValueError(f"every must be a number of seconds, not negative, got {self.every!r}")
+
+    def part(self, name: str) -> Checkpoint:
+        """Return the checkpoint of a part of the work, in a folder inside this one."""
+        return replace(self, path=Path(self.path) / name)
+
+
+class NoKeeper:
+    """What a run without a checkpoint has in place of a `Keeper`."""
+
+    keeps = False
+    state: State | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do nothing."""
+
+    def after_iteration(self, state: State) -> None:
+        """Do nothing."""
+
+    def write(self, state: State) -> None:
+        """Do nothing."""
+
+
+class Keeper(NoKeeper):
+    """Writes the states of one run, after having read the one that is there.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where to write.
+    problem : Problem
+        What is minimized.
+    method : Method
+        How.
+
+    Attributes
+    ----------
+    state : State or None
+        The state to go on from, if there is one.
+
+    Raises
+    ------
+    CheckpointError
+        If there is a checkpoint that cannot be used.
+    """
+
+    keeps = True
+
+    def __init__(self, checkpoint: Checkpoint, problem: Problem, method: Method) -> None:
+        self._checkpoint = checkpoint
+        self._store = Store(Path(checkpoint.path))
+        self._written = -1
+        self._wait = _EVERY if checkpoint.every is None else checkpoint.every
+        self.state: State | None = None
+        try:
+            self._about = _about(self._store.folder, problem, method)
+            self._snapshots = Snapshots(problem, method)
+            if self._store.manifest is not None:
+                _require_same(self._store.folder, self._store.manifest.about, self._about)
+                self.state = self._read()
+                self._written = self.state.iteration
+        except BaseException:
+            self._store.close()
+            raise
+        self._last = time.monotonic()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let others write there."""
+        self._store.close()
+
+    def after_iteration(self, state: State) -> None:
+        """Write the state if it is time."""
+        if time.monotonic() - self._last >= self._wait:
+            self.write(state)
+
+    def write(self, state: State) -> None:
+        """Write the state, unless that was done; if it cannot be written, say so and go on."""
+        if state.iteration == self._written:
+            return
+        begin = time.monotonic()
+        try:
+            self._write(state)
+            self._written = state.iteration
+        except OSError as error:
+            _log.warning(
+                "%s: cannot write the checkpoint, the run goes on without: %s",
+                self._store.folder,
+                error.strerror,
+            )
+        self._last = time.monotonic()
+        if self._checkpoint.every is None:
+            self._wait = max(_EVERY, _RARELY * (self._last - begin))
+
+    def _write(self, state: State) -> None:
+        try:
+            encoded, planes = self._snapshots.take(state)
+        except Unstorable as error:
+            raise CheckpointError(f"{self._store.folder}: cannot be written: {error}") from error
+        self._store.write(self._about, state.iteration, encoded, planes)
+
+    def _read(self) -> State:
+        try:
+            return self._snapshots.restore(self._store.read())
+        except Unknown as error:
+            raise CheckpointError(f"{self._store.folder}: {error}") from error
+
+
+def keeper(
+    checkpoint: Checkpoint | str | os.PathLike[str] | None, problem: Problem, method: Method
+) -> NoKeeper:
+    """Return what writes the checkpoints of a run, if it has any."""
+    if checkpoint is None:
+        return NoKeeper()
+    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    return Keeper(given, problem, method)
+
+
+def stored_method(path: str | os.PathLike[str]) -> Method:
+    """Return the method of the run that a checkpoint is of.
+
+    Raises
+    ------
+    CheckpointError
+        If there is none.
+    """
+    folder = Path(path)
+    if not is_checkpoint(folder):
+        raise CheckpointError(f"{folder}: there is no checkpoint")
+    with Store(folder) as store:
+        assert store.manifest is not None
+        text = store.manifest.about.choices
+    try:
+        method = Codec({}).decode(Encoded(json.loads(text), {}))
+    except Unknown as error:
+        raise CheckpointError(f"{folder}: its method is unknown, give method= ({error})") from error
+    if not isinstance(method, Method):
+        raise CheckpointError(f"{folder}: it has no method")
+    return method
+
+
+def _about(folder: Path, problem: Problem, method: Method) -> About:
+    """Return what must be the same to go on."""
+    try:
+        parts = fingerprints_of_parts(problem.risk, portable=True)
+        regularizer = fingerprint(problem.regularizer, portable=True)
+        policies = {
+            field.name: fingerprint(getattr(method, field.name), portable=True)
+            for field in fields(method)
+        }
+    except Opaque as error:
+        raise CheckpointError(
+            f"{folder}: no checkpoint of this problem: {error}; give what contains it a method "
+            "identity()"
+        ) from error
+    try:
+        choices = json.dumps(Codec({}).encode(method).tree)
+    except Unstorable:  # a user's own policies, which only the user knows
+        choices = "null"
+    problem_parts = {**parts, "regularizer": regularizer}
+    return About(__version__, _processor(), problem_parts, policies, choices)
+
+
+@cache
+def _processor() -> str:
+    """Return what the last bits of results depend on: the processor and the numerical libraries."""
+    from llvmlite import binding
+
+    name = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
+    libraries = [f"{library} {version(library)}" for library in ("numpy", "scipy", "numba")]
+    return ", ".join([platform.machine(), name, f"Python {platform.python_version()}", *libraries])
+
+
+def _require_same(folder: Path, before: About, now: About) -> None:
+    """Refuse a checkpoint of another problem, method or version."""
+    if before.library != now.library:
+        raise CheckpointError(
+            f"{folder}: a checkpoint of cutplane {before.library}, and this is {now.library}"
+        )
+    for what, old, new in (
+        ("problem", before.problem, now.problem),
+        ("method", before.method, now.method),
+    ):
+        different = [name for name in old | new if old.get(name) != new.get(name)]
+        if different:
+            names = ", ".join(different)
+            raise CheckpointError(f"{folder}: a checkpoint of another {what} (other: {names})")
+    if before.processor != now.processor:
+        _log.warning(
+            "%s: written elsewhere (%s; here: %s): what follows may differ in its last digits "
+            "from a run that was not stopped",
+            folder,
+            before.processor,
+            now.processor,
+        )

@@ -1,0 +1,106 @@
+"""A run's state as a checkpoint holds it: text, arrays, and slopes apart.
+
+Nearly all of a large state are the slopes of its planes. They never change, so they are stored by
+number, each once; the rest is small and stored anew each time. Matrices with room for more planes
+than there are (slopes, Gram matrix) are stored without the room, and get it back.
+
+The best point is stored as it is, with its scores. Evaluated afresh it would have others: those of
+a point on a line are a mean of two, and differ in their last bits from a product with the data. A
+point of a user's own risk that is no data is evaluated afresh all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
+from cutplane.checkpoints.store import Planes, Stored
+from cutplane.compute.arrays import Vector
+from cutplane.core.method import Method
+from cutplane.core.problem import Problem
+from cutplane.core.protocols import Point
+from cutplane.core.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the best point is, in place of a point that cannot be stored."""
+
+    w: Vector
+
+
+class Snapshots:
+    """Takes and restores the states of runs on one problem, with one method.
+
+    Parameters
+    ----------
+    problem, method : Problem, Method
+        What states refer to, and checkpoints do not contain.
+    """
+
+    def __init__(self, problem: Problem, method: Method) -> None:
+        self._problem = problem
+        given = {
+            "risk": problem.risk,
+            "regularizer": problem.regularizer,
+            "problem": problem,
+            "method": method,
+        }
+        self._codec = Codec(given, set(_modules(problem, method)))
+
+    def take(self, state: State) -> tuple[Encoded, Planes]:
+        """Return a state as text and arrays, and its planes; nothing is copied.
+
+        Raises
+        ------
+        Unstorable
+            If the state of a policy is no data.
+        """
+        bundle = state.bundle
+        storage = {"slopes": bundle._slopes, "gram": bundle._gram}
+        root = {"state": state, "gram": bundle.gram}
+        try:
+            encoded = self._codec.encode(root, **storage)
+        except Unstorable:
+            root["state"] = replace(state, best=cast(Point, _Place(state.best.w)))
+            encoded = self._codec.encode(root, **storage)
+        encoded.tree["room"] = list(bundle._slopes.shape)
+        slots = bundle._slots
+        return encoded, Planes(bundle.numbers, lambda row: bundle._slopes[slots[row]])
+
+    def restore(self, stored: Stored) -> State:
+        """Return the state that was taken.
+
+        Raises
+        ------
+        Unknown
+            If it is not one.
+        """
+        encoded, slopes = stored
+        try:
+            rows, length = encoded.tree["room"]
+            storage = {"slopes": np.zeros((rows, length)), "gram": np.zeros((rows, rows))}
+            root = self._codec.decode(encoded, **storage)
+            state: State = root["state"]
+            n, bundle = len(root["gram"]), state.bundle
+            storage["gram"][:n, :n] = root["gram"]
+            for slot, number in zip(bundle._slots, bundle.numbers.tolist(), strict=True):
+                storage["slopes"][slot] = slopes[number]
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise Unknown(f"not a stored state: {error}") from error
+        if isinstance(state.best, _Place):
+            state.best = self._problem.risk.at(state.best.w)
+        state.stopped = state.interrupted = False
+        return state
+
+
+def _modules(problem: Problem, method: Method) -> Iterator[str]:
+    """Yield the modules of what the user has chosen, whose classes a state may contain."""
+    choices: list[Any] = [problem.risk, problem.regularizer]
+    choices += [method.stabilizer, method.memory, method.query, method.cuts]
+    for choice in choices:
+        yield from (kind.__module__ for kind in type(choice).__mro__ if kind is not object)

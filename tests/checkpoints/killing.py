@@ -1,0 +1,93 @@
+"""Children that kill themselves at a chosen point."""
+
+import os
+import pickle
+import signal
+import sys
+import traceback
+from itertools import count
+
+from cutplane.compute import durable
+
+
+def at_boundary(nth, number=signal.SIGKILL):
+    """Send a signal to this process at its nth write boundary."""
+    steps = count()
+
+    def observe(_):
+        if next(steps) == nth:
+            os.kill(os.getpid(), number)
+
+    durable.observer = observe
+
+
+def at_call(nth, number=signal.SIGKILL):
+    """Send a signal to this process when the nth function of cutplane is called."""
+    calls = count()
+
+    def observe(frame, event, _):
+        if event == "call" and "cutplane" in frame.f_code.co_filename and next(calls) == nth:
+            sys.setprofile(None)
+            os.kill(os.getpid(), number)
+
+    sys.setprofile(observe)
+
+
+def calls_of(function):
+    """Return how many functions of cutplane are called."""
+    calls = 0
+
+    def observe(frame, event, _):
+        nonlocal calls
+        calls += event == "call" and "cutplane" in frame.f_code.co_filename
+
+    sys.setprofile(observe)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def boundaries_of(function):
+    """Return the write boundaries that are met, in order."""
+    steps = []
+    durable.observer = steps.append
+    try:
+        function()
+    finally:
+        durable.observer = None
+    return steps
+
+
+def in_child(function, prepare=lambda: None):
+    """Run a function in a child process; return how it ended, and what the function returned.
+
+    The first is the number of the signal that ended it, negative, or its exit status.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reader)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            prepare()
+            try:
+                found = function()
+            finally:
+                sys.setprofile(None)
+            with os.fdopen(writer, "wb") as stream:
+                pickle.dump(found, stream)
+            status = 0
+        except KeyboardInterrupt:
+            status = 3  # as told by the tests
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        content = stream.read()
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), pickle.loads(content) if content else None

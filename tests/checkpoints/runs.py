@@ -1,0 +1,142 @@
+"""Runs of every method, small enough to be killed hundreds of times."""
+
+from functools import cache
+
+import numpy as np
+import scipy.sparse
+
+import cutplane as cp
+
+MOST = 14  # iterations of a run
+
+
+@cache
+def dense():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 8))
+    return X, np.where(X @ rng.normal(size=8) + rng.normal(size=120) > 0.0, 1.0, -1.0)
+
+
+@cache
+def sparse():
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((120, 30)) < 0.2, rng.normal(size=(120, 30)), 0.0)
+    y = np.where(X @ rng.normal(size=30) + 0.5 * rng.normal(size=120) > 0.0, 1.0, -1.0)
+    return scipy.sparse.csr_array(X), y
+
+
+@cache
+def sequences():
+    rng = np.random.default_rng(2)
+    X = [rng.normal(size=(n, 3)) for n in rng.integers(2, 6, size=30)]
+    return X, [np.argmax(x + 0.8 * rng.normal(size=x.shape), axis=1) for x in X]
+
+
+def wavy(w):
+    """A risk that is not convex."""
+    return float(np.sum(np.log1p(w**2) + np.cos(w))), 2 * w / (1 + w**2) - np.sin(w)
+
+
+def steep(w):
+    """A convex one, with kinks."""
+    signs = np.sign(w - np.arange(5.0))
+    return float(np.abs(w - np.arange(5.0)).sum()), signs
+
+
+def linear(loss, *, data=dense, **options):
+    return lambda: cp.LinearRisk(*data(), loss, **options)
+
+
+def chains(loss):
+    def made():
+        X, y = sequences()
+        offsets = np.cumsum([0, *map(len, X)])
+        return cp.ChainRisk(np.concatenate(X), np.concatenate(y), offsets, loss)
+
+    return made
+
+
+def classes():
+    X, _ = dense()
+    return cp.StructuredRisk(cp.MulticlassModel(), X[:30], np.arange(30) % 3)
+
+
+def softmax():
+    X, _ = dense()
+    return cp.MulticlassRisk(X, np.arange(len(X)) % 3, cp.Softmax())
+
+
+L2 = cp.L2(1e-2)
+HINGE, LOGISTIC = linear(cp.Hinge()), linear(cp.Logistic())
+SPARSE = linear(cp.Hinge(), data=sparse)
+SMOOTH_SPARSE = linear(cp.Logistic(), data=sparse, intercept=False)
+
+# Name: the risk, the regularizer, the method.
+RUNS = {
+    "bmrm": (HINGE, L2, cp.bmrm),
+    "bmrm, logistic": (LOGISTIC, L2, cp.bmrm),
+    "bmrm, quantile": (linear(cp.Quantile(0.3)), L2, cp.bmrm),
+    "bmrm, F-measure": (linear(cp.FBeta()), L2, cp.bmrm),
+    "bmrm, ROC area": (linear(cp.ROCArea()), L2, cp.bmrm),
+    "bmrm, softmax": (softmax, L2, cp.bmrm),
+    "bmrm, L1": (HINGE, cp.L1(1e-2), cp.bmrm),
+    "bmrm, elastic net": (HINGE, cp.ElasticNet(1e-2, 0.5), cp.bmrm),
+    "bmrm, center": (HINGE, cp.L2(1e-2, center=np.full(8, 0.3)), cp.bmrm),
+    "bmrm, sum": (lambda: HINGE() + 0.5 * LOGISTIC(), L2, cp.bmrm),
+    "bmrm, function": (lambda: cp.FunctionRisk(steep, 5), L2, cp.bmrm),
+    "bmrm, chains": (chains(cp.ChainMargin()), L2, cp.bmrm),
+    "candidates": (HINGE, L2, lambda: cp.bmrm(line_search=False)),
+    "groups": (HINGE, L2, lambda: cp.bmrm(groups=4)),
+    "few planes": (HINGE, L2, lambda: cp.bmrm(planes=3)),
+    "two planes": (HINGE, L2, cp.bmrm_without_qp),
+    "proximal": (HINGE, L2, cp.proximal),
+    "adaptive": (HINGE, L2, lambda: cp.proximal(weight=None, line_search=False)),
+    "trust region": (HINGE, L2, cp.trust_region),
+    "level": (HINGE, L2, cp.level),
+    "balanced": (HINGE, L2, cp.balanced_proximal),
+    "kelley": (HINGE, cp.Ball(2.0), cp.kelley),
+    "newton": (HINGE, L2, cp.newton),
+    "newton, logistic": (LOGISTIC, L2, cp.newton),
+    "dual ascent": (SPARSE, L2, cp.dual_ascent),
+    "dual ascent, logistic": (SMOOTH_SPARSE, L2, cp.dual_ascent),
+    "block ascent": (classes, L2, cp.block_ascent),
+    "block ascent, chains": (chains(cp.ChainMargin()), L2, cp.block_ascent),
+    "quasi-newton": (chains(cp.ChainCRF()), L2, cp.quasi_newton),
+    "quasi-newton, linear": (LOGISTIC, L2, cp.quasi_newton),
+    "nrbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nrbm),
+    "nbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nbm),
+}
+
+
+def outcome(result):
+    """Return everything that must be the same, to the last bit; not the seconds."""
+    certificate = result.certificate
+    return {
+        "w": result.w.tobytes(),
+        "certificate": (
+            certificate.objective.hex(),
+            certificate.lower_bound.hex(),
+            str(certificate.status),
+            certificate.valid,
+            certificate.reason,
+        ),
+        "history": [
+            (line.iteration, line.objective.hex(), line.lower_bound.hex(), line.evaluations,
+             line.planes)
+            for line in result.history
+        ],
+        "counts": (result.iterations, result.evaluations),
+    }  # fmt: skip
+
+
+def run(name, checkpoint=None, **options):
+    """Return the outcome of a run, which begins far from its optimum and makes `MOST` steps."""
+    risk, regularizer, method = RUNS[name]
+    problem = risk()
+    start = np.random.default_rng(3).normal(size=problem.n_parameters)
+    start /= max(np.linalg.norm(start), 1.0)
+    defaults = {"tol": 1e-9, "max_iter": MOST, "start": start}
+    result = cp.minimize(
+        problem, regularizer, method=method(), checkpoint=checkpoint, **defaults | options
+    )
+    return outcome(result)

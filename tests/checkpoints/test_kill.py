@@ -1,0 +1,138 @@
+"""Runs that are killed and go on give the same bits as runs that were not.
+
+Children are forks of this process, in which everything is compiled, and kill themselves. At the end
+there are new interpreters, as a user would have them.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+import cutplane as cp
+
+from .killing import at_boundary, at_call, boundaries_of, calls_of, in_child
+from .runs import RUNS, run
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+KILLED = -signal.SIGKILL
+INTERRUPTED = 3  # the status of a child that Ctrl-C has ended before its first evaluation
+# One method of each kind.
+SEVERAL = ["bmrm", "few planes", "adaptive", "newton", "dual ascent", "block ascent", "nrbm"]
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    # A kill does not lose what the system has taken; that the disk is waited for has its own test.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@cache
+def baseline(name):
+    return run(name)
+
+
+def checkpointed(name, folder, every=0.0):
+    return run(name, cp.Checkpoint(folder, every))
+
+
+def require_kill(work, prepare):
+    """Check that a child was killed, and by itself: it had not ended before."""
+    status, found = in_child(work, prepare)
+    assert (status, found) == (KILLED, None)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_checkpoints_change_nothing(name, tmp_path):
+    assert checkpointed(name, tmp_path) == baseline(name)
+    # Nothing is left to do, and the outcome is the same once more.
+    assert checkpointed(name, tmp_path) == baseline(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in SEVERAL else pytest.param(name, marks=pytest.mark.slow) for name in RUNS],
+)
+def test_every_method_goes_on_after_two_kills(name, tmp_path):
+    calls = calls_of(partial(checkpointed, name, tmp_path / "first"))
+    work = partial(checkpointed, name, tmp_path / "killed")
+    for _ in range(2):
+        require_kill(work, partial(at_call, int(0.35 * calls)))
+    assert in_child(work) == (0, baseline(name))
+
+
+def test_every_write_boundary(tmp_path):
+    # Three writes: the first one, one that has a state before it, and one that removes files.
+    work = partial(run, "few planes", max_iter=3)
+    expected = work()
+    steps = boundaries_of(partial(work, cp.Checkpoint(tmp_path / "first", 0)))
+    assert len(steps) > 100
+    for nth in range(len(steps)):
+        again = partial(work, cp.Checkpoint(tmp_path / str(nth), 0))
+        require_kill(again, partial(at_boundary, nth))
+        assert again() == expected, steps[nth]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_kills_anywhere(name, tmp_path):
+    # 8 kills each, in 32 runs. What the interval is matters too: some writes are far apart.
+    calls = calls_of(partial(checkpointed, name, tmp_path / "first"))
+    points = np.random.default_rng(len(name)).integers(calls // 20, calls * 9 // 10, size=8)
+    for nth in points.tolist():
+        work = partial(checkpointed, name, tmp_path / str(nth), every=nth % 2 * 0.02)
+        # With fewer writes there are fewer calls: a run may end before it is killed.
+        status, found = in_child(work, partial(at_call, nth))
+        assert status == KILLED or (nth % 2 and (status, found) == (0, baseline(name)))
+        assert in_child(work) == (0, baseline(name))
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_ctrl_c(name, tmp_path):
+    # Without a write before: what Ctrl-C leaves is all there is.
+    calls = calls_of(partial(checkpointed, name, tmp_path / "first", every=1e9))
+    ends = []
+    for part in (0.4, 0.6, 0.8):
+        work = partial(checkpointed, name, tmp_path / str(part), every=1e9)
+        status, found = in_child(work, partial(at_call, int(part * calls), signal.SIGINT))
+        ends.append((status, found and (found["certificate"][2], len(found["history"]))))
+        assert in_child(work) == (0, baseline(name))
+    # Some came in the middle of the run, none had no effect.
+    assert any(
+        status == 0 and end[0] == "interrupted" and 0 < end[1] < len(baseline(name)["history"])
+        for status, end in ends
+    )
+    assert all(status == INTERRUPTED or end[0] == "interrupted" for status, end in ends)
+
+
+SCRIPT = """
+import sys
+from tests.checkpoints.killing import at_boundary
+from tests.checkpoints.runs import run
+import cutplane as cp
+if sys.argv[3] != "-":
+    at_boundary(int(sys.argv[3]))
+print(run(sys.argv[1], cp.Checkpoint(sys.argv[2], 0)))
+"""
+
+
+@pytest.mark.parametrize("name", ["bmrm, function", "dual ascent"])
+def test_new_interpreters(name, tmp_path):
+    def begin(nth):
+        return subprocess.run(
+            [sys.executable, "-c", SCRIPT, name, tmp_path / "c", nth],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    for nth in ("100", "123"):
+        assert begin(nth).returncode == KILLED
+    done = begin("-")
+    assert done.stderr == ""
+    assert done.stdout.strip() == str(baseline(name))
