@@ -190,8 +190,6 @@ def test_imports_point_one_way(path):
     part = part_of(path)
     for name in imports_of(path):
         other = name.split(".")[1] if "." in name else ""
-        if name == "cutplane.__version__":
-            continue
         if other in ALLOWED:
             assert other == part or other in ALLOWED[part], f"{part} imports {name}"
         else:

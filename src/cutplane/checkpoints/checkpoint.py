@@ -14,12 +14,12 @@ import platform
 import time
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cutplane import __version__
 from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
 from cutplane.checkpoints.errors import CheckpointError
 from cutplane.checkpoints.snapshot import Snapshots
@@ -228,7 +228,9 @@ def _about(folder: Path, problem: Problem, method: Method) -> About:
     except Unstorable:  # a user's own policies, which only the user knows
         choices = "null"
     problem_parts = {**parts, "regularizer": regularizer}
-    return About(__version__, _processor(), problem_parts, policies, choices)
+    # Not by name: a type checker would see every room above this one.
+    library = import_module("cutplane").__version__
+    return About(library, _processor(), problem_parts, policies, choices)
 
 
 @cache
