@@ -106,7 +106,8 @@ def run_fit(
     require_at_least_one("--features", features)
     if features is not None and choice.description.reads is Reads.SEQUENCES:
         raise InputError(f"--features is not for --task {choice.task}")
-    split_categories(parameters.get("categories"))
+    if "categories" in parameters:
+        split_categories(parameters["categories"])
     if plot is not None:
         require_plotting()
     require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=[train])

@@ -38,15 +38,13 @@ def training_labels(
         As `cutplane.io.read_svmlight` returns them.
     targets : Targets
         What they are.
-    name : str
-        What to call the file.
-    task : str
-        What the command line calls the task.
+    name, task : str
+        What to call the file and the task.
     certain : bool
         Whether the user named the task, so that classes need not look like it.
     named : dict
-        The options that name labels, ``pos_label`` and ``categories``, as text; here they become
-        labels of the type that the file has.
+        Options that name labels, ``pos_label`` and ``categories``; here their text becomes labels
+        of the type that the file has.
 
     Raises
     ------
@@ -56,11 +54,10 @@ def training_labels(
     if targets is Targets.NOTHING:
         return labels
     if targets is Targets.GRADES:
-        categories = split_categories(named.get("categories"))
-        labels, order = _ordered_labels(labels, categories, name)
-        if order is not None:
-            named["categories"] = order
-        return labels
+        grades = _grades(labels, name, words="categories" in named)
+        if "categories" in named:
+            named["categories"] = _order(named["categories"], grades, name)
+        return grades
     if targets is not Targets.CLASSES:
         return target_numbers(labels, name, task)
     labels = class_labels(labels, name, certain=certain)
@@ -74,20 +71,11 @@ def class_labels(labels: NDArray[Any], name: str, *, certain: bool) -> NDArray[A
 
     Fractions become words too, because scikit-learn takes them for measurements.
 
-    Parameters
-    ----------
-    labels : ndarray
-        As `cutplane.io.read_svmlight` returns them.
-    name : str
-        What to call the file.
-    certain : bool
-        Whether the user said that they are classes, so that they need not look like it.
-
     Raises
     ------
     InputError
         If there is only one class, or two that the file's numbers cannot tell apart, or the labels
-        look like measurements.
+        look like measurements and nobody is ``certain`` that they are classes.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if labels.dtype.kind == "f" and (abs(classes) >= _LARGEST_EXACT_INTEGER).any():
@@ -122,26 +110,18 @@ def _are_too_rare(counts: NDArray[np.int64], must_repeat: dict[int, int]) -> boo
 
 
 def _positive_label(text: str, labels: NDArray[Any], name: str) -> Any:
-    """Return the one of two classes that ``--positive`` names.
-
-    Raises
-    ------
-    InputError
-        If the file has more classes, or none of this name.
-    """
+    """Return the one of two classes that ``--positive`` names."""
     classes = np.unique(labels)
     if len(classes) > 2:
         raise InputError(f"--positive is for two classes, {name} has {len(classes)}")
     (found,) = _labels_of("--positive", [text], classes, name)
     if found not in classes.tolist():
-        raise InputError(
-            f"--positive {text}: {name} has no such label, "
-            f"only {' and '.join(map(show_label, classes))}"
-        )
+        there = " and ".join(map(show_label, classes))
+        raise InputError(f"--positive {text}: {name} has no such label, only {there}")
     return found
 
 
-def split_categories(text: str | None) -> list[str] | None:
+def split_categories(text: str) -> list[str]:
     """Return the names that ``--categories`` lists.
 
     Raises
@@ -149,8 +129,6 @@ def split_categories(text: str | None) -> list[str] | None:
     InputError
         If there are fewer than two, or one is empty or there twice.
     """
-    if text is None:
-        return None
     names = [part.strip() for part in text.split(",")]
     if len(names) < 2 or not all(names):
         raise InputError(f"--categories must be grades from low to high: low,high; not {text!r}")
@@ -159,49 +137,43 @@ def split_categories(text: str | None) -> list[str] | None:
     return names
 
 
-def _ordered_labels(
-    labels: NDArray[Any], categories: list[str] | None, name: str
-) -> tuple[NDArray[Any], list[Any] | None]:
-    """Return a file's grades, and the order that was given for them.
-
-    Raises
-    ------
-    InputError
-        If they are words without an order, or the order lacks one of them.
-    """
-    if labels.dtype.kind == "U" and categories is None:
+def _grades(labels: NDArray[Any], name: str, *, words: bool) -> NDArray[Any]:
+    """Return a file's grades; they may be words if their order is given."""
+    if labels.dtype.kind == "U":
+        if words:
+            return labels
         raise InputError(
             f"{name}: ordinal needs numbers as labels, not {show_label(labels[0])!r}, or the order "
             "of the words: --categories low,mid,high"
         )
-    grades = labels
-    if labels.dtype.kind != "U":
-        if not _all_whole(labels):
-            fraction = labels[labels != np.rint(labels)][0]
-            raise InputError(f"{name}: grades are whole numbers, not {fraction:g}")
-        grades = class_labels(labels, name, certain=True)
-    if categories is None:
-        return grades, None
+    if not _all_whole(labels):
+        fraction = labels[labels != np.rint(labels)][0]
+        raise InputError(f"{name}: grades are whole numbers, not {fraction:g}")
+    return class_labels(labels, name, certain=True)
+
+
+def _order(text: str, grades: NDArray[Any], name: str) -> list[Any]:
+    """Return the order that ``--categories`` gives to a file's grades."""
+    categories = split_categories(text)
     order = _labels_of("--categories", categories, grades, name)
     for label in np.unique(grades).tolist():
         if label not in order:
             raise InputError(
                 f"{name}: label {show_label(label)!r} is not in --categories {','.join(categories)}"
             )
-    return grades, order
+    return order
 
 
 def _labels_of(option: str, names: list[str], labels: NDArray[Any], name: str) -> list[Any]:
     """Return names as labels of the type that a file has."""
     if labels.dtype.kind == "U":
         return names
-    found = []
     for text in names:
         try:
-            found.append(plain_label(labels.dtype.type(float(text))))
+            labels.dtype.type(float(text))
         except (ValueError, OverflowError):
             raise InputError(f"{option}: labels of {name} are numbers, not {text!r}") from None
-    return found
+    return [labels.dtype.type(float(text)).item() for text in names]
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[Any]:
@@ -243,9 +215,7 @@ def target_numbers(
 
 def as_words(labels: NDArray[Any]) -> NDArray[Any]:
     """Return labels as text."""
-    if labels.dtype.kind == "U":
-        return labels
-    return np.array([show_label(label) for label in labels])
+    return labels if labels.dtype.kind == "U" else np.array([*map(show_label, labels)])
 
 
 def show_label(label: Any) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 _INTERRUPTED = 130
@@ -37,12 +37,7 @@ class working:
         # Not so where commands are called from Python.
         self._is_program = _replace(end_at_once, signal.default_int_handler)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._is_program:
             _replace(signal.default_int_handler, signal.SIG_IGN)
 

@@ -12,8 +12,7 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of, read_text
-from cutplane.io.words import what_is_wrong_with_label
+from cutplane.io.sources import name_of, read_text, what_is_wrong_with_label
 
 Token: TypeAlias = tuple[str, ...]
 

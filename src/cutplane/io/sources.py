@@ -27,6 +27,12 @@ _ALWAYS_ALLOWED = 256 * 10**6
 # Memory that a file in the xz format may ask for; `xz -9` asks for 65 MiB.
 _XZ_MEMORY = 2**30
 _CHUNK = 2**20
+# In characters. NumPy gives every label of an array the room of the longest.
+_LONGEST_LABEL = 256
+
+# Control characters, separators of lines, and the byte order mark that stands in the middle of
+# files that were appended to each other: a label with one of them looks like another label.
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 _PADDING = re.compile(rb"\0*")
 
 
@@ -95,6 +101,15 @@ def read_text(path: str | os.PathLike[str]) -> str:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{name}:{line}: not UTF-8 text") from None
     return text
+
+
+def what_is_wrong_with_label(word: str) -> str | None:
+    """Return what is wrong with a label, in words that follow "label ..."; None if it is good."""
+    if len(word) > _LONGEST_LABEL:
+        return f"has {len(word):,} characters; {_LONGEST_LABEL} are allowed"
+    if found := _INVISIBLE.search(word):
+        return f"has the invisible character U+{ord(found[0]):04X}"
+    return None
 
 
 def _decompress(content: bytes, name: str) -> bytes:

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from cutplane.io.words import what_is_wrong_with_label
+from cutplane.io.sources import what_is_wrong_with_label
 
 LARGEST_INDEX = np.iinfo(np.int32).max
 LARGEST_QUERY = np.iinfo(np.int64).max

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from types import TracebackType
 from typing import IO, Any, Self
 
 import msgspec
@@ -83,12 +82,7 @@ class TraceWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

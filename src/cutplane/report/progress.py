@@ -55,26 +55,8 @@ def is_milestone(iteration: int) -> bool:
     return iteration in (1, 2, 5)
 
 
-class Progress:
-    """Plain lines: a title, the milestones, the last iteration of every run."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._latest: Record | None = None
-        self._pending = False  # whether the latest record is still to be written
-
-    def __call__(self, state: State) -> None:
-        """Show the latest record of a running solver."""
-        self.show(state.history[-1])
-
-    def show(self, record: Record) -> None:
-        """Write the record if it is a milestone; remember it otherwise."""
-        if self._latest is None or record.iteration <= self._latest.iteration:
-            self.finish()
-            self._write("  ".join(column.title.rjust(column.width) for column in _COLUMNS))
-        self._latest, self._pending = record, True
-        if is_milestone(record.iteration):
-            self._write_latest()
+class _Display:
+    """A context manager, at the end of which something is left to do."""
 
     def __enter__(self) -> Self:
         return self
@@ -83,21 +65,50 @@ class Progress:
         self.finish()
 
     def finish(self) -> None:
-        """Write the last iteration, if it is still to be written."""
-        if self._pending:
-            self._write_latest()
+        """Show what is still to be shown."""
 
-    def _write_latest(self) -> None:
-        assert self._latest is not None
-        cells = (column.show(self._latest).rjust(column.width) for column in _COLUMNS)
-        self._write("  ".join(cells))
-        self._pending = False
+
+class _OfRun(_Display):
+    """A callback for a solver, which shows the latest record."""
+
+    def __call__(self, state: State) -> None:
+        """Show the latest record of a running solver."""
+        self.show(state.history[-1])
+
+    def show(self, record: Record) -> None:
+        """Show a record."""
+        raise NotImplementedError
+
+
+class Progress(_OfRun):
+    """Plain lines: a title, the milestones, the last iteration of every run."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._latest: Record | None = None
+        self._pending = False  # whether the latest record is still to be written
+
+    def show(self, record: Record) -> None:
+        """Write the record if it is a milestone; remember it otherwise."""
+        if self._latest is None or record.iteration <= self._latest.iteration:
+            self.finish()
+            self._write("  ".join(column.title.rjust(column.width) for column in _COLUMNS))
+        self._latest, self._pending = record, True
+        if is_milestone(record.iteration):
+            self.finish()
+
+    def finish(self) -> None:
+        """Write the last iteration, if it is still to be written."""
+        if self._pending and self._latest is not None:
+            cells = (column.show(self._latest).rjust(column.width) for column in _COLUMNS)
+            self._write("  ".join(cells))
+            self._pending = False
 
     def _write(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
 
 
-class LiveProgress:
+class LiveProgress(_OfRun):
     """A table on a terminal: the milestones so far, and the current iteration."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -110,10 +121,6 @@ class LiveProgress:
         self._milestones: list[Record] = []
         self._latest: Record | None = None
         self._drawn_at = -_REDRAW_SECONDS
-
-    def __call__(self, state: State) -> None:
-        """Show the latest record of a running solver."""
-        self.show(state.history[-1])
 
     def show(self, record: Record) -> None:
         """Take the record in, and redraw unless the last drawing is very recent."""
@@ -129,7 +136,8 @@ class LiveProgress:
         self._live.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def finish(self) -> None:
+        """Draw the last iteration, and leave it there."""
         if self._latest is not None:
             self._draw()
         self._live.stop()
@@ -151,7 +159,7 @@ class LiveProgress:
         return table
 
 
-class Lines:
+class Lines(_Display):
     """A line for each piece of work, with the share that is done before it."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -161,23 +169,16 @@ class Lines:
         """Write a line."""
         print(f"{100 * share:3.0f} %  {message}", file=self._stream, flush=True)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-class Bar:
+class Bar(_Display):
     """A bar that fills, with the current piece of work beside it."""
 
     def __init__(self, stream: TextIO) -> None:
-        # Rich takes longer to import than a small computation takes to run.
         from rich.console import Console
-        from rich.progress import Progress
+        from rich.progress import Progress as RichProgress
 
-        # Redrawn when called: a thread of its own would compete with the work for the cores.
-        self._progress = Progress(console=Console(file=stream), transient=True, auto_refresh=False)
+        console = Console(file=stream)
+        self._progress = RichProgress(console=console, transient=True, auto_refresh=False)
         self._task = self._progress.add_task("", total=1.0)
 
     def __call__(self, share: float, message: str) -> None:
@@ -188,5 +189,6 @@ class Bar:
         self._progress.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def finish(self) -> None:
+        """Take the bar away."""
         self._progress.stop()
