@@ -4,58 +4,45 @@ import ast
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from sklearn.metrics import r2_score
 from typer.testing import CliRunner
 
 import cutplane as cp
 import cutplane.cli
 from cutplane.cli.app import make_app
 from cutplane.estimators import ESTIMATORS
+from cutplane.estimators.description import Description
+from cutplane.estimators.estimator import estimator
 from cutplane.io import read_svmlight
 
 
+@estimator
 class ShiftedRegressor(cp.LinearRegressor):
     """A regression of numbers that are shifted before.
 
     Parameters
     ----------
-    loss : str
-        How errors count.
     shift : float, default=1.0
         What is added to all numbers. More does not help.
-    lam : float, optional
-        Strength of the regularizer.
-    tol : float
-        The relative gap.
-    n_jobs : int, optional
-        Number of threads.
-    callbacks : sequence of callables
-        Called after every iteration.
     """
 
-    description = replace(
+    description: ClassVar[Description] = replace(
         cp.LinearRegressor.description,
         task="shifting",
         losses={"shifted_absolute": cp.Absolute, "squared": cp.Squared},
-        defaults={"shift": 2.0},
+        defaults={"shift": 2.0, "loss": "shifted_absolute"},
     )
 
-    def __init__(
-        self,
-        loss: str = "shifted_absolute",
-        *,
-        shift: float = 1.0,
-        lam: float | None = None,
-        tol: float = 1e-3,
-        n_jobs: int | None = None,
-        callbacks: tuple = (),
-    ):
-        super().__init__(loss, lam=lam, tol=tol, n_jobs=n_jobs, callbacks=callbacks)
-        self.shift = shift
+    shift: float = 1.0
 
-    def fit(self, X, y):
-        return super().fit(X, y + self.shift)
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y + self.shift, sample_weight)
+
+    def predict(self, X):
+        return super().predict(X) - self.shift
 
 
 @pytest.fixture
@@ -70,17 +57,26 @@ def run(monkeypatch):
 
 
 def test_fit(run, numbers):
+    X, y, _ = read_svmlight(numbers)
     for choice in (["--task", "shifting"], ["--loss", "shifted_absolute"]):
-        result = run("fit", numbers, *choice, "--shift", 3, "--lam", 0.1, "--json", "-q")
-        assert result.exit_code == 0, result.stderr
-        report = json.loads(result.stdout)
-        assert (report["estimator"], report["loss"]) == ("ShiftedRegressor", "shifted_absolute")
-        X, y, _ = read_svmlight(numbers)
-        fitted = ShiftedRegressor(shift=3.0, lam=0.1).fit(X, y)
-        assert report["objective"] == fitted.certificate_.objective
-    two = ShiftedRegressor(shift=2.0, lam=0.1).fit(X, y)
-    default = json.loads(run("fit", numbers, *choice, "--lam", 0.1, "--json", "-q").stdout)
-    assert default["objective"] == two.certificate_.objective
+        for options, shift in ((["--shift", 3], 3.0), ([], 2.0)):
+            result = run("fit", numbers, *choice, *options, "--lam", 0.1, "--json", "-q")
+            assert result.exit_code == 0, result.stderr
+            report = json.loads(result.stdout)
+            assert (report["estimator"], report["loss"]) == ("ShiftedRegressor", "shifted_absolute")
+            fitted = ShiftedRegressor("shifted_absolute", shift=shift, lam=0.1).fit(X, y)
+            assert report["objective"] == fitted.certificate_.objective
+
+
+def test_model_file(run, numbers, tmp_path):
+    path = tmp_path / "model"
+    assert run("fit", numbers, "--task", "shifting", "--out", path, "-q").exit_code == 0
+    loaded = cp.load_model(path)
+    assert (type(loaded), loaded.shift) == (ShiftedRegressor, 2.0)
+    X, y, _ = read_svmlight(numbers)
+    assert [*map(float, run("predict", path, numbers).stdout.split())] == [*loaded.predict(X)]
+    report = json.loads(run("evaluate", path, numbers, "--json").stdout)
+    assert report["r2"] == pytest.approx(r2_score(y, loaded.predict(X)))
 
 
 def test_help(run):
@@ -94,7 +90,9 @@ def test_help(run):
     ("options", "said"),
     [
         (["--shift", 3], "--shift is for --task shifting"),
-        (["--task", "shifting", "--max-iter", 3], "--max-iter is not for --task shifting"),
+        (["--task", "shifting", "--templates", "words"], "--templates is for --task sequences"),
+        (["--task", "shifting", "--quantile", 0.5],
+         "--quantile has no effect with --loss shifted_absolute, only with quantile"),
         (["--task", "shifting", "--loss", "hinge"],
          "--loss hinge is for classification; losses for shifting are shifted_absolute, squared"),
         (["--task", "shift"], "--task: unknown name 'shift'; did you mean 'shifting'?"),

@@ -139,6 +139,6 @@ def _numbers(values: Any) -> Iterator[str]:
 
 
 def _say_columns(estimator: Any, *, quiet: bool) -> None:
-    if not quiet:
-        names = estimator.classes_ if hasattr(estimator, "classes_") else estimator.quantiles
+    names = getattr(estimator, "classes_", getattr(estimator, "quantiles", ()))
+    if not quiet and len(names):
         print(f"columns: {' '.join(map(show_label, names))}", file=sys.stderr)
