@@ -13,8 +13,9 @@ from functools import partial
 from datasets import DataError, check_names, load
 
 import cutplane as cp
+from cutplane.core.problem import Problem
 from cutplane.losses import CLASSIFICATION
-from cutplane.methods import automatic, obstacle_to_dual_ascent
+from cutplane.methods import automatic
 
 ROWS = [
     ("reuters_lasvm", 1e-4),
@@ -58,7 +59,7 @@ def milliseconds(make_risk, lam, method, gap):
 def obstacle(label, risk, lam):
     """Return why a method cannot or should not be tried, or None."""
     if label == "dual-ascent":
-        return obstacle_to_dual_ascent(risk, cp.L2(lam))
+        return cp.dual_ascent().obstacle(Problem(risk, cp.L2(lam)))
     if label == "newton" and risk.n_parameters > 2000:
         return "second derivatives would fill the memory"
     return None
@@ -93,7 +94,7 @@ def main():
             if obstacle(label, make_risk(), lam) is None:
                 found = [milliseconds(make_risk, lam, method(), gap) for gap in TARGETS]
             times.append(" / ".join("-" if t is None else f"{t:.0f}" for t in found))
-        chosen = automatic(make_risk(), cp.L2(lam))
+        chosen = automatic(Problem(make_risk(), cp.L2(lam)))
         names = {method(): label for label, method in METHODS.items()}
         cells = (name, f"{lam:g}", *times, names[chosen])
         print("".join(f"{cell:>20}" for cell in cells), flush=True)

@@ -38,7 +38,8 @@ from datasets import DataError, data_folder
 from timing import describe_machine, machine_load
 
 import cutplane as cp
-from cutplane.methods.automatic import automatic_for_chains
+from cutplane.core.problem import Problem
+from cutplane.methods import automatic
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.losses import ChainLoss, LabeledChains
 from cutplane.structured.chains.n_best import n_best
@@ -187,7 +188,7 @@ def ours_until(words: tuple, loss: ChainLoss, lam: float, gap: float) -> tuple[f
     X, y, offsets = words
     risk = cp.ChainRisk(scipy.sparse.csr_array(X), y, offsets, loss)
     regularizer = cp.L2(lam)
-    method = automatic_for_chains(risk, regularizer)
+    method = automatic(Problem(risk, regularizer))
     cp.minimize(risk, regularizer, method=method, max_iter=2, tol=0.5)  # kernels are compiled
     risk.inferences = 0
     begin = time.perf_counter()

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 import cutplane as cp
 from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
-from cutplane.core.state import Record
+from cutplane.core.certificate import Record
 
 
 class Color(StrEnum):

@@ -14,8 +14,8 @@ from hypothesis.stateful import (
 
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.problem import candidate_below
 from cutplane.core.protocols import Plane
-from cutplane.core.state import candidate_below
 from cutplane.regularizers import L2
 
 EPS = np.finfo(np.float64).eps
@@ -103,7 +103,7 @@ class BundleLaws(RuleBasedStateMachine):
     @rule(planes=st.sampled_from([1, 2, 5]), incoming=st.sampled_from([1, 2]))
     def make_room(self, planes, incoming):
         self.bundle.weigh(self.regularizer.lam, accuracy=0.0)
-        LimitedMemory(planes).make_room(self.bundle, incoming)
+        LimitedMemory(planes).make_room(self.bundle, incoming, None)
         # An aggregate is a plane like any other from here on.
         self.planes = list(
             zip(self.bundle.slopes.copy(), self.bundle.offsets.tolist(), strict=True)

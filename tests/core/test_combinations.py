@@ -14,15 +14,17 @@ import pytest
 from cvxpy.transforms import indicator
 
 import cutplane as cp
+from cutplane.core import problem as core
 from cutplane.core.policies.balanced_proximal import BalancedProximal
 from cutplane.core.policies.ball import OverBall
 from cutplane.core.policies.cuts import ConvexCuts, NonConvexCuts
+from cutplane.core.policies.level import Level
 from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
 from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.proximal import Proximal
 from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
-from cutplane.core.policies.regions import Level, TrustRegion
+from cutplane.core.policies.trust_region import TrustRegion
 
 from ..risks.exact import clarabel
 from .oracles import FunctionRisk, largest, ramp_loss, waves
@@ -123,7 +125,10 @@ def combined(stabilizer, memory, query, cuts, problem):
         method = cp.Method(
             STABILIZERS[stabilizer], MEMORIES[memory], QUERIES[query], CUTS[cuts], problem.groups
         )
-        method.require_suitable(problem.regularizer, convex=problem.optimum is not None)
+        method.require_suitable(
+            core.Problem(problem.make_risk(), problem.regularizer),
+            convex=problem.optimum is not None,
+        )
     except ValueError as refused:
         return str(refused)
     return method

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
+from cutplane.core.problem import candidate_below
 from cutplane.core.protocols import Plane, sum_of
-from cutplane.core.state import candidate_below
 
 from .problems import PROBLEMS, MaxOfPlanes, linear_problem
 
@@ -372,7 +372,7 @@ def test_the_bound_is_the_minimum_of_the_model(seed, turns, n_groups):
 def test_room_is_made_and_no_bound_is_lost(seed, turns, n_groups, planes):
     bundle, regularizer = grouped_bundle(seed, turns, n_groups)
     before = candidate_below(bundle.aggregate(), regularizer)
-    LimitedMemory(planes).make_room(bundle, n_groups)
+    LimitedMemory(planes).make_room(bundle, n_groups, None)
     assert bundle.n_planes <= n_groups * planes
     assert np.bincount(bundle.groups, weights=bundle.alpha) == pytest.approx(np.ones(n_groups))
     noise = 1e-12 * (1.0 + abs(before.lower) + float(np.abs(bundle.offsets).max()))
@@ -387,7 +387,7 @@ def test_idle_planes_are_forgotten_and_each_group_keeps_one():
     bundle, regularizer = grouped_bundle(5, 30, 4)
     before = candidate_below(bundle.aggregate(), regularizer)
     n_planes = bundle.n_planes
-    ForgetIdle(longest=2).make_room(bundle, 4)
+    ForgetIdle(longest=2).make_room(bundle, 4, None)
     assert bundle.n_planes < n_planes
     assert bundle.idle.max() <= 2
     assert set(bundle.groups) == set(range(4))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.memory import KeepAll, LimitedMemory
+from cutplane.core.problem import candidate_below
 from cutplane.core.protocols import Plane
-from cutplane.core.state import candidate_below
 
 from .problems import PROBLEMS
 
@@ -38,7 +38,7 @@ def test_room_is_made_and_nothing_is_lost(seed, n, planes, incoming):
     bundle, regularizer, rng = filled(seed, n)
     before = candidate_below(bundle.aggregate(), regularizer)
     old = planes_of(bundle)
-    LimitedMemory(planes).make_room(bundle, incoming)
+    LimitedMemory(planes).make_room(bundle, incoming, None)
     # What is left has room for the new planes, besides the aggregate; it never vanishes.
     assert 1 <= bundle.n_planes <= max(planes + 1 - incoming, 1)
     assert bundle.n_planes == min(n, max(planes + 1 - incoming, 1))
@@ -62,7 +62,7 @@ def test_idle_planes_go_first_and_the_longest_idle_before_the_others(seed, n, pl
     bundle, _, _ = filled(seed, n)
     alpha, idle = bundle.alpha.copy(), bundle.idle.copy()
     rows = [(*s, b) for s, b in zip(bundle.slopes, bundle.offsets, strict=True)]
-    LimitedMemory(planes).make_room(bundle, 1)
+    LimitedMemory(planes).make_room(bundle, 1, None)
     kept = planes_of(bundle)
     stays = np.array([row in kept for row in rows])
     n_idle = int((alpha == 0.0).sum())
@@ -85,7 +85,7 @@ def test_idle_planes_go_first_and_the_longest_idle_before_the_others(seed, n, pl
 def test_order_of_rows_is_kept():
     bundle, _, _ = filled(3, 20)
     old = [(*s, b) for s, b in zip(bundle.slopes, bundle.offsets, strict=True)]
-    LimitedMemory(12).make_room(bundle, 1)
+    LimitedMemory(12).make_room(bundle, 1, None)
     new = [(*s, b) for s, b in zip(bundle.slopes, bundle.offsets, strict=True)]
     assert len(new) == 12
     positions = [old.index(row) for row in new]
@@ -95,8 +95,8 @@ def test_order_of_rows_is_kept():
 def test_enough_room_changes_nothing():
     bundle, _, _ = filled(1, 5)
     alpha, planes = bundle.alpha.copy(), planes_of(bundle)
-    LimitedMemory(5).make_room(bundle, 1)
-    KeepAll().make_room(bundle, 100)
+    LimitedMemory(5).make_room(bundle, 1, None)
+    KeepAll().make_room(bundle, 100, None)
     assert planes_of(bundle) == planes
     np.testing.assert_array_equal(bundle.alpha, alpha)
 

@@ -10,7 +10,7 @@ import cutplane as cp
 from cutplane.core.protocols import Plane
 from cutplane.core.ray_search import minimize_on_segment
 from cutplane.core.reduced.linear_program import best_plane, repaired
-from cutplane.core.reduced.newton import Model, maximise_dual
+from cutplane.core.reduced.newton import Model, maximize_dual
 
 from ..regularizers.registry import CASES, D
 from .problems import MaxOfPlanes
@@ -39,7 +39,7 @@ def corner(n, i):
 def test_weights_are_optimal(name, seed, n):
     regularizer = CASES[name].regularizer
     model = random_model(np.random.default_rng(seed), n)
-    alpha = maximise_dual(regularizer, model, corner(n, 0), accuracy=1e-9)
+    alpha = maximize_dual(regularizer, model, corner(n, 0), accuracy=1e-9)
     assert (alpha >= 0.0).all()
     assert alpha.sum() == pytest.approx(1.0, abs=1e-12)
     conjugate, w = regularizer.conjugate(-(alpha @ model.storage))

@@ -12,11 +12,12 @@ import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.policies.ball import OverBall
+from cutplane.core.policies.level import Level
 from cutplane.core.policies.proximal import Proximal
-from cutplane.core.policies.regions import Level, TrustRegion
+from cutplane.core.policies.trust_region import TrustRegion
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane
-from cutplane.core.reduced.proximal import Neighborhood, PlainBound
+from cutplane.core.reduced.proximal import PlainBound, ProximalProblem
 from cutplane.core.state import State
 
 from ..risks.exact import clarabel
@@ -60,7 +61,7 @@ class Exact:
 def test_the_reduced_problem_near_a_center(seed, log_mu):
     bundle, regularizer, rng = random_bundle(seed)
     center, mu = rng.normal(size=4), 10.0**log_mu
-    near = Neighborhood(bundle, regularizer, center, 0.0).minimize(mu)
+    near = ProximalProblem(bundle, regularizer, center, 0.0).minimize(mu)
     exact = Exact(bundle, regularizer, center)
     w, value = exact.minimize(exact.model + 0.5 * mu * exact.squared)
     np.testing.assert_allclose(near.w, w, atol=1e-4 * (1 + np.abs(w).max()))
@@ -107,14 +108,19 @@ def first_state(seed):
     return state, regularizer
 
 
+def proposed(stabilizer, state):
+    """Return the first candidate of a stabilizer."""
+    return stabilizer.propose(state, stabilizer.init(state.problem))[0]
+
+
 @pytest.mark.parametrize("stabilizer", [Proximal(), TrustRegion(), Level(), BalancedProximal()])
 def test_ordinary_steps_when_no_bound_moves(stabilizer):
     state, regularizer = first_state(5)
     plain, _ = PlainBound().solved(state.bundle, regularizer, 1e-3 * state.gap)
-    near = stabilizer.propose(regularizer, state)
+    near, own = stabilizer.propose(state, stabilizer.init(state.problem))
     assert not np.allclose(near.w, plain.w, rtol=1e-3)
     state.stalled_for = 10
-    ordinary = stabilizer.propose(regularizer, state)
+    ordinary, _ = stabilizer.propose(state, own)
     np.testing.assert_allclose(ordinary.w, plain.w, rtol=1e-2)
 
 
@@ -122,7 +128,7 @@ def test_ordinary_steps_when_no_bound_moves(stabilizer):
 @settings(max_examples=25)
 def test_trust_region(seed):
     state, regularizer = first_state(seed)
-    candidate = TrustRegion().propose(regularizer, state)
+    candidate = proposed(TrustRegion(), state)
     center = state.best.w
     distance = np.linalg.norm(regularizer.weights * (candidate.w - center))
     farthest = 0.1 * np.sqrt(2.0 * (state.objective - candidate.lower) / regularizer.lam)
@@ -138,7 +144,7 @@ def test_trust_region(seed):
 @settings(max_examples=25)
 def test_level(seed, share):
     state, regularizer = first_state(seed)
-    candidate = Level(share).propose(regularizer, state)
+    candidate = proposed(Level(share), state)
     lower = max(candidate.lower, state.lower)
     reached = candidate.model + regularizer.value(candidate.w)
     assert reached <= lower + share * (state.objective - lower) + 1e-9 * abs(lower)
@@ -160,7 +166,7 @@ def test_kelley_minimises_the_planes_over_the_ball(seed, radius):
     risk = MaxOfPlanes(bundle.slopes.copy(), bundle.offsets.copy())
     point = risk.at(np.zeros(4))
     state = State(Problem(risk, ball), cp.kelley(), bundle, point, point.value)
-    candidate = OverBall().propose(ball, state)
+    candidate = proposed(OverBall(), state)
     w = cvxpy.Variable(4)
     problem = cvxpy.Problem(
         cvxpy.Minimize(cvxpy.max(bundle.slopes @ w + bundle.offsets)), [cvxpy.norm(w) <= radius]
@@ -188,7 +194,7 @@ def test_balanced_proximal_takes_the_steps_of_algorithm_4():
         method=cp.balanced_proximal(radius=radius),
         stop=cp.Gap(absolute=1e-12),
         max_iter=12,
-        callbacks=[lambda state: states.append((state.stabilizer_memo, state.gap))],
+        callbacks=[lambda state: states.append((state.policies.stabilizer, state.gap))],
     )
     iterates, planes, taus = [np.zeros(d)], [], []
     gap_before = np.inf
@@ -231,7 +237,7 @@ def test_proposition_3(seed, lam):
     balances, objectives = [], []
 
     def look(state):
-        balances.append(state.stabilizer_memo)
+        balances.append(state.policies.stabilizer)
         objectives.append(state.objective)
 
     cp.minimize(
@@ -271,7 +277,7 @@ def test_optimistic_radius_grows_when_reached_and_then_stays():
         cp.L2(0.1),
         method=cp.balanced_proximal(),
         tol=1e-6,
-        callbacks=[lambda state: radii.append(state.stabilizer_memo.radius)],
+        callbacks=[lambda state: radii.append(state.policies.stabilizer.radius)],
     )
     assert result.status is cp.Status.OPTIMAL
     assert radii[0] == 1.0
@@ -337,14 +343,18 @@ def test_without_a_qp_is_limited_memory_with_one_plane(name):
 )
 def test_ball_is_for_kelley(method):
     risk = MaxOfPlanes(np.eye(2), np.zeros(2))
-    with pytest.raises(ValueError, match="not strongly convex"):
+    with pytest.raises(
+        ValueError, match=r"needs a strongly convex regularizer .* cp\.kelley\(\)\); got Ball\(1\)"
+    ):
         cp.minimize(risk, cp.Ball(1.0), method=method)
     assert risk.evaluations == 0
 
 
 def test_kelley_is_for_a_ball():
     risk = MaxOfPlanes(np.eye(2), np.zeros(2))
-    with pytest.raises(ValueError, match=r"over a cp\.Ball"):
+    with pytest.raises(
+        ValueError, match=r"^OverBall needs a bound on the norm, cp\.Ball; got L2\(1\)"
+    ):
         cp.minimize(risk, cp.L2(1.0), method=cp.kelley())
 
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import cutplane as cp
 from cutplane.cli.app import app
 from cutplane.cli.errors import ExitCode
-from cutplane.estimators.methods import METHODS
 from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

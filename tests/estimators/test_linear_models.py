@@ -19,8 +19,8 @@ from sklearn.svm import LinearSVC
 
 import cutplane as cp
 from cutplane import LinearClassifier, LinearRegressor
-from cutplane.estimators.methods import METHODS
 from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.methods.registry import METHODS
 
 
 def objective(model, X, y, loss):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import cutplane as cp
+from cutplane.core.problem import Problem
 from cutplane.experiments.data import Words
 from cutplane.experiments.ocr import TABLE_4, TABLE_5, compare
-from cutplane.methods import automatic_for_chains
+from cutplane.methods import automatic
 
 TABLES = {"table4": TABLE_4, "table5": TABLE_5}
 
@@ -49,10 +50,10 @@ def test_chains_get_the_method_of_their_loss(caplog):
         (cp.ChainRisk(*words, cp.ChainMargin()), "inference costs little here"),
         (
             cp.ChainRisk(np.ones((len(many), 1)), many, [0, len(many)], cp.ChainMargin()),
-            "block ascent (a maximum",
+            "block-ascent (exact inference",
         ),
     ]:
         caplog.clear()
-        automatic_for_chains(risk, regularizer)
+        automatic(Problem(risk, regularizer))
         assert said in caplog.text
         assert len(caplog.records) == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.core.state import Record
+from cutplane.core.certificate import Record
 from cutplane.io import InputError, OutputError, TraceWriter, read_trace, split_runs
 from cutplane.io.traces import record_from_json, record_to_json
 

@@ -6,13 +6,12 @@ import scipy.sparse as sp
 
 import cutplane as cp
 from cutplane.core.policies.queries import OnSegment
+from cutplane.core.problem import Problem
 from cutplane.methods import (
     BlockAscent,
     DualEpochs,
     NewtonSteps,
     automatic,
-    automatic_for_chains,
-    automatic_for_models,
 )
 
 rng = np.random.default_rng(0)
@@ -37,7 +36,7 @@ Y = rng.choice([-1.0, 1.0], 500)
 def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, caplog):
     with caplog.at_level("INFO", logger="cutplane"):
         risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
-        assert isinstance(automatic(risk, cp.L2(1e-5)).query, expected)
+        assert isinstance(automatic(Problem(risk, cp.L2(1e-5))).query, expected)
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("method: ")
 
@@ -48,7 +47,7 @@ def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, 
 )
 def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expected):
     risk = cp.LinearRisk(FEW, Y, cp.Hinge(), intercept=intercept)
-    assert isinstance(automatic(risk, cp.L2(lam)).query, expected)
+    assert isinstance(automatic(Problem(risk, cp.L2(lam))).query, expected)
 
 
 @pytest.mark.parametrize("last_bits", [0.0, 1e-15, -1e-15])
@@ -56,7 +55,7 @@ def test_last_bits_do_not_choose(last_bits):
     # Rows of length one, and lam such that mean |x|^2 / (m lam) is just the limit.
     rows = sp.csr_array(np.eye(20)[rng.integers(0, 20, 500)] * (1.0 + last_bits))
     risk = cp.LinearRisk(rows, Y, cp.Hinge(), intercept=False)
-    assert isinstance(automatic(risk, cp.L2(1.0 / (1.5 * 500))).query, DualEpochs)
+    assert isinstance(automatic(Problem(risk, cp.L2(1.0 / (1.5 * 500)))).query, DualEpochs)
 
 
 def test_the_choice_is_not_made_by_the_clock(monkeypatch):
@@ -69,14 +68,14 @@ def test_the_choice_is_not_made_by_the_clock(monkeypatch):
         for loss in (cp.Hinge(), cp.Logistic()):
             for intercept in (False, True):
                 risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
-                first, second = (automatic(risk, cp.L2(1e-3)) for _ in range(2))
+                first, second = (automatic(Problem(risk, cp.L2(1e-3))) for _ in range(2))
                 assert first == second
 
 
 @pytest.mark.parametrize(("intercept", "expected"), [(False, DualEpochs), (True, OnSegment)])
 def test_logistic_duals_with_an_intercept_are_slow(intercept, expected):
     risk = cp.LinearRisk(MANY, Y, cp.Logistic(), intercept=intercept)
-    assert isinstance(automatic(risk, cp.L2(1e-3)).query, expected)
+    assert isinstance(automatic(Problem(risk, cp.L2(1e-3))).query, expected)
 
 
 def test_a_loss_that_is_only_values_gets_the_bundle_method():
@@ -87,22 +86,24 @@ def test_a_loss_that_is_only_values_gets_the_bundle_method():
             return cp.Hinge()(y, scores, weights)
 
     risk = cp.LinearRisk(FEW, Y, OnlyValues())
-    assert isinstance(automatic(risk, cp.L2(1e-3)).query, OnSegment)
+    assert isinstance(automatic(Problem(risk, cp.L2(1e-3))).query, OnSegment)
 
 
-@pytest.mark.parametrize(("lam", "said"), [(1e-1, "block ascent"), (1e-5, "so few sequences")])
+@pytest.mark.parametrize(
+    ("lam", "said"), [(1e-1, "method: block-ascent"), (1e-5, "so few sequences")]
+)
 def test_margins_of_few_sequences_need_a_large_lam(lam, said, caplog):
     y = np.tile(np.arange(26), 10)
     risk = cp.ChainRisk(np.eye(26)[y], y, np.arange(0, 261, 13), cp.ChainMargin())
     with caplog.at_level("INFO", logger="cutplane"):
-        automatic_for_chains(risk, cp.L2(lam))
+        automatic(Problem(risk, cp.L2(lam)))
     assert said in caplog.text
 
 
 @pytest.mark.parametrize(
     ("n", "lam", "said"),
     [
-        (400, 1e-2, "block ascent (exact inference, 400 examples)"),
+        (400, 1e-2, "block-ascent (exact inference, 400 examples)"),
         (400, 1e-5, "lam is small for so few examples"),
         (50, 1.0, "few examples"),
     ],
@@ -110,6 +111,6 @@ def test_margins_of_few_sequences_need_a_large_lam(lam, said, caplog):
 def test_models_with_many_examples_get_block_ascent(n, lam, said, caplog):
     risk = cp.StructuredRisk(cp.MulticlassModel(), np.eye(5)[np.arange(n) % 5], np.arange(n) % 5)
     with caplog.at_level("INFO", logger="cutplane"):
-        method = automatic_for_models(risk, cp.L2(lam))
+        method = automatic(Problem(risk, cp.L2(lam)))
     assert said in caplog.text
     assert isinstance(method.query, BlockAscent) == said.startswith("block")

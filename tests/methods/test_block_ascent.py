@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.methods import block_ascent, obstacle_to_block_ascent
+from cutplane.core.problem import Problem
+from cutplane.methods import block_ascent
 from cutplane.methods.block_ascent import outputs_of
 from cutplane.methods.caches.kept import Pull
 
@@ -286,7 +287,7 @@ def test_few_examples_keep_more_outputs():
     rooms = []
     for n in (60, 400, 3000):
         result = cp.minimize(words(5, n), cp.L2(1.0), method=block_ascent(), max_iter=1, tol=1e-9)
-        rooms.append(result.state.memo.kept.alpha.shape[1])
+        rooms.append(result.state.policies.query.kept.alpha.shape[1])
     assert rooms == [100, 50, 20]
 
 
@@ -299,10 +300,10 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed(kind):
     options = {"method": block_ascent(outputs=5), "tol": 1e-12}
     whole = cp.minimize(risk, cp.L2(1e-2), max_iter=8, **options)
     half = cp.minimize(risk, cp.L2(1e-2), max_iter=3, **options)
-    kept = half.state.memo.kept.alpha.copy()
+    kept = half.state.policies.query.kept.alpha.copy()
     resumed = cp.minimize(risk, cp.L2(1e-2), max_iter=8, resume=half.state, **options)
     np.testing.assert_array_equal(resumed.w, whole.w)
-    np.testing.assert_array_equal(half.state.memo.kept.alpha, kept)
+    np.testing.assert_array_equal(half.state.policies.query.kept.alpha, kept)
     bounds = [(r.objective, r.lower_bound) for r in whole.history]
     assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
 
@@ -313,12 +314,12 @@ def test_says_why_it_cannot_be_used():
     centered = cp.L2(0.1, center=np.ones(risk.n_parameters))
     for problem, why in [
         ((object(), plain), "structured model"),
-        ((crf, plain), "not a maximum over labels"),
-        ((risk, centered), "without center"),
+        ((crf, plain), "a loss that is a maximum over outputs"),
+        ((risk, centered), "with neither center nor weights"),
     ]:
-        assert why in obstacle_to_block_ascent(*problem)
-    with pytest.raises(ValueError, match="block ascent does not work here: the loss ChainCRF"):
+        assert why in block_ascent().obstacle(Problem(*problem))
+    with pytest.raises(ValueError, match=r"^BlockAscent needs a structured model, and a loss that"):
         cp.minimize(crf, plain, method=block_ascent())
     with pytest.raises(ValueError, match="at least 2 outputs"):
         block_ascent(outputs=1)
-    assert obstacle_to_block_ascent(risk, plain) is None
+    assert block_ascent().obstacle(Problem(risk, plain)) is None

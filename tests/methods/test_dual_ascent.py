@@ -1,6 +1,6 @@
 """Dual coordinate ascent: valid planes, certified optima, every loss that it knows."""
 
-from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import cutplane as cp
+from cutplane.core.problem import Problem
+from cutplane.core.values import copied
 from cutplane.losses import CLASSIFICATION, REGRESSION, PiecewiseLoss
 from cutplane.methods import (
-    DualAscent,
     dual_ascent,
-    obstacle_to_dual_ascent,
 )
 from cutplane.methods.coordinate_kernels import logistic_dual
+from cutplane.methods.dual_ascent import DualAscent
 
 PIECEWISE = [
     factory()
@@ -43,12 +44,13 @@ def sample(loss, seed, m=40, d=15, dtype=np.float64, intercept=False):
 def test_planes_stay_below_the_risk_and_bounds_never_fall(loss, seed, lam, intercept):
     risk, rng = sample(loss, seed, intercept=intercept)
     regularizer = cp.L2(lam)
-    duals = DualAscent(risk, lam)
+    ascent = DualAscent(Problem(risk, cp.L2(lam)))
+    duals = ascent.begun()
     bound = -np.inf
     for _ in range(5):
-        duals.improve(passes=1.0, most=3)
+        duals = ascent.improved(duals, passes=1.0, most=3)
         drifted = duals.w.copy()
-        plane = duals.plane()
+        plane, duals = ascent.plane(duals)
         np.testing.assert_allclose(duals.w, drifted, atol=1e-9 * (1.0 + np.abs(drifted).max()))
         for _ in range(5):
             w = rng.normal(size=risk.n_parameters) * rng.choice([0.1, 1.0, 10.0])
@@ -117,23 +119,23 @@ def test_logistic_bounds_hold_however_stiff_the_duals_are(scale, intercept):
 
 def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
     risk, _ = sample(cp.Logistic(), 3, m=400)
-    duals = DualAscent(risk, 1e-4)
+    ascent = DualAscent(Problem(risk, cp.L2(1e-4)))
+    duals = ascent.begun()
     for _ in range(3):
-        duals.improve(passes=2.0, most=10)
-        duals.plane()
+        _, duals = ascent.plane(ascent.improved(duals, passes=2.0, most=10))
         point = risk.at(duals.w)
-        duals.shrink(point.scores)
+        duals = ascent.shrunk(duals, point.scores)
     values, _, _ = risk.loss.derivatives(risk.y, point.scores)
     gains = values + risk.loss.conjugates(risk.y, duals.beta) - duals.beta * point.scores
     gains *= risk.weights
     moved = np.zeros(len(gains), dtype=bool)
-    moved[duals._movable] = True
+    moved[duals.movable] = True
     assert 0 < moved.sum() < len(gains)
     assert gains[~moved].max() < gains[moved].min()
     assert gains[~moved].sum() <= 0.03 * gains.sum()
     # Nobody rests for ever.
     before = duals.beta.copy()
-    duals.improve(passes=1.0, most=0)
+    duals = ascent.improved(duals, passes=1.0, most=0)
     changed = duals.beta != before
     assert changed[risk.weights > 0].mean() > 0.9
 
@@ -141,16 +143,15 @@ def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
 @every_piecewise_loss
 def test_shrinking_leaves_only_settled_duals_out(loss):
     risk, _ = sample(loss, 3)
-    duals = DualAscent(risk, 1e-2)
+    ascent = DualAscent(Problem(risk, cp.L2(1e-2)))
+    duals = ascent.begun()
     left_out = 0
     for _ in range(10):
-        duals.improve(passes=1.0, most=3)
-        duals.plane()
-        duals.shrink(risk.at(duals.w).scores)
-        for i in set(np.flatnonzero(risk.weights)) - set(duals._movable):
-            alone = deepcopy(duals)
-            alone._movable = np.array([i])
-            alone.improve(passes=1e-9, most=1)
+        _, duals = ascent.plane(ascent.improved(duals, passes=1.0, most=3))
+        duals = ascent.shrunk(duals, risk.at(duals.w).scores)
+        for i in set(np.flatnonzero(risk.weights)) - set(duals.movable):
+            alone = replace(copied(duals), movable=np.array([i]))
+            alone = ascent.improved(alone, passes=1e-9, most=1)
             assert alone.beta[i] == duals.beta[i]
             left_out += 1
     if isinstance(loss, cp.Squared):  # its slopes have no ends to sit at
@@ -167,12 +168,12 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed(loss):
     again = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
     np.testing.assert_array_equal(whole.w, again.w)
     half = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=3)
-    kept = half.state.memo.beta.copy()
+    kept = half.state.policies.query.beta.copy()
     resumed = cp.minimize(
         risk, regularizer, method=method, tol=1e-12, max_iter=8, resume=half.state
     )
     np.testing.assert_array_equal(resumed.w, whole.w)
-    np.testing.assert_array_equal(half.state.memo.beta, kept)
+    np.testing.assert_array_equal(half.state.policies.query.beta, kept)
     bounds = [(r.objective, r.lower_bound) for r in whole.history]
     assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
 
@@ -182,19 +183,24 @@ def test_says_why_it_cannot_be_used():
     y = np.array([1.0, -1.0, 1.0])
     plain = cp.L2(0.1)
     for risk, regularizer, why in [
-        (cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "sparse rows"),
-        (cp.LinearRisk(X, y, cp.Exponential(), intercept=False), plain, "nor logistic"),
-        (cp.LinearRisk(X, y, cp.Hinge(), intercept=False), cp.L2(1, center=y), "without center"),
+        (cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "on sparse rows"),
+        (cp.LinearRisk(X, y, cp.Exponential(), intercept=False), plain, "piecewise or logistic"),
+        (
+            cp.LinearRisk(X, y, cp.Hinge(), intercept=False),
+            cp.L2(1, center=y),
+            "with neither center nor weights",
+        ),
         (object(), plain, "linear risk"),
     ]:
-        assert why in obstacle_to_dual_ascent(risk, regularizer)
-    with pytest.raises(ValueError, match="dual ascent does not work here: it needs sparse rows"):
+        assert why in dual_ascent().obstacle(Problem(risk, regularizer))
+    with pytest.raises(ValueError, match=r"^DualEpochs needs a linear risk on sparse rows"):
         cp.minimize(
             cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False),
             plain,
             method=dual_ascent(),
         )
-    assert obstacle_to_dual_ascent(cp.LinearRisk(X, y, cp.Hinge(), intercept=False), plain) is None
+    risk = cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    assert dual_ascent().obstacle(Problem(risk, plain)) is None
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-200])

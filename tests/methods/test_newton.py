@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.compute.positive_solve import solve_positive
+from cutplane.core.problem import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods import NewtonSteps, SmoothedNewton, newton, obstacle_to_newton
+from cutplane.methods import NewtonSteps, newton
+from cutplane.methods.newton import SmoothedNewton
 
 LOSSES = [factory() for factory in (*CLASSIFICATION.values(), *REGRESSION.values())]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -45,9 +47,11 @@ def sample(loss, seed, m=40, d=5, layout="rows", intercept=False):
 def test_planes_stay_below_the_risk(loss, seed, lam, intercept):
     risk, rng = sample(loss, seed, intercept=intercept)
     start = risk.at(0.3 * rng.normal(size=risk.n_parameters))
-    steps = SmoothedNewton(risk, cp.L2(lam), start, width=0.0 if loss.smoothed(1) is loss else 1.0)
+    steps = SmoothedNewton(Problem(risk, cp.L2(lam)))
+    state = steps.at(start, 0.0 if loss.smoothed(1) is loss else 1.0, np.zeros(len(risk.y)))
     for _ in range(5):
-        for plane in steps.step():
+        state, planes = steps.taken(state)
+        for plane in planes:
             for _ in range(5):
                 w = rng.normal(size=risk.n_parameters) * rng.choice([0.1, 1.0, 10.0])
                 height, value = plane.slope @ w + plane.offset, risk.at(w).value
@@ -147,12 +151,12 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed():
     regularizer, method = cp.L2(1e-3), newton()
     whole = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
     half = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=3)
-    kept = half.state.memo.point.w.copy()
+    kept = half.state.policies.query.point.w.copy()
     resumed = cp.minimize(
         risk, regularizer, method=method, tol=1e-12, max_iter=8, resume=half.state
     )
     np.testing.assert_array_equal(resumed.w, whole.w)
-    np.testing.assert_array_equal(half.state.memo.point.w, kept)
+    np.testing.assert_array_equal(half.state.policies.query.point.w, kept)
     bounds = [(r.objective, r.lower_bound) for r in whole.history]
     assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
 
@@ -192,16 +196,18 @@ def test_says_why_it_cannot_be_used():
     X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
     plain = cp.L2(0.1)
     for risk, regularizer, why in [
-        (cp.LinearRisk(OnlyProducts(X), y, cp.Hinge()), plain, "no second derivatives"),
-        (cp.LinearRisk(X, y, NoCurvature()), plain, "no curvatures"),
-        (cp.LinearRisk(X, y, NoConjugate()), plain, "no conjugate"),
-        (cp.LinearRisk(X, y, cp.Hinge()), object(), "regularizer L2"),
-        (object(), plain, "linear risk"),
+        (cp.LinearRisk(OnlyProducts(X), y, cp.Hinge()), plain, "on dense or CSR rows"),
+        (cp.LinearRisk(X, y, NoCurvature()), plain, "a loss with second derivatives"),
+        (cp.LinearRisk(X, y, NoConjugate()), plain, "a loss with a conjugate"),
+        (cp.LinearRisk(X, y, cp.Hinge()), object(), "the regularizer cp.L2"),
+        (object(), plain, "a linear risk"),
     ]:
-        assert why in obstacle_to_newton(risk, regularizer)
-    with pytest.raises(ValueError, match="Newton's method does not work here: the loss"):
+        assert why in newton().obstacle(Problem(risk, regularizer))
+    with pytest.raises(
+        ValueError, match=r"^NewtonSteps needs a loss with second derivatives; got "
+    ):
         cp.minimize(cp.LinearRisk(X, y, NoCurvature()), plain, method=newton())
-    assert obstacle_to_newton(cp.LinearRisk(X, y, cp.Hinge()), plain) is None
+    assert newton().obstacle(Problem(cp.LinearRisk(X, y, cp.Hinge()), plain)) is None
     assert newton().query == NewtonSteps()
 
 
@@ -309,8 +315,10 @@ def test_duals_of_another_problem_do_not_stop_it():
     risk, rng = sample(cp.Hinge(), 1, m=300, d=8)
     exact = cp.minimize(risk, cp.L2(1e-3), tol=1e-10)
     wrong = rng.uniform(-1.0, 1.0, 300) * (risk.y < 0)
-    steps = SmoothedNewton(risk, cp.L2(1e-3), risk.at(np.zeros(8)), 1e-6, wrong)
+    problem = Problem(risk, cp.L2(1e-3))
+    steps = SmoothedNewton(problem)
+    state = steps.at(risk.at(np.zeros(8)), 1e-6, wrong)
     for _ in range(200):
-        steps.step()
-    reached = steps.point.value + 5e-4 * steps.point.w @ steps.point.w
+        state, _ = steps.taken(state)
+    reached = problem.objective(state.point)
     assert reached == pytest.approx(exact.objective, rel=1e-9)

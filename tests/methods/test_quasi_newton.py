@@ -60,7 +60,7 @@ def test_direction_is_that_of_the_matrix(seed, n_steps, most):
     d = 6
     root = rng.normal(size=(d, d))
     bend = root @ root.T + 0.1 * np.eye(d)
-    past, steps = PastSteps(most, d), []
+    past, steps = PastSteps.none_yet(most, d), []
     for _ in range(n_steps):
         step = rng.normal(size=d).astype(np.float32).astype(np.float64)
         change = (bend @ step).astype(np.float32).astype(np.float64)
@@ -88,7 +88,7 @@ def test_direction_is_that_of_the_matrix(seed, n_steps, most):
 
 
 def test_a_step_too_small_for_single_precision_takes_no_place():
-    past = PastSteps(2, 3)
+    past = PastSteps.none_yet(2, 3)
     unit = np.eye(3)
     for k in range(3):
         past.remember(unit[k], (k + 1.0) * unit[k])

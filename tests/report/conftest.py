@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cutplane.core.state import Record
+from cutplane.core.certificate import Record
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.core.state import Record
+from cutplane.core.certificate import Record
 from cutplane.report.curves import curves_of, mean_run
 from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
 from cutplane.report.text_picture import draw_text

@@ -64,10 +64,21 @@ class Checkpoint:
 
 
 class NoKeeper:
-    """What a run without a checkpoint has in place of a `Keeper`."""
+    """What a run without a checkpoint has in place of a `Keeper`.
+
+    Attributes
+    ----------
+    keeps : bool
+        Whether states are written.
+    state : State or None
+        The state to go on from, if there is one.
+    whole : bool
+        Whether the run is between two iterations, where it can go on as if never stopped.
+    """
 
     keeps = False
     state: State | None = None
+    whole = True
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +91,15 @@ class NoKeeper:
     ) -> None:
         """Do nothing."""
 
-    def after_iteration(self, state: State) -> None:
+    def before_iteration(self) -> None:
+        """Take it that the state is not one to go on from."""
+        self.whole = False
+
+    def after_iteration(self) -> None:
+        """Take it that the state is one to go on from."""
+        self.whole = True
+
+    def write_if_due(self, state: State) -> None:
         """Do nothing."""
 
     def write(self, state: State) -> None:
@@ -139,7 +158,7 @@ class Keeper(NoKeeper):
         """Let others write there."""
         self._store.close()
 
-    def after_iteration(self, state: State) -> None:
+    def write_if_due(self, state: State) -> None:
         """Write the state if it is time."""
         if time.monotonic() - self._last >= self._wait:
             self.write(state)

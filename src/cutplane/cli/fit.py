@@ -20,8 +20,9 @@ from cutplane.cli.fit_options import check_parameters, choose, fit_options, keyw
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.labels import split_categories
 from cutplane.cli.options import require_at_least_one, require_outputs
+from cutplane.core.certificate import Status, percent
 from cutplane.core.interrupts import held
-from cutplane.core.state import State, Status, percent
+from cutplane.core.state import State
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.description import Reads
 from cutplane.io import InputError, TraceWriter, save_model, write_atomically

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.cli.labels import plain_label, show_label
-from cutplane.core.state import Certificate, Record, Status, percent
+from cutplane.core.certificate import Certificate, Record, Status, percent
 from cutplane.estimators.description import Targets
 from cutplane.io.traces import finite_or_none
 from cutplane.losses import MEASURES

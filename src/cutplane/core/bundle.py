@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, extend_gram, inner_products
-from cutplane.core.protocols import Plane, Regularizer, as_quadratic
+from cutplane.core.needs import as_quadratic
+from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model
 from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
@@ -73,9 +74,7 @@ class Bundle:
         self.numbers: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._n_added = 0
         self._qp = SimplexQP()
-        # What the risk never goes below, and how strongly the last candidate was held (`level`).
-        self.floor = -np.inf
-        self.strength = 0.0
+        self.floor = -np.inf  # what the risk never goes below
 
     @property
     def n_planes(self) -> int:

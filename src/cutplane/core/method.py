@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cutplane.core.policies.ball import OverBall
-from cutplane.core.policies.cuts import ConvexCuts, Cuts
-from cutplane.core.policies.memory import KeepAll, Memory
-from cutplane.core.policies.no_stabilizer import NoStabilizer, Stabilizer
-from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.queries import AtCandidate, ByTrials, Query
-from cutplane.core.protocols import Regularizer, as_quadratic
+from cutplane.core.needs import Need, unmet
+from cutplane.core.policies import Cuts, Memory, Policy, Query, Stabilizer
+from cutplane.core.problem import Problem
+from cutplane.core.state import PolicyStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +15,7 @@ class Method:
     """A bundle method, made of the four choices that the loop leaves open.
 
     With ``groups`` the risk is split into so many, and the model has planes for each of them; None
-    leaves their number to the risk.
+    leaves their number to the risk. ``name`` is what results call the method.
     """
 
     stabilizer: Stabilizer
@@ -26,59 +23,71 @@ class Method:
     query: Query
     cuts: Cuts
     groups: int | None = 1
+    name: str = "custom"
 
     def __post_init__(self) -> None:
-        if isinstance(self.stabilizer, OverBall):
-            if not isinstance(self.query, AtCandidate):
-                raise ValueError("a line search would leave the ball; kelley() needs AtCandidate")
-            if not isinstance(self.memory, KeepAll):
-                raise ValueError(
-                    "without a regularizer nothing but its planes keeps the method from going back "
-                    "and forth; kelley() needs KeepAll"
-                )
-            if not isinstance(self.cuts, ConvexCuts):
-                raise ValueError(
-                    "candidates lie anywhere in the ball, where lowered planes say nothing; "
-                    "kelley() needs ConvexCuts"
-                )
-        if isinstance(self.stabilizer, ProximalToBest) != isinstance(self.cuts, ObjectiveCuts):
+        stabilizer, cuts = self.stabilizer, self.cuts
+        if stabilizer.confined and self.query.leaves_candidate:
             raise ValueError(
-                "ProximalToBest takes planes of the objective, and all others take planes of the "
-                "risk; it goes with ObjectiveCuts, and only with them"
+                f"{_name(self.query)} would leave the ball; kelley() needs AtCandidate"
             )
-        if self.groups != 1 and not isinstance(self.cuts, ConvexCuts):
+        if stabilizer.confined and self.memory.drops_planes:
             raise ValueError(
-                f"{type(self.cuts).__name__} compares planes with the whole risk; "
-                "groups need ConvexCuts"
+                "without a regularizer nothing but its planes keeps the method from going back "
+                f"and forth, and {_name(self.memory)} drops some; kelley() needs KeepAll"
+            )
+        if stabilizer.confined and not cuts.for_convex:
+            raise ValueError(
+                f"candidates lie anywhere in the ball, where the planes of {_name(cuts)} say "
+                "nothing; kelley() needs ConvexCuts"
+            )
+        if stabilizer.planes_of != cuts.planes_of:
+            raise ValueError(
+                f"{_name(stabilizer)} takes planes of the {stabilizer.planes_of}, and "
+                f"{_name(cuts)} makes planes of the {cuts.planes_of}"
+            )
+        if self.query.makes_planes and not cuts.for_convex:
+            raise ValueError(
+                f"{_name(self.query)} makes planes of duals, which hold for convex risks; it "
+                "needs ConvexCuts"
+            )
+        if self.groups != 1 and not cuts.for_convex:
+            raise ValueError(
+                f"{_name(cuts)} compares planes with the whole risk; groups need ConvexCuts"
             )
 
     @property
-    def for_convex_risks(self) -> bool:
-        """Whether the method takes it that planes lie below the risk everywhere."""
-        return isinstance(self.cuts, ConvexCuts)
+    def policies(self) -> tuple[Policy, ...]:
+        """The four choices."""
+        return self.stabilizer, self.memory, self.query, self.cuts
 
-    def require_suitable(self, regularizer: Regularizer, *, convex: bool) -> None:
-        """Raise ValueError if the method cannot minimize such a risk with this regularizer."""
-        over_ball = isinstance(self.stabilizer, OverBall)
-        is_ball = hasattr(regularizer, "radius")
-        if over_ball and not is_ball:
-            raise ValueError(f"kelley() minimizes over a cp.Ball, got {regularizer!r}")
-        if is_ball and not over_ball:
-            raise ValueError(
-                f"{regularizer!r} is not strongly convex: it needs cp.kelley(), all other methods "
-                "need a regularizer such as cp.L2"
-            )
-        if convex and isinstance(self.cuts, ObjectiveCuts):
+    def init(self, problem: Problem) -> PolicyStates:
+        """Return what the policies remember before the first iteration."""
+        return PolicyStates(*(policy.init(problem) for policy in self.policies))
+
+    def obstacle(self, problem: Problem) -> str | None:
+        """Return what the method needs and the problem does not offer, or None."""
+        missing = self._missing(problem)
+        return None if missing is None else missing[1].what
+
+    def require_suitable(self, problem: Problem, *, convex: bool) -> None:
+        """Raise ValueError if the method cannot minimize such a problem."""
+        if missing := self._missing(problem):
+            policy, need = missing
+            thing = problem.risk if need.of == "risk" else problem.regularizer
+            raise ValueError(f"{_name(policy)} needs {need.what}; got {thing!r}")
+        if convex and self.cuts.planes_of == "objective":
             raise ValueError(
                 "nbm() bounds nothing, so it takes risks that are not convex only; "
                 "use bmrm() for this one"
             )
-        if as_quadratic(regularizer) is None:
-            for choice, fits in (
-                (self.stabilizer, isinstance(self.stabilizer, NoStabilizer)),
-                (self.cuts, isinstance(self.cuts, ConvexCuts)),
-                (self.query, not isinstance(self.query, ByTrials)),
-            ):
-                if not fits:
-                    name = type(choice).__name__
-                    raise ValueError(f"{name} needs a quadratic regularizer such as cp.L2")
+
+    def _missing(self, problem: Problem) -> tuple[Policy, Need] | None:
+        for policy in self.policies:
+            if need := unmet(policy.needs, problem.risk, problem.regularizer):
+                return policy, need
+        return None
+
+
+def _name(policy: Policy) -> str:
+    return type(policy).__name__

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,22 @@ class Point(Protocol):
         """Return the plane that touches the risk here; computed on first use, then kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptPoint:
+    """What is needed of a point once its plane is taken.
+
+    Scores and slopes of all examples are not. With many of them they take more memory than planes.
+    """
+
+    w: Vector
+    value: float
+    touching: Plane
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here."""
+        return self.touching
+
+
 class SearchablePoint(Point, Protocol):
     """A point that knows the risk along lines: what a search without new evaluations needs."""
 
@@ -90,11 +106,11 @@ class Risk(Protocol):
     """The part of the objective that looks at data.
 
     One that is not convex may say why its gap is no proof, in a text ``unproven``. One whose points
-    take much memory may offer ``evaluate_once(w)``, which returns a point with value and plane only
-    (`cutplane.core.kept_point.KeptPoint`). One whose values are sums of terms that may
-    cancel may tell their size, ``term_size``: beside it rounding is judged where a value all but
-    vanishes. One that keeps more than its bounds depend on may offer ``identity()``, which returns
-    what they do depend on, by name: see `cutplane.core.fingerprint`.
+    take much memory may offer ``evaluate_once(w)``, which returns a `KeptPoint`.
+    One whose values are sums of terms that may cancel may tell their size, ``term_size``: beside it
+    rounding is judged where a value all but vanishes. One that keeps more than its bounds depend on
+    may offer ``identity()``, which returns what they do depend on, by name: see
+    `cutplane.core.fingerprint`.
 
     Attributes
     ----------
@@ -148,17 +164,23 @@ class GroupedRisk(Risk, Protocol):
 
 
 class Regularizer(Protocol):
-    """A strictly convex function of ``w`` known through its value and its conjugate.
-
-    It may also offer ``local_gram(u, slopes)``: the matrix ``slopes r*''(u) slopes'``. Without it
-    the reduced problem takes differences of the conjugate's minimizer.
-    """
+    """A strictly convex function of ``w`` known through its value and its conjugate."""
 
     def value(self, w: Vector) -> float:
         """Return ``r(w)``; infinite where ``w`` is not allowed."""
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u) = max_w u.w - r(w)`` and the ``w`` that attains it."""
+
+
+class CurvedRegularizer(Regularizer, Protocol):
+    """A regularizer that knows the second derivatives of its conjugate.
+
+    Without them the reduced problem takes differences of the conjugate's minimizer.
+    """
+
+    def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
+        """Return ``slopes r*''(u) slopes'``."""
 
 
 class QuadraticRegularizer(Regularizer, Protocol):
@@ -197,20 +219,3 @@ class FlatRegularizer(Regularizer, Protocol):
 
     def with_square(self, strength: float, center: Vector) -> Regularizer:
         """Return ``r(w) + strength/2 * |w - center|^2``."""
-
-
-def as_quadratic(regularizer: Regularizer) -> QuadraticRegularizer | None:
-    """Return the regularizer if the reduced problem with it is a quadratic program."""
-    return cast(QuadraticRegularizer, regularizer) if hasattr(regularizer, "dual_metric") else None
-
-
-def quadratic(regularizer: Regularizer) -> QuadraticRegularizer:
-    """Return the regularizer, which was found to be quadratic before the run."""
-    found = as_quadratic(regularizer)
-    assert found is not None
-    return found
-
-
-def as_flat(regularizer: Regularizer) -> FlatRegularizer | None:
-    """Return the regularizer if the reduced problem with it is a linear program."""
-    return cast(FlatRegularizer, regularizer) if hasattr(regularizer, "dual_radius") else None

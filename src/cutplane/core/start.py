@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import deepcopy
-from dataclasses import replace
-from typing import cast
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -13,17 +10,16 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.method import Method
-from cutplane.core.policies.queries import Found
+from cutplane.core.needs import as_grouped, good_groups
+from cutplane.core.policies import Found
 from cutplane.core.problem import Problem
-from cutplane.core.protocols import (
-    GroupedRisk,
-    NonFiniteRisk,
-    Plane,
-    Point,
-    Risk,
-    sum_of,
-)
-from cutplane.core.state import DISAGREEMENT, State, candidate_below
+from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk, sum_of
+from cutplane.core.state import PolicyStates, State
+from cutplane.core.values import copied
+
+# A value that differs by more than this share when it is computed once more cannot be rounding: the
+# risk is not the same function each time, or its segments do not fit its points.
+DISAGREEMENT = 1e-6
 
 
 def first_state(problem: Problem, start: Vector | None, method: Method, *, convex: bool) -> State:
@@ -36,23 +32,23 @@ def first_state(problem: Problem, start: Vector | None, method: Method, *, conve
         if start is not None:
             raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
         w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
-    evaluate: Callable[[Risk, Vector], Point] | None = getattr(method.query, "evaluate", None)
-    best = risk.at(w) if evaluate is None else evaluate(risk, w)
-    groups = getattr(risk, "good_groups", 1) if method.groups is None else method.groups
+    best = method.query.first(problem, w)
+    groups = good_groups(risk) if method.groups is None else method.groups
     state = State(
         problem=problem,
         method=method,
         bundle=Bundle(risk.n_parameters, regularizer, groups),
         best=best,
-        objective=regularizer.value(w) + best.value,
+        objective=problem.objective(best),
+        policies=method.init(problem),
         convex=convex,
     )
     require_finite(best, state)
     floors = _floors(risk, groups)
     if min(floor.offset for floor in floors) > -np.inf:
         state.bundle.add(*floors)
-        state.raise_lower_bound(candidate_below(sum_of(floors), regularizer))
-    method.cuts.add(state, Found([best], [best]), best)
+        state.raise_lower_bound(problem.below(sum_of(floors)))
+    _cut_at_best(state)
     return state
 
 
@@ -60,8 +56,14 @@ def _floors(risk: Risk, groups: int) -> list[Plane]:
     """Return the flat planes that the risk, or each of its groups, never goes below."""
     if groups == 1:
         return [Plane(np.zeros(risk.n_parameters), risk.lower_bound)]
-    bounds = cast(GroupedRisk, risk).group_bounds(groups)
+    bounds = as_grouped(risk).group_bounds(groups)
     return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
+
+
+def _cut_at_best(state: State) -> None:
+    """Add the planes of the best point, the only one so far."""
+    own, found = state.policies, Found([state.best], [state.best])
+    _, own.cuts = state.method.cuts.add(state, found, state.best, own.cuts)
 
 
 def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: bool) -> State:
@@ -90,18 +92,16 @@ def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: 
             f"{state.best.value:.8g}: its data have changed, and the old bounds do not hold"
         )
     bundle = earlier.bundle
-    # Duals too serve any regularizer, but no other method.
-    same_query = type(method.query) is type(earlier.method.query)
-    if same_query and hasattr(earlier.memo, "carried_over"):
-        state.memo = earlier.memo.carried_over(risk, regularizer, state.best)
+    if type(method.query) is type(earlier.method.query):
+        state.policies.query = method.query.carried_over(earlier.policies.query, state)
     state.test_model(bundle)
     if bundle.n_groups == state.bundle.n_groups:
         state.bundle = bundle.carried_over(regularizer)
-        method.cuts.add(state, Found([state.best], [state.best]), state.best)
+        _cut_at_best(state)
         return state
     # Planes of other groups cannot be used one by one. All together they are a plane.
     together = bundle.aggregate()
-    state.raise_lower_bound(candidate_below(together, regularizer))
+    state.raise_lower_bound(problem.below(together))
     if state.bundle.n_groups == 1:
         state.bundle.add(together)
     return state
@@ -122,20 +122,25 @@ def continued(earlier: State, problem: Problem, method: Method) -> State:
             f"resume is of a run with planes of {type(before.cuts).__name__}, which mean nothing "
             f"to {type(method.cuts).__name__}; give start=, with its w, in place of it"
         )
-    # What a query or a stabilizer of another kind remembers is nothing to go on with.
-    same_query = type(method.query) is type(before.query)
-    same_stabilizer = type(method.stabilizer) is type(before.stabilizer)
     return replace(
         earlier,
         problem=problem,
         method=method,
-        bundle=deepcopy(earlier.bundle),
-        memo=deepcopy(earlier.memo) if same_query else None,
-        stabilizer_memo=deepcopy(earlier.stabilizer_memo) if same_stabilizer else None,
+        bundle=copied(earlier.bundle),
+        policies=_remembered(earlier, problem, method),
         history=list(earlier.history),
         stopped=False,
         interrupted=False,
     )
+
+
+def _remembered(earlier: State, problem: Problem, method: Method) -> PolicyStates:
+    """Return what policies know: those of another kind than before begin anew."""
+    own = method.init(problem)
+    for choice in (field.name for field in fields(PolicyStates)):
+        if type(getattr(method, choice)) is type(getattr(earlier.method, choice)):
+            setattr(own, choice, copied(getattr(earlier.policies, choice)))
+    return own
 
 
 def require_finite(point: Point, state: State) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from cutplane.core.state import State, Status
+from cutplane.core.certificate import Status
+from cutplane.core.state import State
 
 # Bounds that have not moved for this many iterations will not move any more: what is left is
 # rounding in the planes.

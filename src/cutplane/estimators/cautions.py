@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from cutplane.core.state import Certificate, Status
+from cutplane.core.certificate import Certificate, Status
 from cutplane.maps import Rows
 
 # Scores that differ by less, beside their size, differ by rounding.

@@ -18,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 from msgspec import Meta
 
 from cutplane.estimators.docstrings import entries_of, text_of
-from cutplane.estimators.methods import METHODS
+from cutplane.methods.registry import METHODS
 
 Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]

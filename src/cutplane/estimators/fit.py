@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import thread_limit
+from cutplane.core.certificate import Certificate, Record, Status
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.method import Method
 from cutplane.core.problem import Problem
-from cutplane.core.state import Certificate, Record, Result, State, Status
+from cutplane.core.result import Result
+from cutplane.core.state import State
 from cutplane.estimators.callbacks import Attributes, FitContext
 from cutplane.estimators.cautions import warn_of_constant_model, warn_unless_successful
-from cutplane.estimators.methods import name_of
 from cutplane.estimators.parameters import look_up, threads_of
 from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
@@ -153,7 +154,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         if interrupted:
             certificate = replace(certificate, status=Status.INTERRUPTED)
         seen = plan.look(risk, result)
-        runs.append(_Run(name_of(method), certificate, result.history, result.evaluations, seen))
+        runs.append(_Run(method.name, certificate, result.history, result.evaluations, seen))
         model = best_so_far(result.state)
         if part is not context:
             part.end(model)
@@ -187,9 +188,7 @@ def method_of(estimator: Any, problem: Problem) -> Method:
     if isinstance(estimator.method, Method):
         return estimator.method
     name = "auto" if estimator.method is None else estimator.method
-    made: Method = look_up("method", name, estimator.description.methods)(
-        problem.risk, problem.regularizer
-    )
+    made: Method = look_up("method", name, estimator.description.methods)(problem)
     return made
 
 

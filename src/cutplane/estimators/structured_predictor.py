@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.state import Result
+from cutplane.core.result import Result
 from cutplane.estimators.callbacks import with_callbacks
 from cutplane.estimators.description import STRENGTH, Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, estimator
 from cutplane.estimators.fit import Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.methods import STRUCTURED_METHODS
 from cutplane.estimators.parameters import check_parameters
+from cutplane.methods.registry import STRUCTURED_METHODS
 from cutplane.regularizers import L2
 from cutplane.risks import StructuredRisk
 from cutplane.structured.model import as_examples, as_list

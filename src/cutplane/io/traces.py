@@ -13,7 +13,8 @@ from typing import IO, Any, Self
 
 import msgspec
 
-from cutplane.core.state import Record, State
+from cutplane.core.certificate import Record
+from cutplane.core.state import State
 from cutplane.io.errors import InputError, OutputError, reason
 from cutplane.io.models.schema import Finite, Size
 from cutplane.io.sources import name_of, read_bytes

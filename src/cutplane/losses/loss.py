@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.losses.line_search import minimize_on_ray, minimize_roughly
@@ -89,6 +89,23 @@ class Loss(ABC):
 
     def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector | None:
         """Return the second derivative by each score, None if unknown."""
+        return None
+
+    @property
+    def has_curvatures(self) -> bool:
+        """Whether `curvatures` is known."""
+        probe = np.zeros(1)
+        return self.curvatures(probe + 1.0, probe, probe + 1.0) is not None
+
+    @property
+    def has_conjugate(self) -> bool:
+        """Whether `conjugate` is known."""
+        probe = np.zeros(1)
+        return self.conjugate(probe + 1.0, probe, probe + 1.0) is not None
+
+    @property
+    def dual_form(self) -> tuple[int, Matrix] | None:
+        """What dual coordinate ascent must know: the kind, and the shape of pieces; or None."""
         return None
 
     def smoothed(self, width: float) -> Loss:

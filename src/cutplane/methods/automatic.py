@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import numpy as np
 
 from cutplane.core.method import Method
-from cutplane.core.protocols import QuadraticRegularizer
-from cutplane.losses import SmoothLoss
-from cutplane.maps.csr import CompressedRows
-from cutplane.methods.block_ascent import block_ascent, obstacle_to_block_ascent
+from cutplane.core.needs import offers
+from cutplane.core.problem import Problem
+from cutplane.methods.block_ascent import block_ascent
 from cutplane.methods.bundle import bmrm, level
-from cutplane.methods.dual_ascent import dual_ascent, obstacle_to_dual_ascent
-from cutplane.methods.newton import newton, obstacle_to_newton
+from cutplane.methods.coordinate_kernels import LOGISTIC
+from cutplane.methods.dual_ascent import dual_ascent
+from cutplane.methods.newton import newton
+from cutplane.methods.nonconvex import nrbm
 from cutplane.methods.quasi_newton import quasi_newton
-from cutplane.risks import ChainRisk, ColumnsRisk, LinearRisk, ModelRisk, StructuredRisk
 
 _log = logging.getLogger("cutplane")
 
@@ -30,10 +31,12 @@ _SOFT_ENOUGH = 1.5
 _ROUNDING = 1e-9
 
 # A Newton step takes the place of some ten iterations of the bundle method, so it may cost as much
-# as six. Seconds: of a multiplication in the matrix of second derivatives (dense rows, sparse rows)
-# and in its factors, of an entry read twice, and of an iteration that reads nothing.
+# as six. Costs are counts of entries that are read and multiplied twice, as in an iteration: what a
+# multiplication in the matrix of second derivatives counts (dense rows, sparse rows) and one in its
+# factors, and what an iteration costs that reads nothing. (Measured on two cores in 2026, in
+# nanoseconds: an entry 1, the multiplications 0.1, 1 and 0.3, an empty iteration 300,000.)
 _WORTH = 6.0
-_DENSE, _SPARSE, _FACTOR, _ENTRY, _ITERATION = 1e-10, 1e-9, 3e-10, 1e-9, 3e-4
+_DENSE, _SPARSE, _FACTOR, _EMPTY_ITERATION = 0.1, 1.0, 0.3, 300_000
 # Processor seconds of block ascent, and of bmrm with groups, on the first words of the OCR letters.
 # To 1e-2: 10 words 0.11 and 0.52 at lam = 1e-2, 0.27 and 0.59 at 1e-4; 30 words 0.14 and 0.41 at
 # 1e-3, 0.79 and 0.41 at 1e-4; 100 words 0.29 and 1.24 at 1e-3, 1.11 and 1.52 at 1e-4; 300 words
@@ -59,105 +62,93 @@ _FEW_STEPS, _FEW_PLANES = 8, 6
 _NEAR_A_KINK = 0.25
 
 
-def automatic(
-    risk: ModelRisk, regularizer: QuadraticRegularizer, *, on_a_path: bool = False
-) -> Method:
+def automatic(problem: Problem, *, on_a_path: bool = False) -> Method:
     """Return the method that should be the fastest, and log why in one line.
 
     The choice follows shapes, counts, types and the lengths of rows, never measured times: the same
     problem gets the same method each time, on every machine. On a path each run takes over what the
     last one knew. Dual ascent cannot.
     """
-    if isinstance(risk, ColumnsRisk):
+    method, why = _chosen(problem, on_a_path)
+    _log.info("method: %s (%s)", method.name, why)
+    return method
+
+
+def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
+    """Return the method, and why it is the one."""
+    risk: Any = problem.risk
+    if risk.convex is False:
+        return nrbm(), "the risk is not convex"
+    if offers(risk, "loss.tied_outputs"):
         # To a relative gap of 1e-3 with lam = 1e-4: 60 iterations in place of 77 for 12 labels of
         # 5,000 generated examples, 211 in place of 327 for nine quantiles of 8,000 of house_16H.
-        _log.info("method: level (many outputs that depend on each other)")
-        return level()
-    no_dual_ascent = (
-        "it takes no planes over"
-        if on_a_path
-        else obstacle_to_dual_ascent(risk, regularizer) or _too_stiff(risk, regularizer)
-    )
+        return level(), "many outputs that depend on each other"
+    if offers(risk, "inferences"):
+        return _for_structures(problem)
+    if on_a_path:
+        no_dual_ascent: str | None = "it takes no planes over"
+    else:
+        no_dual_ascent = dual_ascent().obstacle(problem) or _too_stiff(problem)
     if no_dual_ascent is None:
-        _log.info("method: dual ascent (sparse, %d features)", risk.n_parameters)
-        return dual_ascent()
-    no_newton = obstacle_to_newton(risk, regularizer) or _too_dear(risk)
+        return dual_ascent(), f"sparse, {risk.n_parameters} features"
+    no_newton = newton().obstacle(problem) or _too_dear(risk)
     if no_newton is None:
         m, d = risk.rows.shape
-        _log.info("method: newton (%d examples, few features: %d)", m, d)
-        return newton()
-    _log.info(
-        "method: bmrm with line search (no newton: %s; no dual ascent: %s)",
-        no_newton,
-        no_dual_ascent,
-    )
-    return bmrm(groups="auto")
+        return newton(), f"{m} examples, few features: {d}"
+    return bmrm(groups="auto"), f"no newton: {no_newton}; no dual ascent: {no_dual_ascent}"
 
 
-def automatic_for_chains(risk: ChainRisk, regularizer: QuadraticRegularizer) -> Method:
-    """Return the method that should be the fastest, and log why in one line."""
-    if risk.loss.probabilities:
-        _log.info("method: quasi-newton (a smooth loss, %d parameters)", risk.n_parameters)
+def _for_structures(problem: Problem) -> tuple[Method, str]:
+    """Return the method for a risk that runs an inference on each example."""
+    risk: Any = problem.risk
+    if offers(risk, "loss.probabilities"):
+        why = f"a smooth loss, {risk.n_parameters} parameters"
         if risk.n_parameters <= _FEW_PARAMETERS:
-            return quasi_newton()
-        return quasi_newton(steps=_FEW_STEPS, planes=_FEW_PLANES)
-    obstacle = obstacle_to_block_ascent(risk, regularizer) or _few_sequences(risk, regularizer)
+            return quasi_newton(), why
+        return quasi_newton(steps=_FEW_STEPS, planes=_FEW_PLANES), why
+    obstacle = block_ascent().obstacle(problem) or _few_structures(problem)
     if obstacle is None:
-        _log.info("method: block ascent (a maximum over outputs, exact inference)")
-        return block_ascent()
-    _log.info("method: bmrm with line search and groups (no block ascent: %s)", obstacle)
-    return bmrm(groups="auto")
+        return block_ascent(), f"exact inference, {risk.n_examples} examples"
+    return bmrm(groups="auto"), f"groups of planes; no block ascent: {obstacle}"
 
 
-def automatic_for_models(risk: StructuredRisk, regularizer: QuadraticRegularizer) -> Method:
-    """Return the method that should be the fastest, and log why in one line."""
-    obstacle = obstacle_to_block_ascent(risk, regularizer)
-    if risk.n_examples < _FEW_EXAMPLES:
-        obstacle = obstacle or "few examples"
-    elif regularizer.lam * risk.n_examples < _HARD_FOR_MODELS:
-        obstacle = obstacle or "lam is small for so few examples"
-    if obstacle is None:
-        _log.info("method: block ascent (exact inference, %d examples)", risk.n_examples)
-        return block_ascent()
-    _log.info("method: bmrm with groups (no block ascent: %s)", obstacle)
-    return bmrm(groups="auto")
-
-
-def _few_sequences(risk: ChainRisk, regularizer: QuadraticRegularizer) -> str | None:
+def _few_structures(problem: Problem) -> str | None:
     """Return why block ascent would be slow, or None if it would not."""
-    if risk.data.chains.n_tokens * risk.n_labels**2 < _LITTLE_WORK:
+    risk: Any = problem.risk
+    of_all = problem.regularizer.lam * risk.n_examples  # type: ignore[attr-defined]
+    if risk.inference_steps is None:  # a model of the user's, say
+        if risk.n_examples < _FEW_EXAMPLES:
+            return "few examples"
+        return "lam is small for so few examples" if of_all < _HARD_FOR_MODELS else None
+    if risk.inference_steps < _LITTLE_WORK:
         return "inference costs little here"
-    if regularizer.lam * risk.n_sequences < _HARD:
-        return "lam is small for so few sequences"
-    return None
+    return "lam is small for so few sequences" if of_all < _HARD else None
 
 
-def _too_stiff(risk: ModelRisk, regularizer: QuadraticRegularizer) -> str | None:
+def _too_stiff(problem: Problem) -> str | None:
     """Return why dual ascent would be slow, or None if it would not."""
-    assert isinstance(risk, LinearRisk)
-    assert isinstance(risk.rows, CompressedRows)
-    if risk.intercept and isinstance(risk.loss, SmoothLoss):
+    risk: Any = problem.risk
+    if risk.intercept and risk.loss.dual_form[0] == LOGISTIC:
         return f"it is slow for {risk.loss!r} with an intercept"
     if risk.n_parameters >= _MANY_FEATURES:
         return None
     if risk.intercept:
         return "it is slow with few features and an intercept"
-    stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / regularizer.lam
+    lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
+    stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / lam
     if stiffness <= _SOFT_ENOUGH * (1.0 + _ROUNDING):
         return None
     return f"few features, and mean |x|^2 / (m lam) is {stiffness:.2g}"
 
 
-def _too_dear(risk: ModelRisk) -> str | None:
+def _too_dear(risk: Any) -> str | None:
     """Return why Newton steps do not pay, or None if they do."""
-    assert isinstance(risk, LinearRisk)
     m, d = risk.rows.shape
-    sparse = isinstance(risk.rows, CompressedRows)
-    length = risk.rows.starts[-1] / m if isinstance(risk.rows, CompressedRows) else d
+    length = risk.rows.n_entries / m
     share = 1.0 if risk.loss.smoothed(1.0) is risk.loss else _NEAR_A_KINK
     products = 0.5 * share * m * length * length
-    step = (_SPARSE if sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
-    iteration = _ENTRY * m * length + _ITERATION
+    step = (_SPARSE if risk.rows.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
+    iteration = m * length + _EMPTY_ITERATION
     if step <= _WORTH * iteration:
         return None
     return f"a step would cost as much as {step / iteration:.0f} iterations"

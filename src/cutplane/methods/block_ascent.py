@@ -20,20 +20,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from cutplane.core.method import Method
+from cutplane.core.needs import PLAIN_L2, Need
+from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.policies.no_stabilizer import NoStabilizer
-from cutplane.core.policies.queries import Found
-from cutplane.core.state import Candidate, State
+from cutplane.core.problem import Candidate
+from cutplane.core.state import State
 from cutplane.methods.caches.chains import ChainOutputs
 from cutplane.methods.caches.kept import Outputs, Pull
 from cutplane.methods.caches.models import ModelOutputs
-from cutplane.regularizers import L2
 from cutplane.risks import ChainRisk, StructuredRisk
 
 # Passes end when the caches have so small a share of the gap left to gain.
@@ -53,7 +54,7 @@ _FEWEST, _MOST = 20, 100
 
 
 @dataclass(frozen=True, slots=True)
-class BlockAscent:
+class BlockAscent(Query):
     """Query by block ascent on cached outputs.
 
     Parameters
@@ -64,18 +65,28 @@ class BlockAscent:
         The most visits to an example between two evaluations.
     """
 
+    needs = (
+        Need(
+            "risk",
+            "worst_outputs",
+            "a structured model, and a loss that is a maximum over "
+            "outputs which exact inference finds",
+        ),
+        PLAIN_L2,
+    )
+    makes_planes: ClassVar[bool] = True
     outputs: int | None = None
     passes: int = 20
 
-    def __call__(self, risk: Any, regularizer: Any, state: State, candidate: Candidate) -> Found:
+    def __call__(self, state: State, candidate: Candidate, own: Any) -> tuple[Found, Any]:
         """Improve the weights, then evaluate the risk at their minimizer."""
-        if state.memo is None:
-            if (obstacle := obstacle_to_block_ascent(risk, regularizer)) is not None:
-                raise ValueError(f"block ascent does not work here: {obstacle}")
-            outputs = outputs_of(risk)
+        risk: Any = state.problem.risk
+        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
+        outputs = outputs_of(risk)
+        if own is None:
             room = self.outputs or _room(len(outputs.weights))
-            state.memo = outputs.learn(outputs.first(room), state.best)
-        outputs, kept, lam = outputs_of(risk), state.memo, regularizer.lam
+            own = outputs.learn(outputs.first(room), state.best)
+        kept = own
         strength = _PULL * math.sqrt(lam * outputs.squared_norm(kept))
         pull = Pull.toward(state.best.w, strength, lam)
         w, _ = outputs.minimizer(kept, pull)
@@ -89,8 +100,7 @@ class BlockAscent:
             examples = np.flatnonzero(gaps > _WORTHWHILE * gaps.mean())
         plane, minimizer = outputs.plane(kept, pull)
         point = risk.at(minimizer)
-        state.memo = outputs.learn(kept, point)
-        return Found([point], [], [plane])
+        return Found([point], [], [plane]), outputs.learn(kept, point)
 
 
 def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 4) -> Method:
@@ -121,22 +131,8 @@ def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 
         memory=LimitedMemory(planes),
         query=BlockAscent(outputs, passes),
         cuts=ConvexCuts(),
+        name="block-ascent",
     )
-
-
-def obstacle_to_block_ascent(risk: object, regularizer: object) -> str | None:
-    """Return why block ascent cannot be used, or None if it can."""
-    if not isinstance(risk, ChainRisk | StructuredRisk):
-        return "it needs the risk of a structured model"
-    if not risk.convex:
-        return "inference is not exact"
-    if not isinstance(regularizer, L2) or not regularizer.plain:
-        return "it needs the regularizer lam/2 |w|^2, without center and weights"
-    if isinstance(risk, ChainRisk) and not risk.loss.worst_labels:
-        return f"the loss {risk.loss!r} is not a maximum over labels, as cp.ChainMargin() is"
-    if isinstance(risk, ChainRisk) and risk.entries is None:
-        return "it needs features as an array or in CSR"
-    return None
 
 
 def outputs_of(risk: ChainRisk | StructuredRisk) -> Outputs[Any, Any]:

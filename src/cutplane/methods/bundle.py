@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Literal
 
 from cutplane.core.method import Method
+from cutplane.core.policies import Memory, Stabilizer
 from cutplane.core.policies.balanced_proximal import BalancedProximal
 from cutplane.core.policies.ball import OverBall
 from cutplane.core.policies.cuts import ConvexCuts
-from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory, Memory
-from cutplane.core.policies.no_stabilizer import NoStabilizer, Stabilizer
+from cutplane.core.policies.level import Level
+from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
+from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.proximal import Proximal
 from cutplane.core.policies.queries import AtCandidate, OnSegment
-from cutplane.core.policies.regions import Level, TrustRegion
+from cutplane.core.policies.trust_region import TrustRegion
 
 Groups = int | Literal["auto"]
 
@@ -42,7 +44,7 @@ def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups 
     -------
     Method
     """
-    return _combined(NoStabilizer(), line_search, planes, groups)
+    return _combined("bmrm", NoStabilizer(), line_search, planes, groups)
 
 
 def bmrm_without_qp() -> Method:
@@ -54,7 +56,9 @@ def bmrm_without_qp() -> Method:
     proof uses no more than these two planes), and the method needs nearly as many: choose it to
     compare with the paper.
     """
-    return Method(NoStabilizer(), AggregateOnly(), AtCandidate(), ConvexCuts())
+    return Method(
+        NoStabilizer(), AggregateOnly(), AtCandidate(), ConvexCuts(), name="bmrm-without-qp"
+    )
 
 
 def proximal(
@@ -83,7 +87,7 @@ def proximal(
     -------
     Method
     """
-    return _combined(Proximal(weight), line_search, planes, groups)
+    return _combined("proximal", Proximal(weight), line_search, planes, groups)
 
 
 def trust_region(
@@ -110,7 +114,7 @@ def trust_region(
     -------
     Method
     """
-    return _combined(TrustRegion(share), line_search, planes, groups)
+    return _combined("trust-region", TrustRegion(share), line_search, planes, groups)
 
 
 def level(
@@ -137,7 +141,7 @@ def level(
     -------
     Method
     """
-    return _combined(Level(share), line_search, planes, groups)
+    return _combined("level", Level(share), line_search, planes, groups)
 
 
 def balanced_proximal(
@@ -167,7 +171,7 @@ def balanced_proximal(
     -------
     Method
     """
-    return _combined(BalancedProximal(radius), line_search, planes, groups)
+    return _combined("balanced-proximal", BalancedProximal(radius), line_search, planes, groups)
 
 
 def kelley() -> Method:
@@ -178,11 +182,11 @@ def kelley() -> Method:
     many features iterates go back and forth over the ball. Choose it to see why the other methods
     exist, or for few features where a bound on the norm is what you want.
     """
-    return Method(OverBall(), KeepAll(), AtCandidate(), ConvexCuts())
+    return Method(OverBall(), KeepAll(), AtCandidate(), ConvexCuts(), name="kelley")
 
 
 def _combined(
-    stabilizer: Stabilizer, line_search: bool, planes: int | None, groups: Groups
+    name: str, stabilizer: Stabilizer, line_search: bool, planes: int | None, groups: Groups
 ) -> Method:
     if groups != "auto" and groups < 1:
         raise ValueError(f"the number of groups must be at least 1, got {groups}")
@@ -193,4 +197,5 @@ def _combined(
         query=OnSegment() if line_search else AtCandidate(),
         cuts=ConvexCuts(),
         groups=None if groups == "auto" else groups,
+        name=name,
     )

@@ -20,24 +20,24 @@ lacks. For the plane, the duals of the heavier sign are scaled down until the su
 from __future__ import annotations
 
 import math
-from copy import copy
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.core.method import Method
+from cutplane.core.needs import PLAIN_L2, Need, quadratic
+from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.policies.no_stabilizer import NoStabilizer
-from cutplane.core.policies.queries import Found, best_step
-from cutplane.core.protocols import Plane, QuadraticRegularizer, SearchablePoint
-from cutplane.core.state import Candidate, State
-from cutplane.losses import Logistic, PiecewiseLoss
-from cutplane.maps.csr import CompressedRows
+from cutplane.core.policies.queries import best_step
+from cutplane.core.problem import Candidate, Problem
+from cutplane.core.protocols import Plane, SearchablePoint
+from cutplane.core.state import State
 from cutplane.methods import coordinate_kernels as kernels
-from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
 
 _SEED = 88172645463325252
@@ -48,115 +48,130 @@ _SEED = 88172645463325252
 _WORTHWHILE = 0.03
 
 
-class DualAscent:
-    """The duals of a linear risk, and the epochs that improve them.
+@dataclass(frozen=True, slots=True)
+class Duals:
+    """The duals of a linear risk, and which of them still move.
 
-    Parameters
+    Attributes
     ----------
-    risk : LinearRisk
-        On CSR rows, with a loss made of pieces or the logistic loss.
-    lam : float
-        Strength of the regularizer ``lam/2 |w|^2``.
+    beta : ndarray
+        A dual for each example.
+    w : ndarray
+        The point that belongs to them.
+    offset : float
+        The intercept, or the center of its regularizer.
+    movable, visited : ndarray
+        The examples whose duals still move, and those of an epoch on all, shuffled so far.
+    reach : float
+        How far duals moved at most in the last epoch.
+    seed : ndarray
+        Of the next shuffle.
+    stiffness : ndarray
+        How steeply the slope along each dual falls.
+    pull : float
+        The same for the intercept; zero if there is none.
     """
 
-    def __init__(self, risk: LinearRisk, lam: float) -> None:
-        assert isinstance(risk.rows, CompressedRows)
-        assert isinstance(risk.loss, PiecewiseLoss | Logistic)
-        self._form = _form(risk.loss)
-        self._y, self._weights = risk.y, risk.weights
-        self._rows, self._loss, self._lam = risk.rows, risk.loss, lam
-        norms = risk.rows.squared_norms()
+    beta: Vector
+    w: Vector
+    offset: float
+    movable: kernels.IndexVector
+    visited: kernels.IndexVector
+    reach: float
+    seed: NDArray[np.uint64]
+    stiffness: Vector
+    pull: float
+
+
+class DualAscent:
+    """Dual coordinate ascent for one problem; all that changes is in the `Duals`.
+
+    Arrays of duals are changed in place: they are as long as the sample.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._risk: LinearRisk = problem.risk  # type: ignore[assignment]
+        self._rows: Any = self._risk.rows
+        self._loss: Any = self._risk.loss
+        self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
+        form = self._risk.loss.dual_form
+        assert form is not None
+        self._kind, self._shape = form
+
+    @property
+    def never_settle(self) -> bool:
+        """Whether no dual is ever at an end of its range."""
+        return bool(self._kind == kernels.LOGISTIC)
+
+    def begun(self) -> Duals:
+        """Return duals of zero."""
+        risk = self._risk
+        norms = self._rows.squared_norms()
         # The intercept is as strong as the features together, on average. It must not vanish with
         # them: it is also what tells that the duals have to be balanced.
-        self._pull = (float(risk.weights @ norms) or 1.0) / lam if risk.intercept else 0.0
-        self._stiffness = risk.weights * (norms / lam + self._pull)
-        self.offset = 0.0
-        self._seed = np.array([_SEED], dtype=np.uint64)
-        self._movable = np.flatnonzero(risk.weights)
-        # Only the logistic loss goes on to visit all of them.
-        smooth = isinstance(risk.loss, Logistic)
-        self._all = self._movable.copy() if smooth else np.empty(0, dtype=np.intp)
-        self._reach = math.inf
-        self.beta: Vector = np.zeros(len(risk.y))
-        self.w: Vector = np.zeros(risk.n_parameters)
-
-    def __deepcopy__(self, memo: object) -> DualAscent:
-        """Copy what changes, and share the data."""
-        twin = copy(self)
-        twin.beta, twin.w = self.beta.copy(), self.w.copy()
-        twin._all, twin._movable = self._all.copy(), self._movable.copy()
-        twin._seed = self._seed.copy()
-        return twin
-
-    def improve(self, *, passes: float, most: int) -> None:
-        """Run epochs on the movable duals, worth so many passes over all of the data."""
-        if isinstance(self._loss, Logistic):
-            self._epoch(self._all)
-            passes -= 1.0
-        entries = np.diff(self._rows.starts)
-        share = entries[self._movable].sum() / max(int(self._rows.starts[-1]), 1)
-        for _ in range(min(math.ceil(passes / max(share, 1e-9)), most)):
-            self._epoch(self._movable)
-
-    def _epoch(self, examples: kernels.IndexVector) -> None:
-        kernels.shuffle(examples, self._seed)
-        self.offset, self._reach = kernels.epoch(
-            self._rows.values,
-            self._rows.indices,
-            self._rows.starts,
-            *self._form,
-            self._y,
-            self._weights,
-            self._stiffness,
-            self._lam,
-            self._pull,
-            self.w,
-            self.offset,
-            self.beta,
-            examples,
+        pull = (float(risk.weights @ norms) or 1.0) / self._lam if risk.intercept else 0.0
+        movable = np.flatnonzero(risk.weights)
+        return Duals(
+            beta=np.zeros(len(risk.y)),
+            w=np.zeros(risk.n_parameters),
+            offset=0.0,
+            movable=movable,
+            # Only the logistic loss goes on to visit all of them.
+            visited=movable.copy() if self.never_settle else np.empty(0, dtype=np.intp),
+            reach=math.inf,
+            seed=np.array([_SEED], dtype=np.uint64),
+            stiffness=risk.weights * (norms / self._lam + pull),
+            pull=pull,
         )
 
-    def plane(self) -> Plane:
+    def improved(self, duals: Duals, *, passes: float, most: int) -> Duals:
+        """Run epochs on the movable duals, worth so many passes over all of the data."""
+        if self.never_settle:
+            duals = self._epoch(duals, duals.visited)
+            passes -= 1.0
+        entries = np.diff(self._rows.starts)
+        share = entries[duals.movable].sum() / max(int(self._rows.starts[-1]), 1)
+        for _ in range(min(math.ceil(passes / max(share, 1e-9)), most)):
+            duals = self._epoch(duals, duals.movable)
+        return duals
+
+    def _epoch(self, duals: Duals, examples: kernels.IndexVector) -> Duals:
+        kernels.shuffle(examples, duals.seed)
+        offset, reach = kernels.epoch(
+            self._rows.values, self._rows.indices, self._rows.starts, self._kind, self._shape,
+            self._risk.y, self._risk.weights, duals.stiffness, self._lam, duals.pull, duals.w,
+            duals.offset, duals.beta, examples,
+        )  # fmt: skip
+        return replace(duals, offset=offset, reach=reach)
+
+    def plane(self, duals: Duals) -> tuple[Plane, Duals]:
         """Return the plane of the duals, computed afresh.
 
         Without an intercept ``w`` becomes exactly its minimizer, free of the epochs' rounding.
         """
-        slopes = self._weights * self.beta
-        if self._pull:
-            self.offset -= self._pull * float(slopes.sum())
+        risk = self._risk
+        slopes = risk.weights * duals.beta
+        if duals.pull:
+            duals = replace(duals, offset=duals.offset - duals.pull * float(slopes.sum()))
             slopes = _balanced(slopes)
-        offset = -self._loss.conjugate(self._y, slopes, self._weights)
-        plane = Plane(self._rows.pullback(slopes), offset)
-        if not self._pull:
-            self.w = -plane.slope / self._lam
-        return plane
-
-    def shrink(self, scores: Vector) -> None:
-        """Leave the duals alone that would not move, given exact scores at ``w``."""
-        scores = scores + self.offset
-        if isinstance(self._loss, Logistic):
-            values, _, _ = self._loss.derivatives(self._y, scores)
-            gains = values + self._loss.conjugates(self._y, self.beta) - self.beta * scores
-            gains *= self._weights
-            self._movable = np.flatnonzero(gains > _WORTHWHILE * gains.mean())
-            return
-        self._movable = kernels.movable(
-            *self._form,
-            self._y,
-            scores,
-            self._weights,
-            self._stiffness,
-            self.beta,
-            self._reach,
+        plane = Plane(
+            self._rows.pullback(slopes), -self._loss.conjugate(risk.y, slopes, risk.weights)
         )
+        return plane, duals if duals.pull else replace(duals, w=-plane.slope / self._lam)
 
-
-def _form(loss: PiecewiseLoss | Logistic) -> tuple[int, Matrix]:
-    """Return what the kernels want to know of a loss: its kind, and the shape of its pieces."""
-    if isinstance(loss, Logistic):
-        return kernels.LOGISTIC, np.zeros((2, 5))
-    of_margin, shape = loss.kind
-    return kernels.MARGIN_PIECES if of_margin else kernels.RESIDUAL_PIECES, shape
+    def shrunk(self, duals: Duals, scores: Vector) -> Duals:
+        """Leave the duals alone that would not move, given exact scores at ``w``."""
+        risk, scores = self._risk, scores + duals.offset
+        if self.never_settle:
+            values, _, _ = self._loss.derivatives(risk.y, scores)
+            gains = values + self._loss.conjugates(risk.y, duals.beta) - duals.beta * scores
+            gains *= risk.weights
+            return replace(duals, movable=np.flatnonzero(gains > _WORTHWHILE * gains.mean()))
+        movable = kernels.movable(
+            self._kind, self._shape, risk.y, scores, risk.weights, duals.stiffness, duals.beta,
+            duals.reach,
+        )  # fmt: skip
+        return replace(duals, movable=movable)
 
 
 def _balanced(slopes: Vector) -> Vector:
@@ -172,7 +187,7 @@ def _balanced(slopes: Vector) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class DualEpochs:
+class DualEpochs(Query):
     """Query by epochs of dual coordinate ascent, and a line search toward where they lead.
 
     Parameters
@@ -184,30 +199,34 @@ class DualEpochs:
         The most epochs between two checks, however few duals still move.
     """
 
+    needs = (
+        Need("risk", "rows.sparse", "a linear risk on sparse rows (CSR)"),
+        Need("risk", "loss.dual_form", "a loss that is piecewise or logistic"),
+        PLAIN_L2,
+    )
+    makes_planes: ClassVar[bool] = True
     passes: float | None = None
     most: int = 10
 
-    def __call__(
-        self,
-        risk: LinearRisk,
-        regularizer: QuadraticRegularizer,
-        state: State,
-        candidate: Candidate,
-    ) -> Found:
+    def init(self, problem: Problem) -> Duals:
+        """Return duals of zero."""
+        return DualAscent(problem).begun()
+
+    def __call__(self, state: State, candidate: Candidate, own: Duals) -> tuple[Found, Duals]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
-        if state.memo is None:
-            if (obstacle := obstacle_to_dual_ascent(risk, regularizer)) is not None:
-                raise ValueError(f"dual ascent does not work here: {obstacle}")
-            state.memo = DualAscent(risk, regularizer.lam)
-        duals: DualAscent = state.memo
-        usual = 3.0 if state.iteration == 0 or isinstance(risk.loss, PiecewiseLoss) else 2.0
-        duals.improve(passes=usual if self.passes is None else self.passes, most=self.most)
-        plane = duals.plane()
-        point = risk.at(duals.w.copy())
-        duals.shrink(point.scores)
+        risk: Any = state.problem.risk
+        epochs = DualAscent(state.problem)
+        usual = 2.0 if epochs.never_settle and state.iteration > 0 else 3.0
+        own = epochs.improved(
+            own, passes=usual if self.passes is None else self.passes, most=self.most
+        )
+        plane, own = epochs.plane(own)
+        point = risk.at(own.w.copy())
+        own = epochs.shrunk(own, point.scores)
         segment = cast(SearchablePoint, state.best).toward(point)
-        lowest = segment.at(best_step(segment, regularizer.along(state.best.w, point.w)))
-        return Found([lowest, point], [], [plane])
+        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
+        lowest = segment.at(best_step(segment, along))
+        return Found([lowest, point], [], [plane]), own
 
 
 def dual_ascent(*, passes: float | None = None, planes: int = 4) -> Method:
@@ -229,17 +248,5 @@ def dual_ascent(*, passes: float | None = None, planes: int = 4) -> Method:
         memory=LimitedMemory(planes),
         query=DualEpochs(passes=passes),
         cuts=ConvexCuts(),
+        name="dual-ascent",
     )
-
-
-def obstacle_to_dual_ascent(risk: object, regularizer: object) -> str | None:
-    """Return why dual coordinate ascent cannot be used, or None if it can."""
-    if not isinstance(risk, LinearRisk):
-        return "it needs a linear risk"
-    if not isinstance(risk.rows, CompressedRows):
-        return "it needs sparse rows (CSR)"
-    if not isinstance(risk.loss, PiecewiseLoss | Logistic):
-        return f"the loss {risk.loss!r} is neither made of pieces nor logistic"
-    if not isinstance(regularizer, L2) or not regularizer.plain:
-        return "it needs the regularizer lam/2 |w|^2, without center and weights"
-    return None

@@ -1,39 +1,36 @@
-"""The loop: propose, evaluate, cut, until the gap is closed."""
+"""The front door: minimize a regularized risk, and say what is proven about the result."""
 
 from __future__ import annotations
 
-import logging
 import os
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 
 from cutplane.checkpoints.checkpoint import Checkpoint, keeper
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
-from cutplane.core.kept_point import evaluate_once
+from cutplane.core.certificate import Certificate, Status
+from cutplane.core.loop import Callback, descend, recomputed
 from cutplane.core.method import Method
+from cutplane.core.needs import size_known_to, term_size, why_unproven
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Regularizer, Risk
-from cutplane.core.start import continued, first_state, require_finite, with_planes_of
-from cutplane.core.state import DISAGREEMENT, Certificate, Result, State, Status, candidate_below
+from cutplane.core.result import Result
+from cutplane.core.start import DISAGREEMENT, continued, first_state, with_planes_of
+from cutplane.core.state import State
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
 from cutplane.methods.bundle import bmrm
 from cutplane.methods.nonconvex import nrbm
 from cutplane.risks.function import Function, as_risk, is_function_of
-
-_log = logging.getLogger("cutplane")
-
-Callback = Callable[[State], object]
 
 # A run aims at this share of the tolerance it promises, and settles for the whole when a limit
 # comes first. Near the end the gap shrinks by a constant factor an iteration, so the last digit is
 # cheap, and what the user gets is safely inside.
 _AIM = 0.25
 
-
-# Unless it is less than this share of the terms that the risk is made of.
+# The objective may come out differently when it is computed once more by this share of the terms
+# that the risk is made of.
 _ROUNDING = 1e-13
 
 
@@ -113,26 +110,25 @@ def minimize(
         At Ctrl-C before the first point has been evaluated, and at a second Ctrl-C before the run
         has ended. The latter has the attribute ``result`` too, with status ``interrupted``.
     """
+    if sum(given is not None for given in (start, resume, planes_from)) > 1:
+        raise ValueError("give one of start, resume and planes_from: each says where to begin")
     earlier = resume or planes_from
     risk = as_risk(
         # The same function again is the same risk, whatever it counts or writes down.
         earlier.problem.risk if earlier and is_function_of(earlier.problem.risk, risk) else risk,
         start if earlier is None else earlier.best.w,
-        getattr(regularizer, "center", None),
-        getattr(regularizer, "weights", None),
+        size_known_to(regularizer),
     )
     if method is None:
         method = nrbm() if risk.convex is False else bmrm()
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
-    convex = method.for_convex_risks if risk.convex is None else risk.convex
-    method.require_suitable(regularizer, convex=convex)
     problem = Problem(risk, regularizer)
+    convex = method.cuts.for_convex if risk.convex is None else risk.convex
+    method.require_suitable(problem, convex=convex)
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
-    if sum(given is not None for given in (start, resume, planes_from)) > 1:
-        raise ValueError("give one of start, resume and planes_from: each says where to begin")
     with keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
         clock = _Clock(risk, kept.state or resume)
         if kept.state:
@@ -144,49 +140,18 @@ def minimize(
         else:
             state = first_state(problem, start, method, convex=convex)
         clock.read(state)
-        whole = True  # between two iterations, where a run can go on as if never stopped
-
         try:
-            while (status := rule(state)) is Status.RUNNING or not _confirmed(
-                status, rule, final := _recomputed(risk, regularizer, state)
-            ):
-                run.check()
-                whole = False
-                state.seconds_left = rule.seconds_left(state)
-                candidate = method.stabilizer.propose(regularizer, state)
-                progress = state.raise_lower_bound(candidate)
-                if not kept.keeps:
-                    run.check()
-                found = method.query(risk, regularizer, state, candidate)
-                incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
-                method.memory.make_room(state.bundle, incoming)
-                for point in found.cut_at:
-                    require_finite(point, state)
-                before = state.best
-                progress |= state.keep_best(found.points, regularizer)
-                progress |= method.cuts.add(state, found, before)
-                for plane in found.planes:
-                    state.test(plane, [before, *found.points])
-                    progress |= state.raise_lower_bound(candidate_below(plane, regularizer))
-                    state.bundle.add(plane)
-                state.stalled_for = 0 if progress else state.stalled_for + 1
-                state.iteration += 1
-                clock.read(state)
-                state.history.append(state.record())
-                _log.debug("%s", state.history[-1])
-                whole = True
-                state.stopped = _asked_to_stop(state, callbacks)
-                kept.after_iteration(state)
+            status, final = descend(state, rule, clock.read, callbacks, kept, run.check)
             kept.write(state)
             if run.late:  # in the last moment
                 raise KeyboardInterrupt
         except BaseException as error:
-            if whole and interrupts.is_interrupt(error) and not run.insisted:
+            if kept.whole and interrupts.is_interrupt(error) and not run.insisted:
                 kept.write(state)
             clock.read(state)
             if not interrupts.is_interrupt(error):
                 if isinstance(error, Exception):
-                    _attach(error, _result(Status.FAILED, promise, risk, state, state))
+                    _attach(error, _result(Status.FAILED, promise, state, state))
                 raise
             run.take()
             # Also for callers with more runs to come: the status is optimal if the gap is small.
@@ -195,17 +160,11 @@ def minimize(
             try:
                 if run.insisted:
                     raise KeyboardInterrupt
-                final = _recomputed(risk, regularizer, state)
+                final = recomputed(state)
             except KeyboardInterrupt as again:
-                _attach(again, _result(status, promise, risk, state, state))
+                _attach(again, _result(status, promise, state, state))
                 raise
-        return _result(status, promise, risk, final, state)
-
-
-def _asked_to_stop(state: State, callbacks: tuple[Callback, ...]) -> bool:
-    """Call every callback, whatever the first one says; return whether any wants the run to end."""
-    with interrupts.at_once():
-        return any([bool(callback(state)) for callback in callbacks])  # noqa: C419
+        return _result(status, promise, final, state)
 
 
 def _attach(error: BaseException, result: Result) -> None:
@@ -242,24 +201,7 @@ def _stopping_rule(
     return rule
 
 
-def _recomputed(risk: Risk, regularizer: Regularizer, state: State) -> State:
-    """Return the state as it looks when the objective is computed afresh from the data.
-
-    The loop's own state stays as it is, so that a run can be resumed as if it had never ended.
-    """
-    best = evaluate_once(risk, state.best.w)
-    return replace(state, best=best, objective=regularizer.value(best.w) + best.value)
-
-
-def _confirmed(status: Status, rule: StoppingRule, recomputed: State) -> bool:
-    """Say whether the run may end with ``status``.
-
-    Rounding can lift the recomputed objective just above the tolerance. Then the run goes on.
-    """
-    return status is not Status.OPTIMAL or rule(recomputed) is not Status.RUNNING
-
-
-def _disagree(risk: Risk, final: State, state: State) -> bool:
+def _disagree(final: State, state: State) -> bool:
     """Say whether the objective came out clearly different when it was computed once more."""
     difference = abs(final.objective - state.objective)
     if difference <= DISAGREEMENT * abs(final.objective):
@@ -267,16 +209,15 @@ def _disagree(risk: Risk, final: State, state: State) -> bool:
     # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
     # of its terms may be rounding. How large they are is told by the plane there, unless its slope
     # vanishes too, and by the risk.
-    plane, terms = final.best.plane(), float(getattr(risk, "term_size", 0.0))
+    plane, terms = final.best.plane(), term_size(state.problem.risk)
     terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))
     return difference > _ROUNDING * terms
 
 
-def _result(
-    status: Status, promise: StoppingRule, risk: Risk, final: State, state: State
-) -> Result:
+def _result(status: Status, promise: StoppingRule, final: State, state: State) -> Result:
+    risk = state.problem.risk
     consistent = not (
-        status is Status.INCONSISTENT or final.contradictory or _disagree(risk, final, state)
+        status is Status.INCONSISTENT or final.contradictory or _disagree(final, state)
     )
     if not consistent:
         status = Status.INCONSISTENT
@@ -291,7 +232,7 @@ def _result(
         reason=(
             "if the risk is convex, as was assumed"
             if risk.convex is None and state.convex and consistent
-            else getattr(risk, "unproven", "")
+            else why_unproven(risk)
         ),
     )
     return Result(

@@ -20,22 +20,26 @@ statistical error its solution is that of all examples, at a fraction of the cos
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from math import ceil, isinf
+from typing import ClassVar
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.positive_solve import solve_positive
 from cutplane.compute.products import dot
+from cutplane.core.certificate import Status
 from cutplane.core.method import Method
+from cutplane.core.needs import Need
+from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import KeepAll
 from cutplane.core.policies.no_stabilizer import NoStabilizer
-from cutplane.core.policies.queries import Found
-from cutplane.core.protocols import Plane, Quadratic, QuadraticRegularizer
-from cutplane.core.state import Candidate, State, Status, candidate_below
+from cutplane.core.problem import Candidate, Problem
+from cutplane.core.protocols import Plane, Quadratic
+from cutplane.core.state import State
+from cutplane.losses import Loss
 from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
 from cutplane.risks import LinearRisk
@@ -69,143 +73,133 @@ _SAMPLE_TOL = 1e-2
 _SAMPLE_STEPS = 30
 
 
-class SmoothedNewton:
-    """Newton's method on a linear risk whose kinks are rounded, ever less.
+@dataclass(frozen=True, slots=True)
+class NewtonState:
+    """Where Newton's method is on the loss whose kinks are rounded.
 
-    Parameters
+    Attributes
     ----------
-    risk : LinearRisk
-        With a loss that knows its curvatures and its conjugate.
-    regularizer : L2
-        The strongly convex part.
     point : LinearPoint
-        Where to start.
+        The last iterate.
     width : float
-        How widely kinks are rounded at first; zero for a loss that has none.
-    duals : ndarray, optional
-        A slope for each example to begin with; zero by default.
+        How widely kinks are rounded; zero for a loss that has none.
+    duals : ndarray
+        A slope for each example, from the inner problem before this one.
+    steps : int
+        How many were taken in this inner problem.
+    scores, slopes : ndarray
+        Those of the smoothed loss at the point.
+    plane : Plane
+        That of these slopes.
     """
 
-    def __init__(
-        self,
-        risk: LinearRisk,
-        regularizer: L2,
-        point: LinearPoint,
-        width: float,
-        duals: Vector | None = None,
-    ) -> None:
-        self._risk = risk
-        self._regularizer = regularizer
-        self.point = point
-        self._duals: Vector = np.zeros(len(risk.y)) if duals is None else duals
-        self._rounded_to(width)
+    point: LinearPoint
+    width: float
+    duals: Vector
+    steps: int
+    scores: Vector
+    slopes: Vector
+    plane: Plane
 
-    def carried_over(self, risk: LinearRisk, regularizer: L2, point: LinearPoint) -> SmoothedNewton:
-        """Return the same for another regularizer, whose duals are not far from these."""
-        duals = _per_weight(self._slopes, risk.weights)
-        objective = regularizer.value(point.w) + point.value
-        gap = objective - candidate_below(self.plane, regularizer).lower
-        width = max(self.width / _SHRINK, _width_for(gap, duals, risk.weights))
-        return SmoothedNewton(risk, regularizer, point, width if self.width else 0.0, duals)
 
-    def __deepcopy__(self, memo: object) -> SmoothedNewton:
-        """Share everything: vectors are replaced, never changed."""
-        return copy(self)
+class SmoothedNewton:
+    """Newton's method for one problem; all that changes is in the states."""
 
-    def step(self) -> list[Plane]:
-        """Take a Newton step; return the planes that were met."""
-        planes = []
-        if self.width > 0.0 and self._inner_problem_is_solved():
-            self._duals = _per_weight(self._slopes, self._risk.weights)
-            planes.append(self._rounded_to(_SHRINK * self.width))
-        elif self.width > 0.0 and self._steps >= _MOST_STEPS:
-            planes.append(self._rounded_to(_WIDEN * self.width))
-        self._steps += 1
-        self.point = self._moved()
-        self.plane = self._measure()
-        return [*planes, self.plane]
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._risk: LinearRisk = problem.risk  # type: ignore[assignment]
+        self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
-    def _rounded_to(self, width: float) -> Plane:
-        """Begin another inner problem; return its first plane."""
-        self.width, self._steps = width, 0
-        self.plane = self._measure()
-        return self.plane
-
-    def _measure(self) -> Plane:
-        """Compute the slopes of the smoothed loss at the point; return their plane."""
-        risk = self._risk
-        self._loss = risk.loss.smoothed(self.width)
-        scores = self.width * self._duals
-        scores += self.point.scores
+    def at(self, point: LinearPoint, width: float, duals: Vector, *, steps: int = 0) -> NewtonState:
+        """Return the state at a point, with the slopes of the smoothed loss and their plane."""
+        risk, loss = self._risk, self._loss(width)
+        scores = width * duals
+        scores += point.scores
         if risk.intercept:
-            scores += self.point.offset
-            scores += self._loss.minimize_offset(risk.y, scores, risk.weights).offset
-            self._slopes = self._loss.balanced_slopes(risk.y, scores, 0.0, risk.weights)
+            scores += point.offset
+            scores += loss.minimize_offset(risk.y, scores, risk.weights).offset
+            slopes = loss.balanced_slopes(risk.y, scores, 0.0, risk.weights)
         else:
-            self._slopes = self._loss.slopes(risk.y, scores, risk.weights)
-        self._scores = scores
-        conjugate = risk.loss.conjugate(risk.y, self._slopes, risk.weights)
+            slopes = loss.slopes(risk.y, scores, risk.weights)
+        conjugate = risk.loss.conjugate(risk.y, slopes, risk.weights)
         assert conjugate is not None
-        return Plane(risk.rows.pullback(self._slopes), -conjugate)
+        plane = Plane(risk.rows.pullback(slopes), -conjugate)
+        return NewtonState(point, width, duals, steps, scores, slopes, plane)
 
-    def _inner_problem_is_solved(self) -> bool:
-        objective = self._regularizer.value(self.point.w) + self.point.value
-        gap = objective - candidate_below(self.plane, self._regularizer).lower
-        gradient = self._gradient()
+    def taken(self, state: NewtonState) -> tuple[NewtonState, list[Plane]]:
+        """Take a Newton step; return also the planes that were met."""
+        planes = []
+        if state.width > 0.0 and self._inner_problem_is_solved(state):
+            duals = per_weight(state.slopes, self._risk.weights)
+            state = self.at(state.point, _SHRINK * state.width, duals)
+            planes.append(state.plane)
+        elif state.width > 0.0 and state.steps >= _MOST_STEPS:
+            state = self.at(state.point, _WIDEN * state.width, state.duals)
+            planes.append(state.plane)
+        state = self.at(self._moved(state), state.width, state.duals, steps=state.steps + 1)
+        return state, [*planes, state.plane]
+
+    def _loss(self, width: float) -> Loss:
+        return self._risk.loss.smoothed(width)
+
+    def _inner_problem_is_solved(self, state: NewtonState) -> bool:
+        gap = self._problem.objective(state.point) - self._problem.below(state.plane).lower
+        gradient = self._gradient(state)
         by_gradient = 0.5 * float(gradient @ (gradient / self._regularizer.curvature()))
         return by_gradient <= _SOLVED * (gap - by_gradient)
 
-    def _gradient(self) -> Vector:
-        return self._regularizer.gradient(self.point.w) + self.plane.slope
+    def _gradient(self, state: NewtonState) -> Vector:
+        return self._regularizer.gradient(state.point.w) + state.plane.slope
 
-    def _moved(self) -> LinearPoint:
+    def _moved(self, state: NewtonState) -> LinearPoint:
         """Return the point after a Newton step."""
-        risk, point = self._risk, self.point
+        risk, point = self._risk, state.point
         risk.evaluations += 1
-        direction, of_intercept = self._direction()
+        direction, of_intercept = self._direction(state)
         speed = risk.rows.scores(direction)
         speed += of_intercept
         along = self._regularizer.along(point.w, point.w + direction)
-        length = self._length(speed, along)
+        length = self._length(state, speed, along)
         speed -= of_intercept
         speed *= length
         speed += point.scores
         guess = point.offset + length * of_intercept
         return risk.with_scores(point.w + length * direction, speed, guess=guess)
 
-    def _direction(self) -> tuple[Vector, float]:
+    def _direction(self, state: NewtonState) -> tuple[Vector, float]:
         """Return Newton's direction for the coefficients, and for the intercept."""
         risk = self._risk
-        curvatures = self._loss.curvatures(risk.y, self._scores, risk.weights)
+        curvatures = self._loss(state.width).curvatures(risk.y, state.scores, risk.weights)
         assert curvatures is not None
         hessian = risk.rows.weighted_gram(curvatures)
         hessian[np.diag_indices_from(hessian)] += self._regularizer.curvature()
         total = float(curvatures.sum()) if risk.intercept else 0.0
         if total == 0.0:
-            return -solve_positive(hessian, self._gradient()), 0.0
+            return -solve_positive(hessian, self._gradient(state)), 0.0
         # The intercept follows the coefficients: its slope is zero, and must stay so.
         mixed = risk.rows.pullback(curvatures)
         hessian -= np.outer(mixed, mixed / total)
-        direction = -solve_positive(hessian, self._gradient())
+        direction = -solve_positive(hessian, self._gradient(state))
         return direction, -float(mixed @ direction) / total
 
-    def _length(self, speed: Vector, regularizer: Quadratic) -> float:
+    def _length(self, state: NewtonState, speed: Vector, regularizer: Quadratic) -> float:
         """Return how far to go along a direction of scores."""
-        risk = self._risk
-        before = dot(self._slopes, speed) + regularizer.slope
-        ahead = self._loss.slopes(risk.y, self._scores + speed, risk.weights)
+        risk, loss = self._risk, self._loss(state.width)
+        before = dot(state.slopes, speed) + regularizer.slope
+        ahead = loss.slopes(risk.y, state.scores + speed, risk.weights)
         after = dot(ahead, speed) + regularizer.slope + regularizer.curvature
         if abs(after) <= _STRAIGHT * abs(before):
             return 1.0
-        return self._loss.minimize_along(risk.y, self._scores, speed, risk.weights, regularizer)
+        return loss.minimize_along(risk.y, state.scores, speed, risk.weights, regularizer)
 
 
-def _per_weight(slopes: Vector, weights: Vector) -> Vector:
+def per_weight(slopes: Vector, weights: Vector) -> Vector:
+    """Return slopes of examples of weight one; zero for those that have none."""
     return np.divide(slopes, weights, out=np.zeros_like(slopes), where=weights > 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class NewtonSteps:
+class NewtonSteps(Query):
     """Query by Newton steps on the smoothed loss.
 
     Parameters
@@ -214,61 +208,69 @@ class NewtonSteps:
         Whether to begin with a sample if there are many examples.
     """
 
+    needs = (
+        Need("risk", "rows.second_derivatives", "a linear risk on dense or CSR rows"),
+        Need("risk", "loss.has_curvatures", "a loss with second derivatives"),
+        Need("risk", "loss.has_conjugate", "a loss with a conjugate"),
+        Need("regularizer", "curvature", "the regularizer cp.L2"),
+    )
+    makes_planes: ClassVar[bool] = True
     sample: bool = True
 
     def __call__(
-        self,
-        risk: LinearRisk,
-        regularizer: QuadraticRegularizer,
-        state: State,
-        candidate: Candidate,
-    ) -> Found:
+        self, state: State, candidate: Candidate, own: NewtonState | None
+    ) -> tuple[Found, NewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
-        if state.memo is None:
-            if (obstacle := obstacle_to_newton(risk, regularizer)) is not None:
-                raise ValueError(f"Newton's method does not work here: {obstacle}")
-            assert isinstance(regularizer, L2)
-            begun = self._begin(risk, regularizer, state)
-            if isinstance(begun, LinearPoint):  # no time for more
-                return Found([begun], [])
-            state.memo = begun
-        newton: SmoothedNewton = state.memo
-        planes = newton.step()
-        return Found([newton.point], [], planes)
+        steps = SmoothedNewton(state.problem)
+        if own is None:
+            point, width, in_time = self._begin(state)
+            if not in_time:
+                return Found([point], []), None
+            own = steps.at(point, width, np.zeros(len(point.scores)))
+        own, planes = steps.taken(own)
+        return Found([own.point], [], planes), own
 
-    def _begin(
-        self, risk: LinearRisk, regularizer: L2, state: State
-    ) -> SmoothedNewton | LinearPoint:
-        """Return where to begin: only a point if Ctrl-C or the time limit ends the run there."""
-        start = state.best
-        assert isinstance(start, LinearPoint)
+    def carried_over(self, own: NewtonState | None, state: State) -> NewtonState | None:
+        """Return where to begin with another regularizer, whose duals are not far from these."""
+        if own is None:
+            return None
+        problem, point = state.problem, state.best
+        risk: LinearRisk = problem.risk  # type: ignore[assignment]
+        duals = per_weight(own.slopes, risk.weights)
+        gap = problem.objective(point) - problem.below(own.plane).lower
+        width = max(own.width / _SHRINK, _width_for(gap, duals, risk.weights))
+        return SmoothedNewton(problem).at(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
+
+    def _begin(self, state: State) -> tuple[LinearPoint, float, bool]:
+        """Return where to begin, how widely to round, and whether there is time to go on."""
+        problem = state.problem
+        risk: LinearRisk = problem.risk  # type: ignore[assignment]
+        start: LinearPoint = state.best  # type: ignore[assignment]
         width = _first_width(risk, start)
         if start.w.any():
-            width *= _NEARER
-        elif self.sample and (sample := _sample(risk)) is not None:
-            solved = minimize(
-                sample,
-                regularizer,
-                method=newton(sample=False),
-                tol=_SAMPLE_TOL,
-                max_iter=_SAMPLE_STEPS,
-                time_limit=None if isinf(state.seconds_left) else max(state.seconds_left, 1e-9),
-            )
-            # A pass over the sample is a share of one over all examples.
-            share = len(sample.y) / len(risk.y)
-            risk.evaluations += ceil(share * sample.evaluations)
-            start = risk.at(solved.w)
-            if solved.state.stopped or solved.status is Status.TIME_LIMIT:
-                return start
-            width *= _NEARER
-        return SmoothedNewton(risk, regularizer, start, width)
+            return start, _NEARER * width, True
+        if not self.sample or (sample := _sample(risk)) is None:
+            return start, width, True
+        solved = minimize(
+            sample,
+            problem.regularizer,
+            method=newton(sample=False),
+            tol=_SAMPLE_TOL,
+            max_iter=_SAMPLE_STEPS,
+            time_limit=None if isinf(state.seconds_left) else max(state.seconds_left, 1e-9),
+        )
+        # A pass over the sample is a share of one over all examples.
+        share = len(sample.y) / len(risk.y)
+        risk.evaluations += ceil(share * sample.evaluations)
+        in_time = not (solved.state.stopped or solved.status is Status.TIME_LIMIT)
+        return risk.at(solved.w), _NEARER * width, in_time
 
 
 def _first_width(risk: LinearRisk, point: LinearPoint) -> float:
     """Return a width at which the mean example lies inside the rounded part of its kink."""
     if risk.loss.smoothed(1.0) is risk.loss:
         return 0.0
-    return _width_for(point.value, _per_weight(point.slopes, risk.weights), risk.weights)
+    return _width_for(point.value, per_weight(point.slopes, risk.weights), risk.weights)
 
 
 def _width_for(gap: float, duals: Vector, weights: Vector) -> float:
@@ -311,20 +313,5 @@ def newton(*, sample: bool = True) -> Method:
         memory=KeepAll(),
         query=NewtonSteps(sample=sample),
         cuts=ConvexCuts(),
+        name="newton",
     )
-
-
-def obstacle_to_newton(risk: object, regularizer: object) -> str | None:
-    """Return why Newton's method cannot be used, or None if it can."""
-    if not isinstance(risk, LinearRisk):
-        return "it needs a linear risk"
-    if not risk.rows.second_derivatives:
-        return f"{risk.rows.layout} has no second derivatives"
-    probe = np.zeros(1)
-    if risk.loss.curvatures(probe + 1.0, probe, probe + 1.0) is None:
-        return f"the loss {risk.loss!r} has no curvatures"
-    if risk.loss.conjugate(probe + 1.0, probe, probe + 1.0) is None:
-        return f"the loss {risk.loss!r} has no conjugate"
-    if not isinstance(regularizer, L2):
-        return "it needs the regularizer L2"
-    return None

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Literal
 
 from cutplane.core.method import Method
+from cutplane.core.policies import Memory, Query
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.core.policies.memory import KeepAll, LimitedMemory, Memory
+from cutplane.core.policies.memory import KeepAll, LimitedMemory
 from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment, Query
+from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
 
 Search = Literal["none", "greedy", "full", "all"]
 
@@ -67,6 +68,7 @@ def nrbm(*, line_search: Search = "all", planes: int | None = None) -> Method:
         memory=_memory(planes),
         query=_SEARCHES[line_search],
         cuts=NonConvexCuts(_LOCALITY if line_search == "all" else 1.0),
+        name="nrbm",
     )
 
 
@@ -95,6 +97,7 @@ def nbm(*, planes: int | None = 100, gamma: float = 0.5, omega: float = 2.0) -> 
         memory=_memory(planes),
         query=ByTrials(cut_at=CutAt.LOWEST),
         cuts=ObjectiveCuts(gamma=gamma, omega=omega),
+        name="nbm",
     )
 
 

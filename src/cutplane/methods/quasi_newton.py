@@ -11,7 +11,7 @@ from it in place of a multiple of the identity, and it is computed afresh as the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import Numbers, dot
-from cutplane.core.kept_point import evaluate_once
 from cutplane.core.method import Method
+from cutplane.core.needs import QUADRATIC, evaluated_once, quadratic
+from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import KeepAll, LimitedMemory
 from cutplane.core.policies.no_stabilizer import NoStabilizer
-from cutplane.core.policies.queries import AtCandidate, Found
-from cutplane.core.protocols import Point, QuadraticRegularizer, Risk, as_quadratic
-from cutplane.core.state import Candidate, State
+from cutplane.core.policies.queries import AtCandidate
+from cutplane.core.problem import Candidate, Problem
+from cutplane.core.protocols import Point
+from cutplane.core.state import State
 from cutplane.core.wolfe import Trial, search
 from cutplane.methods.chain_curvature import ChainCurvature, has_curvature
 
@@ -36,32 +38,44 @@ _FIRST_REFRESH = 5
 _MOST_TRIALS = 6
 
 
+@dataclass(slots=True)
 class PastSteps:
     """What L-BFGS remembers: steps with the changes of the gradient, and a rough curvature.
 
     They are kept in single precision. They only tell where to look next, and take most of the
     memory where parameters are many.
 
-    Parameters
+    Attributes
     ----------
-    most : int
-        How many steps are kept.
-    n_parameters : int
-        Length of a step.
+    steps, changes : ndarray of shape (most, n_parameters)
+        Steps, and by how much the gradient changed along them.
+    products : ndarray of shape (most,)
+        The inner products of both.
+    slots : list of int
+        The rows in use, oldest first.
+    curvature : ChainCurvature, optional
+        What to begin with in place of a multiple of the identity.
+    next_refresh : int
+        In which iteration it is computed next.
     """
 
-    def __init__(self, most: int, n_parameters: int) -> None:
-        self.curvature: ChainCurvature | None = None
-        self.next_refresh = 0
-        self._steps = np.empty((most, n_parameters), dtype=np.float32)
-        self._changes = np.empty((most, n_parameters), dtype=np.float32)
-        self._products = np.empty(most)
-        self._slots: list[int] = []
+    steps: Singles
+    changes: Singles
+    products: Vector
+    slots: list[int] = field(default_factory=list)
+    curvature: ChainCurvature | None = None
+    next_refresh: int = 0
+
+    @classmethod
+    def none_yet(cls, most: int, n_parameters: int) -> PastSteps:
+        """Return room for so many steps."""
+        steps, changes = (np.zeros((most, n_parameters), dtype=np.float32) for _ in range(2))
+        return cls(steps, changes, np.zeros(most))
 
     def direction(self, gradient: Vector) -> Vector:
         """Return minus the inverse Hessian, as far as it is known, times the gradient."""
         q = gradient.copy()
-        kept = (self._steps, self._changes, self._products, np.array(self._slots, dtype=np.int64))
+        kept = (self.steps, self.changes, self.products, np.array(self.slots, dtype=np.int64))
         shares = first_half(q, *kept)
         q = self._scaled(q)
         second_half(q, *kept, shares)
@@ -69,10 +83,10 @@ class PastSteps:
 
     def _scaled(self, q: Vector) -> Vector:
         """Return what L-BFGS begins with, times a vector: a multiple of the rough curvature."""
-        if self._slots:
-            change = self._changes[self._slots[-1]].astype(np.float64)
+        if self.slots:
+            change = self.changes[self.slots[-1]].astype(np.float64)
             image = change if self.curvature is None else self.curvature.solve(change)
-            scale = self._products[self._slots[-1]] / dot(change, image)
+            scale = self.products[self.slots[-1]] / dot(change, image)
         else:
             scale = 1.0 if self.curvature else 1.0 / max(np.sqrt(dot(q, q)), 1.0)
         q = q if self.curvature is None else self.curvature.solve(q)
@@ -83,18 +97,18 @@ class PastSteps:
         """Keep a step, if the gradient changed along it as that of a convex function must."""
         if not dot(step, change) > 1e-14 * np.sqrt(dot(step, step) * dot(change, change)):
             return
-        most = len(self._steps)
-        others = self._slots[1:] if len(self._slots) == most else self._slots
+        most = len(self.steps)
+        others = self.slots[1:] if len(self.slots) == most else self.slots
         slot = next(k for k in range(most) if k not in others)
-        self._steps[slot], self._changes[slot] = step, change
-        product = dot(*(kept[slot].astype(np.float64) for kept in (self._steps, self._changes)))
-        self._products[slot] = product
+        self.steps[slot], self.changes[slot] = step, change
+        product = dot(*(kept[slot].astype(np.float64) for kept in (self.steps, self.changes)))
+        self.products[slot] = product
         # Single precision may underflow.
-        self._slots = [*others, slot] if product > 0.0 else others
+        self.slots = [*others, slot] if product > 0.0 else others
 
     def forget(self) -> None:
         """Drop all steps."""
-        self._slots = []
+        self.slots = []
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -130,7 +144,7 @@ def second_half(
 
 
 @dataclass(frozen=True, slots=True)
-class QuasiNewtonSteps:
+class QuasiNewtonSteps(Query):
     """Query by L-BFGS from the best point, with a line search by trials.
 
     Parameters
@@ -139,53 +153,54 @@ class QuasiNewtonSteps:
         How many past steps are remembered.
     """
 
+    needs = (QUADRATIC,)
     steps: int = 20
 
-    def evaluate(self, risk: Risk, w: Vector) -> Point:
+    def init(self, problem: Problem) -> PastSteps:
+        """Return room for the steps to come."""
+        return PastSteps.none_yet(self.steps, problem.risk.n_parameters)
+
+    def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk. Curvature needs probabilities, which only a whole point knows."""
-        return risk.at(w) if has_curvature(risk) else evaluate_once(risk, w)
+        risk = problem.risk
+        return risk.at(w) if has_curvature(risk) else evaluated_once(risk, w)
 
     def __call__(
-        self, risk: Risk, regularizer: QuadraticRegularizer, state: State, candidate: Candidate
-    ) -> Found:
+        self, state: State, candidate: Candidate, own: PastSteps
+    ) -> tuple[Found, PastSteps]:
         """Evaluate the risk along the direction of L-BFGS until a step is good enough."""
-        if state.memo is None:
-            if as_quadratic(regularizer) is None:
-                raise ValueError("quasi-Newton steps need a quadratic regularizer such as cp.L2")
-            state.memo = PastSteps(self.steps, risk.n_parameters)
-        past: PastSteps = state.memo
-        best = state.best
-        curved = has_curvature(risk)
-        if curved and state.iteration >= past.next_refresh:
-            past.curvature = ChainCurvature.at(risk, best, regularizer.lam)  # type: ignore[arg-type]
-            past.next_refresh = max(2 * state.iteration, _FIRST_REFRESH)
+        problem, best = state.problem, state.best
+        regularizer = quadratic(problem.regularizer)
+        if state.iteration >= own.next_refresh and has_curvature(problem.risk):
+            own.curvature = ChainCurvature.at(problem.risk, best, regularizer.lam)  # type: ignore[arg-type]
+            own.next_refresh = max(2 * state.iteration, _FIRST_REFRESH)
         gradient = best.plane().slope + regularizer.gradient(best.w)
-        direction = past.direction(gradient)
+        direction = own.direction(gradient)
         start = Trial(0.0, state.objective, dot(gradient, direction))
         if start.slope >= 0.0:  # rounding: nothing that was learned holds here
-            past.forget()
-            return AtCandidate()(risk, regularizer, state, candidate)
+            own.forget()
+            return AtCandidate()(state, candidate, None)[0], own
         found: list[tuple[float, Point]] = []
 
         def evaluate(step: float) -> Trial:
-            point = self.evaluate(risk, best.w + step * direction)
-            objective = point.value + regularizer.value(point.w)
-            found.append((objective, point))
+            point = self.first(problem, best.w + step * direction)
+            found.append((problem.objective(point), point))
             slope = dot(point.plane().slope, direction)
-            return Trial(step, objective, slope + dot(regularizer.gradient(point.w), direction))
+            slope += dot(regularizer.gradient(point.w), direction)
+            return Trial(step, found[-1][0], slope)
 
         search(evaluate, start, 1.0, most=_MOST_TRIALS)
         objective, lowest = min(found, key=lambda trial: trial[0])
         if objective < state.objective:
             change = lowest.plane().slope + regularizer.gradient(lowest.w)
             change -= gradient
-            past.remember(lowest.w - best.w, change)
+            own.remember(lowest.w - best.w, change)
         points = [point for _, point in found]
         if objective >= state.objective:
             # A kink, or the end of what numbers can tell. The bundle's own step goes on.
-            past.forget()
-            points.append(self.evaluate(risk, candidate.w))
-        return Found(points, points)
+            own.forget()
+            points.append(self.first(problem, candidate.w))
+        return Found(points, points), own
 
 
 def quasi_newton(*, steps: int = 20, planes: int | None = None) -> Method:
@@ -212,4 +227,5 @@ def quasi_newton(*, steps: int = 20, planes: int | None = None) -> Method:
         memory=KeepAll() if planes is None else LimitedMemory(planes),
         query=QuasiNewtonSteps(steps),
         cuts=ConvexCuts(),
+        name="quasi-newton",
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.core.state import Certificate, Record
+from cutplane.core.certificate import Certificate, Record
 
 Curve = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cutplane.core.state import Certificate, Record
+from cutplane.core.certificate import Certificate, Record
 from cutplane.report.curves import Curve, Curves, curves_of, shown_gap_range
 
 # Okabe and Ito's colors, which color-blind readers can tell apart; the lines differ in style too.

@@ -16,7 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self, TextIO
 
-from cutplane.core.state import Record, State
+from cutplane.core.certificate import Record
+from cutplane.core.state import State
 
 _REDRAW_SECONDS = 0.1
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.core.state import Record
+from cutplane.core.certificate import Record
 from cutplane.report.curves import Curve, Curves, curves_of, shown_gap_range
 
 _MARGIN = 12  # characters left of the picture, for the numbers

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.kept_point import KeptPoint
-from cutplane.core.protocols import Plane
+from cutplane.core.protocols import KeptPoint, Plane
 from cutplane.maps import AllPairs, ObservedPairs, Rows, as_rows
 from cutplane.maps.score_maps import PairMap
 from cutplane.risks.chain_pieces import ChainPieces, require_finite
@@ -112,6 +111,21 @@ class ChainRisk(Summable):
         self.n_parameters = self.pairs.n_parameters + self.n_labels * (self.n_labels + 2 * ends)
         self.evaluations = 0
         self.inferences = 0
+
+    @property
+    def n_examples(self) -> int:
+        """Number of sequences."""
+        return self.n_sequences
+
+    @property
+    def inference_steps(self) -> int:
+        """How many steps the dynamic programs of all sequences take."""
+        return self.data.chains.n_tokens * self.n_labels**2
+
+    @property
+    def worst_outputs(self) -> bool:
+        """Whether the loss is a maximum over labels, on features that can be read one by one."""
+        return self.loss.worst_labels and self.entries is not None
 
     @property
     def n_sequences(self) -> int:

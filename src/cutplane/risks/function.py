@@ -14,8 +14,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.interrupts import at_once
-from cutplane.core.kept_point import KeptPoint
-from cutplane.core.protocols import NonFiniteRisk, Plane, Risk
+from cutplane.core.protocols import KeptPoint, NonFiniteRisk, Plane, Risk
 from cutplane.risks.composite import Summable
 
 Function = Callable[[Vector], tuple[float, Vector]]

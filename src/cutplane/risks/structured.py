@@ -108,6 +108,13 @@ class StructuredRisk(Summable):
         part._take(self._examples.part(chosen.tolist()), self.weights[chosen])
         return part
 
+    inference_steps: int | None = None  # unknown
+
+    @property
+    def worst_outputs(self) -> bool:
+        """Whether exact inference finds the worst output of an example."""
+        return bool(self.convex)
+
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest: inference is what takes the time."""

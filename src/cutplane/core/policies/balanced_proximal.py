@@ -25,9 +25,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.protocols import QuadraticRegularizer
-from cutplane.core.reduced.proximal import Neighborhood, PlainBound, accuracy_for, stabilized
-from cutplane.core.state import Candidate, State
+from cutplane.core.needs import QUADRATIC, quadratic
+from cutplane.core.policies import Stabilizer
+from cutplane.core.problem import Candidate
+from cutplane.core.reduced.proximal import PlainBound, ProximalProblem, stabilized
+from cutplane.core.state import State
 
 # By how much the optimistic radius grows when an iterate reaches it (paper 002, Algorithm 3).
 _GROWTH = float(np.sqrt(2.0))
@@ -76,7 +78,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class BalancedProximal:
+class BalancedProximal(Stabilizer):
     """Proximal terms at all iterates, without a parameter to tune.
 
     Parameters
@@ -87,30 +89,30 @@ class BalancedProximal:
         as far as the radius, multiply it by the root of 2 and begin a new phase. The planes stay.
     """
 
+    needs = (*Stabilizer.needs, QUADRATIC)
     radius: float | None = None
 
     def __post_init__(self) -> None:
         if self.radius is not None and not (np.isfinite(self.radius) and self.radius > 0.0):
             raise ValueError(f"the radius must be positive and finite, got {self.radius}")
 
-    def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
+    def propose(self, state: State, own: Balance | None) -> tuple[Candidate, Balance]:
         """Solve the reduced problem with the terms of all iterates."""
-        bundle, lam, accuracy = state.bundle, regularizer.lam, accuracy_for(state)
-        balance = self._so_far(regularizer, state)
+        regularizer = quadratic(state.problem.regularizer)
+        bundle, lam, accuracy = state.bundle, regularizer.lam, state.accuracy
+        balance = self._so_far(state, own)
         newest = bundle.gram[-bundle.n_groups :, -bundle.n_groups :]
         balance = balance.with_term(lam, float(np.sqrt(newest.sum())))
-        near = Neighborhood(bundle, regularizer, balance.center, accuracy).minimize(
-            balance.total / balance.t
-        )
+        here = ProximalProblem(bundle, regularizer, balance.center, accuracy)
+        solution = here.minimize(balance.total / balance.t)
         plain, bound = balance.plain.solved(bundle, regularizer, accuracy)
-        candidate = stabilized(near, plain, state)
-        state.stabilizer_memo = replace(balance, iterate=candidate.w, plain=bound)
-        return candidate
+        candidate = stabilized(solution, plain, state)
+        return candidate, replace(balance, iterate=candidate.w, plain=bound)
 
-    def _so_far(self, regularizer: QuadraticRegularizer, state: State) -> Balance:
-        memo = state.stabilizer_memo
-        if not isinstance(memo, Balance):
+    def _so_far(self, state: State, own: Balance | None) -> Balance:
+        if own is None:
             radius = 1.0 if self.radius is None else self.radius
             return Balance(radius, 0, 0.0, state.best.w, state.best.w)
-        norm = np.sqrt(2.0 * regularizer.value(memo.iterate) / regularizer.lam)
-        return memo.grown() if self.radius is None and norm >= memo.radius else memo
+        regularizer = quadratic(state.problem.regularizer)
+        norm = np.sqrt(2.0 * regularizer.value(own.iterate) / regularizer.lam)
+        return own.grown() if self.radius is None and norm >= own.radius else own

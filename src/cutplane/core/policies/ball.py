@@ -15,14 +15,16 @@ the search ends when that is small enough.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
 from cutplane.compute.products import dot
+from cutplane.core.needs import BALL
+from cutplane.core.policies import Stabilizer
+from cutplane.core.problem import Candidate
 from cutplane.core.protocols import QuadraticRegularizer
-from cutplane.core.reduced.proximal import SHARE_OF_GAP
-from cutplane.core.state import Candidate, State, candidate_below
+from cutplane.core.state import SHARE_OF_GAP, State
 
 # Some five are usual; the limit is for gaps that rounding does not let close.
 _MOST_SOLVES = 60
@@ -35,13 +37,19 @@ class _Ball(QuadraticRegularizer, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OverBall:
-    """No term is added; the regularizer is a ball that ``w`` must not leave."""
+class OverBall(Stabilizer):
+    """No term is added; the regularizer is a ball that ``w`` must not leave.
 
-    def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
+    Remembered is the multiplier of the last problem.
+    """
+
+    needs = (BALL,)
+    confined: ClassVar[bool] = True
+
+    def propose(self, state: State, own: float | None) -> tuple[Candidate, float]:
         """Minimize the planes over the ball."""
-        ball, bundle = cast(_Ball, regularizer), state.bundle
-        mu = self._first_multiplier(ball, state)
+        ball, bundle = cast(_Ball, state.problem.regularizer), state.bundle
+        mu = last = _first_multiplier(ball, state) if own is None else own
         bracket = _Bracket(ball.radius)
         best = Candidate(state.best.w, -np.inf, np.inf)
         for _ in range(_MOST_SOLVES):
@@ -49,24 +57,23 @@ class OverBall:
             accuracy = SHARE_OF_GAP * gap if 0.0 < gap < np.inf else 0.0
             bundle.weigh(mu, accuracy=0.5 * accuracy)
             plane = bundle.aggregate()
-            on_sphere = candidate_below(plane, ball)
+            on_sphere = state.problem.below(plane)
             size = float(np.sqrt(dot(plane.slope, plane.slope)))
             w = on_sphere.w if size >= mu * ball.radius else -plane.slope / mu
             model, lower = bundle.height_at(w), max(best.lower, on_sphere.lower)
             best = replace(best, lower=lower)
             if model < best.model:
                 best = Candidate(w, lower, model)
-            state.stabilizer_memo = mu
+            last = mu
             mu = bracket.next_multiplier(mu, size)
             if best.model - best.lower <= accuracy or bracket.closed:
                 break
-        return best
+        return best, last
 
-    def _first_multiplier(self, ball: _Ball, state: State) -> float:
-        if state.stabilizer_memo is not None:  # that of the last problem
-            return float(state.stabilizer_memo)
-        steepest = float(np.sqrt(np.diagonal(state.bundle.gram).max()))
-        return steepest / ball.radius or 1.0
+
+def _first_multiplier(ball: _Ball, state: State) -> float:
+    steepest = float(np.sqrt(np.diagonal(state.bundle.gram).max()))
+    return steepest / ball.radius or 1.0
 
 
 @dataclass(slots=True)

@@ -4,44 +4,39 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.policies.no_stabilizer import NoStabilizer
-from cutplane.core.policies.queries import Found
-from cutplane.core.protocols import Plane, Point, quadratic, sum_of
+from cutplane.core.needs import QUADRATIC, quadratic
+from cutplane.core.policies import Cuts, Found
+from cutplane.core.protocols import Plane, Point, sum_of
+from cutplane.core.reduced.solve import minimize_model
 from cutplane.core.state import State
 
 
-class Cuts(Protocol):
-    """Turns points into planes."""
-
-    def add(self, state: State, found: Found, before: Point) -> bool:
-        """Add planes of the points ``found.cut_at`` to the bundle.
-
-        The best point is already the one after this iteration; ``before`` is the one before it.
-        Return whether the lower bound moved, for cuts that change it.
-        """
-
-
 @dataclass(frozen=True, slots=True)
-class ConvexCuts:
+class ConvexCuts(Cuts):
     """A convex risk lies above each of its tangent planes, so they are added as they are."""
 
-    def add(self, state: State, found: Found, before: Point) -> bool:
-        """Add the plane of each point to the bundle, or one for each group."""
-        for point in found.cut_at:
-            planes = state.planes_at(point)
-            state.test(sum_of(planes), [before, *found.points])
+    for_convex: ClassVar[bool] = True
+
+    def add(self, state: State, found: Found, before: Point, own: None) -> tuple[bool, None]:
+        """Add the plane of each point to the bundle, or one for each group; then other planes."""
+        moved = False
+        for planes in (*map(state.planes_at, found.cut_at), *([plane] for plane in found.planes)):
+            together = sum_of(planes)
+            state.test(together, [before, *found.points])
             state.bundle.add(*planes)
-        return False
+        for plane in found.planes:  # which need not touch the risk, and may be the best bound
+            moved |= state.raise_lower_bound(state.problem.below(plane))
+        return moved, None
 
 
 @dataclass(frozen=True, slots=True)
-class NonConvexCuts:
+class NonConvexCuts(Cuts):
     """Planes that lie below the risk near the best point (paper 004, Algorithms 5 and 6).
 
     A plane taken at ``w_j`` must be at least its locality below the risk at the best point ``w*``:
@@ -61,16 +56,17 @@ class NonConvexCuts:
         point moves, which Lemma 4 of the paper rules out up to 1.
     """
 
+    needs = (QUADRATIC,)
     locality: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.locality < math.inf:
             raise ValueError(f"locality must be finite and not negative, got {self.locality}")
 
-    def add(self, state: State, found: Found, before: Point) -> bool:
+    def add(self, state: State, found: Found, before: Point, own: None) -> tuple[bool, None]:
         """Lower the planes if the best point is a new one, then add those of the points."""
         if state.convex:
-            return ConvexCuts().add(state, found, before)
+            return ConvexCuts().add(state, found, before, own)
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:  # a descent step
             # Their mean may need less lowering than they do one by one, and keeps the gap from
@@ -82,8 +78,8 @@ class NonConvexCuts:
         for point in found.cut_at:
             bundle.add(self.repaired(point, state))
         # Lowered planes make a lower model: its minimum takes the place of the last one.
-        state.lower = NoStabilizer().propose(bundle.regularizer, state).lower
-        return state.lower > last
+        state.lower = minimize_model(state.problem, bundle, accuracy=state.accuracy).lower
+        return state.lower > last, None
 
     def repaired(self, point: Point, state: State) -> Plane:
         """Return the plane of a point, changed where it is in conflict with the best point.
@@ -94,7 +90,7 @@ class NonConvexCuts:
         it. If that is not enough, a plane takes its place that does both, whose sum with the
         regularizer is lowest at the best point.
         """
-        plane, best, regularizer = point.plane(), state.best, quadratic(state.bundle.regularizer)
+        plane, best, regularizer = point.plane(), state.best, quadratic(state.problem.regularizer)
         if point is best:
             return plane
         locality = self._locality(state, point.w)
@@ -112,5 +108,5 @@ class NonConvexCuts:
 
     def _locality(self, state: State, w: Vector) -> float:
         """Return ``lam/2 |w - w*|^2`` in the metric of the regularizer, times the factor."""
-        regularizer = quadratic(state.bundle.regularizer)
+        regularizer = quadratic(state.problem.regularizer)
         return 0.5 * self.locality * regularizer.along(state.best.w, w).curvature

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from cutplane.core.bundle import Bundle
-
-
-class Memory(Protocol):
-    """Keeps the bundle at the size it should have."""
-
-    def make_room(self, bundle: Bundle, incoming: int) -> None:
-        """Drop planes, if need be, before ``incoming`` new ones are added."""
+from cutplane.core.policies import Memory
 
 
 @dataclass(frozen=True, slots=True)
-class KeepAll:
+class KeepAll(Memory):
     """Every plane survives: the tightest model, at the price of memory."""
 
-    def make_room(self, bundle: Bundle, incoming: int) -> None:
+    drops_planes: ClassVar[bool] = False
+
+    def make_room(self, bundle: Bundle, incoming: int, own: None) -> None:
         """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class ForgetIdle:
+class ForgetIdle(Memory):
     """Planes that had no weight for long are dropped: groups bring so many that most are idle.
 
     Parameters
@@ -38,7 +34,7 @@ class ForgetIdle:
 
     longest: int = 8
 
-    def make_room(self, bundle: Bundle, incoming: int) -> None:
+    def make_room(self, bundle: Bundle, incoming: int, own: None) -> None:
         """Drop the planes long idle, once they are a quarter of all."""
         used = bundle.used_within(self.longest)
         if len(used) <= 0.75 * bundle.n_planes:
@@ -46,7 +42,7 @@ class ForgetIdle:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitedMemory:
+class LimitedMemory(Memory):
     """At most ``planes`` planes a group, and one that stands for all those that were dropped.
 
     Planes without weight go first, the longest idle before the others: the reduced problem does
@@ -66,7 +62,7 @@ class LimitedMemory:
         if self.planes < 1:
             raise ValueError(f"a bundle needs room for at least 1 plane, got {self.planes}")
 
-    def make_room(self, bundle: Bundle, incoming: int) -> None:
+    def make_room(self, bundle: Bundle, incoming: int, own: None) -> None:
         """Drop idle planes, then aggregate, before ``incoming`` new planes are added."""
         planes = self.planes * bundle.n_groups
         # One row more for each group, for its aggregate.
@@ -82,7 +78,7 @@ class LimitedMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateOnly:
+class AggregateOnly(Memory):
     """Only the weighted mean of all planes so far, and the newest one (paper 000, section 5).
 
     The reduced problem then has two planes, and its solution is the closed form (15) of the paper:
@@ -94,7 +90,7 @@ class AggregateOnly:
     and one plane with all the weight is its own aggregate.
     """
 
-    def make_room(self, bundle: Bundle, incoming: int) -> None:
+    def make_room(self, bundle: Bundle, incoming: int, own: None) -> None:
         """Put the aggregate of each group in the place of its planes."""
         _aggregate(bundle, n_kept=0)
 

@@ -13,47 +13,58 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.policies.queries import Found
-from cutplane.core.protocols import Plane, Point, QuadraticRegularizer, quadratic
-from cutplane.core.state import Candidate, State
+from cutplane.core.needs import QUADRATIC, quadratic
+from cutplane.core.policies import Cuts, Found, Stabilizer
+from cutplane.core.problem import Candidate
+from cutplane.core.protocols import Plane, Point
+from cutplane.core.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class ProximalToBest:
+class ProximalToBest(Stabilizer):
     """The planes plus ``u/2 |w - w*|^2``, with ``u`` such that steps are as long as the last one.
 
     The line search chooses how far to go along the direction; the next ``u`` follows from that.
     """
 
-    def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
+    needs = (*Stabilizer.needs, QUADRATIC)
+    planes_of: ClassVar[Literal["risk", "objective"]] = "objective"
+
+    def propose(self, state: State, own: None) -> tuple[Candidate, None]:
         """Solve the reduced problem."""
-        bundle, best = state.bundle, state.best
-        heights = bundle.heights_at(best.w)
-        known = bundle.alpha.any()
-        slope = bundle.aggregate().slope if known else bundle.last_slope
-        length = 1.0 if state.memo is None else state.memo
-        u = math.sqrt(dot(slope, regularizer.dual_metric(slope))) / length
-        # Exactly: with a large u the minimum is so close to the best objective that a share of the
-        # gap, which is that for lam in place of u, would be no accuracy at all.
-        bundle.weigh(max(u, regularizer.lam), accuracy=0.0, shift=heights - bundle.centered_offsets)
-        slope = bundle.aggregate().slope
-        image = regularizer.dual_metric(slope)
-        error = state.objective - float(bundle.alpha @ heights)
-        # Were the objective convex near the best point, it could be lower by this much at most,
-        # because the regularizer curves it by lam.
-        lower = state.objective - error - dot(slope, image) / (2.0 * regularizer.lam)
-        w = best.w - image / max(u, regularizer.lam)
-        # The planes are those of the objective; queries ask for the model of the risk.
-        return Candidate(w, lower, bundle.height_at(w) - regularizer.value(w))
+        return minimize_near_best(state), None
+
+
+def minimize_near_best(state: State) -> Candidate:
+    """Minimize the planes of the objective plus ``u/2 |w - w*|^2``."""
+    regularizer, bundle, best = quadratic(state.problem.regularizer), state.bundle, state.best
+    heights = bundle.heights_at(best.w)
+    known = bundle.alpha.any()
+    slope = bundle.aggregate().slope if known else bundle.last_slope
+    length = 1.0 if state.last_step is None else state.last_step
+    u = math.sqrt(dot(slope, regularizer.dual_metric(slope))) / length
+    # Exactly: with a large u the minimum is so close to the best objective that a share of the
+    # gap, which is that for lam in place of u, would be no accuracy at all.
+    bundle.weigh(max(u, regularizer.lam), accuracy=0.0, shift=heights - bundle.centered_offsets)
+    slope = bundle.aggregate().slope
+    image = regularizer.dual_metric(slope)
+    error = state.objective - float(bundle.alpha @ heights)
+    # Were the objective convex near the best point, it could be lower by this much at most,
+    # because the regularizer curves it by lam.
+    lower = state.objective - error - dot(slope, image) / (2.0 * regularizer.lam)
+    w = best.w - image / max(u, regularizer.lam)
+    # The planes are those of the objective; queries ask for the model of the risk.
+    return Candidate(w, lower, bundle.height_at(w) - regularizer.value(w))
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectiveCuts:
+class ObjectiveCuts(Cuts):
     """Planes of the objective, lowered by Kiwiel's rule (paper 004, equations 9 and 10).
 
     Parameters
@@ -62,10 +73,12 @@ class ObjectiveCuts:
         Locality: a plane is at least ``gamma * s^omega`` below the objective at the best point.
     """
 
+    needs = (QUADRATIC,)
+    planes_of: ClassVar[Literal["risk", "objective"]] = "objective"
     gamma: float = 0.5
     omega: float = 2.0
 
-    def add(self, state: State, found: Found, before: Point) -> bool:
+    def add(self, state: State, found: Found, before: Point, own: None) -> tuple[bool, None]:
         """Lower the planes if the best point is a new one, then add those of the points."""
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:
@@ -73,11 +86,11 @@ class ObjectiveCuts:
             bundle.lower(self._excess(bundle.heights_at(best.w), ways, state.objective), ways)
         for point in found.cut_at:
             bundle.add(self._plane(point, state))
-        state.lower = ProximalToBest().propose(quadratic(bundle.regularizer), state).lower
-        return state.lower > last
+        state.lower = minimize_near_best(state).lower
+        return state.lower > last, None
 
     def _plane(self, point: Point, state: State) -> Plane:
-        regularizer, raw = quadratic(state.bundle.regularizer), point.plane()
+        regularizer, raw = quadratic(state.problem.regularizer), point.plane()
         slope = raw.slope + regularizer.gradient(point.w)
         offset = regularizer.value(point.w) + point.value - dot(slope, point.w)
         if point is state.best:

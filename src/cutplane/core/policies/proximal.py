@@ -22,16 +22,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.needs import QUADRATIC, quadratic
+from cutplane.core.policies import Stabilizer
+from cutplane.core.problem import Candidate
 from cutplane.core.reduced.proximal import (
-    Neighborhood,
     PlainBound,
-    accuracy_for,
+    ProximalProblem,
     distance,
     reach,
     stabilized,
 )
-from cutplane.core.state import Candidate, State
+from cutplane.core.state import State
 
 _SERIOUS = 0.1  # the share of what was promised that makes a step serious
 _GOOD = 0.5  # and the share with which the weight falls
@@ -49,7 +50,7 @@ _SHORT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Course:
+class Course:
     """What is kept from one iteration to the next.
 
     Attributes
@@ -70,7 +71,7 @@ class _Course:
 
 
 @dataclass(frozen=True, slots=True)
-class Proximal:
+class Proximal(Stabilizer):
     """Add ``mu/2 |w - c|^2`` to the reduced problem, in the metric of the regularizer.
 
     Parameters
@@ -79,44 +80,42 @@ class Proximal:
         ``mu / lam``; None for one that adapts itself.
     """
 
+    needs = (*Stabilizer.needs, QUADRATIC)
     weight: float | None = 10.0
 
     def __post_init__(self) -> None:
         if self.weight is not None and not (np.isfinite(self.weight) and self.weight > 0.0):
             raise ValueError(f"the weight must be positive and finite, got {self.weight}")
 
-    def propose(self, regularizer: QuadraticRegularizer, state: State) -> Candidate:
+    def propose(self, state: State, own: Course | None) -> tuple[Candidate, Course]:
         """Solve the reduced problem near the center."""
-        bundle, accuracy = state.bundle, accuracy_for(state)
-        course = self._course(regularizer, state)
-        here = Neighborhood(bundle, regularizer, course.center, accuracy)
-        near = here.minimize(course.weight * regularizer.lam)
-        plain, bound = course.plain.solved(bundle, regularizer, accuracy)
-        candidate = stabilized(near, plain, state)
-        state.stabilizer_memo = replace(course, candidate=candidate, plain=bound)
-        return candidate
+        regularizer = quadratic(state.problem.regularizer)
+        course = self._course(state, own)
+        here = ProximalProblem(state.bundle, regularizer, course.center, state.accuracy)
+        solution = here.minimize(course.weight * regularizer.lam)
+        plain, bound = course.plain.solved(state.bundle, regularizer, state.accuracy)
+        candidate = stabilized(solution, plain, state)
+        return candidate, replace(course, candidate=candidate, plain=bound)
 
-    def _course(self, regularizer: QuadraticRegularizer, state: State) -> _Course:
+    def _course(self, state: State, course: Course | None) -> Course:
         """Return center and weight after what the last step achieved."""
-        course = state.stabilizer_memo
-        if not isinstance(course, _Course) or course.candidate is None:
+        if course is None or course.candidate is None:
             weight = _FIRST if self.weight is None else self.weight
-            return _Course(state.best.w, state.objective, weight)
-        last = course.candidate
+            return Course(state.best.w, state.objective, weight)
+        regularizer, last = state.problem.regularizer, course.candidate
         promised = course.objective - (regularizer.value(last.w) + last.model)
         serious = course.objective - state.objective >= _SERIOUS * promised
         weight = course.weight
         if self.weight is None and promised > 0.0:
-            weight = _adapted(course, promised, serious, regularizer, state)
+            weight = _adapted(course, promised, serious, state)
         if not serious:
             return replace(course, weight=weight)
         return replace(course, weight=weight, center=state.best.w, objective=state.objective)
 
 
-def _adapted(
-    course: _Course, promised: float, serious: bool, regularizer: QuadraticRegularizer, state: State
-) -> float:
+def _adapted(course: Course, promised: float, serious: bool, state: State) -> float:
     """Return the weight that fits the last step better."""
+    regularizer = quadratic(state.problem.regularizer)
     assert course.candidate is not None
     w, bundle, weight = course.candidate.w, state.bundle, course.weight
     # The objective at the candidate if its plane was taken there, as without a line search, and

@@ -3,68 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.protocols import (
-    Plane,
-    Point,
-    Quadratic,
-    Regularizer,
-    Risk,
-    Segment,
-    as_quadratic,
-    sum_of,
-)
+from cutplane.core.needs import QUADRATIC, as_quadratic, as_searchable, quadratic
+from cutplane.core.policies import Found, Query
+from cutplane.core.problem import Candidate
+from cutplane.core.protocols import Point, Quadratic, Regularizer, Segment, sum_of
 from cutplane.core.ray_search import minimize_on_segment
-from cutplane.core.state import Candidate, State
+from cutplane.core.state import State
 from cutplane.core.wolfe import Trial, search
 
 
-class Found(NamedTuple):
-    """What a query brings back.
-
-    Attributes
-    ----------
-    points : list of Point
-        Points that may be the best.
-    cut_at : list of Point
-        Points to take planes at.
-    planes : sequence of Plane
-        Planes that touch the risk nowhere in particular, such as those of dual solvers.
-    """
-
-    points: list[Point]
-    cut_at: list[Point]
-    planes: Sequence[Plane] = ()
-
-
-class Query(Protocol):
-    """Chooses the points of an iteration.
-
-    One that needs no whole points may offer ``evaluate(risk, w)`` for the first one.
-    """
-
-    def __call__(self, risk: Any, regularizer: Any, state: State, candidate: Candidate) -> Found:
-        """Evaluate the risk at or on the way to the candidate."""
-
-
 @dataclass(frozen=True, slots=True)
-class AtCandidate:
+class AtCandidate(Query):
     """Evaluate at the minimizer of the reduced problem, as the plain methods do."""
 
-    def __call__(
-        self, risk: Risk, regularizer: Regularizer, state: State, candidate: Candidate
-    ) -> Found:
+    leaves_candidate: ClassVar[bool] = False
+
+    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Evaluate the risk at the candidate."""
-        point = risk.at(candidate.w)
-        return Found([point], [point])
+        point = state.problem.risk.at(candidate.w)
+        return Found([point], [point]), None
 
 
 # How far beyond its second point a search may go. When both points are the same up to rounding, the
@@ -115,7 +80,7 @@ _NEAREST, _FARTHEST_FIRST = 0.3, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class ByTrials:
+class ByTrials(Query):
     """Search the ray from the best point through the candidate, evaluating the risk at each trial.
 
     For points that cannot tell the risk along a line. The first trial is as far from the best point
@@ -131,24 +96,26 @@ class ByTrials:
         Most trials in one search.
     """
 
+    needs = (QUADRATIC,)
     cut_at: CutAt = CutAt.ALL
     most: int = 3
 
-    def __call__(self, risk: Risk, regularizer: Any, state: State, candidate: Candidate) -> Found:
+    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Evaluate the risk on the ray until a step is good enough."""
-        best = state.best
+        risk, best = state.problem.risk, state.best
+        regularizer = quadratic(state.problem.regularizer)
         points: list[Point] = []
         objectives: list[float] = []
         direction = candidate.w - best.w
         length = math.sqrt(dot(direction, direction))
         if length == 0.0:
-            return AtCandidate()(risk, regularizer, state, candidate)
+            return AtCandidate()(state, candidate, None)
         along = regularizer.along(best.w, candidate.w)
 
         def evaluate(step: float) -> Trial:
             point = risk.at(best.w + step * direction if step != 1.0 else candidate.w)
             points.append(point)
-            objectives.append(regularizer.value(point.w) + point.value)
+            objectives.append(state.problem.objective(point))
             if not math.isfinite(objectives[-1]):
                 return Trial(step, math.inf, math.nan)
             slope = dot(sum_of(state.planes_at(point)).slope, direction)
@@ -158,28 +125,28 @@ class ByTrials:
         # At a kink, or when the plane there was dropped, the model knows more than this slope.
         falling = slope if slope < 0.0 else candidate.lower - state.objective
         start = Trial(0.0, state.objective, falling)
-        if state.memo is None:  # nothing is known of the scale yet
+        if state.last_step is None:  # nothing is known of the scale yet
             search(evaluate, start, 1.0, most=self.most, margin=0.05)
         else:
-            first = min(max(state.memo / length, _NEAREST), _FARTHEST_FIRST)
+            first = min(max(state.last_step / length, _NEAREST), _FARTHEST_FIRST)
             search(evaluate, start, first, most=self.most)
         usable = [i for i, point in enumerate(points) if _usable(point, state)]
         if not usable:
-            return Found(points, points)
+            return Found(points, points, step=state.last_step), None
         lowest = min(usable, key=objectives.__getitem__)
         moved = points[lowest].w - best.w
-        state.memo = math.sqrt(dot(moved, moved))
+        step = math.sqrt(dot(moved, moved))
         if self.cut_at is CutAt.ALL:
             sound = [points[i] for i in usable]
-            return Found(sound, sound)
+            return Found(sound, sound, step=step), None
         if self.cut_at is CutAt.LOWEST_AND_CANDIDATE:
             there = risk.at(candidate.w)
-            return Found([*points, there], [points[lowest], there])
-        return Found(points, [points[lowest]])
+            return Found([*points, there], [points[lowest], there], step=step), None
+        return Found(points, [points[lowest]], step=step), None
 
 
 @dataclass(frozen=True, slots=True)
-class OnSegment:
+class OnSegment(Query):
     """Search the ray from the best point through the candidate (paper 004, section 3.3.2).
 
     Parameters
@@ -201,14 +168,12 @@ class OnSegment:
     enough: float = 0.01
     otherwise: Query = ByTrials()
 
-    def __call__(
-        self, risk: Risk, regularizer: Regularizer, state: State, candidate: Candidate
-    ) -> Found:
+    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Evaluate at the candidate, then at the best point of the ray."""
-        best = state.best
-        if not hasattr(best, "toward"):
+        risk, regularizer = state.problem.risk, state.problem.regularizer
+        if (best := as_searchable(state.best)) is None:
             query = self.otherwise if as_quadratic(regularizer) else AtCandidate()
-            return query(risk, regularizer, state, candidate)
+            return query(state, candidate, None)
         there = risk.at(candidate.w)
         segment = best.toward(there)
         step = _best_step_with(regularizer, segment, best.w, there.w)
@@ -217,21 +182,20 @@ class OnSegment:
         if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest
         if not as_quadratic(regularizer) and state.iteration % _TIDY_EVERY == 0:
-            lowest = _tidied(risk, regularizer, state, lowest, cut, candidate.w)
+            lowest = _tidied(state, lowest, cut, candidate.w)
         closed = _height_gained(state, cut, candidate.w, candidate.model)
         if closed < self.enough * (there.value - candidate.model) and _usable(there, state):
-            return Found([lowest, there], [cut, there])
-        return Found([lowest], [cut])
+            return Found([lowest, there], [cut, there]), None
+        return Found([lowest], [cut]), None
 
 
-def _tidied(
-    risk: Risk, regularizer: Regularizer, state: State, point: Point, cut: Point, candidate: Vector
-) -> Point:
+def _tidied(state: State, point: Point, cut: Point, candidate: Vector) -> Point:
     """Return the point with the candidate's zeros, if it is lower.
 
     Points on the ray are not zero where one of the ends is not, and never would be again. For a
     sparse regularizer they are a little lower at zero.
     """
+    risk, regularizer = state.problem.risk, state.problem.regularizer
     sizes = np.abs(point.w)
     for tiny in _TINY:
         zeros = (candidate == 0.0) & (sizes < tiny * sizes.max(initial=0.0))

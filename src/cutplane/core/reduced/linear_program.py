@@ -22,10 +22,11 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.core.problem import Candidate, candidate_below
 from cutplane.core.protocols import FlatRegularizer, Plane
-from cutplane.core.reduced.newton import Model, maximise_dual
+from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_kernels import EPS
-from cutplane.core.state import Candidate, State, candidate_below
+from cutplane.core.state import State
 
 # The candidate's share of the way from the model's minimum (0) up to the best objective (1).
 _BAND = (0.2, 0.7)
@@ -97,9 +98,15 @@ def best_plane(model: Model, floor: float, radius: float, guess: Vector) -> Plan
     return best
 
 
-def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: float) -> Candidate:
-    """Return the candidate about half way down, and the bound of the linear program."""
-    bundle = state.bundle
+def propose_at_level(
+    regularizer: FlatRegularizer, state: State, strength: float | None
+) -> tuple[Candidate, float | None]:
+    """Return the candidate about half way down, with the bound of the linear program.
+
+    ``strength`` is what the last candidate was held with, and the next one's is returned too; None
+    where it is not known.
+    """
+    bundle, accuracy = state.bundle, state.accuracy
     if not np.isfinite(bundle.floor):
         raise ValueError(
             f"{type(regularizer).__name__} has no curvature, so it needs a risk with a known "
@@ -109,10 +116,10 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
     alpha = bundle.feasible_weights(regularizer.with_square(1.0, state.best.w))
     # The linear program balances tilts to its tolerance only, which is not enough for a bound.
     may_solve, lower = not model.tilts.any(), state.lower
-    search = _StrengthSearch(bundle.strength or _first_strength(model, state.objective - lower))
+    search = _StrengthSearch(strength or _first_strength(model, state.objective - lower))
     while True:
         near = regularizer.with_square(search.strength, state.best.w)
-        alpha = bundle.alpha = maximise_dual(near, model, alpha, accuracy=accuracy)
+        alpha = bundle.alpha = maximize_dual(near, model, alpha, accuracy=accuracy)
         own = repaired(bundle.aggregate(), bundle.floor, radius)
         lower = max(lower, candidate_below(own, regularizer).lower)
         w = near.conjugate(-model.slope(alpha))[1]
@@ -127,9 +134,8 @@ def propose_at_level(regularizer: FlatRegularizer, state: State, *, accuracy: fl
             may_solve = False
         if search.is_over(value - lower, state.objective - lower):
             break
-    bundle.strength = search.found
     bundle.set_weights(alpha)
-    return Candidate(w, lower, height)
+    return Candidate(w, lower, height), search.found
 
 
 def _first_strength(model: Model, band: float) -> float:
@@ -145,7 +151,7 @@ class _StrengthSearch:
         self.strength = strength
         self._weak, self._strong = 0.0, np.inf
         self._trials = 0
-        self.found = 0.0  # begin anew next time
+        self.found: float | None = None  # begin anew next time
 
     def is_over(self, height: float, band: float) -> bool:
         """Say whether the height above the bound is as it should be; else move the strength."""

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, inner_products
+from cutplane.core.needs import as_curved
 from cutplane.core.protocols import Regularizer
 from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
@@ -75,7 +76,7 @@ class Model:
         return self.storage[self.slots]
 
 
-def maximise_dual(
+def maximize_dual(
     regularizer: Regularizer, model: Model, start: Vector, *, accuracy: float
 ) -> Vector:
     """Return weights whose dual value is within ``accuracy`` of the best, or as near as it goes.
@@ -111,9 +112,8 @@ def maximise_dual(
 
 def local_gram(regularizer: Regularizer, u: Vector, slopes: Matrix) -> Matrix:
     """Return ``slopes r*''(u) slopes'``, from differences if the regularizer does not offer it."""
-    if hasattr(regularizer, "local_gram"):
-        gram: Matrix = regularizer.local_gram(u, slopes)
-        return gram
+    if curved := as_curved(regularizer):
+        return curved.local_gram(u, slopes)
     images = np.empty_like(slopes)
     size = np.sqrt(dot(u, u))
     for i, slope in enumerate(slopes):

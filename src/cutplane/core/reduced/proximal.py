@@ -28,28 +28,23 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
+from cutplane.core.problem import Candidate, candidate_below
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
-from cutplane.core.state import Candidate, State, candidate_below
-
-# The reduced problem is solved to this share of the current gap: tighter would not show in the
-# next plane, and the bound holds for any accuracy.
-SHARE_OF_GAP = 1e-3
+from cutplane.core.state import State
 
 # After so many iterations in which no bound moved, a stabilized method takes ordinary steps until
 # one does. So it does not stall where BMRM would not, however badly it is stabilized.
 _PATIENCE = 10
 
+# A search for ``mu`` accepts solutions that use so much of a radius, or of the way from the lower
+# bound up to a level.
+NEARLY = 0.8
+
 # How many reduced problems a search for ``mu`` may take. Two to four are usual; the limit is for
 # targets that rounding keeps out of reach.
 _MOST_SOLVES = 40
-
-
-def accuracy_for(state: State) -> float:
-    """Return how accurately reduced problems should be solved."""
-    # Before the first bound the gap is infinite; any accuracy will do, so ask for an exact one.
-    return max(SHARE_OF_GAP * state.gap, 0.0) if state.gap < float("inf") else 0.0
 
 
 def distance(regularizer: QuadraticRegularizer, start: Vector, end: Vector) -> float:
@@ -65,7 +60,7 @@ def reach(regularizer: QuadraticRegularizer, gap: float) -> float:
     return float(np.sqrt(2.0 * max(gap, 0.0) / regularizer.lam))
 
 
-class Near(NamedTuple):
+class ProximalSolution(NamedTuple):
     """The minimizer for one ``mu``.
 
     Attributes
@@ -93,7 +88,7 @@ class Near(NamedTuple):
 
 
 @dataclass(slots=True)
-class Neighborhood:
+class ProximalProblem:
     """The reduced problems of a state near one center, for any ``mu``."""
 
     bundle: Bundle
@@ -101,7 +96,7 @@ class Neighborhood:
     center: Vector
     accuracy: float
     model_at_center: float = field(init=False)
-    _lean: Vector = field(init=False)
+    _shift: Vector = field(init=False)
     _idle: NDArray[np.int64] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,20 +105,20 @@ class Neighborhood:
         self.model_at_center = lowest_model(heights, bundle.tilts, bundle.groups, bundle.n_groups)[
             0
         ]
-        self._lean = heights - bundle.centered_offsets  # a_i.(c - c0)
+        self._shift = heights - bundle.centered_offsets  # a_i.(c - c0)
         self._idle = bundle.idle
 
-    def minimize(self, mu: float) -> Near:
+    def minimize(self, mu: float) -> ProximalSolution:
         """Solve the reduced problem; its weights become those of the bundle."""
         bundle, lam = self.bundle, self.regularizer.lam
-        bundle.weigh(lam + mu, accuracy=self.accuracy, shift=mu / (lam + mu) * self._lean)
+        bundle.weigh(lam + mu, accuracy=self.accuracy, shift=mu / (lam + mu) * self._shift)
         # However many problems a search takes, they count as one.
         bundle.idle = np.where(bundle.alpha > 0.0, 0, self._idle + 1)
         plane = bundle.aggregate()
         plain = candidate_below(plane, self.regularizer)
         w = (lam * plain.w + mu * self.center) / (lam + mu)
         model = dot(plane.slope, w) + plane.offset
-        return Near(
+        return ProximalSolution(
             mu=mu,
             w=w,
             model=model,
@@ -132,7 +127,7 @@ class Neighborhood:
             lower=plain.lower,
         )
 
-    def search(self, verdict: Callable[[Near], int], mu: float) -> Near:
+    def search(self, verdict: Callable[[ProximalSolution], int], mu: float) -> ProximalSolution:
         """Return the minimizer that the verdict accepts.
 
         Parameters
@@ -143,9 +138,9 @@ class Neighborhood:
             Where to begin, positive.
         """
         low, high = 0.0, np.inf
-        near = self.minimize(mu)
+        solution = self.minimize(mu)
         for _ in range(_MOST_SOLVES):
-            way = verdict(near)
+            way = verdict(solution)
             if way == 0 or high - low <= 1e-12 * low:
                 break
             low, high = (mu, high) if way > 0 else (low, mu)
@@ -155,8 +150,8 @@ class Neighborhood:
                 mu = 0.25 * high
             else:
                 mu = float(np.sqrt(low * high))
-            near = self.minimize(mu)
-        return near
+            solution = self.minimize(mu)
+        return solution
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +195,17 @@ class PlainBound:
         return solver, alpha, self.warm[rows]
 
 
-def stabilized(near: Near, plain: Candidate, state: State) -> Candidate:
+@dataclass(frozen=True, slots=True)
+class LastWeight:
+    """The ``mu`` of the last problem, where the next search begins, and the plain problem."""
+
+    mu: float
+    plain: PlainBound = field(default_factory=PlainBound)
+
+
+def stabilized(solution: ProximalSolution, plain: Candidate, state: State) -> Candidate:
     """Return the minimizer near the center, or after long without progress the plain one."""
-    lower = max(near.lower, plain.lower)
+    lower = max(solution.lower, plain.lower)
     if state.stalled_for >= _PATIENCE:
         return Candidate(plain.w, lower, plain.model)
-    return Candidate(near.w, lower, near.model)
+    return Candidate(solution.w, lower, solution.model)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.state import Certificate
+from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import share_of_time
 from cutplane.estimators.linear.classifier import LinearClassifier

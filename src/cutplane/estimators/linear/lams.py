@@ -15,7 +15,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.problem import Problem
-from cutplane.core.state import Result
+from cutplane.core.result import Result
 from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.methods import automatic
@@ -35,7 +35,7 @@ def fits_along(
     begin = time.perf_counter()
     known, method = None, None
     if model.method in (None, "auto"):
-        method = automatic(risk, L2(lams[0]), on_a_path=True)
+        method = automatic(Problem(risk, L2(lams[0])), on_a_path=True)
     for done, lam in enumerate(lams):
         problem = Problem(risk, L2(lam))
         result = solve(

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.state import Certificate, Result
+from cutplane.core.certificate import Certificate
+from cutplane.core.result import Result
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import (
     LabelOrderWarning,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.state import Certificate
+from cutplane.core.certificate import Certificate
 from cutplane.estimators.cautions import (
     LabelOrderWarning,
     warn,

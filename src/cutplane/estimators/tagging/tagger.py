@@ -19,11 +19,11 @@ from cutplane.estimators.description import Description, Measures, Reads, Target
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.methods import TAGGER_METHODS
 from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
 from cutplane.estimators.tagging.predictions import TaggerPredictions
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.maps import as_rows
+from cutplane.methods.registry import TAGGER_METHODS
 from cutplane.risks import ChainRisk
 from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
 from cutplane.structured.templates import TemplateVectorizer, parse_templates

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from cutplane.core.state import Certificate, Status, relative
+from cutplane.core.certificate import Certificate, Status, relative
 from cutplane.estimators import ESTIMATORS
 from cutplane.estimators.description import Positive, Reads, parameters_of
 

@@ -34,6 +34,8 @@ _PAIRS: dict[str, tuple[Any, Any]] = {
 class ColumnLoss(ABC):
     """A convex function of a row of scores; see the module's formulas. Weights sum to one."""
 
+    tied_outputs = True
+
     @abstractmethod
     def checked(self, y: Any) -> Targets:
         """Return the targets as the other methods take them, or raise ValueError."""

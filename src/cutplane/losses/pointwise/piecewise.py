@@ -113,6 +113,12 @@ class PiecewiseLoss(Loss):
         """Whether a slope jumps somewhere."""
         return any(piece.slope > 0.0 and piece.width == 0.0 for piece in (self.left, self.right))
 
+    @property
+    def dual_form(self) -> tuple[int, Matrix]:
+        """The kind (a function of the residual 0, or of the margin 1), and both pieces."""
+        of_margin, shape = self.kind
+        return int(of_margin), shape
+
     def smoothed(self, width: float) -> PiecewiseLoss:
         """Return the loss with its kinks rounded."""
         if not self.has_kinks:

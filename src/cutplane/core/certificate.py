@@ -1,0 +1,113 @@
+"""What is known when a run ends: why it ended, what is proven, what each iteration brought."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+
+class Status(StrEnum):
+    """Why a run ended; the value is the word that users see."""
+
+    RUNNING = "running"
+    OPTIMAL = "optimal"
+    STATIONARY = "stationary"
+    ITERATION_LIMIT = "iteration_limit"
+    TIME_LIMIT = "time_limit"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    STALLED = "stalled"
+    INCONSISTENT = "inconsistent"
+    FAILED = "failed"
+
+    @property
+    def success(self) -> bool:
+        """Whether the run reached what it was asked for."""
+        return self in (Status.OPTIMAL, Status.STATIONARY)
+
+
+def relative(gap: float, objective: float) -> float:
+    """Return the gap as a share of the objective; zero when both vanish."""
+    if gap <= 0.0:
+        return 0.0
+    return gap / max(abs(objective), float(np.finfo(np.float64).tiny))
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, rounded up to two digits: a proof must not be overstated."""
+    if not math.isfinite(share):
+        return "an unknown share"
+    points = 100 * max(share, 1e-6)
+    unit = 10.0 ** (math.floor(math.log10(points)) - 1)
+    rounded = math.ceil(points / unit - 1e-9) * unit
+    return f"{rounded:.2g} %" if rounded < 99 else f"{rounded:.0f} %"
+
+
+class _Bounds:
+    """What follows from an objective and a lower bound."""
+
+    __slots__ = ()
+    objective: float
+    lower_bound: float
+
+    @property
+    def gap(self) -> float:
+        """How much lower the objective could be at most."""
+        return max(self.objective - self.lower_bound, 0.0)
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return relative(self.gap, self.objective)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate(_Bounds):
+    """What is proven about a fit: ``lower_bound <= min J <= objective``.
+
+    Attributes
+    ----------
+    objective : float
+        ``J(w)`` of the returned ``w``, recomputed from the data.
+    lower_bound : float
+        A value below which no ``w`` can bring ``J``.
+    status : Status
+        Why the run ended.
+    valid : bool
+        Whether both bounds hold: true for convex risks, unless the run was inconsistent.
+    reason : str
+        Why the certificate is not valid, where the risk has more to say than that it is not convex;
+        or what a valid one rests on that nobody has proven: that a function is convex.
+    """
+
+    objective: float
+    lower_bound: float
+    status: Status
+    valid: bool
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.valid:
+            proof = f"no model is better by more than {percent(self.relative_gap)}"
+            proof += f", {self.reason}" if self.reason else ""
+        else:
+            proof = self.reason or "the gap is not a proof here"
+        return (
+            f"objective {self.objective:.8g}, lower bound {self.lower_bound:.8g}, "
+            f"relative gap {self.relative_gap:.2e} ({self.status}: {proof})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Record(_Bounds):
+    """One line of a run's history: the bounds after an iteration, and what they cost."""
+
+    iteration: int
+    objective: float
+    lower_bound: float
+    evaluations: int
+    planes: int
+    seconds: float

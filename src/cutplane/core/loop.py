@@ -1,0 +1,114 @@
+"""The loop: propose, evaluate, cut, until the gap is closed (paper 000, Algorithm 1)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from cutplane.core import interrupts
+from cutplane.core.certificate import Status
+from cutplane.core.needs import evaluated_once
+from cutplane.core.start import require_finite
+from cutplane.core.state import State
+from cutplane.core.stopping import StoppingRule
+
+_log = logging.getLogger("cutplane")
+
+Callback = Callable[[State], object]
+
+
+class Keeper(Protocol):
+    """Keeps the states of a run in files."""
+
+    keeps: bool
+
+    def before_iteration(self) -> None:
+        """Hear that an iteration begins."""
+
+    def after_iteration(self) -> None:
+        """Hear that it has ended."""
+
+    def write_if_due(self, state: State) -> None:
+        """Write the state if it is time."""
+
+
+def _do_nothing() -> None:
+    """Leave Ctrl-C for later."""
+
+
+def descend(
+    state: State,
+    rule: StoppingRule,
+    clock: Callable[[State], None],
+    callbacks: Iterable[Callback],
+    keeper: Keeper,
+    check: Callable[[], None],
+) -> tuple[Status, State]:
+    """Iterate until a rule says why to stop; return that, and the state as it is then.
+
+    In the state that is returned, the objective is computed afresh from the data. The loop's own
+    state stays as it is, so that a run can be resumed as if it had never ended.
+
+    Parameters
+    ----------
+    state : State
+        Where to begin.
+    rule : StoppingRule
+        When to stop.
+    clock : callable
+        Writes time and evaluations so far into the state.
+    callbacks : iterable of callables
+        Called after every iteration.
+    keeper : Keeper
+        Writes states to files, if at all.
+    check : callable
+        Raises KeyboardInterrupt if Ctrl-C was pressed. It is called between two verbs; where states
+        are kept, between two iterations only.
+    """
+    while True:
+        status = rule(state)
+        if status is not Status.RUNNING:
+            final = recomputed(state)
+            # Rounding can lift the recomputed objective just above the tolerance. Then go on.
+            if status is not Status.OPTIMAL or rule(final) is not Status.RUNNING:
+                return status, final
+        check()
+        state.seconds_left = rule.seconds_left(state)
+        keeper.before_iteration()
+        iterate(state, _do_nothing if keeper.keeps else check)
+        keeper.after_iteration()
+        clock(state)
+        state.history.append(state.record())
+        _log.debug("%s", state.history[-1])
+        with interrupts.at_once():
+            # Every callback is called, whatever the first one says.
+            state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
+        keeper.write_if_due(state)
+
+
+def iterate(state: State, check: Callable[[], None]) -> None:
+    """Take one step of the method."""
+    method, own = state.method, state.policies
+    candidate, own.stabilizer = method.stabilizer.propose(state, own.stabilizer)
+    progress = state.raise_lower_bound(candidate)
+    check()
+    found, own.query = method.query(state, candidate, own.query)
+    state.last_step = state.last_step if found.step is None else found.step
+    incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
+    own.memory = method.memory.make_room(state.bundle, incoming, own.memory)
+    for point in found.cut_at:
+        require_finite(point, state)
+    before = state.best
+    progress |= state.keep_best(found.points)
+    bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
+    progress |= bound_moved
+    state.stalled_for = 0 if progress else state.stalled_for + 1
+    state.iteration += 1
+
+
+def recomputed(state: State) -> State:
+    """Return the state as it looks when the objective is computed afresh from the data."""
+    best = evaluated_once(state.problem.risk, state.best.w)
+    return replace(state, best=best, objective=state.problem.objective(best))

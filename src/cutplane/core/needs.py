@@ -1,0 +1,163 @@
+"""What things offer, and what policies need of them: asked here, and nowhere else.
+
+Risks, points and regularizers may be a user's own, and offer no more than `protocols` asks for.
+What they offer beyond that is a matter of attributes, read by the functions of this module. A
+policy declares what it cannot do without as a tuple of `Need`, and `unmet` says before the run,
+in one sentence, what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple, cast
+
+from cutplane.core.protocols import (
+    CurvedRegularizer,
+    FlatRegularizer,
+    GroupedPoint,
+    GroupedRisk,
+    Plane,
+    Point,
+    QuadraticRegularizer,
+    Regularizer,
+    Risk,
+    SearchablePoint,
+)
+
+
+class Need(NamedTuple):
+    """Something that a policy asks of the risk or of the regularizer.
+
+    Attributes
+    ----------
+    of : {"risk", "regularizer"}
+        Who should have it.
+    attribute : str
+        Its name, with dots for an attribute of an attribute. It is offered if it is there, and
+        neither false nor None.
+    what : str
+        What that means, in words that go on after "needs".
+    default : bool
+        Whether something without the attribute is taken to offer it.
+    """
+
+    of: Literal["risk", "regularizer"]
+    attribute: str
+    what: str
+    default: bool = False
+
+
+QUADRATIC = Need("regularizer", "dual_metric", "a quadratic regularizer such as cp.L2")
+PLAIN_L2 = Need(
+    "regularizer", "plain", "the regularizer cp.L2(lam), with neither center nor weights"
+)
+BALL = Need("regularizer", "radius", "a bound on the norm, cp.Ball")
+CURVED = Need(
+    "regularizer",
+    "strongly_convex",
+    "a strongly convex regularizer such as cp.L2 (a ball goes with cp.kelley())",
+    default=True,
+)
+
+
+def unmet(needs: Iterable[Need], risk: object, regularizer: object) -> Need | None:
+    """Return the first need that is not met, or None."""
+    things = {"risk": risk, "regularizer": regularizer}
+    for need in needs:
+        if not offers(things[need.of], need.attribute, default=need.default):
+            return need
+    return None
+
+
+def offers(thing: Any, attribute: str, *, default: bool = False) -> bool:
+    """Say whether a thing has an attribute (of an attribute), neither false nor None."""
+    for name in attribute.split("."):
+        if not hasattr(thing, name):
+            return default
+        thing = getattr(thing, name)
+    return thing is not None and thing is not False
+
+
+def as_quadratic(regularizer: Regularizer) -> QuadraticRegularizer | None:
+    """Return the regularizer if the reduced problem with it is a quadratic program."""
+    return cast(QuadraticRegularizer, regularizer) if hasattr(regularizer, "dual_metric") else None
+
+
+def quadratic(regularizer: Regularizer) -> QuadraticRegularizer:
+    """Return the regularizer, which was found to be quadratic before the run."""
+    found = as_quadratic(regularizer)
+    assert found is not None
+    return found
+
+
+def as_flat(regularizer: Regularizer) -> FlatRegularizer | None:
+    """Return the regularizer if the reduced problem with it is a linear program."""
+    return cast(FlatRegularizer, regularizer) if hasattr(regularizer, "dual_radius") else None
+
+
+def as_curved(regularizer: Regularizer) -> CurvedRegularizer | None:
+    """Return the regularizer if it knows the second derivatives of its conjugate."""
+    return cast(CurvedRegularizer, regularizer) if hasattr(regularizer, "local_gram") else None
+
+
+def size_known_to(regularizer: Regularizer) -> Any:
+    """Return a vector as long as the parameters, if the regularizer has one."""
+    center = getattr(regularizer, "center", None)
+    return getattr(regularizer, "weights", None) if center is None else center
+
+
+def is_risk(thing: object) -> bool:
+    """Say whether something is a risk, and not a mere function."""
+    return hasattr(thing, "at") and hasattr(thing, "n_parameters")
+
+
+def has_identity(risk: Risk) -> bool:
+    """Say whether a risk tells what its bounds depend on."""
+    return hasattr(risk, "identity")
+
+
+def term_size(risk: Risk) -> float:
+    """Return the size of the terms that values are made of; zero if the risk does not tell."""
+    return float(getattr(risk, "term_size", 0.0))
+
+
+def why_unproven(risk: Risk) -> str:
+    """Return why a gap is no proof, as far as the risk has more to say than that."""
+    return str(getattr(risk, "unproven", ""))
+
+
+def good_groups(risk: Risk) -> int:
+    """Return how many groups should make a run the fastest; 1 if the risk cannot be split."""
+    return int(getattr(risk, "good_groups", 1))
+
+
+def as_grouped(risk: Risk) -> GroupedRisk:
+    """Return a risk that is a sum over groups, or raise TypeError."""
+    if not hasattr(risk, "group_bounds"):
+        raise TypeError(
+            f"{type(risk).__name__} has no method group_bounds(), which groups need; use groups=1"
+        )
+    return cast(GroupedRisk, risk)
+
+
+def planes_of_groups(point: Point, n_groups: int) -> list[Plane]:
+    """Return the plane of a point, or those of its groups."""
+    if n_groups == 1:
+        return [point.plane()]
+    if not hasattr(point, "planes"):
+        raise TypeError(
+            f"{type(point).__name__} has no method planes(), which groups need; use groups=1"
+        )
+    return list(cast(GroupedPoint, point).planes(n_groups))
+
+
+def as_searchable(point: Point) -> SearchablePoint | None:
+    """Return a point that knows the risk along lines, or None."""
+    return cast(SearchablePoint, point) if hasattr(point, "toward") else None
+
+
+def evaluated_once(risk: Risk, w: Any) -> Point:
+    """Evaluate a risk where no line search will begin, with less memory if it knows how."""
+    once = getattr(risk, "evaluate_once", risk.at)
+    point: Point = once(w)
+    return point

@@ -1,0 +1,52 @@
+"""The methods that estimators and the command line know, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cutplane.core.method import Method
+from cutplane.core.problem import Problem
+from cutplane.methods.automatic import automatic
+from cutplane.methods.block_ascent import block_ascent
+from cutplane.methods.bundle import bmrm, level, proximal, trust_region
+from cutplane.methods.dual_ascent import dual_ascent
+from cutplane.methods.newton import newton
+from cutplane.methods.quasi_newton import quasi_newton
+
+Methods = dict[str, Callable[[Problem], Method]]
+"""From a name to the method for a problem."""
+
+
+def _quasi_newton(problem: Problem) -> Method:
+    risk: Any = problem.risk
+    if not risk.loss.probabilities:
+        raise ValueError(
+            "the method 'quasi-newton' is for smooth losses: use it with loss='crf', "
+            "or for the margin 'block-ascent' or 'grouped'"
+        )
+    return quasi_newton()
+
+
+_FOR_ALL: Methods = {
+    "auto": automatic,
+    "bmrm": lambda problem: bmrm(line_search=False),
+    "bmrm-line-search": lambda problem: bmrm(),
+    "limited-memory": lambda problem: bmrm(planes=50),
+    "grouped": lambda problem: bmrm(groups="auto"),
+    "proximal": lambda problem: proximal(),
+    "trust-region": lambda problem: trust_region(),
+    "level": lambda problem: level(),
+}
+
+METHODS: Methods = _FOR_ALL | {
+    "newton": lambda problem: newton(),
+    "dual-ascent": lambda problem: dual_ascent(),
+}
+"""Those for linear models."""
+
+STRUCTURED_METHODS: Methods = _FOR_ALL | {"block-ascent": lambda problem: block_ascent()}
+"""Those for structured models."""
+
+TAGGER_METHODS: Methods = STRUCTURED_METHODS | {"quasi-newton": _quasi_newton}
+"""Those for chains."""
