@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.structured.features import as_features
-from cutplane.structured.graphs.max_sum import best_labels, parents_first
+from cutplane.structured.graphs.forests import best_labels, parents_first
 from cutplane.testing import check_model
 
 from .problems import PROBLEMS, multilabel, random_tree, trees

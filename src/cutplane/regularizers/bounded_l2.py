@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot, gram_with_diagonal
-from cutplane.regularizers.checks import finite_vector, positive, same_shape
+from cutplane.regularizers.base import Centered, same_shape
 
 # A point on the way from one w to another may leave the bounds by rounding: as a share of the
 # largest coordinate.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
-class BoundedL2:
+class BoundedL2(Centered):
     """Squared Euclidean regularizer ``lam/2 * |w - center|^2`` with ``lower <= w <= upper``.
 
     Parameters
@@ -39,10 +39,9 @@ class BoundedL2:
         upper: ArrayLike = np.inf,
         center: ArrayLike | None = None,
     ) -> None:
-        self.lam = positive("lam", lam)
+        super().__init__(lam, center)
         self.lower = np.array(lower, dtype=np.float64)
         self.upper = np.array(upper, dtype=np.float64)
-        self.center = finite_vector("center", center)
         if not (self.lower <= self.upper).all():
             raise ValueError("each lower bound must be at most the upper one")
         if not ((self.lower < np.inf).all() and (self.upper > -np.inf).all()):
@@ -50,20 +49,19 @@ class BoundedL2:
 
     def value(self, w: Vector) -> float:
         """Return ``r(w)``; what leaves the bounds by rounding is inside."""
-        same_shape(self, "center", self.center, w)
+        shifted = self.shifted(w)
         for name in ("lower", "upper"):
             given = getattr(self, name)
             same_shape(self, name, given if given.ndim else None, w)
         slack = ROUNDING * float(np.abs(w).max(initial=0.0))
         if (w < self.lower - slack).any() or (w > self.upper + slack).any():
             return np.inf
-        shifted = w if self.center is None else w - self.center
         return 0.5 * self.lam * dot(shifted, shifted)
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it."""
         w = np.clip(self._free(u), self.lower, self.upper)
-        shifted = w if self.center is None else w - self.center
+        shifted = self.shifted(w)
         return dot(u, w) - 0.5 * self.lam * dot(shifted, shifted), w
 
     def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
@@ -77,8 +75,8 @@ class BoundedL2:
         return np.asarray(w if self.center is None else w + self.center)
 
     def __repr__(self) -> str:
-        options = "" if self.center is None else ", center=..."
+        options = ""
         for name in ("lower", "upper"):
             given = getattr(self, name)
             options += f", {name}={given:g}" if given.ndim == 0 else f", {name}=..."
-        return f"BoundedL2({self.lam:g}{options})"
+        return f"{super().__repr__()[:-1]}{options})"

@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot, gram_with_diagonal
-from cutplane.regularizers.checks import positive
+from cutplane.regularizers.base import positive
 
 
 class AbsoluteAndSquare:

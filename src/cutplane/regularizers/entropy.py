@@ -12,11 +12,11 @@ from scipy.special import rel_entr
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import gram_with_diagonal
+from cutplane.regularizers.base import Centered, same_shape
 from cutplane.regularizers.bounded_l2 import ROUNDING
-from cutplane.regularizers.checks import finite_vector, positive, same_shape
 
 
-class Entropy:
+class Entropy(Centered):
     """Relative entropy ``lam * sum_j (w_j*log(w_j/center_j) - w_j + center_j)`` for ``w >= 0``.
 
     The solution is positive: the center, with each coordinate multiplied by an exponential.
@@ -30,8 +30,7 @@ class Entropy:
     """
 
     def __init__(self, lam: float, *, center: ArrayLike | None = None) -> None:
-        self.lam = positive("lam", lam)
-        self.center = finite_vector("center", center)
+        super().__init__(lam, center)
         if self.center is not None and not (self.center > 0.0).all():
             raise ValueError("the center must be positive")
 
@@ -55,6 +54,3 @@ class Entropy:
     def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
         """Return ``slopes r*''(u) slopes'``."""
         return gram_with_diagonal(slopes, self.conjugate(u)[1] / self.lam)
-
-    def __repr__(self) -> str:
-        return f"Entropy({self.lam:g}{', center=...' if self.center is not None else ''})"

@@ -10,7 +10,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Regularizer
-from cutplane.regularizers.checks import positive
+from cutplane.regularizers.base import positive
 from cutplane.regularizers.elastic_net import AbsoluteAndSquare
 
 

@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.products import dot
-from cutplane.core.protocols import Quadratic
-from cutplane.regularizers.checks import finite_vector, positive, same_shape
+from cutplane.regularizers.base import SquaredNorm
 
 # A triangular factor with a smaller ratio of diagonal entries is singular up to rounding.
 _SINGULAR = 1e-13
 
 
-class QuadraticForm:
+class QuadraticForm(SquaredNorm):
     """Quadratic regularizer ``lam/2 * (w - center)' Q (w - center)``, ``Q`` positive definite.
 
     The reduced problem is the same quadratic program as with `L2`.
@@ -44,28 +42,11 @@ class QuadraticForm:
         factor: ArrayLike | None = None,
         center: ArrayLike | None = None,
     ) -> None:
-        self.lam = positive("lam", lam)
-        self.center = finite_vector("center", center)
+        super().__init__(lam, center)
         if (matrix is None) == (factor is None):
             raise ValueError("give either the matrix Q or a factor of it")
         # Q = root' root; a vector stands for a diagonal root.
         self.root = _root_of(matrix) if factor is None else _triangle(factor)
-
-    def value(self, w: Vector) -> float:
-        """Return ``r(w)``."""
-        scaled = self._scaled(w)
-        return 0.5 * self.lam * dot(scaled, scaled)
-
-    def conjugate(self, u: Vector) -> tuple[float, Vector]:
-        """Return ``r*(u)`` and the ``w`` that attains it."""
-        image = self.dual_metric(u)
-        value = dot(u, image) / (2.0 * self.lam) + self.at_center(u)
-        w = image / self.lam
-        return value, w if self.center is None else w + self.center
-
-    def at_center(self, slope: Vector) -> float:
-        """Return ``slope.center``, by which the offset of a plane shifts."""
-        return 0.0 if self.center is None else dot(slope, self.center)
 
     def dual_metric(self, slope: Vector) -> Vector:
         """Return ``Q^-1 slope``."""
@@ -76,29 +57,20 @@ class QuadraticForm:
         half = solve_triangular(self.root, slope, trans="T")
         return np.asarray(solve_triangular(self.root, half))
 
-    def along(self, start: Vector, end: Vector) -> Quadratic:
-        """Return the regularizer on the ray from ``start`` through ``end``."""
-        at_start = self._scaled(start)
-        direction = self._scaled(end) - at_start
-        return Quadratic(
-            slope=self.lam * dot(at_start, direction),
-            curvature=self.lam * dot(direction, direction),
-        )
-
     def gradient(self, w: Vector) -> Vector:
         """Return the derivative at ``w``."""
-        scaled = self._scaled(w)
+        scaled = self.scaled(w)
         return np.asarray(
             self.lam * (self.root * scaled if self.root.ndim == 1 else self.root.T @ scaled)
         )
 
-    def _scaled(self, w: Vector) -> Vector:
-        same_shape(self, "center", self.center, w)
+    def scaled(self, w: Vector) -> Vector:
+        """Return the root of ``Q`` times ``w - center``."""
+        shifted = self.shifted(w)
         if self.root.shape[-1] != len(w):
             raise ValueError(
                 f"QuadraticForm: Q is for {self.root.shape[-1]} parameters, not {len(w)}"
             )
-        shifted = w if self.center is None else w - self.center
         return np.asarray(self.root * shifted if self.root.ndim == 1 else self.root @ shifted)
 
     def __repr__(self) -> str:

@@ -2,12 +2,12 @@
 
 from cutplane.structured.chains.losses import ChainCRF, ChainLoss, ChainMargin
 from cutplane.structured.classes import MulticlassModel
-from cutplane.structured.graphs.model import Graph, GraphModel
+from cutplane.structured.graphs.graphs import Graph, GraphModel
+from cutplane.structured.graphs.multilabel import MultilabelModel
 from cutplane.structured.graphs.relaxed_labels import RelaxedLabels
-from cutplane.structured.labels import MultilabelModel
+from cutplane.structured.graphs.trees import Tree, TreeModel
 from cutplane.structured.model import StructuredModel
 from cutplane.structured.rna.model import PairCounts, RNAFolding
-from cutplane.structured.tree import Tree, TreeModel
 
 __all__ = [
     "ChainCRF",

@@ -23,30 +23,18 @@ from numpy.typing import NDArray
 _MACRO = re.compile(r"%x\[(-?[0-9]{1,3}),([0-9]{1,3})\]")
 _LARGEST_KEY = 1 << 62
 
-_WORDS = """\
-U00:%x[-2,0]
-U01:%x[-1,0]
-U02:%x[0,0]
-U03:%x[1,0]
-U04:%x[2,0]
-U05:%x[-1,0]/%x[0,0]
-U06:%x[0,0]/%x[1,0]
-"""
 
-_SECOND_COLUMN = """\
-U10:%x[-2,1]
-U11:%x[-1,1]
-U12:%x[0,1]
-U13:%x[1,1]
-U14:%x[2,1]
-U15:%x[-2,1]/%x[-1,1]
-U16:%x[-1,1]/%x[0,1]
-U17:%x[0,1]/%x[1,1]
-U18:%x[1,1]/%x[2,1]
-U20:%x[-2,1]/%x[-1,1]/%x[0,1]
-U21:%x[-1,1]/%x[0,1]/%x[1,1]
-U22:%x[0,1]/%x[1,1]/%x[2,1]
-"""
+def _window(column: int, rows: dict[int, str]) -> str:
+    """Return templates for words of a column: numbered from each key on, rows joined by ``/``."""
+    return "".join(
+        f"U{number:02}:{'/'.join(f'%x[{row},{column}]' for row in one.split('/'))}\n"
+        for first, several in rows.items()
+        for number, one in enumerate(several.split(), start=first)
+    )
+
+
+_WORDS = _window(0, {0: "-2 -1 0 1 2 -1/0 0/1"})
+_SECOND_COLUMN = _window(1, {10: "-2 -1 0 1 2 -2/-1 -1/0 0/1 1/2", 20: "-2/-1/0 -1/0/1 0/1/2"})
 
 BUILT_IN = {"words": _WORDS, "chunking": _WORDS + _SECOND_COLUMN}
 """From a name to templates: words in a window; also a second column, as in CRF++'s example."""

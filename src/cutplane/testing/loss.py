@@ -14,7 +14,7 @@ from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, r
 
 
 def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed: int = 0) -> Report:
-    """Check a loss of scores.
+    """Check a loss of scores; return a report, or raise AssertionError if anything is wrong.
 
     Value and slopes must agree with each other and with finite differences, the loss must be convex
     and a sum over examples (unless it says that it is not ``additive``), not below its lower bound,
@@ -31,16 +31,6 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
         Number of score vectors.
     seed : int
         Of the random scores.
-
-    Returns
-    -------
-    Report
-        What was found to be right.
-
-    Raises
-    ------
-    AssertionError
-        If anything is wrong.
     """
     if not isinstance(loss, Loss):
         raise TypeError(

@@ -25,12 +25,13 @@ def check_model(
     scale: float = 1.0,
     seed: int = 0,
 ) -> Report:
-    """Check a structured model on a few examples, small ones if all outputs are to be tried.
+    """Check a structured model; return a report, or raise AssertionError if anything is wrong.
 
-    Joint features must be finite and repeatable, the loss zero for the true output and never
-    negative. With random weights, inference must find an output whose score no other exceeds, and
-    loss-augmented inference one for score plus loss. The others are all outputs, where they can be
-    listed; else the true one, and those that the model itself finds.
+    A few examples are enough, small ones if all outputs are to be tried. Joint features must be
+    finite and repeatable, the loss zero for the true output and never negative. With random
+    weights, inference must find an output whose score no other exceeds, and loss-augmented
+    inference one for score plus loss. The others are all outputs, where they can be listed; else
+    the true one, and those that the model itself finds.
 
     Parameters
     ----------
@@ -47,16 +48,6 @@ def check_model(
         Size of the weights.
     seed : int
         Of the weights.
-
-    Returns
-    -------
-    Report
-        What was found to be right.
-
-    Raises
-    ------
-    AssertionError
-        If anything is wrong.
 
     Examples
     --------

@@ -16,7 +16,9 @@ _STEPS = (0.0, 0.3, 1.0, 1.7)  # where rays are looked at
 def check_regularizer(
     regularizer: Any, n_parameters: int, *, scale: float = 1.0, n_trials: int = 20, seed: int = 0
 ) -> Report:
-    """Check that a regularizer's value and conjugate belong together.
+    """Check a regularizer; return a report, or raise AssertionError if anything is wrong.
+
+    Its value and its conjugate must belong together.
 
     Parameters
     ----------
@@ -30,16 +32,6 @@ def check_regularizer(
         Number of vectors.
     seed : int
         Of the random vectors.
-
-    Returns
-    -------
-    Report
-        What was found to be right.
-
-    Raises
-    ------
-    AssertionError
-        If anything is wrong.
     """
     rng = np.random.default_rng(seed)
     name = repr(regularizer)

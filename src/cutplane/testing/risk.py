@@ -29,11 +29,12 @@ def check_risk(
     rounding: float = 1e-10,
     seed: int = 0,
 ) -> Report:
-    """Check a risk, or a function ``w -> (value, subgradient)``.
+    """Check a risk; return a report, or raise AssertionError if anything is wrong.
 
-    Values must be repeatable and not below the lower bound; planes must touch the risk, and have
-    the slopes that finite differences show; a convex risk must lie above its planes and below its
-    chords; segments and planes of groups must agree with the risk.
+    It may also be a function ``w -> (value, subgradient)``. Values must be repeatable and not below
+    the lower bound; planes must touch the risk, and have the slopes that finite differences show; a
+    convex risk must lie above its planes and below its chords; segments and planes of groups must
+    agree with the risk.
 
     Parameters
     ----------
@@ -51,16 +52,6 @@ def check_risk(
         Relative error that values may have; 1e-5 for a function that computes in float32.
     seed : int
         Of the random places.
-
-    Returns
-    -------
-    Report
-        What was found to be right.
-
-    Raises
-    ------
-    AssertionError
-        If anything is wrong.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.methods.caches.kept import Indices, Kept, balance, place_for_one
+from cutplane.methods.caches.kept import Indices, Kept, balance, note_product, place_for
 from cutplane.structured.chains.kernels import Labels, longest_in
 
 
@@ -161,7 +161,7 @@ def insert(
 
     ``w`` is all zero before and after.
     """
-    counts, losses, gram, idle, alpha = kept
+    counts, idle, alpha = kept.counts, kept.idle, kept.alpha
     most = alpha.shape[1]
     for i in range(len(counts)):
         i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
@@ -181,8 +181,7 @@ def insert(
                 idle[i, p] = 0
         if known:
             continue
-        place = place_for_one(kept, i)
-        losses[i, place] = mistakes[i]
+        place = place_for(kept, i, mistakes[i])
         at = first + place * n
         for t in range(n):
             labels[at + t] = found[i0 + t]
@@ -193,8 +192,7 @@ def insert(
             w.ends[:] = 0.0
         for p in range(counts[i]):
             product = _gain_of(data, i0, n, labels, first + p * n, first, w)
-            gram[i, place, p] = product
-            gram[i, p, place] = product
+            note_product(kept, i, place, p, product)
         for t in range(n):
             for label in (labels[at + t], labels[first + t]):
                 for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):

@@ -174,8 +174,8 @@ def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector
 
 
 @njit(cache=True, nogil=True)
-def place_for_one(kept: Kept, i: int) -> int:
-    """Return where a new output of an example goes, and count it.
+def place_for(kept: Kept, i: int, loss: float) -> int:
+    """Return where a new output of an example goes, having noted its loss and counted it.
 
     In a full cache it takes the place of the one that had no weight for the longest time, or of
     the lightest, whose weight it takes over. The true output stays.
@@ -193,4 +193,12 @@ def place_for_one(kept: Kept, i: int) -> int:
             ):
                 place = p
     idle[i, place] = 0
+    kept.losses[i, place] = loss
     return place
+
+
+@njit(cache=True, nogil=True)
+def note_product(kept: Kept, i: int, place: int, p: int, product: float) -> None:
+    """Note the inner product of two outputs of an example."""
+    kept.gram[i, place, p] = product
+    kept.gram[i, p, place] = product

@@ -14,7 +14,15 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
-from cutplane.methods.caches.kept import Indices, Kept, Outputs, Pull, balance, place_for_one
+from cutplane.methods.caches.kept import (
+    Indices,
+    Kept,
+    Outputs,
+    Pull,
+    balance,
+    note_product,
+    place_for,
+)
 from cutplane.risks.structured import StructuredPoint, StructuredRisk
 
 
@@ -134,7 +142,7 @@ def insert(
 
     The store has room for all of them; ``scratch`` is zero before and after.
     """
-    counts, losses, gram, idle, alpha = kept
+    counts, losses, idle, alpha = kept.counts, kept.losses, kept.idle, kept.alpha
     indices, values, begins, ends, used = store
     for k in range(len(examples)):
         i, start, size = examples[k], starts[k], starts[k + 1] - starts[k]
@@ -155,8 +163,7 @@ def insert(
                 idle[i, p] = 0
         if known:
             continue
-        place = place_for_one(kept, i)
-        losses[i, place] = found_losses[k]
+        place = place_for(kept, i, found_losses[k])
         begin = used[0]
         used[0] += size
         begins[i, place], ends[i, place] = begin, begin + size
@@ -165,9 +172,7 @@ def insert(
             values[begin + entry] = found_values[start + entry]
             scratch[found_indices[start + entry]] = found_values[start + entry]
         for p in range(counts[i]):
-            product = _score(store, i, p, scratch)
-            gram[i, place, p] = product
-            gram[i, p, place] = product
+            note_product(kept, i, place, p, _score(store, i, p, scratch))
         for entry in range(size):
             scratch[found_indices[start + entry]] = 0.0
 

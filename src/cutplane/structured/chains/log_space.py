@@ -50,16 +50,14 @@ def fill_marginals_in_log_space(
     alpha, rows = np.zeros((longest, n_labels)), np.zeros((longest, n_labels))
     totals = np.zeros(longest)
     sums, ahead, beta = np.zeros(n_labels), np.zeros(n_labels), np.zeros(n_labels)
+    pairs[first_block:last_block] = 0.0
     for block in range(first_block, last_block):
-        for a in range(n_labels):
-            for b in range(n_labels):
-                pairs[block, a, b] = 0.0
         entropy = 0.0
         for i in range(bounds[block], bounds[block + 1]):
             i0, i1 = offsets[i], offsets[i + 1]
             weight, value = weights[i], 0.0
-            for t in range(i1 - i0):
-                token = i0 + t
+            for token in range(i0, i1):
+                t = token - i0
                 relative_scores(scores, token, t == 0, token == i1 - 1, rows[t])
                 for b in range(n_labels):
                     alpha[t, b] = rows[t, b]

@@ -102,10 +102,8 @@ def fill_marginals(
     longest = longest_in(offsets, first, last)
     alpha, factors = np.zeros((longest, width)), np.zeros((longest, width))
     message, row, q = np.zeros(width), np.zeros(width), np.zeros((1, width))
+    pairs[first_block:last_block] = 0.0
     for block in range(first_block, last_block):
-        for a in range(n_labels):
-            for b in range(width):
-                pairs[block, a, b] = 0.0
         entropy = 0.0
         for i in range(bounds[block], bounds[block + 1]):
             i0, i1 = offsets[i], offsets[i + 1]

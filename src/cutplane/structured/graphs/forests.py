@@ -1,14 +1,79 @@
-"""Whether a graph has loops, and how it hangs together if it has none."""
+"""Forests: the best labels of their nodes, by dynamic programming from the leaves to the roots.
+
+max_y  sum_v unary[v, y_v]  +  sum_v pairwise[v, y_parent(v), y_v]
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from cutplane.structured.graphs.max_sum import Labels
+from cutplane.compute.arrays import Matrix
+from cutplane.compute.compiled import njit
+
+Labels = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def best_labels(unary: Matrix, pairwise: Any, parents: Labels, order: Labels) -> Labels:
+    """Return the labels with the highest score.
+
+    ``order`` has parents before children. ``pairwise[v, a, b]`` is for a parent with label ``a``;
+    if it has one entry only, it serves all edges.
+    """
+    n_nodes, n_labels = unary.shape
+    below = unary.copy()  # the best score of a node's subtree, by its label
+    choices = np.zeros((n_nodes, n_labels), dtype=np.int64)
+    for step in range(n_nodes - 1, -1, -1):
+        v = order[step]
+        parent = parents[v]
+        if parent < 0:
+            continue
+        edge = v if pairwise.shape[0] > 1 else 0
+        for a in range(n_labels):
+            best = -np.inf
+            for b in range(n_labels):
+                score = below[v, b] + pairwise[edge, a, b]
+                if score > best:
+                    best = score
+                    choices[v, a] = b
+            below[parent, a] += best
+    labels = np.zeros(n_nodes, dtype=np.int64)
+    for step in range(n_nodes):
+        v = order[step]
+        if parents[v] >= 0:
+            labels[v] = choices[v, labels[parents[v]]]
+        else:
+            labels[v] = np.argmax(below[v])
+    return labels
+
+
+def parents_first(parents: Labels) -> Labels:
+    """Return the nodes of a forest in an order that has parents before children.
+
+    Raises
+    ------
+    ValueError
+        If a parent is no node, or the nodes are no forest.
+    """
+    n_nodes = len(parents)
+    if n_nodes and (parents.min() < -1 or parents.max() >= n_nodes):
+        raise ValueError(f"parents must be -1 (a root) or a node from 0 to {n_nodes - 1}")
+    depth, ancestors = (parents >= 0).astype(np.int64), parents
+    # Ancestors are 1, 2, 4, 8, ... steps away: the deepest node takes log2(n_nodes) rounds.
+    for _ in range(n_nodes.bit_length() + 1):
+        below = ancestors >= 0
+        if not below.any():
+            break
+        depth += np.where(below, depth[ancestors], 0)
+        ancestors = np.where(below, ancestors[ancestors], -1)
+    else:
+        raise ValueError(f"the parents go round in a circle at node {np.argmax(ancestors >= 0)}")
+    return np.argsort(depth, kind="stable")
 
 
 class Forest(NamedTuple):

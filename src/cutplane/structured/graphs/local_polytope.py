@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.structured.graphs.max_sum import Labels
+from cutplane.structured.graphs.forests import Labels
 from cutplane.structured.graphs.relaxed_labels import RelaxedLabels
 
 # HiGHS's tolerances are absolute: 1e-7 of reduced costs, 1e-6 of an integer program's gap. Close

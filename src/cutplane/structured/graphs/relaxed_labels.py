@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
-from cutplane.structured.graphs.max_sum import Labels
+from cutplane.structured.graphs.forests import Labels
 
 _INTEGRAL = 1e-6  # a tenfold of what HiGHS may miss a bound by
 

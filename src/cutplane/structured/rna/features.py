@@ -9,7 +9,8 @@ base is paired or not, so that branches can be scored one by one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,23 +70,8 @@ PLACES = {
 }
 """Where the features of each kind are."""
 
-# Numba takes these for constants.
-_PAIR = PLACES["pair"].start
-_STACK = PLACES["stack"].start
-_CLOSING = PLACES["closing"].start
-_HAIRPIN_MISMATCH = PLACES["hairpin_mismatch"].start
-_INTERIOR_MISMATCH = PLACES["interior_mismatch"].start
-_HAIRPIN_LENGTH = PLACES["hairpin_length"].start
-_BULGE_LENGTH = PLACES["bulge_length"].start
-_INTERIOR_LENGTH = PLACES["interior_length"].start
-_ASYMMETRY = PLACES["asymmetry"].start
-_LEFT_DANGLE = PLACES["left_dangle"].start
-_RIGHT_DANGLE = PLACES["right_dangle"].start
-_MULTI_OPEN = PLACES["multi_open"].start
-_MULTI_BRANCH = PLACES["multi_branch"].start
-_MULTI_UNPAIRED = PLACES["multi_unpaired"].start
-_EXTERIOR_BRANCH = PLACES["exterior_branch"].start
-_EXTERIOR_UNPAIRED = PLACES["exterior_unpaired"].start
+# Where those of each kind begin; Numba takes the numbers for constants.
+_AT: Any = namedtuple("_AT", _SIZES)(*(place.start for place in PLACES.values()))
 
 
 class Scores(NamedTuple):
@@ -128,7 +114,7 @@ class Scores(NamedTuple):
             interior=interior[total] + asymmetry[difference],
             left_dangle=part["left_dangle"].reshape(6, 4).copy(),
             right_dangle=part["right_dangle"].reshape(6, 4).copy(),
-            loops=np.ascontiguousarray(w[_MULTI_OPEN:]),
+            loops=np.ascontiguousarray(w[_AT.multi_open :]),
         )
 
 
@@ -142,29 +128,22 @@ def count_features(bases: Bases, partners: Partners) -> Vector:
     """Return the features of a structure that has only pairs of `PAIRS`, and no short hairpins."""
     n = len(bases)
     counts = np.zeros(N_FEATURES)
-    j = 0
-    while j < n:  # the exterior
-        if partners[j] > j:
-            counts[_EXTERIOR_BRANCH] += 1.0
-            _count_branch(counts, bases, j, partners[j])
-            j = partners[j] + 1
-        else:
-            counts[_EXTERIOR_UNPAIRED] += 1.0
-            j += 1
+    outside = _AT.exterior_branch, _AT.exterior_unpaired
+    _count_branches(counts, bases, partners, 0, n, outside)
     for i in range(n):
         j = partners[i]
         if j <= i:
             continue
         pair = PAIRS[bases[i], bases[j]]
-        counts[_PAIR + _UNORDERED[pair]] += 1.0
+        counts[_AT.pair + _UNORDERED[pair]] += 1.0
         first = i + 1
         while first < j and partners[first] < 0:
             first += 1
         if first == j:  # a hairpin
-            counts[_CLOSING + pair] += 1.0
-            counts[_HAIRPIN_MISMATCH + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
+            counts[_AT.closing + pair] += 1.0
+            counts[_AT.hairpin_mismatch + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
             length = min(j - i - 1, LONGEST)
-            _count_up(counts, _HAIRPIN_LENGTH, length - SHORTEST_HAIRPIN + 1)
+            _count_up(counts, _AT.hairpin_length, length - SHORTEST_HAIRPIN + 1)
             continue
         last = j - 1
         while partners[last] < 0:
@@ -172,21 +151,14 @@ def count_features(bases: Bases, partners: Partners) -> Vector:
         if partners[first] == last:
             _count_two_pairs(counts, bases, (i, j), (first, last))
             continue
-        counts[_MULTI_OPEN] += 1.0
-        counts[_MULTI_BRANCH] += 1.0
-        counts[_CLOSING + pair] += 1.0
+        counts[_AT.multi_open] += 1.0
+        counts[_AT.multi_branch] += 1.0
+        counts[_AT.closing + pair] += 1.0
         turned = REVERSED[pair]
-        counts[_LEFT_DANGLE + 4 * turned + bases[j - 1]] += 1.0
-        counts[_RIGHT_DANGLE + 4 * turned + bases[i + 1]] += 1.0
-        k = i + 1
-        while k < j:
-            if partners[k] > k:
-                counts[_MULTI_BRANCH] += 1.0
-                _count_branch(counts, bases, k, partners[k])
-                k = partners[k] + 1
-            else:
-                counts[_MULTI_UNPAIRED] += 1.0
-                k += 1
+        counts[_AT.left_dangle + 4 * turned + bases[j - 1]] += 1.0
+        counts[_AT.right_dangle + 4 * turned + bases[i + 1]] += 1.0
+        inside = _AT.multi_branch, _AT.multi_unpaired
+        _count_branches(counts, bases, partners, i + 1, j, inside)
     return counts
 
 
@@ -198,14 +170,25 @@ def _count_up(counts: Vector, begin: int, n: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _count_branch(counts: Vector, bases: Bases, i: int, j: int) -> None:
-    """Count what a pair adds to the loop that it branches off from."""
-    pair = PAIRS[bases[i], bases[j]]
-    counts[_CLOSING + REVERSED[pair]] += 1.0
-    if i > 0:
-        counts[_LEFT_DANGLE + 4 * pair + bases[i - 1]] += 1.0
-    if j < len(bases) - 1:
-        counts[_RIGHT_DANGLE + 4 * pair + bases[j + 1]] += 1.0
+def _count_branches(
+    counts: Vector, bases: Bases, partners: Partners, i: int, end: int, places: tuple[int, int]
+) -> None:
+    """Count what pairs add to the loop that they branch off from, and its unpaired bases."""
+    branch, unpaired = places
+    while i < end:
+        j = partners[i]
+        if j < i:
+            counts[unpaired] += 1.0
+            i += 1
+            continue
+        pair = PAIRS[bases[i], bases[j]]
+        counts[branch] += 1.0
+        counts[_AT.closing + REVERSED[pair]] += 1.0
+        if i > 0:
+            counts[_AT.left_dangle + 4 * pair + bases[i - 1]] += 1.0
+        if j < len(bases) - 1:
+            counts[_AT.right_dangle + 4 * pair + bases[j + 1]] += 1.0
+        i = j + 1
 
 
 @njit(cache=True, nogil=True)
@@ -218,15 +201,15 @@ def _count_two_pairs(
     pair, turned = PAIRS[bases[i], bases[j]], REVERSED[PAIRS[bases[k], bases[l]]]
     left, right = k - i - 1, j - l - 1
     if left == 0 and right == 0:
-        counts[_STACK + _STACKS[pair, REVERSED[turned]]] += 1.0
+        counts[_AT.stack + _STACKS[pair, REVERSED[turned]]] += 1.0
         return
-    counts[_CLOSING + pair] += 1.0
-    counts[_CLOSING + turned] += 1.0
+    counts[_AT.closing + pair] += 1.0
+    counts[_AT.closing + turned] += 1.0
     length = min(left + right, LONGEST)
     if left == 0 or right == 0:
-        _count_up(counts, _BULGE_LENGTH, length)
+        _count_up(counts, _AT.bulge_length, length)
         return
-    counts[_INTERIOR_MISMATCH + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
-    counts[_INTERIOR_MISMATCH + 16 * turned + 4 * bases[l + 1] + bases[k - 1]] += 1.0
-    _count_up(counts, _INTERIOR_LENGTH, length - 1)
-    _count_up(counts, _ASYMMETRY, min(abs(left - right), _MOST_ASYMMETRY))
+    counts[_AT.interior_mismatch + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
+    counts[_AT.interior_mismatch + 16 * turned + 4 * bases[l + 1] + bases[k - 1]] += 1.0
+    _count_up(counts, _AT.interior_length, length - 1)
+    _count_up(counts, _AT.asymmetry, min(abs(left - right), _MOST_ASYMMETRY))

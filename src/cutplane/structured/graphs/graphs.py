@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.structured.graphs.forests import Forest
+from cutplane.structured.graphs.forests import Forest, Labels, best_labels
 from cutplane.structured.graphs.local_polytope import best_integral, best_relaxed
-from cutplane.structured.graphs.max_sum import Labels, best_labels
+from cutplane.structured.graphs.node_labels import NodeLabels
 from cutplane.structured.graphs.relaxed_labels import RelaxedLabels
 
 SEARCHES = {"exact": best_integral, "relaxed": best_relaxed}
@@ -36,7 +35,7 @@ class Graph(NamedTuple):
     edge_features: Any = None
 
 
-class GraphModel:
+class GraphModel(NodeLabels):
     """A label for each node of a graph; inputs are of the kind `Graph`.
 
     Parameters are a weight for each label and node feature, then one for each edge feature, label
@@ -58,25 +57,19 @@ class GraphModel:
         any order.
     """
 
-    releases_gil = True
-    n_parameters: int
-
     def __init__(
         self, n_labels: int | None = None, *, search: str = "exact", symmetric: bool = False
     ) -> None:
         if search not in SEARCHES:
             raise ValueError(f"unknown search {search!r}: known are {', '.join(SEARCHES)}")
-        self.n_labels = n_labels
+        super().__init__(n_labels)
         self.search = search
         self.symmetric = symmetric
 
     def initialize(self, X: list[Graph], Y: list[Any]) -> None:
         """Look up the numbers of labels and features, and check the data."""
         outputs = [_checked_labels(y, f"output {i}") for i, y in enumerate(Y)]
-        largest = max(int(np.max(y, initial=0)) for y in outputs)
-        self.labels = largest + 1 if self.n_labels is None else self.n_labels
-        if largest >= self.labels:
-            raise ValueError(f"label {largest} occurs, there are {self.labels} labels")
+        self._count_labels(outputs)
         for i, (x, y) in enumerate(zip(X, outputs, strict=True)):
             try:
                 if i == 0:
@@ -105,10 +98,6 @@ class GraphModel:
         places[upper] = places.T[upper] = np.arange(self.n_pairs)
         return places
 
-    def outputs(self, x: Graph) -> list[Any]:
-        """Return all labelings; those of a relaxed search are more than these."""
-        return [np.array(y) for y in product(range(self.labels), repeat=len(x.nodes))]
-
     def joint_feature(self, x: Graph, y: Any) -> Vector:
         """Return sums of features by label, then of edge features by pairs of labels."""
         x = self._checked(x)
@@ -119,28 +108,21 @@ class GraphModel:
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Return the number of wrong labels, in shares if ``y_hat`` is relaxed."""
-        y = np.asarray(y, dtype=np.int64)
         if isinstance(y_hat, RelaxedLabels):
-            return float(np.sum(1.0 - y_hat.nodes[np.arange(len(y)), y]))
-        return float(np.sum(y != np.asarray(y_hat)))
+            return float(
+                np.sum(1.0 - y_hat.nodes[np.arange(len(y)), np.asarray(y, dtype=np.int64)])
+            )
+        return super().loss(y, y_hat)
 
     def inference(self, x: Graph, w: Vector) -> Labels:
         """Return the labels with the highest score, or rounded ones if the search is relaxed."""
-        found = self._best(x, w, None)
+        found = super().inference(x, w)
         return found.rounded() if isinstance(found, RelaxedLabels) else found
-
-    def loss_augmented_inference(self, x: Graph, y: Any, w: Vector) -> Labels | RelaxedLabels:
-        """Return what has the highest sum of score and loss: labels, or shares of labels."""
-        return self._best(x, w, np.asarray(y, dtype=np.int64))
 
     def _best(self, x: Graph, w: Vector, y: Labels | None) -> Labels | RelaxedLabels:
         x = self._checked(x)
-        split = self.labels * self.n_features
-        unary = x.nodes @ w[:split].reshape(self.labels, -1).T
-        if y is not None:
-            unary += 1.0
-            unary[np.arange(len(y)), y] -= 1.0
-        weights = w[split:].reshape(self.n_edge_features, -1)[:, self._places]
+        unary, rest = self._unary(x.nodes, w, y)
+        weights = rest.reshape(self.n_edge_features, -1)[:, self._places]
         pairwise = np.tensordot(x.edge_features, weights, axes=1)
         forest = Forest.of(len(unary), x.edges)
         if forest is not None:

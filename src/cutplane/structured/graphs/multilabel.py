@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.structured.graphs.max_sum import Labels, best_labels, parents_first
+from cutplane.structured.graphs.forests import Labels, best_labels, parents_first
 
 
 class MultilabelModel:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.structured.graphs.max_sum import Labels, best_labels, parents_first
+from cutplane.structured.graphs.forests import Labels, best_labels, parents_first
+from cutplane.structured.graphs.node_labels import NodeLabels
 
 
 class Tree(NamedTuple):
@@ -30,7 +30,7 @@ class Tree(NamedTuple):
     edges: Any = None
 
 
-class TreeModel:
+class TreeModel(NodeLabels):
     """A label for each node of a tree; inputs are of the kind `Tree`.
 
     Parameters are a weight for each label and node feature, then one for each edge feature, label
@@ -42,18 +42,9 @@ class TreeModel:
         Labels are 0, 1, ...; by default as many as occur.
     """
 
-    releases_gil = True
-    n_parameters: int
-
-    def __init__(self, n_labels: int | None = None) -> None:
-        self.n_labels = n_labels
-
     def initialize(self, X: list[Tree], Y: list[Any]) -> None:
         """Look up the numbers of labels and features, and check the data."""
-        largest = max(int(np.max(y, initial=0)) for y in Y)
-        self.labels = largest + 1 if self.n_labels is None else self.n_labels
-        if largest >= self.labels:
-            raise ValueError(f"label {largest} occurs, there are {self.labels} labels")
+        self._count_labels(Y)
         self.n_features = np.shape(X[0].nodes)[1]
         self.n_edge_features = 1 if X[0].edges is None else np.shape(X[0].edges)[1]
         self.n_parameters = self.labels * (self.n_features + self.n_edge_features * self.labels)
@@ -63,10 +54,6 @@ class TreeModel:
                     f"example {i} has {len(x.nodes)} nodes, {len(x.parents)} parents and "
                     f"{len(y)} labels"
                 )
-
-    def outputs(self, x: Tree) -> list[Any]:
-        """Return all labelings."""
-        return [np.array(y) for y in product(range(self.labels), repeat=len(x.nodes))]
 
     def joint_feature(self, x: Tree, y: Any) -> Vector:
         """Return sums of features by label, then of edge features by pairs of labels."""
@@ -79,26 +66,10 @@ class TreeModel:
         np.add.at(by_pair, (y[parents[inner]], y[inner]), edges[inner])
         return np.concatenate([by_label.ravel(), np.moveaxis(by_pair, 2, 0).ravel()])
 
-    def loss(self, y: Any, y_hat: Any) -> float:
-        """Return the number of wrong labels."""
-        return float(np.sum(np.asarray(y) != np.asarray(y_hat)))
-
-    def inference(self, x: Tree, w: Vector) -> Labels:
-        """Return the labels with the highest score."""
-        return self._best(x, w, None)
-
-    def loss_augmented_inference(self, x: Tree, y: Any, w: Vector) -> Labels:
-        """Return the labels with the highest sum of score and loss."""
-        return self._best(x, w, np.asarray(y, dtype=np.int64))
-
     def _best(self, x: Tree, w: Vector, y: Labels | None) -> Labels:
         nodes, parents, edges = _arrays(x)
-        split = self.labels * self.n_features
-        unary = nodes @ w[:split].reshape(self.labels, -1).T
-        if y is not None:
-            unary += 1.0
-            unary[np.arange(len(y)), y] -= 1.0
-        weights = w[split:].reshape(self.n_edge_features, self.labels, self.labels)
+        unary, rest = self._unary(nodes, w, y)
+        weights = rest.reshape(self.n_edge_features, self.labels, self.labels)
         # Without edge features all edges have the same scores.
         pairwise = weights if x.edges is None else np.tensordot(edges, weights, axes=1)
         return best_labels(

@@ -1,0 +1,102 @@
+"""What regularizers share: checks of their parameters, a center, and squares of a norm.
+
+r(w)  = lam/2 * |A (w - c)|^2
+r*(u) = u.c + u.(A'A)^-1 u / (2*lam),    attained at  w = c + (A'A)^-1 u / lam
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Quadratic
+
+
+def positive(name: str, value: Any) -> float:
+    """Return the value as a float if it is positive and finite."""
+    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def finite_vector(name: str, values: ArrayLike | None) -> Vector | None:
+    """Return a copy in float64 if all values are finite."""
+    if values is None:
+        return None
+    vector = np.array(values, dtype=np.float64)
+    if not np.isfinite(vector).all():
+        raise ValueError(f"the {name} must be finite")
+    return vector
+
+
+def same_shape(regularizer: object, name: str, given: Vector | None, w: Vector) -> None:
+    """Raise ValueError if a parameter was given for another number of coordinates."""
+    if given is not None and given.shape != w.shape:
+        kind = type(regularizer).__name__
+        raise ValueError(f"{kind}: {name} has shape {given.shape}, w has {w.shape}")
+
+
+class Centered:
+    """A regularizer with a strength and, perhaps, a center."""
+
+    center: Vector | None = None
+
+    def __init__(self, lam: float, center: ArrayLike | None = None) -> None:
+        self.lam = positive("lam", lam)
+        self.center = finite_vector("center", center)
+
+    def shifted(self, w: Vector) -> Vector:
+        """Return ``w - center``, having compared their lengths."""
+        same_shape(self, "center", self.center, w)
+        return w if self.center is None else w - self.center
+
+    def __repr__(self) -> str:
+        center = ", center=..." if self.center is not None else ""
+        return f"{type(self).__name__}({self.lam:g}{center})"
+
+
+class SquaredNorm(Centered, ABC):
+    """The square of a norm ``|A (w - c)|``: the reduced problem is a quadratic program."""
+
+    @abstractmethod
+    def scaled(self, w: Vector) -> Vector:
+        """Return ``A (w - c)``."""
+
+    @abstractmethod
+    def dual_metric(self, slope: Vector) -> Vector:
+        """Return ``(A'A)^-1 slope``, whose dot product with another slope is their product."""
+
+    @abstractmethod
+    def gradient(self, w: Vector) -> Vector:
+        """Return the derivative at ``w``."""
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``."""
+        scaled = self.scaled(w)
+        return 0.5 * self.lam * dot(scaled, scaled)
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u)`` and the ``w`` that attains it."""
+        image = self.dual_metric(u)
+        value = dot(u, image) / (2.0 * self.lam) + self.at_center(u)
+        w = image / self.lam
+        return value, w if self.center is None else w + self.center
+
+    def at_center(self, slope: Vector) -> float:
+        """Return ``slope.center``, by which the offset of a plane shifts."""
+        return 0.0 if self.center is None else dot(slope, self.center)
+
+    def along(self, start: Vector, end: Vector) -> Quadratic:
+        """Return the regularizer on the ray from ``start`` through ``end``."""
+        at_start = self.scaled(start)
+        direction = self.scaled(end) - at_start
+        return Quadratic(
+            slope=self.lam * dot(at_start, direction),
+            curvature=self.lam * dot(direction, direction),
+        )
