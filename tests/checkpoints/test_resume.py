@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.checkpoints import checkpoint as module
+from cutplane.checkpoints.snapshot import Snapshots
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane
 
@@ -215,46 +217,85 @@ class Clock:
         return self.now
 
 
+class AtOnce(ThreadPoolExecutor):
+    """Writes while the run waits."""
+
+    def submit(self, *call):
+        future = super().submit(*call)
+        wait([future])
+        return future
+
+
 @pytest.mark.parametrize(
     ("every", "duration", "written"),
     [
         (0.0, 0.0, list(range(1, 201))),
         (70.0, 10.0, [7, 15, 23, 31]),  # as often as is asked for
-        (None, 0.0, [6, 12, 18, 24]),
-        (None, 10.0, [6, 40, 74, 108]),  # at most one second in 33
+        (None, 0.0, [3, 6, 9, 12]),
+        (None, 10.0, [3, 37, 71, 105]),  # at most one second in 33
     ],
 )
 def test_when_a_checkpoint_is_written(tmp_path, monkeypatch, every, duration, written):
     clock, found = Clock(), []
     monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "ThreadPoolExecutor", AtOnce)
 
-    def write(self, state):
+    def write(*_):
         found.append(round(clock.now / 10.0))
         clock.now += duration
+        return duration
 
-    monkeypatch.setattr(module.Keeper, "_write", write)
+    monkeypatch.setattr(module.Store, "write", write)
     state = minimized(None).state
     with module.keeper(cp.Checkpoint(tmp_path, every), Problem(HINGE(), L2), cp.bmrm()) as kept:
         for i in range(200):
             clock.now += 10.0
             state.iteration = i
-            kept.after_iteration(state)
+            kept.write_if_due(state)
     assert found[: len(written)] == written
 
 
 def test_the_end_is_written_once(tmp_path, monkeypatch):
     written = []
-    before = module.Keeper._write
+    before = module.Store.write
 
-    def write(self, state):
-        written.append(state.iteration)
-        before(self, state)
+    def write(self, about, iteration, *rest):
+        written.append(iteration)
+        return before(self, about, iteration, *rest)
 
-    monkeypatch.setattr(module.Keeper, "_write", write)
+    monkeypatch.setattr(module.Store, "write", write)
     minimized(tmp_path)
     minimized(tmp_path)
     minimized(cp.Checkpoint(tmp_path, 0), max_iter=8)
     assert written == [6, 7, 8]
+
+
+@pytest.mark.parametrize("method", [cp.bmrm(), cp.bmrm(planes=2), cp.bmrm_without_qp()])
+def test_slopes_that_are_being_written_do_not_change_while_a_run_goes_on(method):
+    result = minimized(None, method=method)
+    state, bundle = result.state, result.state.bundle
+    snapshots = Snapshots(state.problem, method)
+    encoded, planes = snapshots.take(state)
+    before = [planes.slope(row).copy() for row in range(len(planes.numbers))]
+    offsets = {name: array.copy() for name, array in encoded.arrays.items()}
+
+    def go_on(steps):
+        for i in range(steps):
+            method.memory.make_room(bundle, 1)
+            bundle.add(Plane(np.full(8, float(i)), 0.0))
+            bundle.alpha[:] = 0.0
+            bundle.alpha[-1] = 1.0
+
+    go_on(50)
+    for row, slope in enumerate(before):
+        assert planes.slope(row).tobytes() == slope.tobytes()
+    for name, array in offsets.items():
+        assert encoded.arrays[name].tobytes() == array.tobytes()
+    snapshots.release(state)
+    rows = len(bundle.matrices[0])
+    if bundle.n_planes < 10:
+        go_on(100)
+        assert len(bundle.matrices[0]) == rows  # the places are used again
 
 
 def test_without_a_checkpoint_nothing_is_digested(monkeypatch):

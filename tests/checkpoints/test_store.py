@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from cutplane.checkpoints import store as store_module
 from cutplane.checkpoints.codec import Codec
 from cutplane.checkpoints.errors import CheckpointError
 from cutplane.checkpoints.store import About, Planes, Store
@@ -30,7 +31,7 @@ def planes(numbers):
 
 
 def write(store, value, numbers=(0,)):
-    store.write(ABOUT, 1, CODEC.encode(value), planes(numbers))
+    return store.write(ABOUT, 1, CODEC.encode(value), planes(numbers))
 
 
 def read(folder):
@@ -75,9 +76,10 @@ def test_other_programs_can_read_the_files(tmp_path):
 def test_each_plane_is_written_once_and_the_last_two_states_are_kept(tmp_path):
     with Store(tmp_path) as store:
         for n in range(1, 6):
-            assert store.pending(planes(range(n)).numbers) == 1
             write(store, n, range(n))
-            assert store.pending(planes(range(n)).numbers) == 0
+            assert load_file(tmp_path / f"planes-00000{n}.safetensors")["numbers"].tolist() == [
+                n - 1
+            ]
         write(store, 6, range(5))
     assert names(tmp_path) == [
         "checkpoint-previous.json",
@@ -110,9 +112,22 @@ def test_a_store_goes_on_where_another_one_ended(tmp_path):
         write(store, 1, range(3))
     with Store(tmp_path) as store:
         store.read()
-        assert store.pending(planes(range(4)).numbers) == 1
         write(store, 2, range(4))
+    assert load_file(tmp_path / "planes-000002.safetensors")["numbers"].tolist() == [3]
     assert read(tmp_path) == (2, set(range(4)))
+
+
+def test_how_much_of_a_write_was_for_nothing(tmp_path, monkeypatch):
+    seconds = iter(range(0, 1000, 100))
+    monkeypatch.setattr(store_module.time, "monotonic", lambda: next(seconds))
+    with Store(tmp_path) as store:
+        # Nearly all bytes are planes that stay.
+        assert write(store, 1, range(100)) < 10.0
+        assert write(store, 2, range(200)) < 10.0
+        assert write(store, 3, range(200)) == 100.0  # all of it is written again each time
+        # Planes that do not stay, in a bundle that forgets.
+        assert write(store, 4, range(300, 400)) == 100.0
+        assert 50.0 < write(store, 5, range(350, 450)) < 60.0
 
 
 def test_remains_of_a_write_that_was_killed_are_removed(tmp_path):

@@ -12,6 +12,7 @@ import logging
 import os
 import platform
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import import_module
@@ -23,7 +24,7 @@ from typing import Self
 from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
 from cutplane.checkpoints.errors import CheckpointError
 from cutplane.checkpoints.snapshot import Snapshots
-from cutplane.checkpoints.store import About, Store, is_checkpoint
+from cutplane.checkpoints.store import About, Planes, Store, is_checkpoint
 from cutplane.core.fingerprint import Opaque, fingerprint, fingerprints_of_parts
 from cutplane.core.method import Method
 from cutplane.core.problem import Problem
@@ -31,9 +32,10 @@ from cutplane.core.state import State
 
 _log = logging.getLogger("cutplane")
 
-# Seconds between two writes, unless they are said, and how many times as long as a write the run
-# must have gone on since the last one: writing takes at most 3 % of the time.
-_EVERY = 60.0
+# Seconds between two writes, unless they are said; and how many times as long as a write the run
+# goes on before the next one. So at most 3 % of the time a thread of its own writes what a later
+# write would have written in any case.
+_EVERY = 30.0
 _RARELY = 33.0
 
 
@@ -46,8 +48,8 @@ class Checkpoint:
     path : str or path
         A folder, which is created; or the checkpoint of the same problem and method, to go on from.
     every : float, optional
-        Seconds between two writes; 0 writes after every iteration. By default a minute, and longer
-        where writing takes long: at most 3 % of the time are spent on it. The end of a run, also by
+        Seconds between two writes; 0 writes after every iteration. By default 30, and more where
+        writing takes long: see docs/checkpoints.md for what it costs. The end of a run, also by
         Ctrl-C, is written in any case.
     """
 
@@ -134,7 +136,9 @@ class Keeper(NoKeeper):
     def __init__(self, checkpoint: Checkpoint, problem: Problem, method: Method) -> None:
         self._checkpoint = checkpoint
         self._store = Store(Path(checkpoint.path))
-        self._written = -1
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="cutplane-checkpoint")
+        self._writing: Future[float] | None = None
+        self._written, self._tried = -1, False
         self._wait = _EVERY if checkpoint.every is None else checkpoint.every
         self.state: State | None = None
         try:
@@ -155,38 +159,59 @@ class Keeper(NoKeeper):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Let others write there."""
+        """Let others write there, when the last write is done."""
+        self._writer.shutdown(wait=True)
         self._store.close()
 
     def write_if_due(self, state: State) -> None:
-        """Write the state if it is time."""
+        """Begin to write the state if it is time, and go on meanwhile."""
+        if not self._tried:  # what cannot be stored should be known at once
+            self._take(state)
+            self._snapshots.release(state)
+            self._tried = True
+        if self._writing is not None and self._writing.done():
+            self._finish(state)
         if time.monotonic() - self._last >= self._wait:
-            self.write(state)
+            self._begin(state)
 
     def write(self, state: State) -> None:
-        """Write the state, unless that was done; if it cannot be written, say so and go on."""
+        """Write the state, unless that was done, and wait until it is on the disk."""
+        self._begin(state)
+        self._finish(state)
+
+    def _begin(self, state: State) -> None:
+        self._finish(state)
         if state.iteration == self._written:
             return
-        begin = time.monotonic()
+        snapshot = self._take(state)
+        self._writing = self._writer.submit(
+            self._store.write, self._about, state.iteration, *snapshot
+        )
+        self._written, self._last = state.iteration, time.monotonic()
+
+    def _take(self, state: State) -> tuple[Encoded, Planes]:
         try:
-            self._write(state)
-            self._written = state.iteration
+            return self._snapshots.take(state)
+        except Unstorable as error:
+            raise CheckpointError(f"{self._store.folder}: cannot be written: {error}") from error
+
+    def _finish(self, state: State) -> None:
+        """Wait until a write is done; if it has failed, say so, and the run goes on."""
+        if self._writing is None:
+            return
+        try:
+            seconds = self._writing.result()
         except OSError as error:
+            seconds, self._written = 0.0, -1
             _log.warning(
                 "%s: cannot write the checkpoint, the run goes on without: %s",
                 self._store.folder,
                 error.strerror,
             )
-        self._last = time.monotonic()
+        self._writing = None
+        self._snapshots.release(state)
         if self._checkpoint.every is None:
-            self._wait = max(_EVERY, _RARELY * (self._last - begin))
-
-    def _write(self, state: State) -> None:
-        try:
-            encoded, planes = self._snapshots.take(state)
-        except Unstorable as error:
-            raise CheckpointError(f"{self._store.folder}: cannot be written: {error}") from error
-        self._store.write(self._about, state.iteration, encoded, planes)
+            self._wait = max(_EVERY, _RARELY * seconds)
 
     def _read(self) -> State:
         try:

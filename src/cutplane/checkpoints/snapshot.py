@@ -53,7 +53,9 @@ class Snapshots:
         self._codec = Codec(given, set(_modules(problem, method)))
 
     def take(self, state: State) -> tuple[Encoded, Planes]:
-        """Return a state as text and arrays, and its planes; nothing is copied.
+        """Return a state as text and arrays, and its planes.
+
+        All is copied but for the slopes, which are `held` where they are: the run may go on.
 
         Raises
         ------
@@ -61,16 +63,22 @@ class Snapshots:
             If the state of a policy is no data.
         """
         bundle = state.bundle
-        storage = {"slopes": bundle._slopes, "gram": bundle._gram}
+        slopes, gram = bundle.matrices
+        storage = {"slopes": slopes, "gram": gram}
         root = {"state": state, "gram": bundle.gram}
         try:
             encoded = self._codec.encode(root, **storage)
         except Unstorable:
             root["state"] = replace(state, best=cast(Point, _Place(state.best.w)))
             encoded = self._codec.encode(root, **storage)
-        encoded.tree["room"] = list(bundle._slopes.shape)
-        slots = bundle._slots
-        return encoded, Planes(bundle.numbers, lambda row: bundle._slopes[slots[row]])
+        encoded.tree["room"] = list(slopes.shape)
+        copies = {name: array.copy() for name, array in encoded.arrays.items()}
+        slots = bundle.held = bundle.slots
+        return Encoded(encoded.tree, copies), Planes(bundle.numbers, lambda row: slopes[slots[row]])
+
+    def release(self, state: State) -> None:
+        """Let the run use the places of planes again that were dropped."""
+        state.bundle.held = np.empty(0, dtype=np.int64)
 
     def restore(self, stored: Stored) -> State:
         """Return the state that was taken.
@@ -88,12 +96,13 @@ class Snapshots:
             state: State = root["state"]
             n, bundle = len(root["gram"]), state.bundle
             storage["gram"][:n, :n] = root["gram"]
-            for slot, number in zip(bundle._slots, bundle.numbers.tolist(), strict=True):
+            for slot, number in zip(bundle.slots, bundle.numbers.tolist(), strict=True):
                 storage["slopes"][slot] = slopes[number]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Unknown(f"not a stored state: {error}") from error
         if isinstance(state.best, _Place):
             state.best = self._problem.risk.at(state.best.w)
+        self.release(state)
         state.stopped = state.interrupted = False
         return state
 

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -178,19 +179,29 @@ class Store:
             raise CheckpointError(f"{error} ({hint})") from error
         return Stored(encoded, slopes)
 
-    def write(self, about: About, iteration: int, encoded: Encoded, planes: Planes) -> None:
+    def write(self, about: About, iteration: int, encoded: Encoded, planes: Planes) -> float:
         """Write a state; the last one stays, and the one before it goes.
+
+        Returns
+        -------
+        float
+            The seconds that a later write would have saved: planes that stay must be written once,
+            sooner or later; the rest of the state, and planes that were dropped since, need not.
 
         Raises
         ------
         OSError
             If that is not possible. The last state is still there.
         """
+        begin = time.monotonic()
         # A number is never used again, also if its write has failed, maybe at its very last step.
         self._number += 1
         number = self._number
         self._remove_others()
+        last = self._segments[-1][1] if self._segments else np.empty(0, np.int64)
+        gone = 1.0 - float(np.isin(last, planes.numbers).mean()) if len(last) else 0.0
         segments = self._with_new_planes(number, planes)
+        new = segments[-1][0].bytes if segments is not self._segments else 0
         words = {"tree": json.dumps(encoded.tree)}  # with infinities, which msgspec has no word for
         state = write_arrays(self._path("state", number), encoded.arrays, words)
         durable.sync_folder(self.folder)
@@ -202,10 +213,8 @@ class Store:
         durable.replace(self.folder / _MANIFEST, _as_text(manifest))
         self.manifest, self._segments = manifest, segments
         self._remove_others()
-
-    def pending(self, numbers: NDArray[np.int64]) -> int:
-        """Return how many of these planes would have to be written."""
-        return int(np.count_nonzero(~np.isin(numbers, self._stored())))
+        avoidable = (state.bytes + gone * new) / (state.bytes + new)
+        return avoidable * (time.monotonic() - begin)
 
     def _stored(self) -> NDArray[np.int64]:
         return np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in self._segments)])

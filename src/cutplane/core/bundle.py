@@ -61,6 +61,7 @@ class Bundle:
         self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
         self._gram: Matrix = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
         self._slots: Numbers = np.empty(0, dtype=np.int64)
+        self.held: Numbers = self._slots
         self._flat: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
         self.groups: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.offsets: Vector = np.empty(0)
@@ -90,6 +91,20 @@ class Bundle:
     def slopes(self) -> Matrix:
         """A copy of the slopes, one row a plane."""
         return self._slopes[self._slots]
+
+    @property
+    def slots(self) -> Numbers:
+        """Where the slope of each plane is, as a row of the first of the `matrices`."""
+        return self._slots
+
+    @property
+    def matrices(self) -> tuple[Matrix, Matrix]:
+        """Where slopes and inner products are kept, with room for more planes.
+
+        A row in use does not change. Those of planes that are dropped are used again, unless they
+        are among the slots that are ``held``, for somebody who still reads them.
+        """
+        return self._slopes, self._gram
 
     @property
     def last_slope(self) -> Vector:
@@ -173,6 +188,7 @@ class Bundle:
         bundle._slopes = np.empty_like(self._slopes)
         bundle._slopes[: bundle.n_planes] = self._slopes[bundle._slots]
         bundle._slots = np.arange(bundle.n_planes)
+        bundle.held = np.empty(0, dtype=np.int64)
         if self._has_geometry_of(regularizer):
             bundle.regularizer = regularizer
             return bundle
@@ -273,12 +289,10 @@ class Bundle:
         localities: Vector,
     ) -> None:
         """Append planes with weight zero, and their inner products with all others."""
-        n, total = self.n_planes, self.n_planes + len(slopes)
-        while total > len(self._slopes):
+        n = self.n_planes
+        while len(free := self._free_slots()) < len(slopes):
             self._grow()
-        unused = np.ones(len(self._slopes), dtype=np.bool_)
-        unused[self._slots] = False
-        slots = np.append(self._slots, np.flatnonzero(unused)[: len(slopes)])
+        slots = np.append(self._slots, free[: len(slopes)])
         self._slopes[slots[n:]] = slopes
         nothing, centered = np.zeros(len(slopes)), offsets
         if quadratic := as_quadratic(self.regularizer):
@@ -310,6 +324,11 @@ class Bundle:
         return mine.at_center(probe) == other.at_center(probe) and np.array_equal(
             mine.dual_metric(probe), other.dual_metric(probe)
         )
+
+    def _free_slots(self) -> Numbers:
+        unused = np.ones(len(self._slopes), dtype=np.bool_)
+        unused[self._slots] = unused[self.held] = False
+        return np.flatnonzero(unused)
 
     def _grow(self) -> None:
         capacity = 2 * len(self._slopes)
