@@ -27,7 +27,12 @@ from cutplane.core.problem import Problem
 from cutplane.core.result import Result
 from cutplane.core.state import State
 from cutplane.estimators.callbacks import Attributes, FitContext
-from cutplane.estimators.cautions import warn_of_constant_model, warn_unless_successful
+from cutplane.estimators.cautions import (
+    LabelOrderWarning,
+    warn,
+    warn_of_constant_model,
+    warn_unless_successful,
+)
 from cutplane.estimators.parameters import look_up, threads_of
 from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
@@ -58,12 +63,16 @@ class Plan:
         Where to start each problem.
     evaluations, certificates
         Of what was fitted to arrive at this plan.
+    doubt : str or None
+        What was guessed of labels that are words, if it matters.
     look : callable
         From a risk and its result to what `symptom` needs to know of it: results themselves are
         not kept, their planes would fill the memory.
     symptom : callable
         From what was seen of each problem, and the last result, to the way in which the model is
         constant; None if it is not. Asked only of fits that succeeded.
+    could_vary : callable
+        Says whether the data ask for another model than a constant one.
     advice : str
         What to try if the model is constant.
     """
@@ -79,8 +88,10 @@ class Plan:
     starts: Sequence[Vector | None] | None = None
     evaluations: int = 0
     certificates: Sequence[Certificate] = ()
+    doubt: str | None = None
     look: Callable[[Any, Result], Any] = lambda risk, result: None
     symptom: Callable[[Sequence[Any], Result], str | None] = lambda seen, result: None
+    could_vary: Callable[[], bool] = lambda: True
     advice: str = "try a smaller lam"
 
 
@@ -119,6 +130,8 @@ class _Run:
 
 def fit_plan(estimator: Any, plan: Plan) -> None:
     """Minimize each problem, set the fitted attributes, and warn of what may not be meant."""
+    if plan.doubt:
+        warn(plan.doubt, LabelOrderWarning)
     n_problems = len(plan.risks)
     context = FitContext.of_fit(
         estimator,
@@ -177,10 +190,10 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     name = type(estimator).__name__
     warn_unless_successful(name, estimator.tol, [*plan.certificates, *certificates])
     # Of a fit that did not succeed the warning says enough.
-    if all(certificate.status.success for certificate in certificates) and (
-        symptom := plan.symptom([run.seen for run in runs], result)
-    ):
-        warn_of_constant_model(name, symptom, plan.advice)
+    if all(certificate.status.success for certificate in certificates):
+        symptom = plan.symptom([run.seen for run in runs], result)
+        if symptom and plan.could_vary():
+            warn_of_constant_model(name, symptom, plan.advice)
 
 
 def method_of(estimator: Any, problem: Problem) -> Method:

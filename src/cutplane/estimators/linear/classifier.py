@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from cutplane.core.result import Result
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.classes import (
     check_pos_label,
     class_weights,
@@ -30,7 +31,6 @@ from cutplane.estimators.linear.classes import (
 from cutplane.estimators.linear.model import (
     Examples,
     LinearModel,
-    Setting,
     flat_symptom,
     has_probabilities,
     n_rows,
@@ -204,7 +204,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """Return the loss of all classes together, or None for one against the rest."""
         return joint_loss(self.multi_class, self.loss_function())
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         y, weights = examples.y, examples.weights
         check_classification_targets(y)
         used = weights > 0.0
@@ -219,10 +219,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         advice = "try a smaller lam, class_weight='balanced', or loss='logistic'"
         if isinstance(loss, Measure):
             advice = "try a smaller lam, or loss='roc_area' or 'logistic'"
-        return Setting(
-            risks=self._risks(examples.X, y, weights),
-            regularizer=self._l2(weights),
-            y=y,
+        risks = self._risks(examples.X, y, weights)
+        return replace(
+            self._plan_of(replace(examples, weights=weights), risks),
             doubt=doubt,
             symptom=self._symptom,
             advice=advice,

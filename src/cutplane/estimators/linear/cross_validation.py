@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import share_of_time
+from cutplane.estimators.fit import Plan, fit_plan, share_of_time
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.lams import decreasing, fits_along, lam_grid
-from cutplane.estimators.linear.model import Examples, LinearModel, Preparation, Setting
+from cutplane.estimators.linear.model import Examples, LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.regularizers import L2
 
@@ -81,9 +81,13 @@ class ChoosesLam(LinearModel):
     C: ClassVar[None] = None  # type: ignore[misc]
     warm_start: ClassVar[bool] = False  # type: ignore[misc]
 
-    def _prepare(self, examples: Examples, setting: Setting) -> Preparation:
+    def _fit(self, examples: Examples) -> Self:
+        fit_plan(self, self._with_best_lam(self._plan(examples), examples))
+        return self
+
+    def _with_best_lam(self, plan: Plan, examples: Examples) -> Plan:
         """Choose lam, and start each problem at the mean of what the folds found for it."""
-        risks = setting.risks
+        risks = plan.risks
         lams = self._lams_to_try(risks)
         # Imported here: few programs cross-validate, and these take a third of a second.
         from sklearn.metrics import check_scoring
@@ -103,11 +107,13 @@ class ChoosesLam(LinearModel):
             raise ValueError("a score is not finite: is a fold too small, or without weight?")
         # Of equally good lams the largest: the simplest model.
         best = int(self.scores_.mean(axis=0).argmax())
-        return Preparation(
-            L2(lams[best]),
-            _mean_start([fold.coefs[best] for fold in folds], (len(risks), risks[0].n_parameters)),
-            sum(fold.evaluations for fold in folds),
-            tuple(certificate for fold in folds for certificate in fold.certificates),
+        shape = len(risks), risks[0].n_parameters
+        return replace(
+            plan,
+            regularizer=L2(lams[best]),
+            starts=_mean_start([fold.coefs[best] for fold in folds], shape),
+            evaluations=sum(fold.evaluations for fold in folds),
+            certificates=[certificate for fold in folds for certificate in fold.certificates],
         )
 
     def _lams_to_try(self, risks: Any) -> Vector:
@@ -131,7 +137,7 @@ class ChoosesLam(LinearModel):
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_  # validated data has none
         part = _training_part(examples, train)
-        risks = model._setting(part).risks
+        risks = model._plan(part).risks
         shape = len(lams), len(risks)
         coefs = np.zeros((*shape, risks[0].n_parameters))
         intercepts = np.zeros((*shape, *risks[0].intercept_shape))
@@ -160,9 +166,9 @@ def _training_part(examples: Examples, train: NDArray[Any]) -> Examples:
     X, y, weights = examples.X, examples.y, examples.weights
     n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
     if n_bytes <= _COPIED:
-        return Examples(X[train], y[train], weights[train])
+        return replace(examples, X=X[train], y=y[train], weights=weights[train])
     rows = np.arange(len(y))[train]  # also if the split is given by a mask
-    return Examples(X, y, weights * np.bincount(rows, minlength=len(y)))
+    return replace(examples, weights=weights * np.bincount(rows, minlength=len(y)))
 
 
 def _mean_start(coefs: list[Matrix], shape: tuple[int, int]) -> Any:

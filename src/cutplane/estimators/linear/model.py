@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.certificate import Certificate
 from cutplane.core.result import Result
 from cutplane.estimators.callbacks import Attributes, with_callbacks
-from cutplane.estimators.cautions import (
-    LabelOrderWarning,
-    rows_are_equal,
-    scores_are_equal,
-    warn,
-    warn_of_unused,
-)
+from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
 from cutplane.estimators.description import Layout, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Plan, fit_plan
@@ -31,7 +24,6 @@ from cutplane.estimators.parameters import check_parameters, l2_of, look_up, thr
 from cutplane.losses import Loss
 from cutplane.losses.loss import Task
 from cutplane.maps import Rows, as_rows, ordered_scores
-from cutplane.regularizers import L2
 from cutplane.risks import ModelRisk, SharedScoresRisk
 
 FLOATS = (np.float64, np.float32)
@@ -39,11 +31,23 @@ FLOATS = (np.float64, np.float32)
 
 @dataclass(frozen=True)
 class Examples:
-    """Validated data: features, targets as the estimator takes them, weights, and since when."""
+    """Validated data.
+
+    Attributes
+    ----------
+    X, y : arrays
+        Features, and targets as the estimator takes them.
+    weights : ndarray of shape (n_samples,)
+    metadata : dict
+        What was given besides, as scikit-learn's callbacks are to see it.
+    begin : float
+        When the fit began.
+    """
 
     X: Any
     y: Any
     weights: Vector
+    metadata: dict[str, Any]
     begin: float = field(default_factory=time.perf_counter)
 
 
@@ -54,53 +58,6 @@ def flat_symptom(flat: Sequence[bool], result: Result, several: str = "classes")
     if any(flat):
         return f"the best coefficients of {sum(flat)} of {len(flat)} {several} are zero"
     return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What a linear model makes of its examples.
-
-    Attributes
-    ----------
-    risks : sequence of ModelRisk
-        One, or one for each class or label that is fitted by itself.
-    regularizer : L2
-    y : array
-        The targets as callbacks are to see them.
-    start : ndarray or None
-        Where a problem starts.
-    doubt : str or None
-        What was guessed of labels that are words, if it matters.
-    varied : bool
-        Whether the targets ask for another model than a constant one.
-    symptom : callable
-        From whether the scores of each problem are all the same, and the last result, to the way
-        in which the model is constant, or None.
-    advice : str
-        What to try if it is.
-    """
-
-    risks: Sequence[ModelRisk]
-    regularizer: L2
-    y: Any
-    start: Vector | None = None
-    doubt: str | None = None
-    varied: bool = True
-    symptom: Callable[[Sequence[bool], Result], str | None] = flat_symptom
-    advice: str = "try a smaller lam, and see whether the features have to do with the targets"
-
-    def could_differ(self) -> bool:
-        """Say whether the data ask for another model than a constant one."""
-        return self.varied and not rows_are_equal(self.risks[0].rows)
-
-
-class Preparation(NamedTuple):
-    """The regularizer and where each problem starts, and the work that it took to find them."""
-
-    regularizer: L2
-    starts: Sequence[Vector | None]
-    evaluations: int = 0
-    certificates: Sequence[Certificate] = ()
 
 
 @estimator
@@ -137,8 +94,7 @@ class LinearModel(Regularized):
             Itself, fitted.
         """
         self._check_parameters()
-        examples = self._examples(X, y, sample_weight)
-        return self._fit(examples, {"sample_weight": sample_weight})
+        return self._fit(self._examples(X, y, sample_weight))
 
     def loss_function(self) -> Loss:
         """Return the loss that the parameters describe."""
@@ -183,9 +139,9 @@ class LinearModel(Regularized):
         """Validate the data of a fit."""
         how.setdefault("y_numeric", self._task == "regression")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, **how)
-        return Examples(X, y, weights_of(X, sample_weight))
+        return Examples(X, y, weights_of(X, sample_weight), {"sample_weight": sample_weight})
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         """Return what to fit to these examples."""
         raise NotImplementedError
 
@@ -193,52 +149,45 @@ class LinearModel(Regularized):
         """Return the attributes that make the estimator ready to predict."""
         raise NotImplementedError
 
-    def _fit(self, examples: Examples, metadata: dict[str, Any]) -> Self:
+    def _fit(self, examples: Examples) -> Self:
         """Fit the model to validated examples."""
-        setting = self._setting(examples)
-        if setting.doubt:
-            warn(setting.doubt, LabelOrderWarning)
-        prepared = self._prepare(examples, setting)
-
-        def symptom(flat: Sequence[bool], result: Result) -> str | None:
-            said = setting.symptom(flat, result)
-            return said if said and setting.could_differ() else None
-
-        plan = Plan(
-            risks=setting.risks,
-            regularizer=prepared.regularizer,
-            model=self._model,
-            X=examples.X,
-            y=setting.y,
-            metadata=metadata,
-            begin=examples.begin,
-            intercept_shape=setting.risks[0].intercept_shape,
-            starts=prepared.starts,
-            evaluations=prepared.evaluations,
-            certificates=prepared.certificates,
-            look=_is_flat,
-            symptom=symptom,
-            advice=setting.advice,
-        )
-        fit_plan(self, plan)
+        fit_plan(self, self._plan(examples))
         return self
 
-    def _prepare(self, examples: Examples, setting: Setting) -> Preparation:
-        """Return the regularizer, and where each problem starts."""
-        shape = len(setting.risks), setting.risks[0].n_parameters
+    def _plan_of(
+        self, examples: Examples, risks: Sequence[ModelRisk], *, varied: bool = True
+    ) -> Plan:
+        """Return the plan to minimize these risks of examples whose targets vary, or do not."""
+        rows = risks[0].rows
+        return Plan(
+            risks=risks,
+            regularizer=l2_of(self.lam, self.C, float(examples.weights.sum())),
+            model=self._model,
+            X=examples.X,
+            y=examples.y,
+            metadata=examples.metadata,
+            begin=examples.begin,
+            intercept_shape=risks[0].intercept_shape,
+            starts=self._starts((len(risks), risks[0].n_parameters)),
+            look=_is_flat,
+            symptom=flat_symptom,
+            could_vary=lambda: varied and not rows_are_equal(rows),
+            advice="try a smaller lam, and see whether the features have to do with the targets",
+        )
+
+    def _starts(
+        self, shape: tuple[int, int], otherwise: Vector | None = None
+    ) -> Sequence[Vector | None]:
+        """Return where to start each problem: at the last fit's coefficients, if wanted."""
         if self.warm_start and hasattr(self, "coef_"):
             previous = self._previous()
             if previous.shape == shape:
-                return Preparation(setting.regularizer, [*previous])
-        return Preparation(setting.regularizer, [setting.start] * shape[0])
+                return [*previous]
+        return [otherwise] * shape[0]
 
     def _previous(self) -> Matrix:
         """Return the parameters of the last fit as its risks have them, one row a problem."""
         return np.atleast_2d(vars(self).get("_parameters", self.coef_))
-
-    def _l2(self, weights: Vector) -> L2:
-        """Return the regularizer for examples with these weights."""
-        return l2_of(self.lam, self.C, float(weights.sum()))
 
     def _rows(self, X: Any) -> Rows:
         return as_rows(X, n_threads=threads_of(self.n_jobs))

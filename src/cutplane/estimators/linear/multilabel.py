@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ from cutplane.core.result import Result
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.model import (
     Examples,
     LinearModel,
-    Setting,
     flat_symptom,
     n_rows,
     require_two_classes,
@@ -162,7 +162,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         return super()._examples(X, y, sample_weight, multi_output=True)
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         check_classification_targets(examples.y)
         relevant, weights = self._relevant(examples.y, examples.weights), examples.weights
         rows, loss = self._rows(examples.X), self.loss_function()
@@ -173,9 +173,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         else:
             targets = np.ascontiguousarray(np.where(relevant, 1.0, -1.0).T)
             risks = [LinearRisk(rows, target, loss, weights=weights) for target in targets]
-        return Setting(
-            risks=risks, regularizer=self._l2(weights), y=examples.y, symptom=self._symptom
-        )
+        return replace(self._plan_of(examples, risks), symptom=self._symptom)
 
     def _relevant(self, y: Any, weights: Vector) -> NDArray[np.bool_]:
         """Return which labels each example has, and remember what the labels are."""

@@ -17,7 +17,7 @@ planes, line searches, Newton steps, bounds that start at zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -31,7 +31,8 @@ from cutplane.core.result import Result
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.linear.model import FLOATS, Examples, LinearModel, Setting
+from cutplane.estimators.fit import Plan
+from cutplane.estimators.linear.model import FLOATS, Examples, LinearModel
 from cutplane.estimators.parameters import weights_of
 from cutplane.losses import Quantile
 from cutplane.regularizers import L2
@@ -128,9 +129,9 @@ class NoveltyDetector(OutlierMixin, LinearModel):
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        return Examples(X, y, weights_of(X, sample_weight))
+        return Examples(X, y, weights_of(X, sample_weight), {"sample_weight": sample_weight})
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         if not 0.0 < self.nu < 1.0:
             raise ValueError(f"nu lies strictly between 0 and 1, got {self.nu}")
         # The target is zero and the score x.w - offset: the signs turn the quantile around.
@@ -143,11 +144,10 @@ class NoveltyDetector(OutlierMixin, LinearModel):
                 "leave out centering, or map the features by RBFSampler or Nystroem of scikit-learn"
             )
         good = (1.0 - self.tol) * 0.5 * self.nu * dot(mean, mean)
-        return Setting(
-            risks=[risk],
+        return replace(
+            self._plan_of(examples, [risk]),
             regularizer=L2(self.nu, center=mean),
-            y=None,
-            start=mean,
+            starts=self._starts((1, risk.n_parameters), otherwise=mean),
             symptom=partial(_symptom, good=good),
             advice="raise nu, or map the features by RBFSampler or Nystroem of scikit-learn",
         )

@@ -16,10 +16,10 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import are_words
 from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.model import (
     Examples,
     LinearModel,
-    Setting,
     has_probabilities,
     require_two_classes,
 )
@@ -133,7 +133,7 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         examples = super()._examples(X, y, sample_weight, **how)
         return replace(examples, y=Grades(examples.y, _order_of(self.categories, y)))
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         """Return one problem for all thresholds, each with targets that say who is above it."""
         grades, weights, loss = examples.y, examples.weights, self.loss_function()
         check_classification_targets(grades.labels)
@@ -150,9 +150,9 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
                 f"grades are words, which were put in the order {order}; say theirs by "
                 "categories=[...], from low to high, or by an ordered pandas Categorical"
             )
-        return Setting(
-            risks=[SharedScoresRisk(self._rows(examples.X), terms, weights=weights)],
-            regularizer=self._l2(weights),
+        risk = SharedScoresRisk(self._rows(examples.X), terms, weights=weights)
+        return replace(
+            self._plan_of(examples, [risk]),
             y=grades.labels,
             doubt=doubt,
             advice="try a smaller lam or loss='logistic', and see whether the order is right: "

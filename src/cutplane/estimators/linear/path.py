@@ -114,10 +114,10 @@ def path(
     if pos_label is not None:
         estimator.set_params(pos_label=pos_label)
     check_parameters(estimator)
-    setting = estimator._setting(estimator._examples(X, y, sample_weight))
-    if setting.doubt:
-        warn(setting.doubt, LabelOrderWarning)
-    risks = setting.risks
+    plan = estimator._plan(estimator._examples(X, y, sample_weight))
+    if plan.doubt:
+        warn(plan.doubt, LabelOrderWarning)
+    risks = plan.risks
     if len(risks) > 1:
         raise ValueError(
             f"a path is for two classes, y has {len(risks)}: give multi_class, or see "
@@ -146,10 +146,8 @@ def path(
     coefs, intercepts, certificates, evaluations, seconds, planes = zip(*kept, strict=True)
     warn_unless_successful("path", tol, certificates)
     succeeded = all(certificate.status.success for certificate in certificates)
-    if succeeded and not np.any(coefs) and setting.could_differ():
-        warn_of_constant_model(
-            "path", "the best coefficients are zero for every lam", setting.advice
-        )
+    if succeeded and not np.any(coefs) and plan.could_vary():
+        warn_of_constant_model("path", "the best coefficients are zero for every lam", plan.advice)
     return Path(
         lams=lams[: len(kept)],
         coefs=np.array(coefs).reshape(len(kept), *risks[0].intercept_shape, -1),

@@ -12,7 +12,8 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.linear.model import Examples, LinearModel, Setting
+from cutplane.estimators.fit import Plan
+from cutplane.estimators.linear.model import Examples, LinearModel
 from cutplane.losses import NonCrossing, Quantile
 from cutplane.risks import ColumnsRisk, ModelRisk, SharedScoresRisk
 
@@ -122,7 +123,7 @@ class LinearQuantiles(LinearModel):
     def _unused(self) -> dict[str, str]:
         return {"crossing_penalty": "with parallel=True"} if self.parallel else {}
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         y, weights = np.asarray(examples.y, dtype=np.float64), examples.weights
         # Targets around zero, so that large ones leave no rounding.
         self._shift = float(np.average(y, weights=weights)) if weights.any() else 0.0
@@ -134,12 +135,7 @@ class LinearQuantiles(LinearModel):
             risk = SharedScoresRisk(rows, terms, weights=weights)
         else:
             risk = ColumnsRisk(rows, centered, loss, weights=weights)
-        return Setting(
-            risks=[risk],
-            regularizer=self._l2(weights),
-            y=examples.y,
-            varied=bool(np.ptp(y) > 0.0),
-        )
+        return self._plan_of(examples, [risk], varied=bool(np.ptp(y) > 0.0))
 
     def _model(self, coef: Matrix, intercept: Matrix) -> Attributes:
         n_quantiles = intercept.shape[1]

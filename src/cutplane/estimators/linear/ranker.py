@@ -13,8 +13,9 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.description import STRENGTH, Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.linear.model import Examples, LinearModel, Setting
+from cutplane.estimators.linear.model import Examples, LinearModel
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.ranking.queries import Queries
 from cutplane.metrics.ranking import Rankings, mean_of_defined
@@ -120,10 +121,8 @@ class LinearRanker(LinearModel):
             raise ValueError("nothing to rank: there is only 1 sample")
         queries = _queries(qid, n_documents)
         relevance = np.asarray(examples.y, dtype=np.float64)
-        return self._fit(
-            replace(examples, y=_Judgments(relevance, queries)),
-            {"qid": queries.names[queries.numbers], "sample_weight": sample_weight},
-        )
+        metadata = {"qid": queries.names[queries.numbers], "sample_weight": sample_weight}
+        return self._fit(replace(examples, y=_Judgments(relevance, queries), metadata=metadata))
 
     def predict(self, X: Any) -> Any:
         """Return the score of each document; those of a query are ranked by it, highest first."""
@@ -168,16 +167,15 @@ class LinearRanker(LinearModel):
         unused.pop("k", None)  # `score` has a use for it
         return unused
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         (relevance, queries), weights = examples.y, examples.weights
         self.n_queries_ = len(queries)
         loss = cast(RankingLoss, self.loss_function()).for_queries(queries)
         rows = self._rows(examples.X)
         risk = LinearRisk(rows, relevance, loss, weights=weights, intercept=False)
         loss.check_judgements(risk.y, risk.weights)
-        return Setting(
-            risks=[risk],
-            regularizer=self._l2(weights),
+        return replace(
+            self._plan_of(examples, [risk]),
             y=relevance,
             advice="try loss='pairwise'" if self.loss == "ndcg" else "try a smaller lam",
         )

@@ -12,7 +12,8 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Measures, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.linear.model import Examples, LinearModel, Setting
+from cutplane.estimators.fit import Plan
+from cutplane.estimators.linear.model import Examples, LinearModel
 from cutplane.losses import REGRESSION
 from cutplane.risks import LinearRisk
 
@@ -73,16 +74,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         """Return the prediction for each example."""
         return self.loss_function().predict(self._scores(X)[:, 0])
 
-    def _setting(self, examples: Examples) -> Setting:
+    def _plan(self, examples: Examples) -> Plan:
         y = np.asarray(examples.y, dtype=np.float64)
-        loss, weights = self.loss_function(), examples.weights
-        rows = self._rows(examples.X)
-        return Setting(
-            risks=[LinearRisk(rows, y, loss, weights=weights, intercept=self.fit_intercept)],
-            regularizer=self._l2(weights),
-            y=examples.y,
-            varied=bool(np.ptp(y) > 0.0),
-        )
+        loss, rows = self.loss_function(), self._rows(examples.X)
+        risk = LinearRisk(rows, y, loss, weights=examples.weights, intercept=self.fit_intercept)
+        return self._plan_of(examples, [risk], varied=bool(np.ptp(y) > 0.0))
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef[0], "intercept_": float(intercept[0])}
