@@ -28,7 +28,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.experiments.experiment import Experiment, Progress, Row, first, minimize, settings
 from cutplane.losses.line_search import minimize_on_ray
-from cutplane.report.figures import add_legend, new_figure
+from cutplane.report.figures import finish_axes, new_figure
 
 _EPSILONS = (0.1, 0.03, 0.01, 0.003)
 
@@ -192,8 +192,8 @@ def _picture(rows: Sequence[Row]) -> Any:
         )
     inverse = sorted({1 / row["eps"] for row in rows})
     axes.loglog(inverse, [x / 2 for x in inverse], color="0.6", ls=":", label="1/(2 eps)")
-    axes.set(xlabel="1/eps", ylabel="iterations to a gap of eps")
-    add_legend(axes)
+    axes.set_xlabel("1/eps")
+    finish_axes(axes, "iterations to a gap of eps")
     return figure
 
 

@@ -14,10 +14,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cutplane.core.certificate import Certificate, Record
-from cutplane.report.curves import Curve, Curves, curves_of, shown_gap_range
+from cutplane.report.curves import Curve, curves_of, shown_gap_range
 
 # Okabe and Ito's colors, which color-blind readers can tell apart; the lines differ in style too.
 _VERMILLION, _BLUE, _BLACK = "#D55E00", "#0072B2", "#000000"
+
+_NOTE = {"textcoords": "offset points", "color": "0.3", "fontsize": 9}
 
 Steps = Literal["post"] | None
 """Whether curves hold each value until the next ("post"), or connect them."""
@@ -83,10 +85,8 @@ def draw_run(
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     _set_titles(above, title, subtitle)
     if records:
-        curves = curves_of(records)
         x = np.array([record.iteration for record in records], dtype=float)
-        _plot_bounds(above, x, curves, steps="post")
-        _plot_gap(below, x, curves.gaps, tol, steps="post")
+        _plot_both(above, below, x, records, tol, steps="post")
         below.set_xlabel("iteration")
         below.xaxis.get_major_locator().set_params(integer=True)
     return figure
@@ -123,9 +123,7 @@ def draw_path(
     figure = new_figure((8.0, 3.2 * n_panels))
     bounds, gaps, *rest = figure.subplots(n_panels, 1, sharex=True)
     _set_titles(bounds, title, subtitle)
-    curves = curves_of(certificates)
-    _plot_bounds(bounds, lams, curves, steps=None)
-    _plot_gap(gaps, lams, curves.gaps, tol, steps=None)
+    _plot_both(bounds, gaps, lams, certificates, tol, steps=None)
     if scores is not None:
         _plot_scores(rest[0], lams, scores)
     lowest = (gaps, *rest)[-1]
@@ -179,9 +177,9 @@ def draw_curves(
             if row[panel] == value:
                 x = row[line.x] if line.x else range(1, len(row[line.y]) + 1)
                 axes.plot(x, row[line.y], label=in_words(label, row[label]))
-        axes.set(title=in_words(panel, value), xlabel=line.x_title, ylabel=line.y_title)
+        axes.set(title=in_words(panel, value), xlabel=line.x_title)
         axes.set(xscale=line.x_scale, yscale=scale)
-        add_legend(axes)
+        finish_axes(axes, line.y_title)
     return figure
 
 
@@ -190,10 +188,10 @@ def in_words(name: str, value: Any) -> str:
     return value if isinstance(value, str) else f"{name} = {value:g}"
 
 
-def add_legend(axes: Any) -> None:
-    """Add a small legend, and leave only what helps to read the picture."""
+def finish_axes(axes: Any, title: str) -> None:
+    """Add a small legend and the title of the vertical axis."""
     axes.legend(frameon=False, fontsize=8)
-    _tidy(axes)
+    _tidy(axes, title)
 
 
 def _set_titles(axes: Any, title: str, subtitle: str) -> None:
@@ -202,59 +200,45 @@ def _set_titles(axes: Any, title: str, subtitle: str) -> None:
     axes.text(0.0, 1.03, subtitle, transform=axes.transAxes, fontsize=10, color="0.3")
 
 
-def _plot_bounds(axes: Any, x: Curve, curves: Curves, *, steps: Steps) -> None:
-    """Draw objective and lower bound against ``x``, and fill what is in between."""
-    upper = curves.upper
-    below = curves.bottom / 10 if curves.logarithmic else 2 * curves.bottom - curves.top
+def _plot_both(
+    above: Any,
+    below: Any,
+    x: Curve,
+    records: Sequence[Record] | Sequence[Certificate],
+    tol: float | None,
+    *,
+    steps: Steps,
+) -> None:
+    """Draw bounds, with what is in between filled, and below them the relative gap."""
+    curves = curves_of(records)
+    style = {"drawstyle": "steps-post" if steps else "default"}
     # What lies below the picture must not be infinite, or zero on a logarithmic scale.
-    lower = np.maximum(curves.lower, below)
-    axes.fill_between(
-        x, lower, upper, step=steps, color="0.9", linewidth=0, label="the optimum is in between"
-    )
-    style = {"drawstyle": "steps-post" if steps else "default", "lw": 2}
-    axes.plot(x, upper, color=_VERMILLION, label="objective of the best model", **style)
-    axes.plot(x, lower, color=_BLUE, ls=(0, (4, 1)), label="lower bound", **style)
+    least = curves.bottom / 10 if curves.logarithmic else 2 * curves.bottom - curves.top
+    upper, lower = curves.upper, np.maximum(curves.lower, least)
+    # Labeled in the order of the legend, from top to bottom.
+    above.plot(x, upper, color=_VERMILLION, lw=2, label="objective of the best model", **style)
+    between = "the optimum is in between"
+    above.fill_between(x, lower, upper, step=steps, color="0.9", lw=0, label=between, zorder=1)
+    above.plot(x, lower, color=_BLUE, lw=2, ls=(0, (4, 1)), label="lower bound", **style)
     if curves.logarithmic:
-        _make_logarithmic(axes)
+        _make_logarithmic(above)
         margin = (curves.top / curves.bottom) ** 0.05
-        axes.set_ylim(curves.bottom / margin, curves.top * margin)
+        above.set_ylim(curves.bottom / margin, curves.top * margin)
     else:
         margin = 0.05 * (curves.top - curves.bottom)
-        axes.set_ylim(curves.bottom - margin, curves.top + margin)
-    axes.margins(x=0.01)
-    axes.set_ylabel("objective")
-    handles, labels = axes.get_legend_handles_labels()
-    from_top_to_bottom = [1, 0, 2]
-    axes.legend(
-        [handles[i] for i in from_top_to_bottom],
-        [labels[i] for i in from_top_to_bottom],
-        frameon=False,
-        loc="upper right",
-    )
-    _tidy(axes)
+        above.set_ylim(curves.bottom - margin, curves.top + margin)
+    above.legend(frameon=False, loc="upper right")
+    _tidy(above, "objective")
 
-
-def _plot_gap(axes: Any, x: Curve, gaps: Curve, tol: float | None, *, steps: Steps) -> None:
-    """Draw relative gaps against ``x``, and the tolerance."""
-    shown = np.where(np.isfinite(gaps), np.maximum(gaps, 1e-300), np.nan)
-    axes.plot(x, shown, drawstyle="steps-post" if steps else "default", color=_BLACK, lw=1.5)
-    smallest, largest = shown_gap_range(gaps, tol)
-    axes.set_yscale("log")
-    axes.set_ylim(smallest / 1.6, largest * 1.6)
+    gaps = np.where(np.isfinite(curves.gaps), np.maximum(curves.gaps, 1e-300), np.nan)
+    below.plot(x, gaps, color=_BLACK, lw=1.5, **style)
+    smallest, largest = shown_gap_range(curves.gaps, tol)
+    below.set(yscale="log", ylim=(smallest / 1.6, largest * 1.6))
     if tol is not None:
-        axes.axhline(tol, color="0.4", lw=1.2, ls=":")
-        axes.annotate(
-            f"tolerance {tol:g}",
-            (0.005, tol),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            color="0.3",
-            fontsize=9,
-        )
-    axes.margins(x=0.01)
-    axes.set_ylabel("relative gap")
-    _tidy(axes)
+        below.axhline(tol, color="0.4", lw=1.2, ls=":")
+        place = {"xycoords": ("axes fraction", "data"), "xytext": (0, 3)}
+        below.annotate(f"tolerance {tol:g}", (0.005, tol), **place, **_NOTE)
+    _tidy(below, "relative gap")
 
 
 def _plot_scores(axes: Any, lams: Curve, scores: Curve) -> None:
@@ -262,17 +246,10 @@ def _plot_scores(axes: Any, lams: Curve, scores: Curve) -> None:
     left = 2 * best < len(scores)  # the text goes to where there is room for it
     axes.plot(lams, scores, color=_BLACK, lw=1.5, marker="o", ms=3)
     axes.axvline(lams[best], color="0.4", lw=1.2, ls=":")
-    axes.annotate(
-        f"best: {scores[best]:.4g} at lam = {lams[best]:.3g}",
-        (lams[best], scores.min()),
-        xytext=(6 if left else -6, 0),
-        ha="left" if left else "right",
-        textcoords="offset points",
-        color="0.3",
-        fontsize=9,
-    )
-    axes.set_ylabel("score")
-    _tidy(axes)
+    place = {"xytext": (6 if left else -6, 0), "ha": "left" if left else "right"}
+    text = f"best: {scores[best]:.4g} at lam = {lams[best]:.3g}"
+    axes.annotate(text, (lams[best], scores.min()), **place, **_NOTE)
+    _tidy(axes, "score")
 
 
 def _make_logarithmic(axes: Any) -> None:
@@ -285,8 +262,10 @@ def _make_logarithmic(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _tidy(axes: Any) -> None:
-    """Leave only what helps to read the picture."""
+def _tidy(axes: Any, title: str) -> None:
+    """Name the vertical axis, and leave only what helps to read the picture."""
+    axes.set_ylabel(title)
+    axes.margins(x=0.01)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color="0.93", lw=0.8)
     axes.set_axisbelow(True)

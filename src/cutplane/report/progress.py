@@ -1,19 +1,15 @@
 """Show what goes on: plain lines for files and pipes, something that moves on a terminal.
 
-A run: `Progress` and `LiveProgress` are callbacks for a solver. The first writes a line at
-iterations 1, 2, 5, 10, 20, 50, ... and the last; the second shows the same lines, with the current
-iteration below them redrawn in place.
-
-A long computation of several parts: `Lines` and `Bar` are called with the share that is done, from
-0 to 1, and with what comes next.
-
-All are context managers: leaving shows the last iteration, or takes the bar away.
+`Progress` and `LiveProgress` are callbacks for a solver, and context managers: leaving shows the
+last iteration. The first writes a line at iterations 1, 2, 5, 10, 20, 50, ... and the last; the
+second shows the same lines, with the current iteration below them redrawn in place.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self, TextIO
 
 from cutplane.core.certificate import Record
@@ -39,14 +35,30 @@ _COLUMNS = (
 )
 
 
-def progress_on(stream: TextIO) -> Progress | LiveProgress:
+def progress_on(stream: TextIO) -> Progress:
     """Return the display that suits ``stream``."""
     return LiveProgress(stream) if stream.isatty() else Progress(stream)
 
 
-def bar_on(stream: TextIO) -> Lines | Bar:
-    """Return the bar that suits ``stream``."""
-    return Bar(stream) if stream.isatty() else Lines(stream)
+@contextmanager
+def bar_on(stream: TextIO) -> Iterator[Callable[[float, str], None]]:
+    """Show how far a computation is: a bar on a terminal, which goes at the end, lines elsewhere.
+
+    What is yielded is called with the share that is done, from 0 to 1, and with what comes next.
+    """
+    if not stream.isatty():
+        yield lambda share, message: print(
+            f"{100 * share:3.0f} %  {message}", file=stream, flush=True
+        )
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(file=stream), transient=True, auto_refresh=False) as bar:
+        work = bar.add_task("", total=1.0)
+        yield lambda share, message: bar.update(
+            work, completed=share, description=message, refresh=True
+        )
 
 
 def is_milestone(iteration: int) -> bool:
@@ -56,38 +68,23 @@ def is_milestone(iteration: int) -> bool:
     return iteration in (1, 2, 5)
 
 
-class _Display:
-    """A context manager, at the end of which something is left to do."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.finish()
-
-    def finish(self) -> None:
-        """Show what is still to be shown."""
-
-
-class _OfRun(_Display):
-    """A callback for a solver, which shows the latest record."""
-
-    def __call__(self, state: State) -> None:
-        """Show the latest record of a running solver."""
-        self.show(state.history[-1])
-
-    def show(self, record: Record) -> None:
-        """Show a record."""
-        raise NotImplementedError
-
-
-class Progress(_OfRun):
+class Progress:
     """Plain lines: a title, the milestones, the last iteration of every run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._latest: Record | None = None
         self._pending = False  # whether the latest record is still to be written
+
+    def __call__(self, state: State) -> None:
+        """Show the latest record of a running solver."""
+        self.show(state.history[-1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.finish()
 
     def show(self, record: Record) -> None:
         """Write the record if it is a milestone; remember it otherwise."""
@@ -109,7 +106,7 @@ class Progress(_OfRun):
         print(line, file=self._stream, flush=True)
 
 
-class LiveProgress(_OfRun):
+class LiveProgress(Progress):
     """A table on a terminal: the milestones so far, and the current iteration."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -158,38 +155,3 @@ class LiveProgress(_OfRun):
         if self._latest is not None and self._latest not in self._milestones[-1:]:
             table.add_row(*(column.show(self._latest) for column in _COLUMNS))
         return table
-
-
-class Lines(_Display):
-    """A line for each piece of work, with the share that is done before it."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __call__(self, share: float, message: str) -> None:
-        """Write a line."""
-        print(f"{100 * share:3.0f} %  {message}", file=self._stream, flush=True)
-
-
-class Bar(_Display):
-    """A bar that fills, with the current piece of work beside it."""
-
-    def __init__(self, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.progress import Progress as RichProgress
-
-        console = Console(file=stream)
-        self._progress = RichProgress(console=console, transient=True, auto_refresh=False)
-        self._task = self._progress.add_task("", total=1.0)
-
-    def __call__(self, share: float, message: str) -> None:
-        """Redraw the bar."""
-        self._progress.update(self._task, completed=share, description=message, refresh=True)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def finish(self) -> None:
-        """Take the bar away."""
-        self._progress.stop()
