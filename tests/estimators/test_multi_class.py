@@ -152,7 +152,10 @@ def test_probabilities_are_for_softmax_only(iris):
             r"^multi_class='crammer_singer' needs loss='hinge', got loss SquaredHinge\(\)$",
         ),
         ({"multi_class": "crammer-singer"}, "did you mean 'crammer_singer'"),
-        ({**JOINT["softmax"], "method": "dual-ascent"}, "DualEpochs needs a linear risk on sparse rows"),
+        (
+            {**JOINT["softmax"], "method": "dual-ascent"},
+            "DualEpochs needs a linear risk on sparse rows",
+        ),
     ],
 )
 def test_what_does_not_go_together(options, said, iris):

@@ -12,7 +12,7 @@ import numpy as np
 from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.certificate import Certificate, Record, Status, percent
 from cutplane.estimators.description import Targets
-from cutplane.io.traces import finite_or_none
+from cutplane.io.traces import bounds_to_json
 from cutplane.losses import MEASURES
 
 # From best to worst. An interruption comes last because the user must hear of it above all.
@@ -95,7 +95,7 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         "tol": estimator.tol,
         "n_samples": fit.n_samples,
         "n_features": estimator.n_features_in_,
-        **_bounds_to_json(fit.certificate),
+        **_proven(fit.certificate),
         "iterations": sum(map(len, fit.histories)),
         "evaluations": estimator.evaluations_,
         "planes": sum(_planes(history) for history in fit.histories),
@@ -111,7 +111,7 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         document["classes"] = [
             {
                 "label": plain_label(label),
-                **_bounds_to_json(certificate),
+                **_proven(certificate),
                 "iterations": len(history),
                 "planes": _planes(history),
             }
@@ -171,15 +171,9 @@ def certificate_in_words(certificate: Certificate) -> str:
     )
 
 
-def _bounds_to_json(certificate: Certificate) -> dict[str, Any]:
-    return {
-        "objective": finite_or_none(certificate.objective),
-        "lower_bound": finite_or_none(certificate.lower_bound),
-        "gap": finite_or_none(certificate.gap),
-        "relative_gap": finite_or_none(certificate.relative_gap),
-        "status": str(certificate.status),
-        "valid": certificate.valid,
-    }
+def _proven(certificate: Certificate) -> dict[str, Any]:
+    status = {"status": str(certificate.status), "valid": certificate.valid}
+    return bounds_to_json(certificate) | status
 
 
 def _data(fit: Fit) -> Iterator[str]:
@@ -210,8 +204,8 @@ def _positive_class(estimator: Any) -> Any:
 
 def _looked_for(fit: Fit) -> str:
     """Return which of two classes is meant, where the loss or the user makes a difference."""
-    positive = _positive_class(fit.estimator)
-    if positive is None or (fit.loss not in MEASURES and fit.estimator.pos_label is None):
+    positive, asked = _positive_class(fit.estimator), fit.estimator.get_params().get("pos_label")
+    if positive is None or (fit.loss not in MEASURES and asked is None):
         return ""
     return f", positive class {show_label(positive)}"
 

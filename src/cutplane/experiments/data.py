@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -14,19 +15,25 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.io import InputError, SvmlightData, read_svmlight
 
-T = TypeVar("T")
-
 
 def load(name: str) -> tuple[Any, Vector]:
     """Return the features of a training set, in CSR, and its labels -1 and 1.
+
+    Of 20 Newsgroups, the first ten groups are told from the other ten.
 
     Raises
     ------
     InputError
         If ``CUTPLANE_DATA`` is not set, or the data are not there.
     """
-    X, y = _read(name, _READERS[name])
-    return X, np.asarray(y, dtype=np.float64)
+    folder = folder_of(name)
+    with _missing_files_told(name):
+        if name == "news20_ng":
+            with np.load(folder / "uni_labels.npz") as file:
+                y = np.where(file["train"] < 10, 1.0, -1.0)
+            return scipy.sparse.load_npz(folder / "uni_train_X.npz"), y
+        y = np.load(folder / "train_y.npy").astype(np.float64)
+        return scipy.sparse.load_npz(folder / "train_X.npz"), y
 
 
 class Words(NamedTuple):
@@ -45,11 +52,8 @@ def load_words() -> tuple[Words, Words]:
     InputError
         If ``CUTPLANE_DATA`` is not set, or the data are not there.
     """
-    return _read("ocr_letters", _letters)
-
-
-def _letters(folder: Path) -> tuple[Words, Words]:
-    with np.load(folder / "ocr_letters.npz") as file:
+    folder = folder_of("ocr_letters")
+    with _missing_files_told("ocr_letters"), np.load(folder / "ocr_letters.npz") as file:
         pixels = np.unpackbits(file["X"], axis=1).astype(np.float64)
         y, offsets, fold = file["y"].astype(np.int64), file["offsets"], file["fold"]
     lengths = np.diff(offsets)
@@ -61,9 +65,10 @@ def _letters(folder: Path) -> tuple[Words, Words]:
     return parts[0], parts[1]
 
 
-def _read(name: str, reader: Callable[[Path], T]) -> T:
+@contextmanager
+def _missing_files_told(name: str) -> Iterator[None]:
     try:
-        return reader(folder_of(name))
+        yield
     except FileNotFoundError as error:
         raise InputError(f"CUTPLANE_DATA has no data set {name}: no {error.filename}") from error
 
@@ -98,21 +103,3 @@ def folder_of(name: str) -> Path:
             f"CUTPLANE_DATA is not set: it must name the folder that holds the data set {name}"
         )
     return Path(folder) / name
-
-
-def _two_classes(folder: Path) -> tuple[Any, Any]:
-    return scipy.sparse.load_npz(folder / "train_X.npz"), np.load(folder / "train_y.npy")
-
-
-def _newsgroups(folder: Path) -> tuple[Any, Any]:
-    """Tell the first ten groups from the other ten."""
-    with np.load(folder / "uni_labels.npz") as file:
-        y = np.where(file["train"] < 10, 1.0, -1.0)
-    return scipy.sparse.load_npz(folder / "uni_train_X.npz"), y
-
-
-_READERS: dict[str, Callable[[Path], tuple[Any, Any]]] = {
-    "reuters_lasvm": _two_classes,
-    "news20_ng": _newsgroups,
-    "a9a": _two_classes,
-}

@@ -13,7 +13,7 @@ from typing import IO, Any, Self
 
 import msgspec
 
-from cutplane.core.certificate import Record
+from cutplane.core.certificate import Certificate, Record
 from cutplane.core.state import State
 from cutplane.io.errors import InputError, OutputError, reason
 from cutplane.io.models.schema import Finite, Size
@@ -126,14 +126,18 @@ def record_to_json(record: Record) -> dict[str, int | float | None]:
     """Return a record as what `json` can write."""
     return {
         "iteration": record.iteration,
-        "objective": finite_or_none(record.objective),
-        "lower_bound": finite_or_none(record.lower_bound),
-        "gap": finite_or_none(record.gap),
-        "relative_gap": finite_or_none(record.relative_gap),
+        **bounds_to_json(record),
         "evaluations": record.evaluations,
         "planes": record.planes,
         "seconds": record.seconds,
     }
+
+
+def bounds_to_json(bounds: Record | Certificate) -> dict[str, float | None]:
+    """Return objective, lower bound and gaps as what `json` can write: null if not finite."""
+    names = ("objective", "lower_bound", "gap", "relative_gap")
+    numbers = {name: float(getattr(bounds, name)) for name in names}
+    return {name: number if math.isfinite(number) else None for name, number in numbers.items()}
 
 
 def record_from_json(fields: object) -> Record:
@@ -153,11 +157,6 @@ def record_from_json(fields: object) -> Record:
         planes=line.planes,
         seconds=math.nan if line.seconds is None else line.seconds,
     )
-
-
-def finite_or_none(number: float) -> float | None:
-    """Return the number if JSON can hold it."""
-    return float(number) if math.isfinite(number) else None
 
 
 def _no_constant(name: str) -> float:
