@@ -1,6 +1,7 @@
 """Runs of every method, small enough to be killed hundreds of times."""
 
-from functools import cache
+import warnings
+from functools import cache, partial
 
 import numpy as np
 import scipy.sparse
@@ -140,3 +141,66 @@ def run(name, checkpoint=None, **options):
         problem, regularizer, method=method(), checkpoint=checkpoint, **defaults | options
     )
     return outcome(result)
+
+
+def texts():
+    """Return data that every estimator can be given, by what it reads."""
+    X, y = dense()
+    grades = np.digitize(X @ np.ones(8), [-2.0, 0.0, 2.0])
+    labels = (X[:, :3] + X[:, 3:6] > 0.0).astype(int)
+    return {"X": X, "y": y, "grades": grades, "labels": labels, "queries": np.arange(120) // 10}
+
+
+def fitted(make, *, y=None, sequences_of=False, **fit):
+    """Return a function that fits an estimator and tells everything it has learned."""
+
+    def run_it(checkpoint=None, **options):
+        data = texts()
+        model = make(checkpoint=checkpoint, tol=1e-6, max_iter=10, **options)
+        given = {name: data[column] for name, column in fit.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # fits of ten iterations do not converge
+            if sequences_of:
+                model.fit(*sequences())
+            else:
+                model.fit(data["X"], *([] if y is None else [data[y]]), **given)
+        return learned(model)
+
+    return run_it
+
+
+def learned(model):
+    """Return the fitted attributes, to the last bit; not the seconds."""
+
+    def exact(value):
+        if isinstance(value, np.ndarray):
+            return value.dtype.str, value.shape, value.tobytes()
+        if isinstance(value, list | tuple):
+            return [exact(part) for part in value]
+        if isinstance(value, cp.Record):
+            return value.objective.hex(), value.lower_bound.hex(), value.evaluations, value.planes
+        return repr(value)
+
+    return {
+        name: exact(value)
+        for name, value in vars(model).items()
+        if name.endswith("_") and name not in ("fit_seconds_", "risk_", "model_")
+    }
+
+
+ESTIMATORS = {
+    "classifier": fitted(cp.LinearClassifier, y="y"),
+    "classifier, three classes": fitted(cp.LinearClassifier, y="grades"),
+    "classifier, softmax": fitted(
+        partial(cp.LinearClassifier, "logistic", multi_class="softmax"), y="grades"
+    ),
+    "classifier, cross-validated": fitted(partial(cp.LinearClassifierCV, lams=3, cv=2), y="y"),
+    "regressor": fitted(partial(cp.LinearRegressor, "absolute"), y="grades"),
+    "ranker": fitted(cp.LinearRanker, y="grades", qid="queries"),
+    "grades": fitted(cp.OrdinalClassifier, y="grades"),
+    "quantiles": fitted(partial(cp.LinearQuantiles, [0.2, 0.8]), y="grades"),
+    "labels": fitted(cp.MultilabelClassifier, y="labels"),
+    "novelty": fitted(cp.NoveltyDetector),
+    "tagger": fitted(cp.SequenceTagger, sequences_of=True),
+    "structured": fitted(partial(cp.StructuredPredictor, cp.MulticlassModel()), y="grades"),
+}

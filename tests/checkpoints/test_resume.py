@@ -275,7 +275,7 @@ def test_slopes_that_are_being_written_do_not_change_while_a_run_goes_on(method)
     result = minimized(None, method=method)
     state, bundle = result.state, result.state.bundle
     snapshots = Snapshots(state.problem, method)
-    encoded, planes = snapshots.take(state)
+    encoded, planes = snapshots.take(state, 0)
     before = [planes.slope(row).copy() for row in range(len(planes.numbers))]
     offsets = {name: array.copy() for name, array in encoded.arrays.items()}
 

@@ -60,9 +60,23 @@ class Checkpoint:
         if self.every is not None and not self.every >= 0.0:
             raise ValueError(f"every must be a number of seconds, not negative, got {self.every!r}")
 
-    def part(self, name: str) -> Checkpoint:
-        """Return the checkpoint of a part of the work, in a folder inside this one."""
-        return replace(self, path=Path(self.path) / name)
+
+def part_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, name: str) -> Checkpoint | None:
+    """Return the checkpoint of a part of the work, in a folder inside; all of it without a name.
+
+    Raises
+    ------
+    CheckpointError
+        If the folder itself is the checkpoint of a run.
+    """
+    if checkpoint is None:
+        return None
+    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+    if not name:
+        return given
+    if is_checkpoint(Path(given.path)):
+        raise CheckpointError(f"{given.path}: a checkpoint of one problem, and not of several")
+    return replace(given, path=Path(given.path) / name)
 
 
 class NoKeeper:
@@ -139,6 +153,7 @@ class Keeper(NoKeeper):
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="cutplane-checkpoint")
         self._writing: Future[float] | None = None
         self._written, self._tried = -1, False
+        self._inferences = 0
         self._wait = _EVERY if checkpoint.every is None else checkpoint.every
         self.state: State | None = None
         try:
@@ -165,6 +180,7 @@ class Keeper(NoKeeper):
 
     def write_if_due(self, state: State) -> None:
         """Begin to write the state if it is time, and go on meanwhile."""
+        self._inferences = self._snapshots.inferences
         if not self._tried:  # what cannot be stored should be known at once
             self._take(state)
             self._snapshots.release(state)
@@ -191,7 +207,7 @@ class Keeper(NoKeeper):
 
     def _take(self, state: State) -> tuple[Encoded, Planes]:
         try:
-            return self._snapshots.take(state)
+            return self._snapshots.take(state, self._inferences)
         except Unstorable as error:
             raise CheckpointError(f"{self._store.folder}: cannot be written: {error}") from error
 
@@ -224,10 +240,8 @@ def keeper(
     checkpoint: Checkpoint | str | os.PathLike[str] | None, problem: Problem, method: Method
 ) -> NoKeeper:
     """Return what writes the checkpoints of a run, if it has any."""
-    if checkpoint is None:
-        return NoKeeper()
-    given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-    return Keeper(given, problem, method)
+    given = part_of(checkpoint, "")
+    return NoKeeper() if given is None else Keeper(given, problem, method)
 
 
 def stored_method(path: str | os.PathLike[str]) -> Method:

@@ -44,6 +44,7 @@ class Snapshots:
 
     def __init__(self, problem: Problem, method: Method) -> None:
         self._problem = problem
+        self._before = self._count()
         given = {
             "risk": problem.risk,
             "regularizer": problem.regularizer,
@@ -52,7 +53,18 @@ class Snapshots:
         }
         self._codec = Codec(given, set(_modules(problem, method)))
 
-    def take(self, state: State) -> tuple[Encoded, Planes]:
+    @property
+    def inferences(self) -> int:
+        """How many inferences the run took, if the risk counts them; evaluations are in the state.
+
+        To be read where a state is whole: the last check of a run is not counted twice.
+        """
+        return self._count() - self._before
+
+    def _count(self) -> int:
+        return int(getattr(self._problem.risk, "inferences", 0))
+
+    def take(self, state: State, inferences: int) -> tuple[Encoded, Planes]:
         """Return a state as text and arrays, and its planes.
 
         All is copied but for the slopes, which are `held` where they are: the run may go on.
@@ -65,7 +77,7 @@ class Snapshots:
         bundle = state.bundle
         slopes, gram = bundle.matrices
         storage = {"slopes": slopes, "gram": gram}
-        root = {"state": state, "gram": bundle.gram}
+        root = {"state": state, "gram": bundle.gram, "inferences": inferences}
         try:
             encoded = self._codec.encode(root, **storage)
         except Unstorable:
@@ -81,7 +93,7 @@ class Snapshots:
         state.bundle.held = np.empty(0, dtype=np.int64)
 
     def restore(self, stored: Stored) -> State:
-        """Return the state that was taken.
+        """Return the state that was taken; the risk goes on counting inferences.
 
         Raises
         ------
@@ -102,6 +114,9 @@ class Snapshots:
             raise Unknown(f"not a stored state: {error}") from error
         if isinstance(state.best, _Place):
             state.best = self._problem.risk.at(state.best.w)
+        if root["inferences"]:
+            risk: Any = self._problem.risk
+            risk.inferences += root["inferences"]
         self.release(state)
         state.stopped = state.interrupted = False
         return state

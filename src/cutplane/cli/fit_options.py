@@ -29,7 +29,7 @@ from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text
 from cutplane.structured.templates import BUILT_IN, parse_templates
 
-_NOT_OPTIONS = {"loss", "warm_start", "verbose", "callbacks"}
+_NOT_OPTIONS = {"loss", "warm_start", "verbose", "callbacks", "checkpoint"}
 _SOLVER = ("tol", "max_iter", "time_limit", "method", "n_jobs")
 _FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive"}
 

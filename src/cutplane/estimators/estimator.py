@@ -51,6 +51,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     callbacks : sequence of callables, default=()
         Each is called with the solver's `State` after every iteration; one that returns true ends
         the fit with the best model so far.
+    checkpoint : path or Checkpoint, optional
+        A folder where the state of the fit is kept. The same fit again goes on from it, with the
+        same bits; one to other data, or with other parameters, is refused.
 
     Attributes
     ----------
@@ -78,6 +81,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     n_jobs: int | None = None
     callbacks: Any = ()
+    checkpoint: Any = None
 
 
 @estimator

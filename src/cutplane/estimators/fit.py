@@ -9,6 +9,7 @@ progress, Ctrl-C, warnings, and the attributes that every fit leaves.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.checkpoints.checkpoint import part_of
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import Certificate, Record, Status
@@ -75,6 +77,8 @@ class Plan:
         Says whether the data ask for another model than a constant one.
     advice : str
         What to try if the model is constant.
+    part : str
+        The folder of this plan inside that of the checkpoint, if other fits come before.
     """
 
     risks: Sequence[Any]
@@ -93,6 +97,7 @@ class Plan:
     symptom: Callable[[Sequence[Any], Result], str | None] = lambda seen, result: None
     could_vary: Callable[[], bool] = lambda: True
     advice: str = "try a smaller lam"
+    part: str = ""
 
 
 @dataclass
@@ -162,6 +167,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             time_limit=share_of_time(estimator.time_limit, plan.begin, n_problems - k),
             start=None if plan.starts is None else plan.starts[k],
             callbacks=[*estimator.callbacks, *progress, part.iterations(best_so_far)],
+            part=os.path.join(plan.part, f"problem-{k}" if n_problems > 1 else ""),
         )
         certificate = result.certificate
         if interrupted:
@@ -215,8 +221,13 @@ def solve(
     start: Vector | None = None,
     planes_from: State | None = None,
     callbacks: Sequence[Callable[[State], object]] = (),
+    part: str = "",
 ) -> Result:
-    """Minimize a problem with an estimator's tolerance and threads: the only call of the solver."""
+    """Minimize a problem with an estimator's tolerance and threads: the only call of the solver.
+
+    Of several problems each has a part of the checkpoint, by its name. One that was finished is
+    taken from there.
+    """
     with thread_limit(threads_of(estimator.n_jobs)):
         return minimize(
             problem.risk,
@@ -228,6 +239,7 @@ def solve(
             start=start,
             planes_from=planes_from,
             callbacks=callbacks,
+            checkpoint=part_of(estimator.checkpoint, part),
         )
 
 

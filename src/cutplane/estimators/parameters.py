@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight
 
+from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.compute.arrays import Vector
 from cutplane.regularizers import L2
 
@@ -72,6 +74,10 @@ _RULES: dict[str, tuple[Check, str]] = {
     "callbacks": (
         lambda value: isinstance(value, Iterable) and not callable(value),
         "a sequence of callables",
+    ),
+    "checkpoint": (
+        _or_none(lambda value: isinstance(value, str | os.PathLike | Checkpoint)),
+        "None, a path or a Checkpoint",
     ),
     **dict.fromkeys(_SWITCHES, (_is_switch, "True or False")),
     **dict.fromkeys(_NUMBERS, (_is_number, "a number")),

@@ -100,7 +100,8 @@ class ChoosesLam(LinearModel):
         for done, (train, test) in enumerate(splits):
             # The last fit, with all data, counts as one more fold.
             time_limit = share_of_time(self.time_limit, examples.begin, len(splits) - done + 1)
-            folds.append(self._fold(examples, train, test, lams, scorer, time_limit))
+            part = f"fold-{done}"
+            folds.append(self._fold(examples, train, test, lams, scorer, time_limit, part))
         self.lams_ = lams
         self.scores_ = np.array([fold.scores for fold in folds])
         if not np.isfinite(self.scores_).all():
@@ -114,6 +115,7 @@ class ChoosesLam(LinearModel):
             starts=_mean_start([fold.coefs[best] for fold in folds], shape),
             evaluations=sum(fold.evaluations for fold in folds),
             certificates=[certificate for fold in folds for certificate in fold.certificates],
+            part="final",
         )
 
     def _lams_to_try(self, risks: Any) -> Vector:
@@ -131,20 +133,21 @@ class ChoosesLam(LinearModel):
         lams: Vector,
         scorer: Callable[..., float],
         time_limit: float | None,
+        part: str,
     ) -> _Fold:
         """Fit a path to the training part, and score it on the test part."""
         model = copy(self)
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_  # validated data has none
-        part = _training_part(examples, train)
-        risks = model._plan(part).risks
+        risks = model._plan(_training_part(examples, train)).risks
         shape = len(lams), len(risks)
         coefs = np.zeros((*shape, risks[0].n_parameters))
         intercepts = np.zeros((*shape, *risks[0].intercept_shape))
         evaluations, certificates = 0, []
         for k, risk in enumerate(risks):
             share = None if time_limit is None else time_limit / len(risks)
-            for i, run in enumerate(fits_along(model, risk, lams, time_limit=share)):
+            runs = fits_along(model, risk, lams, time_limit=share, part=f"{part}/problem-{k}")
+            for i, run in enumerate(runs):
                 if run.state.stopped:
                     raise KeyboardInterrupt  # there is no model yet
                 coefs[i, k] = run.w

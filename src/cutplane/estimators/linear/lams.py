@@ -6,6 +6,7 @@ objective of the next one, at once and tightly: only what is new near the new op
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -26,11 +27,12 @@ _DECADES = 4.0
 
 
 def fits_along(
-    model: LinearModel, risk: ModelRisk, lams: Vector, *, time_limit: float | None
+    model: LinearModel, risk: ModelRisk, lams: Vector, *, time_limit: float | None, part: str = ""
 ) -> Iterator[Result]:
     """Minimize the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
 
-    Options are those of the model, but for the ``time_limit``, which is for all lams together.
+    Options are those of the model, but for the ``time_limit``, which is for all lams together. In
+    its checkpoint these runs are the ``part`` of that name.
     """
     begin = time.perf_counter()
     known, method = None, None
@@ -45,6 +47,7 @@ def fits_along(
             max_iter=model.max_iter,
             time_limit=share_of_time(time_limit, begin, len(lams) - done),
             planes_from=known,
+            part=os.path.join(part, f"lam-{done}"),
         )
         yield result
         if result.state.stopped:
