@@ -83,6 +83,20 @@ def read_bytes(path: str | os.PathLike[str], *, decompress: bool = True) -> byte
     return _decompress(content, name) if decompress else content
 
 
+def read_text_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the decompressed content of a file of text, without a byte order mark.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or is no text.
+    """
+    content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
+    if b"\0" in content:
+        raise InputError(f"{name_of(path)}: not a text file")
+    return content
+
+
 def read_text(path: str | os.PathLike[str]) -> str:
     """Return the decompressed content of a file in UTF-8, without a byte order mark.
 
@@ -91,16 +105,12 @@ def read_text(path: str | os.PathLike[str]) -> str:
     InputError
         If it cannot be read, or with the number of the line that is not text.
     """
-    name = name_of(path)
-    content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
-    if b"\0" in content:
-        raise InputError(f"{name}: not a text file")
+    content = read_text_bytes(path)
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{name}:{line}: not UTF-8 text") from None
-    return text
+        raise InputError(f"{name_of(path)}:{line}: not UTF-8 text") from None
 
 
 def what_is_wrong_with_label(word: str) -> str | None:

@@ -20,7 +20,6 @@ file that it refuses is read again to find the place.
 
 from __future__ import annotations
 
-import codecs
 import io
 import os
 from array import array
@@ -31,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.sources import name_of, read_text_bytes
 from cutplane.io.svmlight_lines import (
     DECIMAL_ONLY,
     LARGEST_INDEX,
@@ -90,9 +89,7 @@ def read_svmlight(
         If the file cannot be read, or with ``FILE:LINE: what is wrong``.
     """
     name = name_of(path)
-    text = read_bytes(path).removeprefix(codecs.BOM_UTF8)
-    if b"\0" in text:
-        raise InputError(f"{name}: not a text file")
+    text = read_text_bytes(path)
     words, qid = None, None
     parsed = None if queries or text.translate(None, DECIMAL_ONLY) else _parse(text, n_features)
     if parsed is None:
