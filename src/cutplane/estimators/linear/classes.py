@@ -11,7 +11,6 @@ one of two classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,27 +19,16 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.parameters import look_up
+from cutplane.estimators.linear.model import Joint
 from cutplane.losses import (
     CLASSIFICATION,
     CrammerSinger,
     Hinge,
     Logistic,
     Loss,
-    MulticlassLoss,
     Softmax,
 )
 from cutplane.losses.measures.error_rate import CountingMeasure
-
-
-@dataclass(frozen=True)
-class Joint:
-    """A loss of all classes together, and the loss of two classes that it extends."""
-
-    loss: MulticlassLoss
-    extends: type[Loss]
-    extended_name: str
-
 
 MULTI_CLASS: dict[str, Joint | None] = {
     "ovr": None,
@@ -48,24 +36,6 @@ MULTI_CLASS: dict[str, Joint | None] = {
     "softmax": Joint(Softmax(), Logistic, "logistic"),
 }
 """Ways to tell classes apart, by name; None is one against the rest."""
-
-
-def joint_loss(multi_class: object, loss: Loss) -> MulticlassLoss | None:
-    """Return the loss of all classes together, or None for one against the rest.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or does not go with the loss.
-    """
-    joint = look_up("multi_class", multi_class, MULTI_CLASS)
-    if joint is None:
-        return None
-    if not isinstance(loss, joint.extends):
-        raise ValueError(
-            f"multi_class={multi_class!r} needs loss={joint.extended_name!r}, got loss {loss!r}"
-        )
-    return joint.loss
 
 
 def split_by_class(

@@ -20,19 +20,21 @@ from cutplane.estimators.description import STRENGTH, Description, Layout, Measu
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.classes import (
+    MULTI_CLASS,
     check_pos_label,
     class_weights,
     doubt_about_positive,
     is_turned,
     joined,
-    joint_loss,
     split_by_class,
 )
 from cutplane.estimators.linear.model import (
     Examples,
     LinearModel,
+    LogProbabilities,
     flat_symptom,
     has_probabilities,
+    joint_loss,
     n_rows,
     require_two_classes,
 )
@@ -47,7 +49,7 @@ _SHARE_OF_TOL = 0.05
 
 
 @estimator
-class LinearClassifier(ClassifierMixin, LinearModel):
+class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     """Linear classifier that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -173,12 +175,6 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         equal = np.full_like(probability, 1.0 / probability.shape[1])
         return np.divide(probability, total, out=equal, where=total > 0.0)
 
-    @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
     @property
     def positive_class_(self) -> Any:
         """The one of two classes that is looked for."""
@@ -202,7 +198,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     def _joint_loss(self) -> MulticlassLoss | None:
         """Return the loss of all classes together, or None for one against the rest."""
-        return joint_loss(self.multi_class, self.loss_function())
+        joint: MulticlassLoss | None = joint_loss(self, "multi_class", MULTI_CLASS)
+        return joint
 
     def _plan(self, examples: Examples) -> Plan:
         y, weights = examples.y, examples.weights

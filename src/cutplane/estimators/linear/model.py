@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
@@ -226,9 +227,47 @@ def has_probabilities(classifier: Any) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class Joint:
+    """A loss of all classes or labels together, and the loss of one that it extends."""
+
+    loss: Any
+    extends: type[Loss]
+    extended_name: str
+
+
+def joint_loss(model: LinearModel, parameter: str, known: Mapping[str, Joint | None]) -> Any:
+    """Return the loss of all classes or labels together, or None if each is fitted by itself.
+
+    Raises
+    ------
+    ValueError
+        If the parameter's value is unknown, or does not go with the loss.
+    """
+    value = getattr(model, parameter)
+    joint = look_up(parameter, value, known)
+    if joint is None:
+        return None
+    if not isinstance(model.loss_function(), joint.extends):
+        raise ValueError(
+            f"{parameter}={value!r} needs loss={joint.extended_name!r}, got {model.loss!r}"
+        )
+    return joint.loss
+
+
 def n_rows(classes: NDArray[Any]) -> int:
     """Return how many rows of coefficients tell classes apart: of two, one."""
     return 1 if len(classes) == 2 else len(classes)
+
+
+class LogProbabilities:
+    """For classifiers with `predict_proba`."""
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))  # type: ignore[attr-defined]
 
 
 def require_two_classes(classes: NDArray[Any]) -> None:

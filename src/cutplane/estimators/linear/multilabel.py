@@ -19,37 +19,24 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.model import (
     Examples,
+    Joint,
     LinearModel,
     flat_symptom,
+    joint_loss,
     n_rows,
     require_two_classes,
 )
-from cutplane.estimators.parameters import look_up
-from cutplane.losses import CLASSIFICATION, LabelRanking
+from cutplane.losses import CLASSIFICATION, Hinge, LabelRanking
 from cutplane.risks import ColumnsRisk, LinearRisk, ModelRisk
 
-_RANKING = {
+_MULTI_LABEL = {
     "independent": None,
-    "ranking": LabelRanking("all"),
-    "worst_pair": LabelRanking("worst"),
+    "ranking": Joint(LabelRanking("all"), Hinge, "hinge"),
+    "worst_pair": Joint(LabelRanking("worst"), Hinge, "hinge"),
 }
 # The exponential loss wants an infinite intercept for a label that all examples have, or none. With
 # this one the loss is zero but for rounding errors, and scores stay finite.
 _AS_INFINITE = 700.0
-
-
-def ranking_loss(multi_label: object, loss: object) -> LabelRanking | None:
-    """Return the loss of all labels together, or None if each is fitted by itself.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or does not go with the loss.
-    """
-    ranking = look_up("multi_label", multi_label, _RANKING)
-    if ranking is not None and loss != "hinge":
-        raise ValueError(f"multi_label={multi_label!r} needs loss='hinge', got {loss!r}")
-    return ranking
 
 
 @estimator
@@ -151,7 +138,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         elif not np.array_equal(self.classes_, range(n_labels)):
             raise ValueError("labels are not numbered from 0 on")
         rows = n_labels if self.multilabel_ else n_rows(self.classes_)
-        if ranking_loss(self.multi_label, self.loss) is not None:
+        if joint_loss(self, "multi_label", _MULTI_LABEL) is not None:
             return Layout(rows, rows, shifts=rows)
         return super().layout()._replace(rows=rows, intercepts=rows, problems=rows)
 
@@ -166,7 +153,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         check_classification_targets(examples.y)
         relevant, weights = self._relevant(examples.y, examples.weights), examples.weights
         rows, loss = self._rows(examples.X), self.loss_function()
-        ranking = ranking_loss(self.multi_label, self.loss)
+        ranking = joint_loss(self, "multi_label", _MULTI_LABEL)
         risks: Sequence[ModelRisk]
         if ranking is not None:
             risks = [ColumnsRisk(rows, relevant, ranking, weights=weights)]

@@ -99,13 +99,11 @@ class NoveltyDetector(OutlierMixin, LinearModel):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            As for the other linear models. They should not be centered: the origin is what they are
-            separated from.
+        X, sample_weight
+            As for the other linear models; but the features should not be centered: the origin is
+            what the examples are separated from.
         y : ignored
             For pipelines.
-        sample_weight : array-like of shape (n_samples,), optional
-            A weight of k counts as k copies, a weight of 0 as none.
 
         Returns
         -------

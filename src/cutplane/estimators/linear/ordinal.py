@@ -20,6 +20,7 @@ from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.model import (
     Examples,
     LinearModel,
+    LogProbabilities,
     has_probabilities,
     require_two_classes,
 )
@@ -28,7 +29,7 @@ from cutplane.risks import SharedScoresRisk
 
 
 @estimator
-class OrdinalClassifier(ClassifierMixin, LinearModel):
+class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     """Linear model of grades that minimizes ``lam/2 |w|^2 + mean loss`` over all thresholds.
 
     One score ``x.w`` is compared with a threshold between each two neighboring grades. Each
@@ -122,12 +123,6 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         above: Any = self.loss_function().probability(scores - self.thresholds_)
         everyone = np.ones((len(scores), 1))
         return -np.diff(np.hstack([everyone, above, np.zeros_like(everyone)]), axis=1)
-
-    @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         examples = super()._examples(X, y, sample_weight, **how)
