@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.risks.chain import ChainPoint, ChainRisk
+from cutplane.risks.chain import ChainRisk
+from cutplane.risks.chain_points import ChainPoint
 
 # The matrices of all labels have at most this many entries.
 _MOST_ENTRIES = 1 << 23

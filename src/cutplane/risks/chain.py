@@ -23,8 +23,8 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import KeptPoint, Plane
 from cutplane.maps import AllPairs, ObservedPairs, Rows, as_rows
 from cutplane.maps.score_maps import PairMap
-from cutplane.risks.chain_pieces import ChainPieces, require_finite
-from cutplane.risks.chain_segment import ChainSegment
+from cutplane.risks.chain_pieces import ChainPieces, require_finite, sums_beside_emissions
+from cutplane.risks.chain_points import ChainPoint
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
 from cutplane.risks.linear import normalized
@@ -190,11 +190,10 @@ class ChainRisk(Summable):
             return KeptPoint(w, point.value, point.plane())
         self.evaluations += 1
         self.inferences += self.n_sequences
-        found = self._pieces.evaluate(self.loss, w, *self._parts(w))
-        parts = [found.pairs.by_pair(), found.transitions]
-        if self.ends:
-            parts += [found.first, found.last]
-        return KeptPoint(w, found.value, Plane(_joined(parts), found.offset))
+        coef, *rest = self._parts(w)
+        found = self._pieces.evaluate(self.loss, w, coef, rest, ends=self.ends)
+        slope = np.concatenate([found.pairs.by_pair(), found.rest])
+        return KeptPoint(w, found.value, Plane(slope, found.offset))
 
     @cached_property
     def _pieces(self) -> ChainPieces:
@@ -227,11 +226,9 @@ class ChainRisk(Summable):
 
     def pull_back(self, slopes: ChainSlopes) -> Plane:
         """Return the plane with these slopes by the scores: one pass over the data."""
-        emissions, chains = slopes.emissions, self.data.chains
-        parts = [self.pairs.pullback(emissions), slopes.transitions.sum(axis=0)]
-        if self.ends:
-            parts += [emissions[chains.firsts].sum(axis=0), emissions[chains.lasts].sum(axis=0)]
-        return Plane(_joined(parts), float(slopes.offsets.sum()))
+        rest = sums_beside_emissions(self.data.chains, slopes, ends=self.ends)
+        slope = np.concatenate([self.pairs.pullback(slopes.emissions), rest])
+        return Plane(slope, float(slopes.offsets.sum()))
 
     def pull_back_groups(self, slopes: ChainSlopes, n_groups: int) -> list[Plane]:
         """Return the plane of each group of sequences: one pass over the data.
@@ -253,7 +250,7 @@ class ChainRisk(Summable):
         offsets = [slopes.offsets[i:j].sum() for i, j in pairwise(blocks)]
         return [
             Plane(
-                _joined([np.sum(part[k::n_groups], axis=0) for part in sums]),
+                np.concatenate([np.sum(part[k::n_groups], axis=0).ravel() for part in sums]),
                 float(np.sum(offsets[k::n_groups])),
             )
             for k in range(n_groups)
@@ -278,65 +275,3 @@ class ChainRisk(Summable):
             f"ChainRisk({self.rows}, {self.n_sequences} sequences, "
             f"{self.n_labels} labels, {self.loss!r}{ends})"
         )
-
-
-class ChainPoint:
-    """The risk of a linear chain at ``w``, with the scores there.
-
-    Attributes
-    ----------
-    w : ndarray
-        Parameters.
-    scores : ChainScores
-        Of all labels and transitions.
-    came : float or None
-        How far from its start the search went that led here; None if none did.
-    """
-
-    def __init__(
-        self, risk: ChainRisk, w: Vector, scores: ChainScores, *, came: float | None = None
-    ) -> None:
-        self._risk = risk
-        self.w = w
-        self.scores = scores
-        self.came = came
-        self._group_planes: dict[int, list[Plane]] = {}
-
-    @cached_property
-    def outcome(self) -> ChainOutcome:
-        """What the dynamic programs found: computed on first use, then kept."""
-        return self._risk.evaluate(self.scores)
-
-    @property
-    def value(self) -> float:
-        """The risk."""
-        return self.outcome.value
-
-    def plane(self) -> Plane:
-        """Return the plane that touches the risk here: one pass over the data, the first time."""
-        return self._plane
-
-    @cached_property
-    def _plane(self) -> Plane:
-        return self._risk.pull_back(self.outcome.slopes())
-
-    def planes(self, n_groups: int) -> list[Plane]:
-        """Return the plane of each group, all in one pass over the data, the first time."""
-        if n_groups not in self._group_planes:
-            planes = self._risk.pull_back_groups(self.outcome.slopes(), n_groups)
-            self._group_planes[n_groups] = planes
-        return self._group_planes[n_groups]
-
-    def toward(self, other: ChainPoint) -> ChainSegment:
-        """Return the risk on the ray from here through ``other``."""
-        return ChainSegment(self, other)
-
-    def moved(self, step: float, direction: ChainScores, way: Vector) -> ChainPoint:
-        """Return the point after a step along a direction of scores, and a way of parameters."""
-        came = step * float(np.linalg.norm(way))
-        scores = self.scores.moved(step, direction)
-        return ChainPoint(self._risk, self.w + step * way, scores, came=came)
-
-
-def _joined(parts: list[Any]) -> Vector:
-    return np.concatenate([part.ravel() for part in parts])

@@ -7,7 +7,10 @@ is a few sequences whose scores and slopes stay in a core's cache.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +19,8 @@ from cutplane.compute.threads import InOrder, run_blocks
 from cutplane.core.protocols import NonFiniteRisk
 from cutplane.maps import ObservedPairs
 from cutplane.maps.observed_pairs import PairSums, Scorer
-from cutplane.structured.chains.chain import ChainScores
-from cutplane.structured.chains.losses import ChainLoss, LabeledChains
+from cutplane.structured.chains.chain import Chains, ChainScores
+from cutplane.structured.chains.losses import ChainLoss, ChainSlopes, LabeledChains
 
 # Scores of a piece: half a megabyte, as much for their slopes, and the entries of the features.
 _SCORES = 1 << 16
@@ -34,35 +37,38 @@ def require_finite(scores: ChainScores, w: Vector) -> None:
             )
 
 
-class ChainSums:
-    """Value and slopes of the risk, summed over sequences."""
+def sums_beside_emissions(chains: Chains, slopes: ChainSlopes, *, ends: bool) -> Vector:
+    """Return the derivatives by transitions and, perhaps, by the labels at start and end."""
+    parts = [slopes.transitions.sum(axis=0).ravel()]
+    if ends:
+        parts += [slopes.emissions[tokens].sum(axis=0) for tokens in (chains.firsts, chains.lasts)]
+    return np.concatenate(parts)
 
-    def __init__(self, pairs: PairSums, n_labels: int) -> None:
-        self.pairs = pairs
-        self.transitions: Matrix = np.zeros((n_labels, n_labels))
-        self.first: Vector = np.zeros(n_labels)
-        self.last: Vector = np.zeros(n_labels)
-        self.value = self.offset = 0.0
+
+@dataclass
+class ChainSums:
+    """Value and slopes of the risk, summed over sequences; `rest` are those beside emissions."""
+
+    pairs: PairSums
+    rest: Vector
+    value: float = 0.0
+    offset: float = 0.0
 
     def add_piece(
-        self, piece: LabeledChains, begin: int, scores: ChainScores, loss: ChainLoss
+        self, piece: LabeledChains, begin: int, scores: ChainScores, loss: ChainLoss, *, ends: bool
     ) -> None:
         """Add what a piece contributes, whose first token has the number ``begin``."""
         outcome = loss.evaluate(piece, scores)
-        emissions, transitions, offsets = outcome.slopes()
-        self.pairs.add(emissions, begin)
-        self.transitions += transitions.sum(axis=0)
-        self.first += emissions[piece.chains.firsts].sum(axis=0)
-        self.last += emissions[piece.chains.lasts].sum(axis=0)
+        slopes = outcome.slopes()
+        self.pairs.add(slopes.emissions, begin)
+        self.rest += sums_beside_emissions(piece.chains, slopes, ends=ends)
         self.value += outcome.value
-        self.offset += float(offsets.sum())
+        self.offset += float(slopes.offsets.sum())
 
     def add(self, other: ChainSums) -> None:
         """Add the sums over other sequences."""
         self.pairs.add_sums(other.pairs)
-        self.transitions += other.transitions
-        self.first += other.first
-        self.last += other.last
+        self.rest += other.rest
         self.value += other.value
         self.offset += other.offset
 
@@ -94,16 +100,16 @@ class ChainPieces:
         self,
         loss: ChainLoss,
         w: Vector,
-        emissions: Vector,
-        transitions: Matrix,
-        start: Vector,
-        end: Vector,
+        coef: Vector,
+        rest: Sequence[Any],
+        *,
+        ends: bool,
     ) -> ChainSums:
         """Return the sums over all sequences with the parameters ``w``, given whole and in parts.
 
         They are the same for any number of threads.
         """
-        chains, score = self._data.chains, self._pairs.scorer(emissions)
+        chains, score = self._data.chains, self._pairs.scorer(coef)
         total: list[ChainSums] = []  # the first sums, to which the others are added
 
         def take(sums: ChainSums) -> None:
@@ -116,11 +122,12 @@ class ChainPieces:
 
         def task(first: int, last: int) -> None:
             for number in range(first, last):
-                sums = ChainSums(self._pairs.sums(), chains.n_labels)
+                n_rest = chains.n_labels * (chains.n_labels + 2 * ends)
+                sums = ChainSums(self._pairs.sums(), np.zeros(n_rest))
                 for k in range(self._sums[number], self._sums[number + 1]):
-                    scores = ChainScores(self._emissions(score, k), transitions, start, end)
+                    scores = ChainScores(self._emissions(score, k), *rest)
                     require_finite(scores, w)
-                    sums.add_piece(self._pieces[k], self._begins[k], scores, loss)
+                    sums.add_piece(self._pieces[k], self._begins[k], scores, loss, ends=ends)
                 in_order.put(number, sums)
 
         run_blocks(task, len(self._sums) - 1, n_threads=chains.n_threads)

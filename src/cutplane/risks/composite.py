@@ -199,7 +199,7 @@ class SumSegment:
         values, slopes = zip(*(part.along(step) for part in self._parts), strict=True)
         return sum(values), sum(slopes)
 
-    def minimize(self, regularizer: Quadratic) -> float:
+    def minimize(self, regularizer: Quadratic, expected: float | None = None) -> float:
         """Return the step that minimizes the sum plus the regularizer on the ray."""
         return minimize_on_ray(self.along, regularizer)
 

@@ -15,7 +15,8 @@ from cutplane.compute.arrays import Vector
 from cutplane.methods.caches import chain_kernels as kernels
 from cutplane.methods.caches.chain_kernels import ChainData, ChainWeights
 from cutplane.methods.caches.kept import Indices, Kept, Outputs, Pull
-from cutplane.risks.chain import ChainPoint, ChainRisk
+from cutplane.risks.chain import ChainRisk
+from cutplane.risks.chain_points import ChainPoint
 from cutplane.structured.chains.kernels import Labels
 from cutplane.structured.chains.losses import WorstLabels
 

@@ -1,4 +1,4 @@
-"""The risk of a linear chain along a ray, and a search that takes few dynamic programs.
+"""The risk of a linear chain at a point and along a ray, and a search with few dynamic programs.
 
 A step along the ray needs no pass over the features, but a dynamic program on each sequence. So a
 search is not exact: it ends where the objective is nearly flat, or after three trials.
@@ -6,17 +6,20 @@ search is not exact: it ends where the objective is nearly flat, or after three 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cutplane.core.protocols import Quadratic
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Plane, Quadratic
 from cutplane.core.wolfe import Trial, between, beyond
 from cutplane.losses.line_search import model_minimum
 from cutplane.structured.chains.chain import ChainScores
+from cutplane.structured.chains.losses import ChainOutcome
 
 if TYPE_CHECKING:
-    from cutplane.risks.chain import ChainPoint
+    from cutplane.risks.chain import ChainRisk
 
 # A trial is good enough where the slope is at most this share of that at the start. Chosen on 1,500
 # words of the OCR data, relative gap 1 %: with 0.1, 0.3 and 0.5 the margin (lam = 1e-3) takes 202,
@@ -28,6 +31,64 @@ _MOST_TRIALS = 3
 _MARGIN = 0.02
 # What is left to be gained is rounding if it is a smaller share of the objective.
 _ROUNDING = 1e-12
+
+
+class ChainPoint:
+    """The risk of a linear chain at ``w``, with the scores there.
+
+    Attributes
+    ----------
+    w : ndarray
+        Parameters.
+    scores : ChainScores
+        Of all labels and transitions.
+    came : float or None
+        How far from its start the search went that led here; None if none did.
+    """
+
+    def __init__(
+        self, risk: ChainRisk, w: Vector, scores: ChainScores, *, came: float | None = None
+    ) -> None:
+        self._risk = risk
+        self.w = w
+        self.scores = scores
+        self.came = came
+        self._group_planes: dict[int, list[Plane]] = {}
+
+    @cached_property
+    def outcome(self) -> ChainOutcome:
+        """What the dynamic programs found: computed on first use, then kept."""
+        return self._risk.evaluate(self.scores)
+
+    @property
+    def value(self) -> float:
+        """The risk."""
+        return self.outcome.value
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here: one pass over the data, the first time."""
+        return self._plane
+
+    @cached_property
+    def _plane(self) -> Plane:
+        return self._risk.pull_back(self.outcome.slopes())
+
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group, all in one pass over the data, the first time."""
+        if n_groups not in self._group_planes:
+            planes = self._risk.pull_back_groups(self.outcome.slopes(), n_groups)
+            self._group_planes[n_groups] = planes
+        return self._group_planes[n_groups]
+
+    def toward(self, other: ChainPoint) -> ChainSegment:
+        """Return the risk on the ray from here through ``other``."""
+        return ChainSegment(self, other)
+
+    def moved(self, step: float, direction: ChainScores, way: Vector) -> ChainPoint:
+        """Return the point after a step along a direction of scores, and a way of parameters."""
+        came = step * float(np.linalg.norm(way))
+        scores = self.scores.moved(step, direction)
+        return ChainPoint(self._risk, self.w + step * way, scores, came=came)
 
 
 class ChainSegment:
@@ -42,13 +103,14 @@ class ChainSegment:
         self._known = {0.0: start, 1.0: end}
         self._seen: dict[float, tuple[float, float]] = {}
 
-    def minimize(self, regularizer: Quadratic) -> float:
+    def minimize(self, regularizer: Quadratic, expected: float | None = None) -> float:
         """Return a step where the risk plus the regularizer on the ray is nearly the lowest.
 
-        The first trial after those at both ends is as far from the start as the last search went:
-        the next one will hardly go much farther or less far. Without a last one it is where the
-        tangents at both ends cross, as at a kink.
+        The first trial after those at both ends is at the expected distance from the start, such as
+        that of the last search: the next one will hardly go much farther or less far. Without it,
+        the trial is where the tangents at both ends cross, as at a kink.
         """
+        expected = self._start.came if expected is None else expected
         start = self._trial(0.0, regularizer)
         if start.slope >= 0.0:
             return 0.0
@@ -71,10 +133,10 @@ class ChainSegment:
                 break
             if number > 0:
                 step = between(low, high, _MARGIN)
-            elif self._start.came is None:
+            elif expected is None:
                 step = crossing
             else:
-                step = self._start.came / float(np.linalg.norm(self._way))
+                step = expected / float(np.linalg.norm(self._way))
             width = high.step - low.step
             step = min(max(step, low.step + _MARGIN * width), high.step - _MARGIN * width)
         return min(trials, key=lambda trial: trial.value).step
