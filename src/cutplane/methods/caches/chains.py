@@ -48,10 +48,6 @@ class ChainOutputs(Outputs[KeptLabels, ChainWeights]):
         labels[most * starts + np.arange(chains.n_tokens) - starts] = y
         return KeptLabels(Kept.truths(chains.n_sequences, most), labels)
 
-    def kept(self, state: KeptLabels) -> Kept:
-        """Return the weights of a state, and what belongs to them."""
-        return state.kept
-
     def learn(self, state: KeptLabels, point: ChainPoint) -> KeptLabels:
         """Take in the worst labels of each sequence at a point."""
         worst = cast(WorstLabels, point.outcome)

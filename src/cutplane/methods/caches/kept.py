@@ -14,7 +14,7 @@ and other models: see the modules beside this one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +74,13 @@ class Pull(NamedTuple):
         return cls(lam + strength, strength / (lam + strength) * center)
 
 
-S = TypeVar("S")
+class KeepsOutputs(Protocol):
+    """A state: weights of outputs, and what the outputs are."""
+
+    kept: Kept
+
+
+S = TypeVar("S", bound=KeepsOutputs)
 W = TypeVar("W")
 
 
@@ -90,10 +96,6 @@ class Outputs(ABC, Generic[S, W]):
     @abstractmethod
     def first(self, most: int) -> S:
         """Return the state with the true outputs alone, and room for ``most`` of each example."""
-
-    @abstractmethod
-    def kept(self, state: S) -> Kept:
-        """Return the weights of a state, and what belongs to them."""
 
     @abstractmethod
     def learn(self, state: S, point: Any) -> S:
@@ -116,16 +118,16 @@ class Outputs(ABC, Generic[S, W]):
 
     def examples(self, state: S) -> Indices:
         """Return the examples whose weights can move."""
-        return np.flatnonzero((self.kept(state).counts > 1) & (self.weights > 0.0))
+        return np.flatnonzero((state.kept.counts > 1) & (self.weights > 0.0))
 
     def squared_norm(self, state: S) -> float:
         """Return the squared norm of the longest kept difference of features, on average."""
-        longest = np.einsum("ipp->ip", self.kept(state).gram).max(axis=1)
+        longest = np.einsum("ipp->ip", state.kept.gram).max(axis=1)
         return float(np.sum(self.weights * longest))
 
     def plane(self, state: S, pull: Pull) -> tuple[Plane, Vector]:
         """Return the plane of the weights, and the minimizer that belongs to it exactly."""
-        kept = self.kept(state)
+        kept = state.kept
         np.divide(kept.alpha, kept.alpha.sum(axis=1, keepdims=True), out=kept.alpha)
         w, slope = self.minimizer(state, pull)
         losses = np.einsum("ip,ip->i", kept.alpha, kept.losses)

@@ -63,10 +63,6 @@ class ModelOutputs(Outputs[KeptFeatures, Vector]):
         n = len(self.weights)
         return KeptFeatures(Kept.truths(n, most), Store.empty(0, n, most))
 
-    def kept(self, state: KeptFeatures) -> Kept:
-        """Return the weights of a state, and what belongs to them."""
-        return state.kept
-
     def learn(self, state: KeptFeatures, point: StructuredPoint) -> KeptFeatures:
         """Take in the worst output of each example at a point."""
         n_new = len(point.indices)
