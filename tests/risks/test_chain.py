@@ -313,3 +313,26 @@ def test_chains_are_convex(loss):
     assert risk.part(slice(0, 1)).convex is True
     assert (risk + risk).convex is True
     assert (-1.0 * risk).convex is False
+
+
+@every_loss
+@pytest.mark.parametrize("share", [None, 0.1, 0.5])
+def test_a_search_begins_at_the_expected_distance(loss, share):
+    sample = Sample(3, ends=True)
+    risk = risk_of(sample, loss)
+    start = risk.at(sample.somewhere(3.0))
+    end = risk.at(start.w - 5.0 * start.plane().slope)
+    way = end.w - start.w
+    segment, steps = start.toward(end), []
+    at = segment.at
+    segment.at = lambda step: steps.append(step) or at(step)
+    # The best step is a quarter or less: the objective falls at the start, and rises at the end.
+    regularizer = Quadratic(0.0, -4.0 * float(start.plane().slope @ way))
+    far = float(np.linalg.norm(way))
+    step = segment.minimize(regularizer, None if share is None else share * far)
+    assert 0.0 < step < 1.0
+    assert steps[:2] == [0.0, 1.0]
+    if share is None:
+        assert 0.0 < steps[2] < 1.0
+    else:
+        assert steps[2] == pytest.approx(share, rel=1e-12)

@@ -11,17 +11,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple, cast
 
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
 from cutplane.core.protocols import (
     CurvedRegularizer,
     FlatRegularizer,
     GroupedPoint,
     GroupedRisk,
+    GuidedSegment,
     Plane,
     Point,
+    Quadratic,
     QuadraticRegularizer,
     Regularizer,
     Risk,
     SearchablePoint,
+    Segment,
+    SlopedSegment,
 )
 
 
@@ -154,6 +160,26 @@ def planes_of_groups(point: Point, n_groups: int) -> list[Plane]:
 def as_searchable(point: Point) -> SearchablePoint | None:
     """Return a point that knows the risk along lines, or None."""
     return cast(SearchablePoint, point) if hasattr(point, "toward") else None
+
+
+def best_step(segment: Segment, regularizer: Quadratic, expected: float | None) -> float:
+    """Return the best step on a ray, found with an expected distance if the segment asks for it."""
+    if expected is None or not uses_distance(segment):
+        return segment.minimize(regularizer)
+    return cast(GuidedSegment, segment).minimize(regularizer, expected)
+
+
+def uses_distance(segment: Segment) -> bool:
+    """Say whether a search on a ray begins where the last one ended, at the same distance."""
+    return offers(segment, "uses_distance")
+
+
+def along(segment: Segment, step: float, direction: Vector) -> tuple[float, float]:
+    """Return value and slope of the risk on a ray, from its plane if the segment does not tell."""
+    if hasattr(segment, "along"):
+        return cast(SlopedSegment, segment).along(step)
+    point = segment.at(step)
+    return point.value, dot(point.plane().slope, direction)
 
 
 def evaluated_once(risk: Risk, w: Any) -> Point:

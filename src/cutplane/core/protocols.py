@@ -64,6 +64,28 @@ class Segment(Protocol):
         """Return the point at ``step``."""
 
 
+class SlopedSegment(Segment, Protocol):
+    """A segment that tells slopes without taking planes: for searches on sums of risks."""
+
+    def along(self, step: float) -> tuple[float, float]:
+        """Return the risk at ``step`` and its derivative by the step."""
+
+
+class GuidedSegment(Segment, Protocol):
+    """A segment whose search costs work, and less if it is told how far to go.
+
+    Attributes
+    ----------
+    uses_distance : bool
+        True.
+    """
+
+    uses_distance: bool
+
+    def minimize(self, regularizer: Quadratic, expected: float | None = None) -> float:
+        """Return a step that is nearly the best, looked for at the expected distance first."""
+
+
 class Point(Protocol):
     """A place where the risk was evaluated."""
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 def copied(value: T) -> T:
     """Return the same value with arrays of its own.
 
-    Dataclasses, lists and dictionaries are copied all the way down. All else, such as a
+    Dataclasses, tuples, lists and dictionaries are copied all the way down. All else, such as a
     point of a risk, is never changed once it is made, and shared.
     """
     return _copied(value)  # type: ignore[no-any-return]
@@ -25,6 +25,9 @@ def _copied(value: Any) -> Any:
         return value.copy()
     if isinstance(value, list):
         return [_copied(part) for part in value]
+    if isinstance(value, tuple):
+        parts = map(_copied, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, dict):
         return {name: _copied(part) for name, part in value.items()}
     if is_dataclass(value) and not isinstance(value, type):

@@ -35,7 +35,6 @@ from cutplane.core.state import State
 from cutplane.methods.caches.chains import ChainOutputs
 from cutplane.methods.caches.kept import Outputs, Pull
 from cutplane.methods.caches.models import ModelOutputs
-from cutplane.risks import ChainRisk, StructuredRisk
 
 # Passes end when the caches have so small a share of the gap left to gain.
 _ENOUGH = 0.2
@@ -135,9 +134,12 @@ def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 
     )
 
 
-def outputs_of(risk: ChainRisk | StructuredRisk) -> Outputs[Any, Any]:
+_KINDS: dict[str, type[Outputs[Any, Any]]] = {"labels": ChainOutputs, "features": ModelOutputs}
+
+
+def outputs_of(risk: Any) -> Outputs[Any, Any]:
     """Return what does not change while outputs of a risk are kept."""
-    return ChainOutputs(risk) if isinstance(risk, ChainRisk) else ModelOutputs(risk)
+    return _KINDS[risk.output_kind](risk)
 
 
 def _room(n_examples: int) -> int:

@@ -12,12 +12,14 @@ L-BFGS takes with the same planes (lam = 1e-4: 48 in place of 152; lam = 1e-6: 1
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.core import needs
 from cutplane.risks.chain import ChainRisk
 from cutplane.risks.chain_points import ChainPoint
 
@@ -75,15 +77,10 @@ class ChainCurvature:
         return np.concatenate([twice.ravel(), self.inverses * slope[split:]])
 
 
-def has_curvature(risk: object) -> bool:
+def has_curvature(risk: Any) -> bool:
     """Say whether the curvature of a risk is known, and small enough to be kept."""
-    return (
-        isinstance(risk, ChainRisk)
-        and risk.loss.probabilities
-        and not risk.pairs.observed
-        and risk.rows.second_derivatives
-        and risk.n_labels * risk.n_features**2 <= _MOST_ENTRIES
-    )
+    known = needs.offers(risk, "label_probabilities")
+    return known and risk.n_labels * risk.n_features**2 <= _MOST_ENTRIES
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})

@@ -69,6 +69,7 @@ class ChainRisk(Summable):
     """
 
     lower_bound = 0.0
+    output_kind = "labels"
 
     def __init__(
         self,
@@ -121,6 +122,12 @@ class ChainRisk(Summable):
     def inference_steps(self) -> int:
         """How many steps the dynamic programs of all sequences take."""
         return self.data.chains.n_tokens * self.n_labels**2
+
+    @property
+    def label_probabilities(self) -> bool:
+        """Whether points know the probabilities of labels, and features all second derivatives."""
+        all_pairs = not self.pairs.observed
+        return self.loss.probabilities and all_pairs and self.rows.second_derivatives
 
     @property
     def worst_outputs(self) -> bool:

@@ -42,17 +42,12 @@ class ChainPoint:
         Parameters.
     scores : ChainScores
         Of all labels and transitions.
-    came : float or None
-        How far from its start the search went that led here; None if none did.
     """
 
-    def __init__(
-        self, risk: ChainRisk, w: Vector, scores: ChainScores, *, came: float | None = None
-    ) -> None:
+    def __init__(self, risk: ChainRisk, w: Vector, scores: ChainScores) -> None:
         self._risk = risk
         self.w = w
         self.scores = scores
-        self.came = came
         self._group_planes: dict[int, list[Plane]] = {}
 
     @cached_property
@@ -86,13 +81,13 @@ class ChainPoint:
 
     def moved(self, step: float, direction: ChainScores, way: Vector) -> ChainPoint:
         """Return the point after a step along a direction of scores, and a way of parameters."""
-        came = step * float(np.linalg.norm(way))
-        scores = self.scores.moved(step, direction)
-        return ChainPoint(self._risk, self.w + step * way, scores, came=came)
+        return ChainPoint(self._risk, self.w + step * way, self.scores.moved(step, direction))
 
 
 class ChainSegment:
     """The risk on the ray from a point through another. Points on it are kept."""
+
+    uses_distance = True
 
     def __init__(self, start: ChainPoint, end: ChainPoint) -> None:
         self._start = start
@@ -110,7 +105,6 @@ class ChainSegment:
         that of the last search: the next one will hardly go much farther or less far. Without it,
         the trial is where the tangents at both ends cross, as at a kink.
         """
-        expected = self._start.came if expected is None else expected
         start = self._trial(0.0, regularizer)
         if start.slope >= 0.0:
             return 0.0

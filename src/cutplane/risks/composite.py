@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.products import dot
+from cutplane.core import needs
 from cutplane.core.protocols import (
     Plane,
     Point,
@@ -34,13 +34,10 @@ class Summable:
         Whether planes of the risk stay below it everywhere; None if nobody has said.
     unproven : str
         Why a gap is no proof, where there is more to say than that the risk is not convex.
-    has_segments : bool
-        Whether its points know the risk along lines.
     """
 
     convex: bool | None = True
     unproven = ""
-    has_segments = True
 
     @property
     def term_size(self) -> float:
@@ -56,12 +53,16 @@ class Summable:
     __array_ufunc__ = None
 
     def __add__(self, other: Any) -> WeightedSum:
-        return WeightedSum([*_terms(self), *_terms(other)]) if _is_risk(other) else NotImplemented
+        return (
+            WeightedSum([*_terms(self), *_terms(other)]) if needs.is_risk(other) else NotImplemented
+        )
 
     def __radd__(self, other: Any) -> Any:
         if isinstance(other, Real) and other == 0:  # where sum() begins
             return self
-        return WeightedSum([*_terms(other), *_terms(self)]) if _is_risk(other) else NotImplemented
+        return (
+            WeightedSum([*_terms(other), *_terms(self)]) if needs.is_risk(other) else NotImplemented
+        )
 
     def __mul__(self, factor: Any) -> WeightedSum:
         if not isinstance(factor, Real):
@@ -100,9 +101,8 @@ class WeightedSum(Summable):
         self.convex = _all(
             [risk.convex if factor > 0.0 else factor == 0.0 for factor, risk in self.terms]
         )
-        reasons = dict.fromkeys(getattr(risk, "unproven", "") for _, risk in self.terms)
+        reasons = dict.fromkeys(needs.why_unproven(risk) for _, risk in self.terms)
         self.unproven = "; ".join(filter(None, reasons))
-        self.has_segments = all(getattr(risk, "has_segments", True) for _, risk in self.terms)
         self.lower_bound = sum(
             factor * risk.lower_bound if factor > 0.0 else (-np.inf if factor < 0.0 else 0.0)
             for factor, risk in self.terms
@@ -117,7 +117,7 @@ class WeightedSum(Summable):
     @property
     def term_size(self) -> float:
         """The size of the terms that values are made of."""
-        return sum(abs(factor) * getattr(risk, "term_size", 0.0) for factor, risk in self.terms)
+        return sum(abs(factor) * needs.term_size(risk) for factor, risk in self.terms)
 
     def identity(self) -> dict[str, Any]:
         """Return what the sum consists of."""
@@ -180,11 +180,7 @@ class _Part(NamedTuple):
 
     def along(self, step: float) -> tuple[float, float]:
         """Return value and slope at a step, without a pass over data if the segment knows how."""
-        if hasattr(self.segment, "along"):
-            value, slope = self.segment.along(step)
-        else:
-            point = self.segment.at(step)
-            value, slope = point.value, dot(point.plane().slope, self.direction)
+        value, slope = needs.along(self.segment, step, self.direction)
         return self.factor * value, self.factor * slope
 
 
@@ -199,7 +195,7 @@ class SumSegment:
         values, slopes = zip(*(part.along(step) for part in self._parts), strict=True)
         return sum(values), sum(slopes)
 
-    def minimize(self, regularizer: Quadratic, expected: float | None = None) -> float:
+    def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimizes the sum plus the regularizer on the ray."""
         return minimize_on_ray(self.along, regularizer)
 
@@ -209,17 +205,13 @@ class SumSegment:
 
 
 def _sum_point(parts: list[tuple[float, Point]]) -> SumPoint:
-    searchable = all(hasattr(point, "toward") for _, point in parts)
+    searchable = all(needs.as_searchable(point) is not None for _, point in parts)
     return SearchableSumPoint(parts) if searchable else SumPoint(parts)
 
 
 def _all(claims: list[bool | None]) -> bool | None:
     """Return whether all are true, or None if that hangs on something nobody has said."""
     return None if None in claims and False not in claims else all(claims)
-
-
-def _is_risk(thing: Any) -> bool:
-    return hasattr(thing, "at") and hasattr(thing, "n_parameters")
 
 
 def _terms(risk: Any) -> list[tuple[float, Any]]:

@@ -14,6 +14,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.interrupts import at_once
+from cutplane.core.needs import is_risk
 from cutplane.core.protocols import KeptPoint, NonFiniteRisk, Plane, Risk
 from cutplane.risks.composite import Summable
 
@@ -52,8 +53,6 @@ class FunctionRisk(Summable):
     >>> cp.minimize(risk, cp.L2(1.0, center=[2.0, 0.5, 0.0])).w
     array([1., 0., 0.])
     """
-
-    has_segments = False
 
     def __init__(
         self,
@@ -144,7 +143,7 @@ def as_risk(risk: Risk | Function, *alike: Any) -> Risk:
     *alike : array-like or None
         Vectors with as many entries as the function has parameters, as far as there are any.
     """
-    if hasattr(risk, "at"):
+    if is_risk(risk):
         return cast(Risk, risk)
     if not callable(risk):
         raise TypeError(

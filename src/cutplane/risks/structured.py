@@ -63,7 +63,7 @@ class StructuredRisk(Summable):
     """
 
     lower_bound = 0.0
-    has_segments = False
+    output_kind = "features"
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
+from cutplane.core import needs
 from cutplane.core.needs import QUADRATIC, as_quadratic, as_searchable, quadratic
 from cutplane.core.policies import Found, Query
 from cutplane.core.problem import Candidate
@@ -49,17 +50,17 @@ _TIDY_EVERY = 8
 _TINY = (0.1, 0.01, 0.001)
 
 
-def best_step(segment: Segment, regularizer: Quadratic) -> float:
+def best_step(segment: Segment, regularizer: Quadratic, expected: float | None = None) -> float:
     """Return the step that minimizes the objective on a ray, within reason."""
-    return min(segment.minimize(regularizer), _FARTHEST)
+    return min(needs.best_step(segment, regularizer, expected), _FARTHEST)
 
 
 def _best_step_with(
-    regularizer: Regularizer, segment: Segment, start: Vector, end: Vector
+    regularizer: Regularizer, segment: Segment, start: Vector, end: Vector, expected: float | None
 ) -> float:
     """Return the step that minimizes the objective on the ray from ``start`` through ``end``."""
     if quadratic := as_quadratic(regularizer):
-        return best_step(segment, quadratic.along(start, end))
+        return best_step(segment, quadratic.along(start, end), expected)
     direction = end - start
     return minimize_on_segment(
         segment, lambda step: regularizer.value(start + step * direction), farthest=_FARTHEST
@@ -146,6 +147,14 @@ class ByTrials(Query):
 
 
 @dataclass(frozen=True, slots=True)
+class LastSearch:
+    """The lowest point of a search: its objective, and how far from the start it was, if known."""
+
+    objective: float
+    distance: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class OnSegment(Query):
     """Search the ray from the best point through the candidate (paper 004, section 3.3.2).
 
@@ -168,7 +177,9 @@ class OnSegment(Query):
     enough: float = 0.01
     otherwise: Query = ByTrials()
 
-    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
+    def __call__(
+        self, state: State, candidate: Candidate, own: LastSearch | None
+    ) -> tuple[Found, LastSearch | None]:
         """Evaluate at the candidate, then at the best point of the ray."""
         risk, regularizer = state.problem.risk, state.problem.regularizer
         if (best := as_searchable(state.best)) is None:
@@ -176,17 +187,26 @@ class OnSegment(Query):
             return query(state, candidate, None)
         there = risk.at(candidate.w)
         segment = best.toward(there)
-        step = _best_step_with(regularizer, segment, best.w, there.w)
+        # The next search will hardly go much farther or less far than the one that led here.
+        led_here = own is not None and own.objective == state.objective
+        distance = own.distance if own is not None and led_here else None
+        step = _best_step_with(regularizer, segment, best.w, there.w, distance)
         lowest = segment.at(step) if step <= _SOUND else risk.at(best.w + step * (there.w - best.w))
         cut = segment.at(step + self.beyond * (1.0 - step))
+        last = None
+        if needs.uses_distance(segment):
+            if step > 0.0:  # how far the candidate was, or a point beyond, is the model's choice
+                way = float(np.linalg.norm(there.w - best.w))
+                distance = step * way if step <= _SOUND and step != 1.0 else None
+            last = LastSearch(state.problem.objective(lowest), distance)
         if not _usable(cut, state):  # the loss overflows a little beyond the best point
             cut = lowest
         if not as_quadratic(regularizer) and state.iteration % _TIDY_EVERY == 0:
             lowest = _tidied(state, lowest, cut, candidate.w)
         closed = _height_gained(state, cut, candidate.w, candidate.model)
         if closed < self.enough * (there.value - candidate.model) and _usable(there, state):
-            return Found([lowest, there], [cut, there]), None
-        return Found([lowest], [cut]), None
+            return Found([lowest, there], [cut, there]), last
+        return Found([lowest], [cut]), last
 
 
 def _tidied(state: State, point: Point, cut: Point, candidate: Vector) -> Point:

@@ -94,6 +94,9 @@ class Outputs(ABC, Generic[S, W]):
     weights: Vector
 
     @abstractmethod
+    def __init__(self, risk: Any) -> None: ...
+
+    @abstractmethod
     def first(self, most: int) -> S:
         """Return the state with the true outputs alone, and room for ``most`` of each example."""
 
