@@ -171,6 +171,8 @@ def test_negative_factors_are_not_convex():
     difference = RISKS["hinge"]() + -1.0 * RISKS["absolute"]()
     assert not difference.convex
     assert difference.lower_bound == -np.inf
+    assert difference.unproven == "a risk is subtracted"
+    assert (RISKS["hinge"]() + RISKS["absolute"]()).unproven == ""
     assert not (RISKS["hinge"]() + cp.FunctionRisk(largest, D, convex=False)).convex
 
 

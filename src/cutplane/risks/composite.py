@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -101,8 +101,9 @@ class WeightedSum(Summable):
         self.convex = _all(
             [risk.convex if factor > 0.0 else factor == 0.0 for factor, risk in self.terms]
         )
-        reasons = dict.fromkeys(needs.why_unproven(risk) for _, risk in self.terms)
-        self.unproven = "; ".join(filter(None, reasons))
+        reasons = [needs.why_unproven(risk) for factor, risk in self.terms if factor != 0.0]
+        reasons += ["a risk is subtracted" for factor, _ in self.terms if factor < 0.0]
+        self.unproven = "; ".join(filter(None, dict.fromkeys(reasons)))
         self.lower_bound = sum(
             factor * risk.lower_bound if factor > 0.0 else (-np.inf if factor < 0.0 else 0.0)
             for factor, risk in self.terms
@@ -165,35 +166,24 @@ class SearchableSumPoint(SumPoint):
 
     def toward(self, other: SearchableSumPoint) -> SumSegment:
         """Return the sum on the ray from here through ``other``."""
-        return SumSegment(
-            [
-                _Part(factor, start.toward(end), end.w - start.w)
-                for (factor, start), (_, end) in zip(self.parts, other.parts, strict=True)
-            ]
-        )
-
-
-class _Part(NamedTuple):
-    factor: float
-    segment: Segment
-    direction: Vector
-
-    def along(self, step: float) -> tuple[float, float]:
-        """Return value and slope at a step, without a pass over data if the segment knows how."""
-        value, slope = needs.along(self.segment, step, self.direction)
-        return self.factor * value, self.factor * slope
+        ends = zip(self.parts, other.parts, strict=True)
+        segments = [(factor, start.toward(end)) for (factor, start), (_, end) in ends]
+        return SumSegment(segments, other.w - self.w)
 
 
 class SumSegment:
-    """A sum of risks on a ray."""
+    """A sum of risks on a ray; `parts` are their own segments, with their factors."""
 
-    def __init__(self, parts: list[_Part]) -> None:
-        self._parts = parts
+    def __init__(self, parts: list[tuple[float, Segment]], direction: Vector) -> None:
+        self.parts = parts
+        self._direction = direction
 
     def along(self, step: float) -> tuple[float, float]:
         """Return the value and its derivative by the step."""
-        values, slopes = zip(*(part.along(step) for part in self._parts), strict=True)
-        return sum(values), sum(slopes)
+        found = [
+            (factor, needs.along(segment, step, self._direction)) for factor, segment in self.parts
+        ]
+        return sum(k * value for k, (value, _) in found), sum(k * slope for k, (_, slope) in found)
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimizes the sum plus the regularizer on the ray."""
@@ -201,7 +191,7 @@ class SumSegment:
 
     def at(self, step: float) -> SumPoint:
         """Return the point at ``step``."""
-        return _sum_point([(part.factor, part.segment.at(step)) for part in self._parts])
+        return _sum_point([(factor, segment.at(step)) for factor, segment in self.parts])
 
 
 def _sum_point(parts: list[tuple[float, Point]]) -> SumPoint:
