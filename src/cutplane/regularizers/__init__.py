@@ -2,9 +2,8 @@
 
 from cutplane.regularizers.ball import Ball
 from cutplane.regularizers.bounded_l2 import BoundedL2
-from cutplane.regularizers.elastic_net import ElasticNet
 from cutplane.regularizers.entropy import Entropy
-from cutplane.regularizers.l1 import L1
+from cutplane.regularizers.l1 import L1, ElasticNet
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.quadratic_form import QuadraticForm
 from cutplane.regularizers.squared_lp import SquaredLp

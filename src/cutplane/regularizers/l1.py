@@ -1,17 +1,76 @@
-"""The sum of absolute values: the sparsest solutions.
+"""Absolute values, alone for the sparsest solutions, or with squares and strongly convex.
 
 r(w)  = lam * |w|_1
 r*(u) = 0 if |u|_inf <= lam, else infinite
+
+r(w)  = l1 * |w|_1 + l2/2 * |w - c|^2
+r*(u) = u.w - r(w)   at   w = soft(c + u/l2, l1/l2),      soft(v, t) = sign(v) * max(|v| - t, 0)
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot, gram_with_diagonal
 from cutplane.core.protocols import Regularizer
 from cutplane.regularizers.base import positive
-from cutplane.regularizers.elastic_net import AbsoluteAndSquare
+
+
+class AbsoluteAndSquare:
+    """``l1 * |w|_1 + l2/2 * |w - center|^2`` with positive ``l2``.
+
+    The square part may have a center, which makes it the proximal term of `L1`.
+    """
+
+    def __init__(self, l1: float, l2: float, center: Vector | None = None) -> None:
+        self.l1 = float(l1)
+        self.l2 = positive("l2", l2)
+        self.center = center
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``."""
+        shifted = w if self.center is None else w - self.center
+        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * dot(shifted, shifted)
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u)`` and the ``w`` that attains it."""
+        pull = self._pull(u)
+        beyond = np.maximum(np.abs(pull) - self.l1, 0.0)
+        value = dot(beyond, beyond) / (2.0 * self.l2)
+        if self.center is not None:
+            value -= 0.5 * self.l2 * dot(self.center, self.center)
+        return value, np.copysign(beyond, pull) / self.l2
+
+    def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
+        """Return ``slopes r*''(u) slopes'``: only coordinates that are not zero bend."""
+        return gram_with_diagonal(slopes, (np.abs(self._pull(u)) > self.l1) / self.l2)
+
+    def _pull(self, u: Vector) -> Vector:
+        return u if self.center is None else u + self.l2 * self.center
+
+
+class ElasticNet(AbsoluteAndSquare):
+    """Elastic net ``lam * (l1_ratio * |w|_1 + (1 - l1_ratio)/2 * |w|^2)``: sparse solutions.
+
+    Parameters
+    ----------
+    lam : float
+        Strength, positive.
+    l1_ratio : float
+        Share of the absolute values, at least 0 and less than 1. Close to 1 the reduced problem is
+        hardly curved, and runs take long: use `L1`.
+    """
+
+    def __init__(self, lam: float, l1_ratio: float = 0.5) -> None:
+        self.lam = positive("lam", lam)
+        if not 0.0 <= l1_ratio < 1.0:
+            raise ValueError(f"l1_ratio must be at least 0 and less than 1, got {l1_ratio}")
+        self.l1_ratio = float(l1_ratio)
+        super().__init__(self.lam * self.l1_ratio, self.lam * (1.0 - self.l1_ratio))
+
+    def __repr__(self) -> str:
+        return f"ElasticNet({self.lam:g}, l1_ratio={self.l1_ratio:g})"
 
 
 class L1:

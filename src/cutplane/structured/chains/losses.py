@@ -25,8 +25,11 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.kernels import Labels, fill_gains, padded, with_padding
-from cutplane.structured.chains.log_space import fill_marginals_in_log_space
-from cutplane.structured.chains.marginals import MarginalSums, fill_marginals
+from cutplane.structured.chains.marginals import (
+    MarginalSums,
+    fill_marginals,
+    fill_marginals_in_log_space,
+)
 
 # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
 # a number of tokens must not overflow.
