@@ -116,7 +116,7 @@ def test_curvature_is_exact_where_tokens_stand_alone_and_have_two_labels(ends):
     X, y = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
     risk = cp.ChainRisk(X, y, np.arange(31), cp.ChainCRF(), ends=ends)
     w, lam, step = 0.3 * rng.normal(size=risk.n_parameters), 0.1, 1e-5
-    curvature = ChainCurvature(risk, risk.at(w), lam)
+    curvature = ChainCurvature.at(risk, risk.at(w), lam)
     direction = np.zeros_like(w)
     direction[:3] = rng.normal(size=3)
     change = (

@@ -161,27 +161,21 @@ def insert(
 
     ``w`` is all zero before and after.
     """
-    counts, idle, alpha = kept.counts, kept.idle, kept.alpha
-    most = alpha.shape[1]
+    counts, most = kept.counts, kept.alpha.shape[1]
     for i in range(len(counts)):
         i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
         first = most * i0
         if n == 0:
             continue
-        known = False
+        known = -1
         for p in range(counts[i]):
-            idle[i, p] = 0 if alpha[i, p] > 0.0 else idle[i, p] + 1
-            same = True
-            for t in range(n):
-                if labels[first + p * n + t] != found[i0 + t]:
-                    same = False
-                    break
-            if same:
-                known = True
-                idle[i, p] = 0
-        if known:
+            t = 0
+            while t < n and labels[first + p * n + t] == found[i0 + t]:
+                t += 1
+            known = p if t == n else known
+        place = place_for(kept, i, known, mistakes[i])
+        if place < 0:
             continue
-        place = place_for(kept, i, mistakes[i])
         at = first + place * n
         for t in range(n):
             labels[at + t] = found[i0 + t]

@@ -179,13 +179,18 @@ def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector
 
 
 @njit(cache=True, nogil=True)
-def place_for(kept: Kept, i: int, loss: float) -> int:
-    """Return where a new output of an example goes, having noted its loss and counted it.
+def place_for(kept: Kept, i: int, known: int, loss: float) -> int:
+    """Return where the output that was found for an example goes, or -1 if it is known.
 
-    In a full cache it takes the place of the one that had no weight for the longest time, or of
-    the lightest, whose weight it takes over. The true output stays.
+    Its loss is noted, and how long the others had no weight. In a full cache it takes the place of
+    the one that had none for the longest time, or of the lightest, whose weight it takes over. The
+    true output stays.
     """
     counts, idle, alpha = kept.counts, kept.idle, kept.alpha
+    for p in range(counts[i]):
+        idle[i, p] = 0 if alpha[i, p] > 0.0 or p == known else idle[i, p] + 1
+    if known >= 0:
+        return -1
     place: int = counts[i]
     most = alpha.shape[1]
     if place < most:

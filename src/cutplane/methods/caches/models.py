@@ -138,28 +138,22 @@ def insert(
 
     The store has room for all of them; ``scratch`` is zero before and after.
     """
-    counts, losses, idle, alpha = kept.counts, kept.losses, kept.idle, kept.alpha
+    counts, losses = kept.counts, kept.losses
     indices, values, begins, ends, used = store
     for k in range(len(examples)):
         i, start, size = examples[k], starts[k], starts[k + 1] - starts[k]
-        known = False
+        known = -1
         for p in range(counts[i]):
-            idle[i, p] = 0 if alpha[i, p] > 0.0 else idle[i, p] + 1
             same = losses[i, p] == found_losses[k] and ends[i, p] - begins[i, p] == size
             for entry in range(size):
+                own, other = begins[i, p] + entry, start + entry
                 if not same:
                     break
-                own = begins[i, p] + entry
-                same = (
-                    indices[own] == found_indices[start + entry]
-                    and values[own] == found_values[start + entry]
-                )
-            if same:
-                known = True
-                idle[i, p] = 0
-        if known:
+                same = indices[own] == found_indices[other] and values[own] == found_values[other]
+            known = p if same else known
+        place = place_for(kept, i, known, found_losses[k])
+        if place < 0:
             continue
-        place = place_for(kept, i, found_losses[k])
         begin = used[0]
         used[0] += size
         begins[i, place], ends[i, place] = begin, begin + size

@@ -198,9 +198,8 @@ def fill_marginals_in_log_space(
     alpha, rows = np.zeros((longest, n_labels)), np.zeros((longest, n_labels))
     totals = np.zeros(longest)
     sums, ahead, beta = np.zeros(n_labels), np.zeros(n_labels), np.zeros(n_labels)
-    pairs[first_block:last_block] = 0.0
+    pairs[first_block:last_block], entropies[first_block:last_block] = 0.0, 0.0
     for block in range(first_block, last_block):
-        entropy = 0.0
         for i in range(bounds[block], bounds[block + 1]):
             i0, i1 = offsets[i], offsets[i + 1]
             weight, value = weights[i], 0.0
@@ -248,5 +247,4 @@ def fill_marginals_in_log_space(
                     surprise += p * rows[t, b]
                     slopes[token, b] = weight * p
                 slopes[token, y[token]] -= weight
-                entropy -= weight * surprise
-        entropies[block] = entropy
+                entropies[block] -= weight * surprise
