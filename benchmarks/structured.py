@@ -163,7 +163,7 @@ def measure_fits() -> None:
             print(
                 f"{loss!r:16}{lam:8g}{groups if groups == 1 else risk.good_groups:8}"
                 f"{result.objective:11.4f}{result.iterations:12}{result.evaluations:13}"
-                f"{risk.inferences / risk.n_sequences:12.0f}{result.seconds:9.1f}",
+                f"{risk.inferences / risk.n_examples:12.0f}{result.seconds:9.1f}",
                 flush=True,
             )
 

@@ -129,7 +129,7 @@ def test_search_leads_down_in_few_trials(loss, seed, slope, curvature):
         return segment.at(k).value + slope * k + 0.5 * curvature * k * k
 
     reached = total(step)
-    assert risk.inferences - before <= 3 * risk.n_sequences
+    assert risk.inferences - before <= 3 * risk.n_examples
     assert step >= 0.0
     assert reached <= min(total(0.0), total(1.0)) + 1e-12
 
@@ -248,7 +248,7 @@ def test_inferences_are_counted():
     assert end.plane().offset >= 0.0
     assert start.toward(end).at(0.5).value > 0.0
     assert start.value == start.outcome.value  # once more, for nothing
-    assert (risk.evaluations, risk.inferences) == (2, 3 * risk.n_sequences)
+    assert (risk.evaluations, risk.inferences) == (2, 3 * risk.n_examples)
 
 
 def test_what_is_refused():
@@ -300,7 +300,7 @@ def test_parts_are_the_risks_of_their_sequences(loss, seed, layout, ends, observ
         values.append(part.at(w).value)
     # What is left out has no weight, or no token and so no loss.
     assert np.dot(shares, values) == pytest.approx(risk.at(w).value, rel=1e-12, abs=1e-12)
-    backward = np.arange(risk.n_sequences)[::-1]
+    backward = np.arange(risk.n_examples)[::-1]
     assert risk.part(backward).at(w).value == pytest.approx(risk.at(w).value, rel=1e-12, abs=1e-12)
     assert risk.evaluations == 2  # those of parts are their own
 

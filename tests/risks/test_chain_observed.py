@@ -72,7 +72,7 @@ def test_a_touched_point_has_the_value_and_the_plane(loss, observed_only, seed, 
     plane, value = whole.plane(), whole.value
     inferences, evaluations = risk.inferences, risk.evaluations
     kept = risk.evaluate_once(w)
-    assert risk.inferences - inferences == risk.n_sequences
+    assert risk.inferences - inferences == risk.n_examples
     assert risk.evaluations - evaluations == 1
     assert kept.value == pytest.approx(value, rel=1e-12, abs=1e-13)
     np.testing.assert_allclose(kept.plane().slope, plane.slope, rtol=1e-12, atol=1e-13)

@@ -39,4 +39,4 @@ def test_objectives_of_the_paper(words, loss, lam, published):
     assert round(result.objective, 2) == published
     assert result.certificate.lower_bound <= published
     # One dynamic program at the candidate, one where the plane is taken, and 1 to 3 by the search.
-    assert risk.inferences <= 5 * risk.n_sequences * (result.iterations + 1)
+    assert risk.inferences <= 5 * risk.n_examples * (result.iterations + 1)

@@ -139,10 +139,11 @@ def test_inferences_are_counted():
     w = np.ones(risk.n_parameters)
     point = risk.at(w)
     assert (risk.evaluations, risk.inferences) == (1, 6)
-    planes = [risk.worst(i, w) for i in range(7)]
-    assert (risk.evaluations, risk.inferences) == (1, 13)
-    value = sum(weight * p.height_at(w) for weight, p in zip(risk.weights, planes, strict=True))
+    parts = [(risk.weights[i], risk.part([i])) for i in np.flatnonzero(risk.weights)]
+    value = sum(weight * part.at(w).value for weight, part in parts)
     assert value == pytest.approx(point.value, rel=1e-14)
+    assert [(part.evaluations, part.inferences) for _, part in parts] == 6 * [(1, 1)]
+    assert (risk.evaluations, risk.inferences) == (1, 6)
 
 
 def test_results_can_be_pickled():
@@ -295,7 +296,7 @@ def test_parts_are_the_risks_of_their_examples(name, seed):
     assert part.model is risk.model  # not initialized anew: it may know more classes than the part
     assert part.n_examples == len(chosen)
     assert part.weights == pytest.approx(weights[chosen] / weights[chosen].sum(), rel=1e-14)
-    alone = [risk.worst(i, w).height_at(w) for i in chosen]
+    alone = [risk.part([i]).at(w).value for i in chosen]
     assert part.at(w).value == pytest.approx(part.weights @ alone, rel=1e-12, abs=1e-12)
     assert part.evaluations == 1
     assert risk.evaluations == 0

@@ -91,9 +91,9 @@ def _row(
 ) -> Row:
     """Return the figures of a run, from its inferences and objectives."""
     return {
-        "inferences": at_goal[0] / setting.risk.n_sequences,
+        "inferences": at_goal[0] / setting.risk.n_examples,
         "objective": at_goal[1],
-        "in all": at_end[0] / setting.risk.n_sequences,
+        "in all": at_end[0] / setting.risk.n_examples,
         "in the end": at_end[1],
         "seconds": seconds,
         "status": status,
@@ -137,7 +137,7 @@ def stochastic_steps(setting: Setting) -> Fit:
     not counted.
     """
     risk, lam = setting.risk, setting.lam
-    words = [risk.part(np.array([i])) for i in range(risk.n_sequences)]
+    words = [risk.part(np.array([i])) for i in range(risk.n_examples)]
     order = np.random.default_rng(0)
     w = np.zeros(risk.n_parameters)
     best, best_w, seconds, t = np.inf, w, 0.0, 0
@@ -149,7 +149,7 @@ def stochastic_steps(setting: Setting) -> Fit:
             w = (1.0 - 1.0 / t) * w - slope / (lam * t)
         seconds += time.perf_counter() - start
         objective = 0.5 * lam * dot(w, w) + risk.at(w).value
-        risk.inferences = epoch * risk.n_sequences
+        risk.inferences = epoch * risk.n_examples
         if objective < best:
             best, best_w = objective, w
         if best <= setting.goal or seconds > _MOST_SECONDS:

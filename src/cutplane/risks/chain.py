@@ -115,8 +115,8 @@ class ChainRisk(Summable):
 
     @property
     def n_examples(self) -> int:
-        """Number of sequences."""
-        return self.n_sequences
+        """Number of sequences, empty ones too."""
+        return self.data.chains.n_sequences
 
     @property
     def inference_steps(self) -> int:
@@ -133,11 +133,6 @@ class ChainRisk(Summable):
     def worst_outputs(self) -> bool:
         """Whether the loss is a maximum over labels, on features that can be read one by one."""
         return self.loss.worst_labels and self.entries is not None
-
-    @property
-    def n_sequences(self) -> int:
-        """Number of sequences, empty ones too."""
-        return self.data.chains.n_sequences
 
     @cached_property
     def entries(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
@@ -196,7 +191,7 @@ class ChainRisk(Summable):
             point = self.at(w)
             return KeptPoint(w, point.value, point.plane())
         self.evaluations += 1
-        self.inferences += self.n_sequences
+        self.inferences += self.n_examples
         coef, *rest = self._parts(w)
         found = self._pieces.evaluate(self.loss, w, coef, rest, ends=self.ends)
         slope = np.concatenate([found.pairs.by_pair(), found.rest])
@@ -228,7 +223,7 @@ class ChainRisk(Summable):
 
     def evaluate(self, scores: ChainScores) -> ChainOutcome:
         """Run the dynamic program on all sequences."""
-        self.inferences += self.n_sequences
+        self.inferences += self.n_examples
         return self.loss.evaluate(self.data, scores)
 
     def pull_back(self, slopes: ChainSlopes) -> Plane:
@@ -279,6 +274,6 @@ class ChainRisk(Summable):
         ends = ", observed pairs" if self.pairs.observed else ""
         ends += ", ends" if self.ends else ""
         return (
-            f"ChainRisk({self.rows}, {self.n_sequences} sequences, "
+            f"ChainRisk({self.rows}, {self.n_examples} sequences, "
             f"{self.n_labels} labels, {self.loss!r}{ends})"
         )

@@ -124,15 +124,6 @@ class StructuredRisk(Summable):
         """Return what each group's part of the risk never goes below."""
         return np.zeros(n_groups)
 
-    def worst(self, i: int, w: Vector) -> Worst:
-        """Return the worst output of example ``i`` at ``w``, by one inference.
-
-        Its plane, times the weight of the example, is one of the example's part of the risk.
-        """
-        self.inferences += 1
-        with at_once():
-            return self._examples.worst(i, w)
-
     def at(self, w: Vector) -> StructuredPoint:
         """Evaluate the risk at ``w``: one inference for each example that has a weight."""
         self.evaluations += 1

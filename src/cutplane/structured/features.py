@@ -31,12 +31,6 @@ class Features(NamedTuple):
         """Return the vector times a factor."""
         return Features(self.indices, factor * self.values)
 
-    def dense(self, n_parameters: int) -> Vector:
-        """Return the vector with its zeros."""
-        vector = np.zeros(n_parameters)
-        vector[self.indices] = self.values
-        return vector
-
 
 def as_features(given: Any, n_parameters: int) -> Features:
     """Return what a model's ``joint_feature`` gave, checked and in one form.
