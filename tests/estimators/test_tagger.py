@@ -347,7 +347,7 @@ def test_methods_for_observed_pairs(loss, method):
     exact = cp.SequenceTagger(loss, **options, tol=1e-5, method="bmrm").fit(X, y).certificate_
     tagger = cp.SequenceTagger(loss, **options, method=method)
     if (loss, method) == ("crf", "block-ascent"):
-        with pytest.raises(ValueError, match="not a maximum"):
+        with pytest.raises(ValueError, match="a loss that is a maximum over outputs"):
             tagger.fit(X, y)
         return
     found = tagger.fit(X, y).certificate_

@@ -187,7 +187,7 @@ class LinearModel(Regularized):
         return [otherwise] * shape[0]
 
     def _previous(self) -> Matrix:
-        """Return the parameters of the last fit as its risks have them, one row a problem."""
+        """Return the parameters of the last fit as its risks have them, one row per problem."""
         return np.atleast_2d(vars(self).get("_parameters", self.coef_))
 
     def _rows(self, X: Any) -> Rows:
@@ -200,13 +200,13 @@ class LinearModel(Regularized):
         return model
 
     def _scores(self, X: Any) -> Any:
-        """Return the scores, one column a problem, intercepts included."""
+        """Return the scores, one column per problem, intercepts included."""
         scores = self._products(X)
         scores += self.intercept_
         return scores
 
     def _products(self, X: Any) -> Any:
-        """Return the products with the coefficients alone, one column a problem.
+        """Return the products with the coefficients alone, one column per problem.
 
         Those of a row do not depend on the other rows, to the last bit.
         """

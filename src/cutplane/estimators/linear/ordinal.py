@@ -179,7 +179,7 @@ class Grades(NamedTuple):
     ----------
     labels : ndarray of shape (n_samples,)
     order : list or None
-        The grades that there can be, from low to high; None if nobody said it.
+        The possible grades, from low to high; None if not given.
     """
 
     labels: NDArray[Any]
@@ -213,7 +213,7 @@ def _order_of(categories: Any, y: Any) -> list[Any] | None:
     Raises
     ------
     ValueError
-        If there are fewer than two categories, or one is there twice.
+        If there are fewer than two categories, or one is repeated.
     """
     if categories is not None:
         if isinstance(categories, str) or not np.iterable(categories):

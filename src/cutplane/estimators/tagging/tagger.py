@@ -61,8 +61,8 @@ class SequenceTagger(TaggerPredictions):
         data of a fit. The latter takes a fraction of the memory if features have names.
     templates : str, optional
         For tokens that are lists of columns (such as word and part of speech): templates that make
-        features of them, as a text in the format of CRF++, or "words" or "chunking" for two that
-        are there. See `cutplane.structured.templates`.
+        features of them, as a text in the format of CRF++, or "words" or "chunking", which come
+        with cutplane. See `cutplane.structured.templates`.
     min_count : int, default=1
         Features with names that fewer tokens have are left out.
     method : str or Method, default="auto"
@@ -128,10 +128,10 @@ class SequenceTagger(TaggerPredictions):
         Parameters
         ----------
         X : list of sequences, or a matrix
-            A sequence is a matrix with one row a token (array-like or CSR), or a list of tokens,
+            A sequence is a matrix with one row per token (array-like or CSR), or a list of tokens,
             each a dictionary of features as for scikit-learn's DictVectorizer or a list of strings:
             names of features, or columns if there are templates.
-            A matrix holds the tokens of all sequences behind each other.
+            A matrix holds the tokens of all sequences, concatenated.
         y : list of lists of labels, or one label for each row of a matrix
         lengths : list of int, optional
             The number of tokens of each sequence, if ``X`` is one matrix or list of tokens.

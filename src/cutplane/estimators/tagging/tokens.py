@@ -1,7 +1,7 @@
 """Sequences as users have them, brought into one matrix of tokens.
 
 Accepted are a list of sequences, each an array, a CSR matrix, or a list of tokens that are
-dictionaries or lists of strings; or all tokens behind each other, with ``lengths``.
+dictionaries or lists of strings; or all tokens concatenated, with ``lengths``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Tokens(NamedTuple):
         return isinstance(self.X, list)
 
     def some(self, n_sequences: int) -> Tokens:
-        """Return at most so many sequences, evenly spread, of a matrix of tokens."""
+        """Return at most ``n_sequences`` sequences, evenly spread, of a matrix of tokens."""
         step = -(-len(self.lengths) // n_sequences)
         taken = np.zeros(len(self.lengths), dtype=bool)
         taken[::step] = True
@@ -111,7 +111,7 @@ def read_tokens(X: Any, lengths: Any) -> Tokens:
 
 
 def read_labels(y: Any, tokens: Tokens) -> NDArray[Any]:
-    """Return the labels of all tokens, behind each other.
+    """Return the labels of all tokens, concatenated.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _as_sequence(sequence: Any, place: int) -> Any:
         return np.empty((0, 0))
     if array.ndim != 2:
         raise ValueError(
-            f"sequence {place} must be a matrix with one row a token, or a list of tokens that "
+            f"sequence {place} must be a matrix with one row per token, or a list of tokens that "
             f"are dictionaries or lists of strings; got an array of shape {array.shape}"
         )
     return array

@@ -54,7 +54,7 @@ class TaggerWeights(NamedTuple):
     ) -> Vector | None:
         """Return the parameters of a risk with other labels and features, zero where they are new.
 
-        None if nobody can tell which features are the same.
+        None if it is not known which features are the same.
         """
         n_features = self.coef.shape[1]
         columns = np.arange(n_features)
