@@ -198,7 +198,7 @@ def test_dropping_idle_planes_keeps_the_factor_and_dropping_others_does_not():
         names = groups[rows]
         smaller = solver.after_dropping(rows)
         whole = bool(alpha[rows].sum() > 2.999)
-        assert bool(smaller._scale) is whole
+        assert bool(smaller.scale) is whole
         solution = smaller.solve(*left, groups=names, start=alpha[rows])
         check_solution(left, names, solution)
         assert solution.steps == 0 or not whole

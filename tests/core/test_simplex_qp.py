@@ -325,7 +325,7 @@ def test_spoilt_factor_is_noticed_and_rebuilt():
     gram, offsets, lam = random_problem("full rank", 4, n_planes=40)
     solver = SimplexQP()
     alpha = solver.solve(gram, offsets, lam).alpha
-    solver._factor[:] = np.nan
+    solver.factor[:] = np.nan
     changed = gram, offsets, 3 * lam
     solution = solver.solve(*changed, start=alpha)
     assert solution.steps > 0

@@ -25,7 +25,7 @@ LAYOUTS = {
 }
 # Vectors of float64 as long as the sample: targets, weights, the scores of a few points (best,
 # candidate, on the segment), and what a search along a ray or for the intercept needs meanwhile.
-MOST_VECTORS = 14
+MOST_VECTORS = 11
 
 
 def peak_bytes(work):

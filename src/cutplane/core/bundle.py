@@ -28,6 +28,7 @@ from cutplane.core.needs import as_quadratic
 from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model
 from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.values import copied
 from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
 
 _FIRST_CAPACITY = 32
@@ -176,6 +177,14 @@ class Bundle:
         bounded where the risk vanishes.
         """
         return np.flatnonzero(self._flat | (self.idle <= longest))
+
+    def copied(self) -> Bundle:
+        """Return a bundle with arrays of its own."""
+        twin = copy(self)
+        for name, value in vars(self).items():
+            if name != "regularizer":
+                setattr(twin, name, copied(value))
+        return twin
 
     def carried_over(self, regularizer: Regularizer) -> Bundle:
         """Return the planes and their weights for another regularizer, without those long idle.

@@ -126,7 +126,7 @@ def continued(earlier: State, problem: Problem, method: Method) -> State:
         earlier,
         problem=problem,
         method=method,
-        bundle=copied(earlier.bundle),
+        bundle=earlier.bundle.copied(),
         policies=_remembered(earlier, problem, method),
         history=list(earlier.history),
         stopped=False,

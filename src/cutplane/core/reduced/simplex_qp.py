@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -35,23 +35,32 @@ class SimplexSolution:
     steps: int
 
 
+@dataclass(slots=True)
 class SimplexQP:
     """Warm-started solver; keeps the support and its factor between calls.
 
     Between calls planes may be appended and lam may change. When planes are dropped, go on with
     `after_dropping`; after any other change to them (replaced, regrouped) call `forget` first.
+
+    Attributes
+    ----------
+    base : Indices
+        A plane of each group, which the others of the group exchange weight with.
+    support : Indices
+        The other planes with weight are its first ``size`` entries.
+    factor : Matrix
+        Its leading block belongs to them, scaled by ``scale``; zero if there is none.
     """
 
-    def __init__(self) -> None:
-        self._support = np.empty(0, dtype=np.int64)
-        self._factor = np.empty((0, 0))
-        self._base = np.empty(0, dtype=np.int64)
-        self.forget()
+    base: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    support: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    factor: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    size: int = 0
+    scale: float = 0.0
 
     def forget(self) -> None:
         """Discard the factor: the next solve refactors the support of its `start`."""
-        self._size = 0
-        self._scale = 0.0
+        self.size, self.scale = 0, 0.0
 
     def after_dropping(self, rows: Indices) -> SimplexQP:
         """Return the solver for when only these (increasing) rows are left, in this order.
@@ -59,13 +68,13 @@ class SimplexQP:
         It takes the factor along if all planes with weight are among them.
         """
         solver = SimplexQP()
-        planes = np.append(self._support[: self._size], self._base)
+        planes = np.append(self.support[: self.size], self.base)
         positions = np.searchsorted(rows, planes)
-        if self._scale and np.isin(planes, rows).all():
-            solver._size, solver._scale, solver._factor = self._size, self._scale, self._factor
-            solver._support = np.empty_like(self._support)
-            solver._support[: self._size] = positions[: self._size]
-            solver._base = positions[self._size :]
+        if self.scale and np.isin(planes, rows).all():
+            solver.size, solver.scale, solver.factor = self.size, self.scale, self.factor
+            solver.support = np.empty_like(self.support)
+            solver.support[: self.size] = positions[: self.size]
+            solver.base = positions[self.size :]
         return solver
 
     def solve(
@@ -112,34 +121,34 @@ class SimplexQP:
             order = np.lexsort((-np.arange(len(alone)), alone, groups))
             alpha[order[np.append(np.diff(groups[order]) > 0, True)]] = 1.0
         self._adopt_support(alpha, groups)
-        gap, steps, self._size, self._scale = maximize(
+        gap, steps, self.size, self.scale = maximize(
             row_major(gram), offsets, float(lam), groups, float(accuracy), alpha,
-            self._base, self._support, self._size, self._factor, self._scale,
+            self.base, self.support, self.size, self.factor, self.scale,
         )  # fmt: skip
         return SimplexSolution(alpha, gap, steps)
 
     def _adopt_support(self, alpha: Vector, groups: Indices) -> None:
         """Make the support that of alpha, keeping the factor if it already is."""
-        n, size = len(alpha), self._size
-        if n > len(self._support):
+        n, size = len(alpha), self.size
+        if n > len(self.support):
             support, factor = np.empty(2 * n, dtype=np.int64), np.empty((2 * n, 2 * n))
-            support[:size] = self._support[:size]
-            factor[:size, :size] = self._factor[:size, :size]
-            self._support, self._factor = support, factor
+            support[:size] = self.support[:size]
+            factor[:size, :size] = self.factor[:size, :size]
+            self.support, self.factor = support, factor
         if (
-            self._scale == 0.0
-            or np.count_nonzero(alpha) != size + len(self._base)
-            or not alpha[self._support[:size]].all()
-            or not alpha[self._base].all()
+            self.scale == 0.0
+            or np.count_nonzero(alpha) != size + len(self.base)
+            or not alpha[self.support[:size]].all()
+            or not alpha[self.base].all()
         ):
             self.forget()
             positive = np.flatnonzero(alpha)
             # The heaviest plane of each group is its base: it is the last to lose its weight.
             order = positive[np.lexsort((-alpha[positive], groups[positive]))]
             first = np.diff(groups[order], prepend=-1) > 0
-            self._base, others = order[first], np.sort(order[~first])
-            self._size = len(others)
-            self._support[: self._size] = others
+            self.base, others = order[first], np.sort(order[~first])
+            self.size = len(others)
+            self.support[: self.size] = others
 
 
 def row_major(gram: Matrix) -> Matrix:
