@@ -140,6 +140,31 @@ def linear_problem(name, X, y, loss, lam, *, weights=None, intercept=True, cente
     )
 
 
+def structured_problem(name, X, y, lam):
+    """Three or more classes as structures: the worst class of each example, found by inference."""
+    n, d = X.shape
+    k = int(y.max()) + 1
+    wrong = (np.arange(k) != y[:, None]).astype(np.float64)
+
+    def objective(w):
+        scores = X @ w.reshape(k, d).T
+        worst = (wrong + scores).max(axis=1) - scores[np.arange(n), y]
+        return 0.5 * lam * float(w @ w) + float(worst.mean())
+
+    def solve():
+        W = cvxpy.Variable((k, d))
+        scores = X @ W.T
+        right = cvxpy.sum(cvxpy.multiply(1.0 - wrong, scores), axis=1)
+        worst = cvxpy.max(wrong + scores, axis=1) - right
+        clarabel(cvxpy.Minimize(0.5 * lam * cvxpy.sum_squares(W) + cvxpy.sum(worst) / n))
+        return W.value.ravel()
+
+    def make_risk():
+        return cp.StructuredRisk(cp.MulticlassModel(), X, y)
+
+    return Problem(name, make_risk, cp.L2(lam), objective, solve)
+
+
 def _problems():
     rng = np.random.default_rng(20240607)
     slopes, offsets = rng.normal(size=(30, 5)), rng.normal(size=30)

@@ -48,10 +48,9 @@ def test_planes_stay_below_the_risk(loss, seed, lam, intercept):
     risk, rng = sample(loss, seed, intercept=intercept)
     start = risk.at(0.3 * rng.normal(size=risk.n_parameters))
     steps = SmoothedNewton(Problem(risk, cp.L2(lam)))
-    state = steps.at(start, 0.0 if loss.smoothed(1) is loss else 1.0, np.zeros(len(risk.y)))
+    state = steps.begun(start, 0.0 if loss.smoothed(1) is loss else 1.0, np.zeros(len(risk.y)))
     for _ in range(5):
-        state, planes = steps.taken(state)
-        for plane in planes:
+        for plane in steps.step(state):
             for _ in range(5):
                 w = rng.normal(size=risk.n_parameters) * rng.choice([0.1, 1.0, 10.0])
                 height, value = plane.slope @ w + plane.offset, risk.at(w).value
@@ -317,8 +316,8 @@ def test_duals_of_another_problem_do_not_stop_it():
     wrong = rng.uniform(-1.0, 1.0, 300) * (risk.y < 0)
     problem = Problem(risk, cp.L2(1e-3))
     steps = SmoothedNewton(problem)
-    state = steps.at(risk.at(np.zeros(8)), 1e-6, wrong)
+    state = steps.begun(risk.at(np.zeros(8)), 1e-6, wrong)
     for _ in range(200):
-        state, _ = steps.taken(state)
+        steps.step(state)
     reached = problem.objective(state.point)
     assert reached == pytest.approx(exact.objective, rel=1e-9)

@@ -28,8 +28,8 @@ from cutplane.core.needs import as_quadratic
 from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model
 from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.values import copied
 from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
+from cutplane.core.values import copied
 
 _FIRST_CAPACITY = 32
 

@@ -51,6 +51,10 @@ class Method:
                 f"{_name(self.query)} makes planes of duals, which hold for convex risks; it "
                 "needs ConvexCuts"
             )
+        if self.query.makes_planes and self.groups != 1:
+            raise ValueError(
+                f"{_name(self.query)} makes planes of the whole risk; it needs groups=1"
+            )
         if self.groups != 1 and not cuts.for_convex:
             raise ValueError(
                 f"{_name(cuts)} compares planes with the whole risk; groups need ConvexCuts"

@@ -20,7 +20,7 @@ statistical error its solution is that of all examples, at a fraction of the cos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, isinf
 from typing import ClassVar
 
@@ -73,9 +73,11 @@ _SAMPLE_TOL = 1e-2
 _SAMPLE_STEPS = 30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewtonState:
     """Where Newton's method is on the loss whose kinks are rounded.
+
+    It changes in place: two of them would be vectors as long as the sample too many.
 
     Attributes
     ----------
@@ -89,55 +91,66 @@ class NewtonState:
         How many were taken in this inner problem.
     scores, slopes : ndarray
         Those of the smoothed loss at the point.
-    plane : Plane
+    plane : Plane, optional
         That of these slopes.
     """
 
     point: LinearPoint
     width: float
     duals: Vector
-    steps: int
-    scores: Vector
-    slopes: Vector
-    plane: Plane
+    steps: int = 0
+    scores: Vector = field(default_factory=lambda: np.empty(0))
+    slopes: Vector = field(default_factory=lambda: np.empty(0))
+    plane: Plane = field(default_factory=lambda: Plane(np.empty(0), 0.0))
 
 
 class SmoothedNewton:
-    """Newton's method for one problem; all that changes is in the states."""
+    """Newton's method for one problem; all that changes is in the state."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._risk: LinearRisk = problem.risk  # type: ignore[assignment]
         self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
-    def at(self, point: LinearPoint, width: float, duals: Vector, *, steps: int = 0) -> NewtonState:
-        """Return the state at a point, with the slopes of the smoothed loss and their plane."""
-        risk, loss = self._risk, self._loss(width)
-        scores = width * duals
-        scores += point.scores
-        if risk.intercept:
-            scores += point.offset
-            scores += loss.minimize_offset(risk.y, scores, risk.weights).offset
-            slopes = loss.balanced_slopes(risk.y, scores, 0.0, risk.weights)
-        else:
-            slopes = loss.slopes(risk.y, scores, risk.weights)
-        conjugate = risk.loss.conjugate(risk.y, slopes, risk.weights)
-        assert conjugate is not None
-        plane = Plane(risk.rows.pullback(slopes), -conjugate)
-        return NewtonState(point, width, duals, steps, scores, slopes, plane)
+    def begun(self, point: LinearPoint, width: float, duals: Vector) -> NewtonState:
+        """Return the state at a point."""
+        state = NewtonState(point, width, duals)
+        self._measure(state)
+        return state
 
-    def taken(self, state: NewtonState) -> tuple[NewtonState, list[Plane]]:
-        """Take a Newton step; return also the planes that were met."""
+    def step(self, state: NewtonState) -> list[Plane]:
+        """Take a Newton step; return the planes that were met."""
         planes = []
         if state.width > 0.0 and self._inner_problem_is_solved(state):
-            duals = per_weight(state.slopes, self._risk.weights)
-            state = self.at(state.point, _SHRINK * state.width, duals)
-            planes.append(state.plane)
+            state.duals = per_weight(state.slopes, self._risk.weights)
+            planes.append(self._rounded_to(_SHRINK * state.width, state))
         elif state.width > 0.0 and state.steps >= _MOST_STEPS:
-            state = self.at(state.point, _WIDEN * state.width, state.duals)
-            planes.append(state.plane)
-        state = self.at(self._moved(state), state.width, state.duals, steps=state.steps + 1)
-        return state, [*planes, state.plane]
+            planes.append(self._rounded_to(_WIDEN * state.width, state))
+        state.steps += 1
+        state.point = self._moved(state)
+        return [*planes, self._measure(state)]
+
+    def _rounded_to(self, width: float, state: NewtonState) -> Plane:
+        """Begin another inner problem; return its first plane."""
+        state.width, state.steps = width, 0
+        return self._measure(state)
+
+    def _measure(self, state: NewtonState) -> Plane:
+        """Compute the slopes of the smoothed loss at the point; return their plane."""
+        risk, loss = self._risk, self._loss(state.width)
+        scores = state.width * state.duals
+        scores += state.point.scores
+        if risk.intercept:
+            scores += state.point.offset
+            scores += loss.minimize_offset(risk.y, scores, risk.weights).offset
+            state.slopes = loss.balanced_slopes(risk.y, scores, 0.0, risk.weights)
+        else:
+            state.slopes = loss.slopes(risk.y, scores, risk.weights)
+        state.scores = scores
+        conjugate = risk.loss.conjugate(risk.y, state.slopes, risk.weights)
+        assert conjugate is not None
+        state.plane = Plane(risk.rows.pullback(state.slopes), -conjugate)
+        return state.plane
 
     def _loss(self, width: float) -> Loss:
         return self._risk.loss.smoothed(width)
@@ -226,8 +239,8 @@ class NewtonSteps(Query):
             point, width, in_time = self._begin(state)
             if not in_time:
                 return Found([point], []), None
-            own = steps.at(point, width, np.zeros(len(point.scores)))
-        own, planes = steps.taken(own)
+            own = steps.begun(point, width, np.zeros(len(point.scores)))
+        planes = steps.step(own)
         return Found([own.point], [], planes), own
 
     def carried_over(self, own: NewtonState | None, state: State) -> NewtonState | None:
@@ -239,7 +252,7 @@ class NewtonSteps(Query):
         duals = per_weight(own.slopes, risk.weights)
         gap = problem.objective(point) - problem.below(own.plane).lower
         width = max(own.width / _SHRINK, _width_for(gap, duals, risk.weights))
-        return SmoothedNewton(problem).at(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
+        return SmoothedNewton(problem).begun(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
 
     def _begin(self, state: State) -> tuple[LinearPoint, float, bool]:
         """Return where to begin, how widely to round, and whether there is time to go on."""
