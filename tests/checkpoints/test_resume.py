@@ -231,8 +231,8 @@ class AtOnce(ThreadPoolExecutor):
     [
         (0.0, 0.0, list(range(1, 201))),
         (70.0, 10.0, [7, 15, 23, 31]),  # as often as is asked for
-        (None, 0.0, [3, 6, 9, 12]),
-        (None, 10.0, [3, 37, 71, 105]),  # at most one second in 33
+        (None, 0.0, [6, 12, 18, 24]),
+        (None, 10.0, [6, 40, 74, 108]),  # at most one second in 33
     ],
 )
 def test_when_a_checkpoint_is_written(tmp_path, monkeypatch, every, duration, written):

@@ -35,7 +35,7 @@ _log = logging.getLogger("cutplane")
 # Seconds between two writes, unless they are said; and how many times as long as a write the run
 # goes on before the next one. So at most 3 % of the time a thread of its own writes what a later
 # write would have written in any case.
-_EVERY = 30.0
+_EVERY = 60.0
 _RARELY = 33.0
 
 
@@ -48,7 +48,7 @@ class Checkpoint:
     path : str or path
         A folder, which is created; or the checkpoint of the same problem and method, to go on from.
     every : float, optional
-        Seconds between two writes; 0 writes after every iteration. By default 30, and more where
+        Seconds between two writes; 0 writes after every iteration. By default 60, and more where
         writing takes long: see docs/checkpoints.md for what it costs. The end of a run, also by
         Ctrl-C, is written in any case.
     """

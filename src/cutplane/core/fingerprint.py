@@ -18,7 +18,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache, cached_property
-from hashlib import blake2b
+from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -71,13 +71,13 @@ class _Walk:
         if id(value) in self._above:
             return f"inside itself, {self._above[id(value)]}"
         self._above[id(value)] = len(self._above)
-        found = blake2b(digest_size=16)
+        found = sha256()
         for piece in self._pieces(value):
-            found.update(piece if isinstance(piece, bytes) else piece.encode() + b"\0")
+            found.update(piece.encode() + b"\0" if isinstance(piece, str) else piece)
         del self._above[id(value)]
         return found.hexdigest()
 
-    def _pieces(self, value: Any) -> Iterator[str | bytes]:
+    def _pieces(self, value: Any) -> Iterator[str | memoryview]:
         kind = type(value)
         if isinstance(value, type):
             yield from self._class(value)
@@ -117,7 +117,7 @@ class _Walk:
         else:
             yield self._content(value)
 
-    def _array(self, array: NDArray[Any]) -> Iterator[str | bytes]:
+    def _array(self, array: NDArray[Any]) -> Iterator[str | memoryview]:
         yield f"{array.dtype.str} {array.shape}"
         if array.dtype.hasobject:
             yield from map(self.digest, array.ravel().tolist())
@@ -126,7 +126,8 @@ class _Walk:
         rows = np.atleast_1d(array)
         at_once = max(_BLOCK // max(rows[:1].nbytes, 1), 1)
         for begin in range(0, len(rows), at_once):
-            yield rows[begin : begin + at_once].tobytes()
+            block = np.ascontiguousarray(rows[begin : begin + at_once])
+            yield block.reshape(-1).view(np.uint8).data
 
     def _class(self, kind: type) -> Iterator[str]:
         """Yield the name of a class, and its content if it may be defined otherwise elsewhere."""

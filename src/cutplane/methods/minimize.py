@@ -86,7 +86,7 @@ def minimize(
         ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
         the run.
     checkpoint : Checkpoint or path, optional
-        A folder where the state of the run is kept, about twice a minute. If there is one of the
+        A folder where the state of the run is kept, about once a minute. If there is one of the
         same problem and method, the run goes on from it, and gives the same bits as a run that was
         never stopped; `start`, `resume` and `planes_from` then say nothing. One of anything else is
         refused. With it, Ctrl-C waits for the end of an iteration.
