@@ -34,7 +34,7 @@ SECONDS = 15
 
 def run(X, y, lam, groups):
     """Return seconds, the seconds in the reduced problem, and evaluations (None: no success)."""
-    risk = cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
     solving.clear()
     begin = time.perf_counter()
     result = cp.minimize(
@@ -80,7 +80,7 @@ def main():
             seconds, reduced, evaluations = min(runs)
             share = f"{reduced / seconds:.0%}"
             cells.append(f"{evaluations}, {seconds:.2f} ({share})" if evaluations else "-")
-        cells[-1] += f" [{cp.LinearRisk(X, y, cp.Hinge(), intercept=False).good_groups}]"
+        cells[-1] += f" [{cp.ScoredRisk(X, y, cp.Hinge(), intercept=False).good_groups}]"
         print("".join(f"{cell:>20}" for cell in cells), flush=True)
 
 

@@ -100,12 +100,12 @@ def arrays_of(X: np.ndarray | scipy.sparse.csr_array) -> list[np.ndarray]:
     return [X.data, X.indices, X.indptr] if scipy.sparse.issparse(X) else [X]
 
 
-def hinge_risk(X: np.ndarray | scipy.sparse.csr_array, n_threads: int) -> cp.LinearRisk:
+def hinge_risk(X: np.ndarray | scipy.sparse.csr_array, n_threads: int) -> cp.ScoredRisk:
     # A noisy direction among the columns, so that about a quarter of the examples have a slope.
     scores = X @ np.random.default_rng(3).standard_normal(X.shape[1]) / X.max()
     noise = np.random.default_rng(4).standard_normal(X.shape[0])
     y = np.where(scores - np.median(scores) + 0.3 * noise > 0.0, 1.0, -1.0)
-    return cp.LinearRisk(as_rows(X, n_threads=n_threads), y, cp.Hinge(), intercept=False)
+    return cp.ScoredRisk(as_rows(X, n_threads=n_threads), y, cp.Hinge(), intercept=False)
 
 
 def seconds_per_iteration(X: np.ndarray | scipy.sparse.csr_array, n_threads: int) -> float:

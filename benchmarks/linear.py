@@ -41,7 +41,7 @@ from cutplane import LinearClassifier
 from cutplane.losses import CLASSIFICATION
 from cutplane.maps import as_rows
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
+from cutplane.risks import ScoredRisk
 
 LAMS = {
     "a9a": (1e-4, 1e-6),
@@ -73,7 +73,7 @@ class Problem:
     def objective(self, w: np.ndarray) -> float:
         """Return J(w), evaluated from the data as they were loaded."""
         loss = CLASSIFICATION[self.loss]()
-        risk = LinearRisk(as_rows(self.X), self.y, loss, intercept=False)
+        risk = ScoredRisk(as_rows(self.X), self.y, loss, intercept=False)
         return risk.at(w).value + L2(self.lam).value(w)
 
 

@@ -56,7 +56,7 @@ def speed():
     rows, w = cp.as_rows(X), np.random.default_rng(0).normal(size=X.shape[1])
     for intercept in (True, False):
         risks = {
-            name: cp.LinearRisk(rows, y, loss, intercept=intercept) for name, loss in LOSSES.items()
+            name: cp.ScoredRisk(rows, y, loss, intercept=intercept) for name, loss in LOSSES.items()
         }
         times = fastest({name: lambda risk=risk: evaluate(risk, w) for name, risk in risks.items()})
         print(f"\ncovtype, one evaluation, {'with' if intercept else 'without'} an intercept\n")
@@ -94,7 +94,7 @@ def fits():
         rows = cp.as_rows(X)
         for label, loss in LOSSES.items():
             result = cp.minimize(
-                cp.LinearRisk(rows, y, loss),
+                cp.ScoredRisk(rows, y, loss),
                 cp.L2(lam),
                 method=cp.bmrm(),
                 stop=cp.Gap(relative=1e-3),

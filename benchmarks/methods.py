@@ -86,7 +86,7 @@ def main():
 
         def make_risk(X=X, y=y):
             loss = CLASSIFICATION[options.loss]()
-            return cp.LinearRisk(X, y, loss, intercept=options.intercept)
+            return cp.ScoredRisk(X, y, loss, intercept=options.intercept)
 
         times = []
         for label, method in METHODS.items():

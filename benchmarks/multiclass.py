@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 from timing import best_of_few, describe_machine, machine_load
 
-from cutplane import L2, CrammerSinger, LinearClassifier, MulticlassRisk, Softmax
+from cutplane import L2, CrammerSinger, LinearClassifier, ScoredRisk, Softmax
 from cutplane.losses import MulticlassLoss
 
 TARGET = 1e-3
@@ -91,7 +91,7 @@ class Run:
 def objective(X: Features, y: np.ndarray, contest: Contest, model: Any) -> float:
     """Return J of a fitted model, evaluated from the data: the best intercepts for its W."""
     w = np.ravel(model.coef_)
-    risk = MulticlassRisk(X, y, contest.loss, intercept=contest.intercept)
+    risk = ScoredRisk(X, y, contest.loss, intercept=contest.intercept)
     return risk.at(w).value + L2(LAM).value(w)
 
 

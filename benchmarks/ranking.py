@@ -266,7 +266,7 @@ def growth():
 def evaluation(loss, X, y, qid):
     """Return processor time (ms) of two passes over X, of an evaluation, and their ratio."""
     bound = cp.LinearRanker(loss).loss_function().for_queries(qid)
-    risk = cp.LinearRisk(X, y, bound, intercept=False)
+    risk = cp.ScoredRisk(X, y, bound, intercept=False)
     rng = np.random.default_rng(1)
     slopes = rng.standard_normal(len(y))
 

@@ -33,7 +33,7 @@ REPEATS = 3
 
 def run(X, y, lam, gap, method):
     """Return evaluations (None: no success) and seconds."""
-    risk = cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
     begin = time.perf_counter()
     result = cp.minimize(
         risk,

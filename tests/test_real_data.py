@@ -55,7 +55,7 @@ def test_liblinear_lies_between_the_bounds(data_folder, name, lam):
 def test_sparse_logistic_regression_agrees_with_liblinear(data_folder):
     X, y = load(data_folder, "a9a")
     lam = 1e-3
-    ours = cp.minimize(cp.LinearRisk(X, y, cp.Logistic(), intercept=False), cp.L1(lam), tol=1e-4)
+    ours = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic(), intercept=False), cp.L1(lam), tol=1e-4)
     theirs = LogisticRegression(
         l1_ratio=1.0, C=1 / (lam * len(y)), solver="liblinear", fit_intercept=False, tol=1e-6
     )
@@ -72,7 +72,7 @@ def test_sparse_logistic_regression_agrees_with_liblinear(data_folder):
 @pytest.mark.parametrize("lam", [1e-3, 1e-4])
 def test_l1_needs_less_than_150_evaluations(data_folder, loss, lam):
     X, y = load(data_folder, "a9a")
-    result = cp.minimize(cp.LinearRisk(X, y, loss, intercept=False), cp.L1(lam), tol=1e-4)
+    result = cp.minimize(cp.ScoredRisk(X, y, loss, intercept=False), cp.L1(lam), tol=1e-4)
     assert result.status == "optimal"
     assert result.evaluations < 150
 
@@ -80,7 +80,7 @@ def test_l1_needs_less_than_150_evaluations(data_folder, loss, lam):
 def test_sparse_support_vectors_agree_with_a_linear_program(data_folder):
     X, y = load(data_folder, "a9a")
     X, y, lam = X[:2000], y[:2000], 1e-3
-    risk = cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
     ours = cp.minimize(risk, cp.L1(lam), tol=1e-4)
     # min lam |w|_1 + mean(slack), slack >= 1 - y x.w, with w = plus - minus.
     margins = sp.diags(y) @ X
@@ -94,7 +94,7 @@ def test_sparse_support_vectors_agree_with_a_linear_program(data_folder):
 
 
 def test_sparse_support_vectors_take_few_evaluations(data_folder):
-    risk = cp.LinearRisk(*load(data_folder, "a9a"), cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(*load(data_folder, "a9a"), cp.Hinge(), intercept=False)
     ours = cp.minimize(risk, cp.L1(1e-3), tol=1e-4)
     exact = cp.minimize(risk, cp.L1(1e-3), tol=1e-6)
     assert exact.status == ours.status == "optimal"

@@ -63,6 +63,7 @@ from .losses import PrecisionAtK as PrecisionAtK
 from .losses import Quantile as Quantile
 from .losses import RecallAtK as RecallAtK
 from .losses import ROCArea as ROCArea
+from .losses import SharedScore as SharedScore
 from .losses import SmoothHinge as SmoothHinge
 from .losses import Softmax as Softmax
 from .losses import Squared as Squared
@@ -93,11 +94,8 @@ from .regularizers import Entropy as Entropy
 from .regularizers import QuadraticForm as QuadraticForm
 from .regularizers import SquaredLp as SquaredLp
 from .risks import ChainRisk as ChainRisk
-from .risks import ColumnsRisk as ColumnsRisk
 from .risks import FunctionRisk as FunctionRisk
-from .risks import LinearRisk as LinearRisk
-from .risks import MulticlassRisk as MulticlassRisk
-from .risks import SharedScoresRisk as SharedScoresRisk
+from .risks import ScoredRisk as ScoredRisk
 from .risks import StructuredRisk as StructuredRisk
 from .risks import WeightedSum as WeightedSum
 from .structured import ChainCRF as ChainCRF

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 import cutplane as cp
+from cutplane.maps import AllPairs
 
 from .references import (
     Extended,
@@ -123,7 +124,7 @@ def linear(rng, *, wild):
     options = {PARAMETER[loss]: parameter} if loss in PARAMETER else {}
 
     def make_risk():
-        return cp.LinearRisk(given, y, make(**options), weights=weights, intercept=intercept)
+        return cp.ScoredRisk(given, y, make(**options), weights=weights, intercept=intercept)
 
     estimator = {
         "X": given,
@@ -159,7 +160,8 @@ def multiclass(rng, *, wild):
         )
 
     def make_risk():
-        return cp.MulticlassRisk(given, y, loss, weights=weights, intercept=intercept, n_classes=k)
+        classes = AllPairs(cp.as_rows(given), k)
+        return cp.ScoredRisk(classes, y, loss, weights=weights, intercept=intercept)
 
     return f"{loss!r}", make_risk, term, k * d, (lambda point: point.intercept), {}
 
@@ -223,7 +225,7 @@ def measure(rng, *, wild):
     assert N
 
     def make_risk():
-        return cp.LinearRisk(given, y, loss, intercept=intercept)
+        return cp.ScoredRisk(given, y, loss, intercept=intercept)
 
     return f"{loss!r}", make_risk, term, d, (lambda point: point.intercept), {}
 
@@ -252,7 +254,7 @@ def ranking(rng, *, wild):
 
     def make_risk():
         loss = cp.PairwiseHinge(per=per).for_queries(qid)
-        return cp.LinearRisk(given, y, loss, intercept=False)
+        return cp.ScoredRisk(given, y, loss, intercept=False)
 
     return f"pairwise per {per}", make_risk, term, d, (lambda point: ()), {}
 

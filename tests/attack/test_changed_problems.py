@@ -41,7 +41,7 @@ class Data:
             "epsilon_insensitive": cp.EpsilonInsensitive,
         }
         loss = makers[self.loss](self.parameter)
-        return cp.LinearRisk(self.X, self.y, loss, weights=self.weights, intercept=self.intercept)
+        return cp.ScoredRisk(self.X, self.y, loss, weights=self.weights, intercept=self.intercept)
 
     def reference(self, penalty):
         weights = np.ones(len(self.y)) if self.weights is None else self.weights

@@ -163,7 +163,7 @@ def test_dense_and_sparse_objectives(loss):
     for seed in range(5):
         w = np.random.default_rng(seed).normal(size=N_FEATURES)
         values = [
-            cp.LinearRisk(store(X), y, loss).at(w).value
+            cp.ScoredRisk(store(X), y, loss).at(w).value
             for store in (np.ascontiguousarray, np.asfortranarray, sp.csr_array)
         ]
         np.testing.assert_allclose(values, values[0], rtol=1e-12)

@@ -307,7 +307,7 @@ def test_a_kill_while_the_model_is_written_leaves_the_old_one(job_of, bounds_of)
 def rows(rng, loss=None, as_rows=np.asarray, n=20_000):
     X = rng.normal(size=(n, 12))
     y = np.where(X @ rng.normal(size=12) + rng.normal(size=n) > 0, 1.0, -1.0)
-    return cp.LinearRisk(as_rows(X), y, loss or cp.Hinge())
+    return cp.ScoredRisk(as_rows(X), y, loss or cp.Hinge())
 
 
 def chains(rng, loss):

@@ -45,7 +45,7 @@ def steep(w):
 
 
 def linear(loss, *, data=dense, **options):
-    return lambda: cp.LinearRisk(*data(), loss, **options)
+    return lambda: cp.ScoredRisk(*data(), loss, **options)
 
 
 def chains(loss):
@@ -64,7 +64,7 @@ def classes():
 
 def softmax():
     X, _ = dense()
-    return cp.MulticlassRisk(X, np.arange(len(X)) % 3, cp.Softmax())
+    return cp.ScoredRisk(X, np.arange(len(X)) % 3, cp.Softmax())
 
 
 L2 = cp.L2(1e-2)

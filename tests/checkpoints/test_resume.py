@@ -74,7 +74,7 @@ def changed(**changes):
     X, y = dense()
     parts = {"X": X, "y": y, "loss": cp.Hinge()} | changes
     options = {name: parts[name] for name in ("weights", "intercept") if name in parts}
-    return cp.LinearRisk(parts["X"], parts["y"], parts["loss"], **options)
+    return cp.ScoredRisk(parts["X"], parts["y"], parts["loss"], **options)
 
 
 X, Y = dense()

@@ -133,7 +133,7 @@ def linear_problem(name, X, y, loss, lam, *, weights=None, intercept=True, cente
     rows = cp.as_rows(X)
     return Problem(
         name,
-        lambda: cp.LinearRisk(rows, y, loss, weights=weights, intercept=intercept),
+        lambda: cp.ScoredRisk(rows, y, loss, weights=weights, intercept=intercept),
         cp.L2(lam, center=center, weights=theta),
         exact,
         lambda: exact.solution,

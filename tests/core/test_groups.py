@@ -139,7 +139,7 @@ def test_each_plane_lies_below_its_own_part(seed, n_groups):
 def test_groups_are_samples_of_sorted_data():
     """Each group has its share of both classes, though one class comes after the other."""
     y = np.repeat([-1.0, 1.0], [3072, 1024])
-    risk = cp.LinearRisk(np.ones((4096, 1)), y, cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(np.ones((4096, 1)), y, cp.Hinge(), intercept=False)
     slopes = [float(plane.slope[0]) for plane in risk.at(np.zeros(1)).planes(4)]
     np.testing.assert_allclose(slopes, 0.125, rtol=1e-12)
 
@@ -148,8 +148,8 @@ def test_rows_without_block_products_serve_as_well():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(30, 3)), rng.choice([-1.0, 1.0], 30)
     w = rng.normal(size=3)
-    expected = cp.LinearRisk(X, y, cp.Hinge(), intercept=False).at(w).planes(4)
-    risk = cp.LinearRisk(AnyRows(X), y, cp.Hinge(), intercept=False)
+    expected = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False).at(w).planes(4)
+    risk = cp.ScoredRisk(AnyRows(X), y, cp.Hinge(), intercept=False)
     assert risk.good_groups == 1
     for ours, theirs in zip(risk.at(w).planes(4), expected, strict=True):
         np.testing.assert_allclose(ours.slope, theirs.slope, atol=1e-15)
@@ -160,13 +160,13 @@ def test_rows_without_block_products_serve_as_well():
     ("rows", "features", "groups"), [(10, 5, 1), (2_000, 50, 8), (100_000, 3, 32), (500, 5_000, 4)]
 )
 def test_good_number_of_groups(rows, features, groups):
-    risk = cp.LinearRisk(np.ones((rows, features)), np.ones(rows), cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(np.ones((rows, features)), np.ones(rows), cp.Hinge(), intercept=False)
     assert risk.good_groups == groups
 
 
 def test_wide_sparse_data_stay_together():
     X = scipy.sparse.random_array((500, 5_000), density=0.01, rng=np.random.default_rng(0)).tocsr()
-    assert cp.LinearRisk(X, np.ones(500), cp.Hinge(), intercept=False).good_groups == 1
+    assert cp.ScoredRisk(X, np.ones(500), cp.Hinge(), intercept=False).good_groups == 1
 
 
 # Runs
@@ -229,7 +229,7 @@ def noisy(m=3000, d=20, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(m, d))
     y = np.where(X @ rng.normal(size=d) + 2.0 * rng.normal(size=m) > 0, 1.0, -1.0)
-    return cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    return cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
 
 
 def test_more_groups_need_fewer_evaluations():
@@ -322,9 +322,9 @@ def test_planes_of_other_data_are_found_out():
     X, y = rng.normal(size=(50, 4)), rng.choice([-1.0, 1.0], 50)
     method = cp.bmrm(groups=5)
     earlier = cp.minimize(
-        cp.LinearRisk(X, y, cp.Hinge(), intercept=False), cp.L2(0.01), method=method
+        cp.ScoredRisk(X, y, cp.Hinge(), intercept=False), cp.L2(0.01), method=method
     )
-    separable = cp.LinearRisk(X, np.sign(X[:, 0]), cp.Hinge(), intercept=False)
+    separable = cp.ScoredRisk(X, np.sign(X[:, 0]), cp.Hinge(), intercept=False)
     with pytest.raises(ValueError, match=r"another risk \(not the same: targets"):
         cp.minimize(separable, cp.L2(0.01), method=method, planes_from=earlier.state)
 
@@ -465,7 +465,7 @@ class LargestMargin(cp.Loss):
 def test_loss_that_is_no_sum_is_not_split():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(30, 3))
-    risk = cp.LinearRisk(X, np.sign(X[:, 0]), LargestMargin(), intercept=False)
+    risk = cp.ScoredRisk(X, np.sign(X[:, 0]), LargestMargin(), intercept=False)
     assert cp.minimize(risk, cp.L2(0.1), method=cp.bmrm(groups="auto")).certificate.valid
     with pytest.raises(ValueError, match=r"LargestMargin\(\) is not"):
         cp.minimize(risk, cp.L2(0.1), method=cp.bmrm(groups=4))

@@ -180,7 +180,7 @@ def test_ctrl_c_in_compiled_code_is_ctrl_c():
         if calls == 2:
             raise system_error()
 
-    risk = cp.LinearRisk(np.eye(30), np.arange(30.0), cp.Absolute())
+    risk = cp.ScoredRisk(np.eye(30), np.arange(30.0), cp.Absolute())
     result = cp.minimize(risk, cp.L2(1e-3), tol=1e-9, callbacks=[late])
     assert result.status == "interrupted"
 
@@ -236,7 +236,7 @@ def test_one_in_the_last_moment_tells_callers_with_more_runs_to_come(monkeypatch
         return recomputed(*arguments)
 
     monkeypatch.setattr(module, "_recomputed", pressed)
-    risk = cp.LinearRisk(np.eye(4), np.arange(4.0), cp.Absolute())
+    risk = cp.ScoredRisk(np.eye(4), np.arange(4.0), cp.Absolute())
     result = cp.minimize(risk, cp.L2(1.0))
     assert result.status == "optimal"
     assert result.state.stopped
@@ -251,7 +251,7 @@ def test_a_run_in_a_callback_ends_the_run_around_it():
         if state.iteration == 2:
             inner.append(cp.minimize(risk, cp.L2(1e-3), tol=1e-9, callbacks=[lambda s: press()]))
 
-    risk = cp.LinearRisk(np.eye(30), np.arange(30.0), cp.Absolute())
+    risk = cp.ScoredRisk(np.eye(30), np.arange(30.0), cp.Absolute())
     outer = cp.minimize(risk, cp.L2(1e-3), tol=1e-9, callbacks=[nested])
     assert inner[0].status == "interrupted"
     assert outer.status == "interrupted"

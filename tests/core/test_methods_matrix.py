@@ -79,7 +79,7 @@ def wide_problem(y):
     short = np.linalg.cholesky((X @ X.T).toarray())
     problem = linear_problem("100,000 features", short, y, cp.Hinge(), 2.8, intercept=False)
     rows = cp.as_rows(X)
-    return replace(problem, make_risk=lambda: cp.LinearRisk(rows, y, cp.Hinge(), intercept=False))
+    return replace(problem, make_risk=lambda: cp.ScoredRisk(rows, y, cp.Hinge(), intercept=False))
 
 
 def _problems():

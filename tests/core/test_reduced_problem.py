@@ -8,9 +8,9 @@ from scipy.optimize import linprog, minimize_scalar
 
 import cutplane as cp
 from cutplane.core.protocols import Plane
-from cutplane.core.ray_search import minimize_on_segment
 from cutplane.core.reduced.linear_program import best_plane, repaired
 from cutplane.core.reduced.newton import Model, maximize_dual
+from cutplane.core.search import minimize_on_segment
 
 from ..regularizers.registry import CASES, D
 from .problems import MaxOfPlanes
@@ -106,7 +106,7 @@ def test_sparse_solutions_have_exact_zeros():
     X = rng.normal(size=(200, 30))
     y = np.where(X[:, :3] @ [2.0, -2.0, 1.0] + 0.5 * rng.normal(size=200) > 0, 1.0, -1.0)
     for loss in (cp.Hinge(), cp.Logistic()):
-        w = cp.minimize(cp.LinearRisk(X, y, loss), cp.L1(0.05), tol=1e-4).w
-        exact = cp.minimize(cp.LinearRisk(X, y, loss), cp.L1(0.05), tol=1e-8).w
+        w = cp.minimize(cp.ScoredRisk(X, y, loss), cp.L1(0.05), tol=1e-4).w
+        exact = cp.minimize(cp.ScoredRisk(X, y, loss), cp.L1(0.05), tol=1e-8).w
         assert 3 <= np.count_nonzero(exact) <= 6
         assert np.count_nonzero(w) <= np.count_nonzero(exact) + 2

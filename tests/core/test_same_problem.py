@@ -22,7 +22,7 @@ def chain(**changes):
 
 
 def linear(X=X, y=Y, loss=None, **options):
-    return cp.LinearRisk(X, y, loss or cp.Hinge(), **options)
+    return cp.ScoredRisk(X, y, loss or cp.Hinge(), **options)
 
 
 def plus_one(vector, i=7):
@@ -58,11 +58,11 @@ RISKS = {
         {"an entry": lambda: linear(scipy.sparse.csr_array(X + np.eye(M, D)))},
     ),
     "classes": (
-        lambda: cp.MulticlassRisk(X, CLASSES, cp.Softmax()),
+        lambda: cp.ScoredRisk(X, CLASSES, cp.Softmax()),
         {
-            "loss": lambda: cp.MulticlassRisk(X, CLASSES, cp.CrammerSinger()),
-            "a class": lambda: cp.MulticlassRisk(X, plus_one(CLASSES, 6), cp.Softmax()),
-            "weights": lambda: cp.MulticlassRisk(X, CLASSES, cp.Softmax(), weights=WEIGHTS),
+            "loss": lambda: cp.ScoredRisk(X, CLASSES, cp.CrammerSinger()),
+            "a class": lambda: cp.ScoredRisk(X, plus_one(CLASSES, 6), cp.Softmax()),
+            "weights": lambda: cp.ScoredRisk(X, CLASSES, cp.Softmax(), weights=WEIGHTS),
         },
     ),
     "chains": (
@@ -193,7 +193,7 @@ def test_the_same_risk_is_not_read_again(monkeypatch):
     def read(self):
         raise AssertionError("a fingerprint was made")
 
-    monkeypatch.setattr(cp.LinearRisk, "identity", read)
+    monkeypatch.setattr(cp.ScoredRisk, "identity", read)
     assert cp.minimize(risk, cp.L2(0.05), planes_from=earlier.state).status == "optimal"
     assert cp.minimize(risk, cp.L2(0.1), resume=earlier.state).status == "optimal"
 

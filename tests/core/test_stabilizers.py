@@ -429,7 +429,7 @@ def test_long_steps_do_not_multiply_rounding_errors(loss):
     drifts = []
     # So strong a pull to the center makes the search go far beyond each candidate.
     result = cp.minimize(
-        cp.LinearRisk(X, y, loss, intercept=False),
+        cp.ScoredRisk(X, y, loss, intercept=False),
         cp.L2(1e-3),
         method=cp.proximal(weight=1e4),
         tol=1e-9,

@@ -30,7 +30,7 @@ def random_problem(seed, lam):
     else:
         X = rng.normal(size=(50, 8))
         y = np.where(X[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
-        risk = cp.LinearRisk(cp.as_rows(X), y, cp.Hinge(), intercept=False)
+        risk = cp.ScoredRisk(cp.as_rows(X), y, cp.Hinge(), intercept=False)
         # A subgradient is minus a mean of some of the y_i x_i.
         steepest = float(np.linalg.norm(X, axis=1).mean())
     return risk, steepest, cp.L2(lam)
@@ -192,7 +192,7 @@ def test_smooth_risks_converge_at_a_linear_rate(seed, lam):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(50, 8))
     y = np.where(X[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
-    risk = cp.LinearRisk(cp.as_rows(X), y, cp.Logistic(), intercept=False)
+    risk = cp.ScoredRisk(cp.as_rows(X), y, cp.Logistic(), intercept=False)
     highest = lam + float(np.linalg.eigvalsh(X.T @ X / 50).max()) / 4.0
     result = cp.minimize(risk, cp.L2(lam), method=PLAIN, stop=cp.Gap(absolute=1e-9), max_iter=300)
     assert result.status is cp.Status.OPTIMAL

@@ -218,8 +218,8 @@ def test_ctrl_c_before_lam_is_known(cancer, monkeypatch):
             raise KeyboardInterrupt
         return at(risk, w)
 
-    at = cp.LinearRisk.at
-    monkeypatch.setattr(cp.LinearRisk, "at", interrupt)
+    at = cp.ScoredRisk.at
+    monkeypatch.setattr(cp.ScoredRisk, "at", interrupt)
     with pytest.raises(KeyboardInterrupt):
         LinearClassifierCV(lams=LAMS, method="bmrm").fit(*cancer)
 

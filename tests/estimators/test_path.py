@@ -49,7 +49,7 @@ def test_every_certificate_holds(seed, loss, intercept, weighted, sparse, lams):
     path = cp.path(data, y, loss, lams, intercept=intercept, sample_weight=weights)
     np.testing.assert_array_equal(path.lams, sorted(set(lams), reverse=True))
     for i, lam in enumerate(path.lams):
-        risk = cp.LinearRisk(
+        risk = cp.ScoredRisk(
             X, targets_for(loss, y), LOSSES[loss](), weights=weights, intercept=intercept
         )
         alone = cp.minimize(risk, cp.L2(lam), tol=1e-9).certificate
@@ -134,7 +134,7 @@ def test_the_grid_begins_where_zero_is_nearly_best(seed, loss, power):
     rng = np.random.default_rng(seed)
     X = 10.0**power * rng.normal(size=(20, 3))
     y = targets_for(loss, labels_for(loss, rng.normal(size=20)))
-    risk = cp.LinearRisk(X, y, LOSSES[loss]())
+    risk = cp.ScoredRisk(X, y, LOSSES[loss]())
     lams = lam_grid([risk], 5)
     np.testing.assert_allclose(lams[:-1] / lams[1:], 10.0)
     best = cp.minimize(risk, cp.L2(lams[0]), tol=1e-3).certificate
@@ -164,7 +164,7 @@ def test_limits_warn_with_the_gap(cancer):
 
 
 def path_interrupted_at(evaluation, data, monkeypatch):
-    at = cp.LinearRisk.at
+    at = cp.ScoredRisk.at
 
     def interrupt(risk, w):
         if risk.evaluations == evaluation:
@@ -172,7 +172,7 @@ def path_interrupted_at(evaluation, data, monkeypatch):
             raise KeyboardInterrupt
         return at(risk, w)
 
-    monkeypatch.setattr(cp.LinearRisk, "at", interrupt)
+    monkeypatch.setattr(cp.ScoredRisk, "at", interrupt)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return cp.path(*data, method="bmrm")

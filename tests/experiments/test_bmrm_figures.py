@@ -66,7 +66,7 @@ def test_pegasos_comes_near_the_optimum():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(100, 5))
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=100) > 0, 1.0, -1.0)
-    risk, lam = cp.LinearRisk(X, y, cp.Hinge(), intercept=False), 0.1
+    risk, lam = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False), 0.1
     optimum = cp.minimize(risk, cp.L2(lam), tol=1e-8).objective
     steps = pegasos(risk, lam, steps=300)
     objectives = [step.objective for step in steps]

@@ -18,7 +18,7 @@ PLAIN = cp.bmrm(line_search=False)
 def same_risk_from_data(m):
     signs = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
     X = signs[:, None] * np.hstack([np.full((m, 1), np.sqrt(m)), m * np.eye(m)])
-    return cp.LinearRisk(X, signs, cp.Hinge(), intercept=False)
+    return cp.ScoredRisk(X, signs, cp.Hinge(), intercept=False)
 
 
 @pytest.mark.parametrize("m", [4, 25, 100])

@@ -46,7 +46,7 @@ def test_figure(small_data):
     assert len(rows) == len(shares)
     assert all(set(experiment.columns) <= set(row) for row in rows)
     X, y, qid = load_letor("letor_mq2008", ["S1", "S2", "S3"])
-    risk = cp.LinearRisk(X, y, cp.NDCGListHinge(10).for_queries(qid), intercept=False)
+    risk = cp.ScoredRisk(X, y, cp.NDCGListHinge(10).for_queries(qid), intercept=False)
     for row in rows:
         objectives = row["objectives"]
         assert objectives == sorted(objectives, reverse=True)

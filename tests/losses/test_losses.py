@@ -160,7 +160,7 @@ def test_best_offset(loss, seed):
     assert best.value <= min(loss(y, scores + c, weights)[0] for c in grid) + rounding
     assert best.value == pytest.approx(loss(y, scores + best.offset, weights)[0], rel=1e-14)
     # The slopes sum to zero and belong to a tangent that stays below for all scores and offsets.
-    slopes = loss.balanced_slopes(y, scores, best.offset, weights)
+    slopes = loss.zero_sum_slopes(y, scores, best.offset, weights)
     assert abs(slopes.sum()) <= 1e-14 * max(1.0, np.abs(slopes).sum())
     tangent = loss.tangent_offset(y, scores + best.offset, slopes, weights)
     assert tangent == pytest.approx(

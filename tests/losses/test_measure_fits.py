@@ -45,7 +45,7 @@ def small_problem(seed, size=8):
 def test_bounds_enclose_the_optimum(loss, seed, lam, intercept):
     X, y = small_problem(seed)
     exact = optimum(loss, X, y, lam, intercept)
-    risk = cp.LinearRisk(X, y, loss, intercept=intercept)
+    risk = cp.ScoredRisk(X, y, loss, intercept=intercept)
     result = cp.minimize(risk, cp.L2(lam), tol=1e-7, max_iter=400)
     assert result.status is cp.Status.OPTIMAL
     assert result.certificate.valid
@@ -61,7 +61,7 @@ def test_bounds_enclose_the_optimum(loss, seed, lam, intercept):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_points_on_a_segment_are_those_of_fresh_evaluations(loss, intercept):
     X, y = small_problem(3, size=40)
-    risk = cp.LinearRisk(X, y, loss, intercept=intercept)
+    risk = cp.ScoredRisk(X, y, loss, intercept=intercept)
     rng = np.random.default_rng(0)
     start, end = (risk.at(rng.normal(size=3)) for _ in range(2))
     for step in (0.0, 0.4, 1.0, 2.0):
@@ -76,11 +76,11 @@ def test_points_on_a_segment_are_those_of_fresh_evaluations(loss, intercept):
 def test_the_same_run_gives_the_same_bits(loss, intercept):
     X, y = small_problem(5, size=60)
     runs = [
-        cp.minimize(cp.LinearRisk(X, y, loss, intercept=intercept), cp.L2(0.01)) for _ in range(2)
+        cp.minimize(cp.ScoredRisk(X, y, loss, intercept=intercept), cp.L2(0.01)) for _ in range(2)
     ]
     assert np.array_equal(runs[0].w, runs[1].w)
     assert runs[0].certificate == runs[1].certificate
-    again = cp.LinearRisk(X, y, loss, intercept=intercept).at(runs[0].w)
+    again = cp.ScoredRisk(X, y, loss, intercept=intercept).at(runs[0].w)
     assert cp.L2(0.01).value(runs[0].w) + again.value == runs[0].objective
     assert again.intercept == runs[0].point.intercept
 
@@ -88,13 +88,13 @@ def test_the_same_run_gives_the_same_bits(loss, intercept):
 def test_groups_are_refused():
     X, y = small_problem(0)
     with pytest.raises(ValueError, match="sum over examples, ROCArea\\(\\) is not"):
-        cp.minimize(cp.LinearRisk(X, y, cp.ROCArea()), cp.L2(0.1), method=cp.bmrm(groups=2))
+        cp.minimize(cp.ScoredRisk(X, y, cp.ROCArea()), cp.L2(0.1), method=cp.bmrm(groups=2))
 
 
 @pytest.mark.parametrize("loss", SEES_INTERCEPT, ids=repr)
 def test_shifted_features_change_only_the_intercept(loss):
     # The intercept is minimized out exactly, so a column of ones would change nothing.
     X, y = small_problem(1, size=30)
-    plain = cp.minimize(cp.LinearRisk(X, y, loss), cp.L2(0.1), tol=1e-9)
-    shifted = cp.minimize(cp.LinearRisk(X + 5.0, y, loss), cp.L2(0.1), tol=1e-9)
+    plain = cp.minimize(cp.ScoredRisk(X, y, loss), cp.L2(0.1), tol=1e-9)
+    shifted = cp.minimize(cp.ScoredRisk(X + 5.0, y, loss), cp.L2(0.1), tol=1e-9)
     assert plain.objective == pytest.approx(shifted.objective, rel=1e-8)

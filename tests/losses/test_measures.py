@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cutplane.compute.threads import thread_limit
 from cutplane.core.protocols import Quadratic
+from cutplane.core.search import minimize_on_ray
 from cutplane.losses import (
     MEASURES,
     BreakEven,
@@ -19,7 +20,6 @@ from cutplane.losses import (
     RecallAtK,
     ROCArea,
 )
-from cutplane.losses.line_search import minimize_on_ray
 
 from . import brute_force
 
@@ -148,7 +148,7 @@ def test_minimum_over_the_intercept(loss, sample):
     assert offset + slopes @ scores == pytest.approx(best.value, abs=10 * small)
     other = rng.normal(scale=3.0, size=len(y)).round(1)
     assert offset + slopes @ other <= brute_force.value(loss, y, other, weights) + small
-    balanced = loss.balanced_slopes(y, scores, best.offset, weights)
+    balanced = loss.zero_sum_slopes(y, scores, best.offset, weights)
     assert abs(balanced.sum()) <= 1e-14 * max(1.0, np.abs(balanced).sum())
 
 
@@ -193,7 +193,7 @@ def test_search_gains_nearly_as_much_as_the_best_step(loss, sample, curvature):
     )
     gained, possible = total(0.0) - total(step), total(0.0) - total(exact)
     assert step >= 0.0
-    assert gained >= possible / (1.0 + loss.ungained) - 1e-12
+    assert gained >= possible / (1.0 + loss.search_slack) - 1e-12
 
 
 @every_loss

@@ -16,8 +16,8 @@ from cutplane.losses import (
     SmoothHinge,
     Squared,
     SquaredHinge,
-    piecewise_search,
 )
+from cutplane.losses.pointwise import piecewise_search
 
 LOSSES = [
     Hinge(),
@@ -87,13 +87,13 @@ def test_few_passes_over_many_examples(loss, monkeypatch):
         y = np.sign(y)
     weights = np.full(m, 1.0 / m)
     read = []
-    derivative = piecewise_search.Ray.derivative
+    derivative = piecewise_search.Profile.derivative
 
     def counted(ray, step):
         read.append(len(ray.scores) / m)
         return derivative(ray, step)
 
-    monkeypatch.setattr(piecewise_search.Ray, "derivative", counted)
+    monkeypatch.setattr(piecewise_search.Profile, "derivative", counted)
     loss.minimize_offset(y, scores, weights)
     assert sum(read) <= 4.5
     read.clear()
@@ -105,7 +105,7 @@ def test_a_step_that_hits_a_flat_stretch_leaves_few_examples_to_search():
     # Residuals -499.5 .. 499.5: between the middle two, every constant is a median.
     scores = np.arange(1000.0) - 499.5
     y, weights = np.zeros(1000), np.full(1000, 1e-3)
-    ray = piecewise_search.Ray(Absolute().kind, y, scores, 1.0, weights)
+    ray = piecewise_search.Profile(Absolute().kind, y, scores, 1.0, weights)
     slope, size = ray.derivative(-10.0)
     bracket = piecewise_search._Bracket(ray, -10.0, slope, 1e-14)
     assert abs(bracket.narrow(0.2)) <= 1e-14
@@ -125,7 +125,7 @@ def test_threads_leave_no_trace():
     for n_threads in (1, 3):
         with thread_limit(n_threads):
             best = loss.minimize_offset(y, scores, weights)
-            slopes = loss.balanced_slopes(y, scores, best.offset, weights)
+            slopes = loss.zero_sum_slopes(y, scores, best.offset, weights)
             step = loss.minimize_along(y, scores, direction, weights, Quadratic(-0.01, 0.1))
             results.add((best, step, slopes.tobytes()))
     assert len(results) == 1

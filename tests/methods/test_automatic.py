@@ -35,7 +35,7 @@ Y = rng.choice([-1.0, 1.0], 500)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, caplog):
     with caplog.at_level("INFO", logger="cutplane"):
-        risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
+        risk = cp.ScoredRisk(X, Y, loss, intercept=intercept)
         assert isinstance(automatic(Problem(risk, cp.L2(1e-5))).query, expected)
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("method: ")
@@ -46,7 +46,7 @@ def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, 
     [(1.0, False, DualEpochs), (1.0, True, NewtonSteps), (1e-6, False, NewtonSteps)],
 )
 def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expected):
-    risk = cp.LinearRisk(FEW, Y, cp.Hinge(), intercept=intercept)
+    risk = cp.ScoredRisk(FEW, Y, cp.Hinge(), intercept=intercept)
     assert isinstance(automatic(Problem(risk, cp.L2(lam))).query, expected)
 
 
@@ -54,7 +54,7 @@ def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expect
 def test_last_bits_do_not_choose(last_bits):
     # Rows of length one, and lam such that mean |x|^2 / (m lam) is just the limit.
     rows = sp.csr_array(np.eye(20)[rng.integers(0, 20, 500)] * (1.0 + last_bits))
-    risk = cp.LinearRisk(rows, Y, cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(rows, Y, cp.Hinge(), intercept=False)
     assert isinstance(automatic(Problem(risk, cp.L2(1.0 / (1.5 * 500)))).query, DualEpochs)
 
 
@@ -67,14 +67,14 @@ def test_the_choice_is_not_made_by_the_clock(monkeypatch):
     for X in (FEW, MANY, LONG):
         for loss in (cp.Hinge(), cp.Logistic()):
             for intercept in (False, True):
-                risk = cp.LinearRisk(X, Y, loss, intercept=intercept)
+                risk = cp.ScoredRisk(X, Y, loss, intercept=intercept)
                 first, second = (automatic(Problem(risk, cp.L2(1e-3))) for _ in range(2))
                 assert first == second
 
 
 @pytest.mark.parametrize(("intercept", "expected"), [(False, DualEpochs), (True, OnSegment)])
 def test_logistic_duals_with_an_intercept_are_slow(intercept, expected):
-    risk = cp.LinearRisk(MANY, Y, cp.Logistic(), intercept=intercept)
+    risk = cp.ScoredRisk(MANY, Y, cp.Logistic(), intercept=intercept)
     assert isinstance(automatic(Problem(risk, cp.L2(1e-3))).query, expected)
 
 
@@ -85,7 +85,7 @@ def test_a_loss_that_is_only_values_gets_the_bundle_method():
         def __call__(self, y, scores, weights):
             return cp.Hinge()(y, scores, weights)
 
-    risk = cp.LinearRisk(FEW, Y, OnlyValues())
+    risk = cp.ScoredRisk(FEW, Y, OnlyValues())
     assert isinstance(automatic(Problem(risk, cp.L2(1e-3))).query, OnSegment)
 
 

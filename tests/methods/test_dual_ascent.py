@@ -36,7 +36,7 @@ def sample(loss, seed, m=40, d=15, dtype=np.float64, intercept=False):
     y = rng.normal(size=m) if loss.task == "regression" else rng.choice([-1.0, 1.0], m)
     weights = rng.uniform(0.5, 2.0, m)
     weights[m // 2] = 0.0
-    return cp.LinearRisk(X, y, loss, weights=weights, intercept=intercept), rng
+    return cp.ScoredRisk(X, y, loss, weights=weights, intercept=intercept), rng
 
 
 @every_loss
@@ -105,7 +105,7 @@ def test_logistic_bounds_hold_however_stiff_the_duals_are(scale, intercept):
     risk, _ = sample(cp.Logistic(), 5, intercept=intercept)
     rows = risk.rows
     X = sp.csr_array((rows.values * scale, rows.indices, rows.starts), shape=rows.shape)
-    risk = cp.LinearRisk(X, risk.y, cp.Logistic(), weights=risk.weights, intercept=intercept)
+    risk = cp.ScoredRisk(X, risk.y, cp.Logistic(), weights=risk.weights, intercept=intercept)
     regularizer = cp.L2(1e-3)
     exact = cp.minimize(risk, regularizer, tol=1e-6, max_iter=5000)
     assert exact.status == "optimal"
@@ -183,10 +183,10 @@ def test_says_why_it_cannot_be_used():
     y = np.array([1.0, -1.0, 1.0])
     plain = cp.L2(0.1)
     for risk, regularizer, why in [
-        (cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "on sparse rows"),
-        (cp.LinearRisk(X, y, cp.Exponential(), intercept=False), plain, "piecewise or logistic"),
+        (cp.ScoredRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "on sparse rows"),
+        (cp.ScoredRisk(X, y, cp.Exponential(), intercept=False), plain, "piecewise or logistic"),
         (
-            cp.LinearRisk(X, y, cp.Hinge(), intercept=False),
+            cp.ScoredRisk(X, y, cp.Hinge(), intercept=False),
             cp.L2(1, center=y),
             "with neither center nor weights",
         ),
@@ -195,11 +195,11 @@ def test_says_why_it_cannot_be_used():
         assert why in dual_ascent().obstacle(Problem(risk, regularizer))
     with pytest.raises(ValueError, match=r"^DualEpochs needs a linear risk on sparse rows"):
         cp.minimize(
-            cp.LinearRisk(X.toarray(), y, cp.Hinge(), intercept=False),
+            cp.ScoredRisk(X.toarray(), y, cp.Hinge(), intercept=False),
             plain,
             method=dual_ascent(),
         )
-    risk = cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
     assert dual_ascent().obstacle(Problem(risk, plain)) is None
 
 
@@ -207,7 +207,7 @@ def test_says_why_it_cannot_be_used():
 def test_features_without_effect_leave_the_intercept(size):
     # Their squared norms are zero, but the duals must still be balanced for the intercept.
     y = np.where(np.arange(40) < 10, 1.0, -1.0)
-    risk = cp.LinearRisk(sp.csr_array(np.full((40, 3), size)), y, cp.Hinge())
+    risk = cp.ScoredRisk(sp.csr_array(np.full((40, 3), size)), y, cp.Hinge())
     result = cp.minimize(risk, cp.L2(1e-2), method=dual_ascent())
     assert result.status == "optimal"
     assert result.objective == pytest.approx(0.5)  # always -1: a loss of 2 for a quarter

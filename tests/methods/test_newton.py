@@ -38,7 +38,7 @@ def sample(loss, seed, m=40, d=5, layout="rows", intercept=False):
     weights = rng.uniform(0.5, 2.0, m)
     weights[m // 2] = 0.0
     X = LAYOUTS[layout](X)
-    return cp.LinearRisk(X, y.astype(float), loss, weights=weights, intercept=intercept), rng
+    return cp.ScoredRisk(X, y.astype(float), loss, weights=weights, intercept=intercept), rng
 
 
 @every_loss
@@ -86,7 +86,7 @@ def test_many_examples_begin_with_a_sample():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8000, 4))
     y = np.sign(X @ [3.0, -2.0, 1.0, 0.0] + rng.logistic(size=8000))
-    risk = cp.LinearRisk(X, y, cp.Hinge())
+    risk = cp.ScoredRisk(X, y, cp.Hinge())
     with_sample = cp.minimize(risk, cp.L2(1e-4), method=newton(), tol=1e-4)
     without = cp.minimize(risk, cp.L2(1e-4), method=newton(sample=False), tol=1e-4)
     assert with_sample.status == without.status == "optimal"
@@ -108,7 +108,7 @@ def test_many_examples_begin_with_a_sample():
 def test_a_sample_without_the_rare_target_does_no_harm(loss, y):
     X = np.random.default_rng(0).normal(size=(4000, 3))
     weights = np.r_[1.0, np.ones(3999)]
-    risk = cp.LinearRisk(X, y, loss, weights=weights)
+    risk = cp.ScoredRisk(X, y, loss, weights=weights)
     result = cp.minimize(risk, cp.L2(1e-2), method=newton(), tol=1e-6)
     exact = cp.minimize(risk, cp.L2(1e-2), tol=1e-8)
     assert result.status == "optimal"
@@ -137,7 +137,7 @@ def test_center_and_weights_of_the_regularizer():
     ids=["zeros", "equal columns", "scales far apart", "tiny"],
 )
 def test_awkward_features(X, loss, intercept):
-    risk = cp.LinearRisk(X, np.array([1.0, -1.0, 1.0, -1.0]), loss, intercept=intercept)
+    risk = cp.ScoredRisk(X, np.array([1.0, -1.0, 1.0, -1.0]), loss, intercept=intercept)
     result = cp.minimize(risk, cp.L2(1e-3), method=newton(), tol=1e-3)
     exact = cp.minimize(risk, cp.L2(1e-3), tol=1e-6)
     assert result.status == "optimal"
@@ -187,6 +187,8 @@ class NoCurvature(cp.Loss):
 
 
 class NoConjugate(cp.Logistic):
+    has_conjugate = False
+
     def conjugate(self, y, slopes, weights):
         return None
 
@@ -195,18 +197,18 @@ def test_says_why_it_cannot_be_used():
     X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
     plain = cp.L2(0.1)
     for risk, regularizer, why in [
-        (cp.LinearRisk(OnlyProducts(X), y, cp.Hinge()), plain, "on dense or CSR rows"),
-        (cp.LinearRisk(X, y, NoCurvature()), plain, "a loss with second derivatives"),
-        (cp.LinearRisk(X, y, NoConjugate()), plain, "a loss with a conjugate"),
-        (cp.LinearRisk(X, y, cp.Hinge()), object(), "the regularizer cp.L2"),
+        (cp.ScoredRisk(OnlyProducts(X), y, cp.Hinge()), plain, "on dense or CSR rows"),
+        (cp.ScoredRisk(X, y, NoCurvature()), plain, "a loss with second derivatives"),
+        (cp.ScoredRisk(X, y, NoConjugate()), plain, "a loss with a conjugate"),
+        (cp.ScoredRisk(X, y, cp.Hinge()), object(), "the regularizer cp.L2"),
         (object(), plain, "a linear risk"),
     ]:
         assert why in newton().obstacle(Problem(risk, regularizer))
     with pytest.raises(
         ValueError, match=r"^NewtonSteps needs a loss with second derivatives; got "
     ):
-        cp.minimize(cp.LinearRisk(X, y, NoCurvature()), plain, method=newton())
-    assert newton().obstacle(Problem(cp.LinearRisk(X, y, cp.Hinge()), plain)) is None
+        cp.minimize(cp.ScoredRisk(X, y, NoCurvature()), plain, method=newton())
+    assert newton().obstacle(Problem(cp.ScoredRisk(X, y, cp.Hinge()), plain)) is None
     assert newton().query == NewtonSteps()
 
 
@@ -247,7 +249,7 @@ def test_ctrl_c_keeps_the_best_point_and_the_run_can_go_on(monkeypatch):
 def many_examples(m=40_000):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(m, 4))
-    return cp.LinearRisk(X, np.sign(X @ [3.0, -2.0, 1.0, 0.0] + rng.logistic(size=m)), cp.Hinge())
+    return cp.ScoredRisk(X, np.sign(X @ [3.0, -2.0, 1.0, 0.0] + rng.logistic(size=m)), cp.Hinge())
 
 
 def sample_runs(monkeypatch, before):

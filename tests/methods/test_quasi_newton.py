@@ -44,7 +44,7 @@ def test_bounds_enclose_the_optimum(seed, lam, layout, ends):
 def test_agrees_with_the_bundle_method_on_other_risks(loss, planes):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 6)), rng.choice([-1.0, 1.0], 80)
-    risk = cp.LinearRisk(X, y, loss)
+    risk = cp.ScoredRisk(X, y, loss)
     exact = cp.minimize(risk, cp.L2(1e-2), tol=1e-8).objective
     found = cp.minimize(risk, cp.L2(1e-2), method=quasi_newton(planes=planes), tol=1e-3)
     assert found.certificate.valid
@@ -129,7 +129,7 @@ def test_curvature_is_exact_where_tokens_stand_alone_and_have_two_labels(ends):
 def test_curvature_is_for_random_fields_with_few_features():
     assert has_curvature(crf(0))
     assert not has_curvature(words(0))
-    assert not has_curvature(cp.LinearRisk(np.eye(2), np.array([1.0, -1.0]), cp.Logistic()))
+    assert not has_curvature(cp.ScoredRisk(np.eye(2), np.array([1.0, -1.0]), cp.Logistic()))
     wide = cp.ChainRisk(np.ones((2, 2000)), [0, 3], [0, 2], cp.ChainCRF())
     assert not has_curvature(wide)
     assert cp.minimize(wide, cp.L2(1e-2), method=quasi_newton()).status == "optimal"

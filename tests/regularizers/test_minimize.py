@@ -44,7 +44,7 @@ def test_agrees_with_cvxpy(name, loss, intercept):
     case, (function, y) = CASES[name], TARGETS[loss]
     objective = Objective(X, y, function, np.nan, intercept=intercept)
     optimum = exact_optimum(case, objective)
-    risk = cp.LinearRisk(X, y, function, intercept=intercept)
+    risk = cp.ScoredRisk(X, y, function, intercept=intercept)
     result = cp.minimize(risk, case.regularizer, tol=1e-7)
     assert result.status == "optimal"
     assert case.formula(result.w) + objective.risk(result.w) == pytest.approx(
@@ -69,7 +69,7 @@ def test_other_methods_reach_the_same(name, method, intercept):
     regularizer = CASES[name].regularizer
 
     def run(method, tol):
-        risk = cp.LinearRisk(X, y, loss, intercept=intercept)
+        risk = cp.ScoredRisk(X, y, loss, intercept=intercept)
         return cp.minimize(risk, regularizer, method=method, tol=tol, max_iter=3000)
 
     best, other = run(None, 1e-7), run(method, 1e-4)
@@ -81,7 +81,7 @@ def test_other_methods_reach_the_same(name, method, intercept):
 @every
 def test_without_a_line_search(name):
     loss, y = TARGETS["hinge"]
-    risk = cp.LinearRisk(X, y, loss)
+    risk = cp.ScoredRisk(X, y, loss)
     regularizer = CASES[name].regularizer
     plain = cp.minimize(risk, regularizer, method=cp.bmrm(line_search=False), tol=1e-3)
     assert plain.status == "optimal"
@@ -93,7 +93,7 @@ def test_without_a_line_search(name):
 @every
 def test_resumed_run_is_the_same(name):
     loss, y = TARGETS["logistic"]
-    risk = cp.LinearRisk(X, y, loss)
+    risk = cp.ScoredRisk(X, y, loss)
     regularizer = CASES[name].regularizer
     whole = cp.minimize(risk, regularizer, tol=1e-6)
     half = cp.minimize(risk, regularizer, tol=1e-6, max_iter=3)
@@ -105,7 +105,7 @@ def test_resumed_run_is_the_same(name):
 @every
 def test_planes_of_another_regularizer(name):
     loss, y = TARGETS["hinge"]
-    risk = cp.LinearRisk(X, y, loss)
+    risk = cp.ScoredRisk(X, y, loss)
     regularizer = CASES[name].regularizer
     # Where the best point of one with bounds is not allowed, the run starts elsewhere.
     for other in (cp.BoundedL2(0.5, lower=0.2, upper=0.2), cp.L2(0.05)):
@@ -117,7 +117,7 @@ def test_planes_of_another_regularizer(name):
 
 
 def test_another_regularizer_does_not_resume():
-    risk = cp.LinearRisk(X, TARGETS["hinge"][1], cp.Hinge())
+    risk = cp.ScoredRisk(X, TARGETS["hinge"][1], cp.Hinge())
     state = cp.minimize(risk, cp.ElasticNet(0.1), max_iter=2).state
     with pytest.raises(ValueError, match=r"resume is of a run with ElasticNet\(0.1, l1_ratio=0.5"):
         cp.minimize(risk, cp.L1(0.1), resume=state)
@@ -130,7 +130,7 @@ def test_flat_regularizer_needs_a_floor():
 
 
 def test_start_outside_the_domain():
-    risk = cp.LinearRisk(X, TARGETS["hinge"][1], cp.Hinge())
+    risk = cp.ScoredRisk(X, TARGETS["hinge"][1], cp.Hinge())
     with pytest.raises(ValueError, match="does not allow the start"):
         cp.minimize(risk, cp.Entropy(0.1), start=-np.ones(D))
 
@@ -138,21 +138,21 @@ def test_start_outside_the_domain():
 def test_bounds_are_kept():
     for name in ("BoundedL2", "BoundedL2 box"):
         regularizer = CASES[name].regularizer
-        risk = cp.LinearRisk(X, TARGETS["hinge"][1], cp.Hinge())
+        risk = cp.ScoredRisk(X, TARGETS["hinge"][1], cp.Hinge())
         w = cp.minimize(risk, regularizer, tol=1e-6).w
         assert (w >= regularizer.lower - 1e-15).all()
         assert (w <= regularizer.upper + 1e-15).all()
 
 
 def test_large_l1_leaves_nothing():
-    risk = cp.LinearRisk(X, TARGETS["hinge"][1], cp.Hinge())
+    risk = cp.ScoredRisk(X, TARGETS["hinge"][1], cp.Hinge())
     result = cp.minimize(risk, cp.L1(10.0), tol=1e-9)
     assert result.status == "optimal"
     assert not result.w.any()
 
 
 def test_user_regularizer_with_groups_and_many_planes():
-    risk = cp.LinearRisk(X, TARGETS["absolute"][1], cp.Absolute(), intercept=False)
+    risk = cp.ScoredRisk(X, TARGETS["absolute"][1], cp.Absolute(), intercept=False)
     alone = cp.minimize(risk, CoshRegularizer(1e-3), tol=1e-6)
     grouped = cp.minimize(risk, CoshRegularizer(1e-3), tol=1e-6, method=cp.bmrm(groups=4))
     assert alone.status == grouped.status == "optimal"
@@ -164,7 +164,7 @@ def test_user_regularizer_with_groups_and_many_planes():
 @pytest.mark.parametrize("regularizer", [cp.L1(0.02), cp.ElasticNet(0.02), cp.BoundedL2(0.02)])
 def test_many_classes(loss, regularizer):
     y = np.arange(40) % 3
-    risk = cp.MulticlassRisk(X + y[:, None] * np.eye(3, D)[y], y, loss)
+    risk = cp.ScoredRisk(X + y[:, None] * np.eye(3, D)[y], y, loss)
     result = cp.minimize(risk, regularizer, tol=1e-5)
     plain = cp.minimize(risk, regularizer, tol=1e-3, method=cp.bmrm(line_search=False))
     assert result.status == plain.status == "optimal"

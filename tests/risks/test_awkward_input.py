@@ -39,7 +39,7 @@ def fit(
     regularizer=None,
     max_iter=500,
 ):
-    risk = cp.LinearRisk(cp.as_rows(X), y, loss, weights=weights, intercept=intercept)
+    risk = cp.ScoredRisk(cp.as_rows(X), y, loss, weights=weights, intercept=intercept)
     return cp.minimize(risk, regularizer or cp.L2(lam), tol=tol, max_iter=max_iter)
 
 

@@ -195,7 +195,7 @@ def test_sequences_of_one_token_are_examples_of_many_classes(chain, flat):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(30, 3)), rng.integers(0, 4, 30)
     risk = cp.ChainRisk(X, y, np.arange(31), chain)
-    classes = cp.MulticlassRisk(X, y, flat, intercept=False)
+    classes = cp.ScoredRisk(X, y, flat, intercept=False)
     w = rng.normal(size=12)
     padded = np.concatenate([w, rng.normal(size=16)])  # transitions do not matter
     assert risk.at(padded).value == pytest.approx(classes.at(w).value, rel=1e-13)

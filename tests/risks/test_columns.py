@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.compute.threads import thread_limit
-from cutplane.risks.columns import _EASE
+from cutplane.maps.score_maps import EASE
 from cutplane.testing import check_risk
 
 from .exact import clarabel
@@ -56,12 +56,12 @@ class Sample:
         self.p = self.weights / self.weights.sum()
 
     def risk(self):
-        return cp.ColumnsRisk(self.X, self.y, self.loss, weights=self.weights)
+        return cp.ScoredRisk(self.X, self.y, self.loss, weights=self.weights)
 
     def mean_loss(self, risk, w):
         """The risk by the formula."""
         W, shift = w[: self.k * self.d].reshape(self.k, self.d), w[self.k * self.d :]
-        scores = (self.dense - self.p @ self.dense) @ W.T + risk.constants + _EASE * shift
+        scores = (self.dense - self.p @ self.dense) @ W.T + risk.map.constants + EASE * shift
         return sum(
             p * row_loss(self.loss, y, z)
             for p, y, z in zip(self.p, self.y, scores.round(12), strict=True)
@@ -125,7 +125,7 @@ def test_bounds_enclose_the_exact_optimum(kind, seed, lam):
     risk = sample.risk()
     W, shift = cvxpy.Variable((sample.k, sample.d)), cvxpy.Variable(sample.k)
     centered = sample.dense - sample.p @ sample.dense
-    columns = [centered @ W[k] + risk.constants[k] + _EASE * shift[k] for k in range(sample.k)]
+    columns = [centered @ W[k] + risk.map.constants[k] + EASE * shift[k] for k in range(sample.k)]
     if kind == "quantiles":
         loss, residuals = sample.loss, [column - sample.y for column in columns]
         losses = sum(
@@ -165,8 +165,8 @@ def test_threads_make_no_difference(kind):
 
 def test_shifts_of_features_and_targets_cost_nothing():
     sample = Sample("quantiles", 5, m=30)
-    shifted = cp.ColumnsRisk(sample.dense + 7.0, sample.y - 3.0, sample.loss)
-    plain = cp.ColumnsRisk(sample.dense, sample.y, sample.loss)
+    shifted = cp.ScoredRisk(sample.dense + 7.0, sample.y - 3.0, sample.loss)
+    plain = cp.ScoredRisk(sample.dense, sample.y, sample.loss)
     w = sample.somewhere()
     assert shifted.at(w).value == pytest.approx(plain.at(w).value, rel=1e-10)
 
@@ -178,12 +178,12 @@ def test_shifts_of_features_and_targets_cost_nothing():
         (np.full(3, np.nan), cp.NonCrossing([0.5]), ValueError, "finite numbers"),
         (np.ones(3), cp.LabelRanking(), ValueError, "must be a matrix"),
         (np.full((3, 2), 2), cp.LabelRanking(), ValueError, "must be 0 or 1"),
-        (np.ones(3), cp.Hinge(), TypeError, "must be a ColumnLoss"),
+        (np.ones(3), "quantiles", TypeError, "must be a Loss"),
     ],
 )
 def test_bad_input_is_named(y, loss, error, message):
     with pytest.raises(error, match=message):
-        cp.ColumnsRisk(np.ones((3, 2)), y, loss)
+        cp.ScoredRisk(np.ones((3, 2)), y, loss)
 
 
 @pytest.mark.parametrize(

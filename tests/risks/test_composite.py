@@ -39,12 +39,12 @@ class Plain:
 
 
 RISKS = {
-    "hinge": lambda: cp.LinearRisk(X, Y, cp.Hinge(), intercept=False),
-    "hinge intercept": lambda: cp.LinearRisk(X, Y, cp.Hinge()),
-    "absolute": lambda: cp.LinearRisk(X, NUMBERS, cp.Absolute()),
-    "logistic CSR": lambda: cp.LinearRisk(scipy.sparse.csr_array(X), Y, cp.Logistic()),
-    "softmax": lambda: cp.MulticlassRisk(X[:, :2], CLASSES, cp.Softmax()),
-    "crammer singer": lambda: cp.MulticlassRisk(X[:, :2], CLASSES, cp.CrammerSinger()),
+    "hinge": lambda: cp.ScoredRisk(X, Y, cp.Hinge(), intercept=False),
+    "hinge intercept": lambda: cp.ScoredRisk(X, Y, cp.Hinge()),
+    "absolute": lambda: cp.ScoredRisk(X, NUMBERS, cp.Absolute()),
+    "logistic CSR": lambda: cp.ScoredRisk(scipy.sparse.csr_array(X), Y, cp.Logistic()),
+    "softmax": lambda: cp.ScoredRisk(X[:, :2], CLASSES, cp.Softmax()),
+    "crammer singer": lambda: cp.ScoredRisk(X[:, :2], CLASSES, cp.CrammerSinger()),
     "function": lambda: cp.FunctionRisk(largest, D),
 }
 SEARCHED = [name for name in RISKS if name != "function"]
@@ -202,9 +202,9 @@ def test_wrong_sums():
 
 def test_words():
     a, b = RISKS["logistic CSR"](), RISKS["softmax"]()
-    assert repr(a) == "LinearRisk(40 x 6 CSR, Logistic(), intercept)"
-    assert repr(RISKS["hinge"]()) == "LinearRisk(40 x 6 dense, Hinge(), no intercept)"
-    assert repr(b) == "MulticlassRisk(40 x 2 dense, 3 classes, Softmax(), intercepts)"
+    assert repr(a) == "ScoredRisk(40 x 6 CSR, Logistic(), intercept)"
+    assert repr(RISKS["hinge"]()) == "ScoredRisk(40 x 6 dense, Hinge(), no intercept)"
+    assert repr(b) == "ScoredRisk(40 x 2 dense, 3 classes, Softmax(), intercepts)"
     assert repr(a + 2.0 * b) == f"{a!r} + 2 * {b!r}"
 
 

@@ -53,7 +53,7 @@ class Sample:
         self.y, self.loss, self.weights, self.d = y, loss, weights, d
 
     def risk(self, *, intercept):
-        return cp.LinearRisk(
+        return cp.ScoredRisk(
             cp.as_rows(self.X), self.y, self.loss, weights=self.weights, intercept=intercept
         )
 
@@ -286,7 +286,7 @@ def test_threads_leave_no_trace(layout):
     X = LAYOUTS[layout](X)
     histories = []
     for n_threads in (1, 2, 3):
-        risk = cp.LinearRisk(cp.as_rows(X, n_threads=n_threads), y, cp.Hinge())
+        risk = cp.ScoredRisk(cp.as_rows(X, n_threads=n_threads), y, cp.Hinge())
         history = cp.minimize(risk, cp.L2(1e-2), max_iter=8).history
         histories.append([replace(record, seconds=0.0) for record in history])
     assert histories[0] == histories[1] == histories[2]
@@ -304,10 +304,10 @@ def test_weight_k_is_k_copies_and_weight_zero_is_removal(loss, intercept, lam, s
     copies = sample.rng.integers(0, 4, 20)
     copies[1:3] = 2  # both classes, and a count above zero, stay
     X, y = sample.X, sample.y
-    weighted = cp.LinearRisk(
+    weighted = cp.ScoredRisk(
         cp.as_rows(X), y, loss, weights=copies.astype(np.float64), intercept=intercept
     )
-    copied = cp.LinearRisk(
+    copied = cp.ScoredRisk(
         cp.as_rows(np.repeat(X, copies, axis=0)), np.repeat(y, copies), loss, intercept=intercept
     )
     one = cp.minimize(weighted, cp.L2(lam), tol=1e-12, max_iter=1500)
@@ -387,7 +387,7 @@ def test_bad_input(changes, message):
     arguments = {"X": np.ones((4, 2)), "y": np.ones(4), "loss": cp.Hinge(), "weights": None}
     arguments |= changes
     with pytest.raises(ValueError, match=message):
-        cp.LinearRisk(
+        cp.ScoredRisk(
             cp.as_rows(arguments["X"]),
             arguments["y"],
             arguments["loss"],
@@ -399,5 +399,5 @@ def test_targets_of_weight_zero_are_not_checked():
     y = np.array([1.0, 2.0, -5.0])
     weights = np.array([1.0, 1.0, 0.0])
     X = np.ones((3, 1))
-    risk = cp.LinearRisk(cp.as_rows(X), y, cp.Poisson(), weights=weights)
+    risk = cp.ScoredRisk(cp.as_rows(X), y, cp.Poisson(), weights=weights)
     assert np.isfinite(risk.at(np.zeros(1)).value)

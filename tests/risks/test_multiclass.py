@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.losses import MulticlassLoss
 from cutplane.losses.multiclass.offsets import repaired
+from cutplane.maps import AllPairs, OneScore
 
 from .exact import clarabel
 
@@ -60,7 +61,7 @@ class Sample:
         self.p = p / p.sum()
 
     def risk(self, *, intercept):
-        return cp.MulticlassRisk(
+        return cp.ScoredRisk(
             cp.as_rows(self.X), self.y, self.loss, weights=self.weights, intercept=intercept
         )
 
@@ -271,7 +272,7 @@ def test_threads_leave_no_trace(loss, layout):
     histories = []
     for n_threads in (1, 2, 3):
         rows = cp.as_rows(LAYOUTS[layout](X), n_threads=n_threads)
-        history = cp.minimize(cp.MulticlassRisk(rows, y, loss), cp.L2(1e-2), max_iter=4).history
+        history = cp.minimize(cp.ScoredRisk(rows, y, loss), cp.L2(1e-2), max_iter=4).history
         histories.append([replace(record, seconds=0.0) for record in history])
     assert histories[0] == histories[1] == histories[2]
 
@@ -283,8 +284,8 @@ def test_weight_k_is_k_copies_and_weight_zero_is_removal(loss, intercept):
     copies = sample.rng.integers(0, 4, 30)
     copies[1:4] = 2  # all classes stay
     X, y = sample.X, sample.y
-    weighted = cp.MulticlassRisk(X, y, loss, weights=copies, intercept=intercept)
-    copied = cp.MulticlassRisk(
+    weighted = cp.ScoredRisk(X, y, loss, weights=copies, intercept=intercept)
+    copied = cp.ScoredRisk(
         np.repeat(X, copies, axis=0), np.repeat(y, copies), loss, intercept=intercept
     )
     one = cp.minimize(weighted, cp.L2(0.1), tol=1e-10)
@@ -300,7 +301,7 @@ def test_two_classes_are_the_loss_of_two_classes(loss):
     one = cp.Logistic() if isinstance(loss, cp.Softmax) else cp.Hinge()
     signs = np.where(sample.y == 1, 1.0, -1.0)
     binary = cp.minimize(
-        cp.LinearRisk(sample.X, signs, one, weights=sample.weights), cp.L2(0.05), tol=1e-10
+        cp.ScoredRisk(sample.X, signs, one, weights=sample.weights), cp.L2(0.05), tol=1e-10
     )
     both = cp.minimize(sample.risk(intercept=True), cp.L2(0.1), tol=1e-10)
     assert both.objective == pytest.approx(binary.objective, rel=1e-9)
@@ -310,29 +311,31 @@ def test_two_classes_are_the_loss_of_two_classes(loss):
 @pytest.mark.parametrize("scale", [1e-150, 1e9])
 def test_awkward_scales(loss, scale):
     sample = Sample(loss, 2, size=(20, 3, 3))
-    risk = cp.MulticlassRisk(scale * sample.dense, sample.y, loss)
+    risk = cp.ScoredRisk(scale * sample.dense, sample.y, loss)
     result = cp.minimize(risk, cp.L2(scale**2), tol=1e-6)
-    plain = cp.minimize(cp.MulticlassRisk(sample.dense, sample.y, loss), cp.L2(1.0), tol=1e-6)
+    plain = cp.minimize(cp.ScoredRisk(sample.dense, sample.y, loss), cp.L2(1.0), tol=1e-6)
     assert result.status is cp.Status.OPTIMAL
     assert result.objective == pytest.approx(plain.objective, rel=1e-5)
 
 
 def test_what_is_refused():
     X, y = np.ones((3, 2)), np.array([0, 1, 2])
-    for loss, labels, options, said in [
-        (cp.Softmax(), [0, 1], {}, "y has shape"),
-        (cp.Softmax(), [0, 1, -1], {}, "numbered 0, 1, 2"),
-        (cp.Softmax(), [0, 1, 1.5], {}, "numbered 0, 1, 2"),
-        (cp.Softmax(), y, {"n_classes": 2}, "there are 2 classes"),
-        (cp.Softmax(), y, {"n_classes": 4}, "without any weight"),
-        (cp.Softmax(), y, {"weights": np.array([1.0, 1.0, 0.0])}, "without any weight"),
+    rows = cp.as_rows(X)
+    for features, labels, options, said in [
+        (X, [0, 1], {}, "y has shape"),
+        (X, [0, 1, -1], {}, "numbered 0, 1, 2"),
+        (X, [0, 1, 1.5], {}, "numbered 0, 1, 2"),
+        (AllPairs(rows, 2), y, {}, "there are 2 classes"),
+        (OneScore(rows), y, {}, "there are 0 classes"),
+        (AllPairs(rows, 4), y, {}, "without any weight"),
+        (X, y, {"weights": np.array([1.0, 1.0, 0.0])}, "without any weight"),
     ]:
         with pytest.raises(ValueError, match=said):
-            cp.MulticlassRisk(X, labels, loss, **options)
-    with pytest.raises(TypeError, match="MulticlassLoss"):
-        cp.MulticlassRisk(X, y, cp.Hinge())
+            cp.ScoredRisk(features, labels, cp.Softmax(), **options)
+    with pytest.raises(ValueError, match=r"Hinge\(\) takes scores of shape \(\) .* gives \(3,\)"):
+        cp.ScoredRisk(AllPairs(rows, 3), np.ones(3), cp.Hinge())
     with pytest.raises(cp.NonFiniteRisk, match="scores overflow"):
-        cp.MulticlassRisk(1e300 * X, y, cp.Softmax()).at(np.full(6, 1e10))
+        cp.ScoredRisk(1e300 * X, y, cp.Softmax()).at(np.full(6, 1e10))
 
 
 def test_losses_say_who_they_are():
@@ -371,11 +374,12 @@ def test_best_offsets_do_not_hang_on_where_their_search_starts(loss, kind):
     for seed in range(12):
         scores, y, weights, starts = offsets_problem(kind, seed)
         for start in starts.values():
-            best = loss.best_offsets(y, scores, weights, start=start, accuracy=1e-11)
-            value = loss.value(y, scores, weights, best.offsets)
-            # Balanced shares bound the minimum over all offsets from below: a proof.
-            slopes = loss.slopes(y, scores, weights, best, balanced=True)
-            height = weights @ (slopes * scores).sum(axis=1) - loss.conjugate(y, slopes, weights)
+            best = loss.at_best_offset(y, scores, weights, start)
+            value = loss.value(y, scores, weights, best.offset)
+            assert best.value == value
+            # Shares with the masses of the classes bound the minimum over all offsets: a proof.
+            slopes, offset = loss.tangent(y, scores, weights, best)
+            height = (slopes * scores).sum() + offset
             rounding = 1e-13 * np.abs(scores).max()
             assert value - height <= 1e-7 * value + rounding
 
@@ -385,7 +389,7 @@ def test_recomputed_objective_where_all_rows_are_nearly_equal():
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(150, 2)), rng.integers(0, 3, 150)
-        risk = cp.MulticlassRisk(X, y, cp.CrammerSinger())
+        risk = cp.ScoredRisk(X, y, cp.CrammerSinger())
         result = cp.minimize(risk, cp.L2(10.0), method=cp.level(), tol=1e-6, max_iter=100)
         assert result.status == "optimal"
         assert result.objective == pytest.approx(result.state.objective, rel=1e-9)

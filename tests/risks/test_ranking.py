@@ -66,7 +66,7 @@ def test_bounds_hold(loss, seed, lam):
     X, y, qid, weights = sample(seed)
     best = exact_minimizer(loss, X, y, qid, weights, lam)
     optimum = lam / 2 * best @ best + risk_by_definition(loss, y, X @ best, qid, weights)
-    risk = cp.LinearRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
+    risk = cp.ScoredRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
     for method in METHODS:
         result = cp.minimize(risk, cp.L2(lam), method=method, tol=1e-6, max_iter=500)
         # The solver's point is not better than the optimum, so its objective bounds ours.
@@ -83,7 +83,7 @@ def test_bounds_hold_before_the_end(loss):
     X, y, qid, weights = sample(7)
     best = exact_minimizer(loss, X, y, qid, weights, 0.1)
     optimum = 0.05 * best @ best + risk_by_definition(loss, y, X @ best, qid, weights)
-    risk = cp.LinearRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
+    risk = cp.ScoredRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
     for method in [*METHODS, cp.balanced_proximal(), cp.bmrm(planes=2)]:
         history = cp.minimize(risk, cp.L2(0.1), method=method, tol=1e-6, max_iter=30).history
         assert max(record.lower_bound for record in history) <= optimum + 1e-12
@@ -95,7 +95,7 @@ def test_an_intercept_has_no_effect(loss):
     X, y, qid, weights = sample(0)
     lows = [
         cp.minimize(
-            cp.LinearRisk(X, y, loss.for_queries(qid), weights=weights, intercept=intercept),
+            cp.ScoredRisk(X, y, loss.for_queries(qid), weights=weights, intercept=intercept),
             cp.L2(0.1),
             tol=1e-6,
         ).certificate
@@ -111,7 +111,7 @@ def test_rows_of_every_kind(loss):
     X, y, qid, _ = sample(1)
     bound = loss.for_queries(qid)
     bounds = [
-        cp.minimize(cp.LinearRisk(rows, y, bound), cp.L2(0.1), tol=1e-6).certificate.lower_bound
+        cp.minimize(cp.ScoredRisk(rows, y, bound), cp.L2(0.1), tol=1e-6).certificate.lower_bound
         for rows in (X, np.asfortranarray(X), csr_array(X))
     ]
     assert bounds == pytest.approx([bounds[0]] * 3, rel=1e-6)
@@ -121,7 +121,7 @@ def test_small_lam_keeps_the_bounds_in_order():
     # The first candidates have scores of 1e6, whose rounding must not reach the offsets.
     X, y, qid, weights = sample(2)
     for loss in LOSSES:
-        risk = cp.LinearRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
+        risk = cp.ScoredRisk(X, y, loss.for_queries(qid), weights=weights, intercept=False)
         result = cp.minimize(risk, cp.L2(1e-7), tol=1e-4, max_iter=2000)
         assert result.status is cp.Status.OPTIMAL
         best = exact_minimizer(loss, X, y, qid, weights, 1e-7)
@@ -132,7 +132,7 @@ def test_small_lam_keeps_the_bounds_in_order():
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_groups_are_refused(loss):
     X, y, qid, _ = sample(0)
-    risk = cp.LinearRisk(X, y, loss.for_queries(qid), intercept=False)
+    risk = cp.ScoredRisk(X, y, loss.for_queries(qid), intercept=False)
     assert risk.good_groups == 1
     with pytest.raises(ValueError, match="groups need a loss that is a sum over examples"):
         cp.minimize(risk, cp.L2(0.1), method=cp.bmrm(groups=4))

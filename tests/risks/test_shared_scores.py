@@ -19,6 +19,12 @@ every_binary_loss = pytest.mark.parametrize("loss", BINARY, ids=repr)
 seeds = st.integers(0, 10**6)
 
 
+def shared(X, terms, **options):
+    """The risk of losses with a column of targets each."""
+    targets = np.column_stack([y for y, _ in terms]) if terms else np.ones((3, 0))
+    return cp.ScoredRisk(X, targets, cp.SharedScore([loss for _, loss in terms]), **options)
+
+
 class Grades:
     """Random grades, with ties, an empty row and examples of weight zero; or quantiles of them."""
 
@@ -39,11 +45,11 @@ class Grades:
         self.p = self.weights / self.weights.sum()
 
     def risk(self):
-        return cp.SharedScoresRisk(self.X, self.terms, weights=self.weights)
+        return shared(self.X, self.terms, weights=self.weights)
 
     def sum_of_linear_risks(self):
         """The same risk, with a pass over the data for each loss."""
-        return sum(cp.LinearRisk(self.X, y, loss, weights=self.weights) for y, loss in self.terms)
+        return sum(cp.ScoredRisk(self.X, y, loss, weights=self.weights) for y, loss in self.terms)
 
     def mean_losses(self, w, offsets):
         """The risk for given offsets, by the formulas."""
@@ -128,7 +134,7 @@ def test_one_threshold_is_a_binary_classifier(loss):
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(40, 3)), np.where(rng.random(40) < 0.4, 1.0, -1.0)
     exact = Objective(X, y, loss, 0.1)
-    result = cp.minimize(cp.SharedScoresRisk(X, [(y, loss)]), cp.L2(0.1), tol=1e-8)
+    result = cp.minimize(shared(X, [(y, loss)]), cp.L2(0.1), tol=1e-8)
     assert result.certificate.lower_bound <= exact.optimum <= result.objective * (1 + 1e-8)
 
 
@@ -154,7 +160,7 @@ def test_the_data_are_read_once_for_all_losses():
 
     sample = Grades(7, cp.Hinge())
     rows = Counting(sample.dense)
-    risk = cp.SharedScoresRisk(rows, sample.terms)
+    risk = shared(rows, sample.terms)
     start, end = risk.at(sample.somewhere()), risk.at(sample.somewhere())
     assert len(sample.terms) > 2
     assert rows.passes == risk.evaluations == 2
@@ -168,22 +174,22 @@ def test_the_data_are_read_once_for_all_losses():
     ("terms", "error", "message"),
     [
         ([], ValueError, "at least one loss"),
-        ([(np.ones(2), cp.Hinge())], ValueError, r"targets have shape \(2,\), X has 3 rows"),
+        ([(np.ones(2), cp.Hinge())], ValueError, r"targets have shape \(2, 1\), X has 3 rows"),
         ([(np.ones(3), "hinge")], TypeError, "must be a Loss"),
         ([(np.arange(3.0), cp.Hinge())], ValueError, "are -1 and 1"),
     ],
 )
 def test_bad_input_is_named(terms, error, message):
     with pytest.raises(error, match=message):
-        cp.SharedScoresRisk(np.ones((3, 2)), terms)
+        shared(np.ones((3, 2)), terms)
 
 
 def test_overflow_is_named():
-    risk = cp.SharedScoresRisk(np.full((2, 1), 1e250), [(np.array([1.0, -1.0]), cp.Hinge())])
+    risk = shared(np.full((2, 1), 1e250), [(np.array([1.0, -1.0]), cp.Hinge())])
     with pytest.raises(cp.NonFiniteRisk, match="the scores overflow"):
         risk.at(np.array([1e100]))
 
 
 def test_it_says_what_it_is():
-    risk = cp.SharedScoresRisk(np.ones((3, 2)), [(np.ones(3), cp.Absolute())] * 2)
-    assert repr(risk) == "SharedScoresRisk(3 x 2 dense, 2 terms of Absolute())"
+    risk = shared(np.ones((3, 2)), [(np.ones(3), cp.Absolute())] * 2)
+    assert repr(risk) == "ScoredRisk(3 x 2 dense, SharedScore(2 of Absolute()), intercepts)"

@@ -91,7 +91,7 @@ def test_multiclass_is_crammer_and_singer():
     X, y = rng.normal(size=(40, 5)), rng.integers(0, 4, 40)
     weights = rng.uniform(size=40)
     structured = cp.StructuredRisk(cp.MulticlassModel(), X, y, weights=weights)
-    linear = cp.MulticlassRisk(X, y, cp.CrammerSinger(), weights=weights, intercept=False)
+    linear = cp.ScoredRisk(X, y, cp.CrammerSinger(), weights=weights, intercept=False)
     for w in rng.normal(size=(5, 20)):
         assert structured.at(w).value == pytest.approx(linear.at(w).value, rel=1e-12)
     fits = [cp.minimize(risk, cp.L2(0.05), tol=1e-6) for risk in (structured, linear)]

@@ -37,7 +37,7 @@ FUNCTIONS = {"hinge": hinge, "logistic": logistic}
 
 def risk_of(loss, intercept):
     y = Y if loss.task == "classification" else NUMBERS
-    return cp.LinearRisk(
+    return cp.ScoredRisk(
         X, COUNTS if isinstance(loss, cp.Poisson) else y, loss, intercept=intercept
     )
 
@@ -53,13 +53,13 @@ def test_linear_risks_pass(loss, intercept):
 @pytest.mark.parametrize(
     "risk",
     [
-        cp.LinearRisk(scipy.sparse.csr_array(X), Y, cp.Hinge()),
-        cp.LinearRisk(np.asfortranarray(X.astype(np.float32)), Y, cp.Hinge()),
-        cp.MulticlassRisk(X, CLASSES, cp.Softmax()),
-        cp.MulticlassRisk(X, CLASSES, cp.CrammerSinger()),
-        cp.MulticlassRisk(X, CLASSES, cp.CrammerSinger(), intercept=False),
-        cp.LinearRisk(X, Y, cp.Hinge()) + 2.0 * cp.LinearRisk(X, NUMBERS, cp.Absolute()),
-        cp.LinearRisk(X, Y, cp.Hinge()) + cp.FunctionRisk(logistic, 5),
+        cp.ScoredRisk(scipy.sparse.csr_array(X), Y, cp.Hinge()),
+        cp.ScoredRisk(np.asfortranarray(X.astype(np.float32)), Y, cp.Hinge()),
+        cp.ScoredRisk(X, CLASSES, cp.Softmax()),
+        cp.ScoredRisk(X, CLASSES, cp.CrammerSinger()),
+        cp.ScoredRisk(X, CLASSES, cp.CrammerSinger(), intercept=False),
+        cp.ScoredRisk(X, Y, cp.Hinge()) + 2.0 * cp.ScoredRisk(X, NUMBERS, cp.Absolute()),
+        cp.ScoredRisk(X, Y, cp.Hinge()) + cp.FunctionRisk(logistic, 5),
     ],
     ids=repr,
 )
@@ -256,7 +256,7 @@ def test_losses_pass(loss):
 
 
 def test_losses_of_many_classes_are_sent_elsewhere():
-    with pytest.raises(TypeError, match=r"check_risk\(cp.MulticlassRisk"):
+    with pytest.raises(TypeError, match=r"check_risk\(cp.ScoredRisk"):
         check_loss(cp.Softmax())
 
 

@@ -39,12 +39,12 @@ _METHODS = {
 }
 
 
-def _risk(data: str) -> cp.LinearRisk:
+def _risk(data: str) -> cp.ScoredRisk:
     X, y = load(_DATA[data][0])
-    return cp.LinearRisk(X, y, cp.Hinge(), intercept=False)
+    return cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
 
 
-def _fit(risk: cp.LinearRisk, lam: float, method: cp.Method, gap: float) -> cp.Result:
+def _fit(risk: cp.ScoredRisk, lam: float, method: cp.Method, gap: float) -> cp.Result:
     stop = cp.Gap(absolute=gap)
     return minimize(risk, cp.L2(lam), method=method, stop=stop, max_iter=2000)
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Plane, Quadratic
+from cutplane.core.search import minimize_on_ray
 from cutplane.experiments.experiment import Experiment, Progress, Row, first, minimize, settings
-from cutplane.losses.line_search import minimize_on_ray
 from cutplane.report.figures import finish_axes, new_figure
 
 _EPSILONS = (0.1, 0.03, 0.01, 0.003)

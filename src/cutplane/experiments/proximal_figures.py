@@ -33,7 +33,7 @@ _TRAINING_PARTS = ("S1", "S2", "S3")  # of the first fold
 
 def _ranking_risk() -> Any:
     X, y, qid = load_letor("letor_mq2008", _TRAINING_PARTS)
-    return cp.LinearRisk(X, y, cp.NDCGListHinge(10).for_queries(qid), intercept=False)
+    return cp.ScoredRisk(X, y, cp.NDCGListHinge(10).for_queries(qid), intercept=False)
 
 
 def _rna_risk() -> Any:

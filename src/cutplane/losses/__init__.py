@@ -1,4 +1,4 @@
-"""Losses: convex functions of scores, with slopes and conjugates."""
+"""Losses: functions of scores, with slopes and conjugates."""
 
 from collections.abc import Callable
 
@@ -28,6 +28,8 @@ from cutplane.losses.ranking.loss import RankingLoss
 from cutplane.losses.ranking.ndcg import NDCGHinge
 from cutplane.losses.ranking.ndcg_list import NDCGListHinge
 from cutplane.losses.ranking.pairs import PairwiseHinge
+from cutplane.losses.score_loss import ScoreLoss
+from cutplane.losses.shared_score import SharedScore
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
     "hinge": Hinge,
@@ -98,6 +100,8 @@ __all__ = [
     "ROCArea",
     "RankingLoss",
     "RecallAtK",
+    "ScoreLoss",
+    "SharedScore",
     "SmoothHinge",
     "SmoothLoss",
     "Softmax",

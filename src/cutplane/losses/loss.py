@@ -1,75 +1,48 @@
-"""What a loss of scores is: value and slopes, and one-dimensional searches that need no data.
-
-A loss sees targets ``y``, scores ``z`` and weights that sum to one, never the features. Its tangent
-``sum_i slopes_i * z'_i + offset`` lies below it for all scores ``z'``; the risk pulls it back to a
-plane in ``w``.
-"""
+"""Losses of one score an example: value and slopes, and one-dimensional searches on them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, NamedTuple
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
-from cutplane.losses.line_search import minimize_on_ray, minimize_roughly
+from cutplane.core.search import minimize_on_ray, minimize_roughly
+from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent
 
 Task = Literal["classification", "regression", "ranking"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class AtBestOffset(NamedTuple):
-    """A loss minimized over a constant that is added to all scores.
-
-    ``witness`` is what the loss found on the way and can use again for the tangent there.
-    """
-
-    offset: float
-    value: float
-    witness: Any = None
-
-
-class Tangent(NamedTuple):
-    """A function ``slopes.z + offset`` of the scores that is never above the loss."""
-
-    slopes: Vector
-    offset: float
-
-
-class Loss(ABC):
-    """A convex function of scores.
+class Loss(ScoreLoss):
+    """A function of one score an example, convex unless it says otherwise.
 
     A new loss needs only ``__call__``. It should also give `conjugate`, which makes its planes
-    exact to rounding, and may replace the searches with faster ones.
+    exact to rounding, and may replace the searches with faster ones. Whether there are conjugates
+    and curvatures is seen from whether these methods are written.
 
     Attributes
     ----------
     task : {"classification", "regression", "ranking"}
         Classification losses see ``y`` in {-1, 1}; the others see numbers.
-    lower_bound : float
-        A value that the loss never goes below, or ``-inf``.
-    of_residual : bool
-        Whether only ``z - y`` matters, so that targets may be shifted together with the intercept.
-    additive : bool
-        Whether it is a sum over examples. Only then may the examples be split into groups with
-        planes of their own.
-    of_differences : bool
-        Whether a constant added to all scores changes nothing. The intercept is then no matter of
-        the loss: `threshold` says where to put it.
-    ungained : float
+    search_slack : float
         The share of the possible gain that `minimize_along` may leave to save evaluations.
     """
 
     task: ClassVar[Task]
-    lower_bound: ClassVar[float] = 0.0
-    of_residual: ClassVar[bool] = False
-    additive: ClassVar[bool] = True
-    of_differences: ClassVar[bool] = False
-    ungained: ClassVar[float] = 0.0
+    additive = True
+    search_slack: ClassVar[float] = 0.0
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "has_conjugate" not in vars(cls):
+            cls.has_conjugate = cls.conjugate is not Loss.conjugate
+        if "has_curvatures" not in vars(cls):
+            cls.has_curvatures = cls.curvatures is not Loss.curvatures
 
     @abstractmethod
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
@@ -91,23 +64,6 @@ class Loss(ABC):
         """Return the second derivative by each score, None if unknown."""
         return None
 
-    @property
-    def has_curvatures(self) -> bool:
-        """Whether `curvatures` is known."""
-        probe = np.zeros(1)
-        return self.curvatures(probe + 1.0, probe, probe + 1.0) is not None
-
-    @property
-    def has_conjugate(self) -> bool:
-        """Whether `conjugate` is known."""
-        probe = np.zeros(1)
-        return self.conjugate(probe + 1.0, probe, probe + 1.0) is not None
-
-    @property
-    def dual_form(self) -> tuple[int, Matrix] | None:
-        """What dual coordinate ascent must know: the kind, and the shape of pieces; or None."""
-        return None
-
     def smoothed(self, width: float) -> Loss:
         """Return the loss with its kinks rounded: ``min_u loss(u) + (z - u)^2 / (2*width)``.
 
@@ -122,12 +78,8 @@ class Loss(ABC):
         if self.task == "classification" and not (np.abs(y) == 1.0).all():
             raise ValueError("the targets of a classification loss are -1 and 1")
 
-    def check_weights(self, weights: Vector) -> None:  # noqa: B027 (most losses allow all)
+    def check_weights(self, weights: Vector) -> None:
         """Raise ValueError if the loss is not defined for these weights, all of them positive."""
-
-    def threshold(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        """Return the score above which to predict the positive class, for losses of differences."""
-        return 0.0
 
     def predict(self, scores: Vector) -> Vector:
         """Return what a regression model with this loss predicts: the score itself by default."""
@@ -159,45 +111,72 @@ class Loss(ABC):
             value = self.value(y, scores, weights)
         return value - float(slopes @ scores)
 
-    def tangent(
-        self,
-        y: Vector,
-        scores: Vector,
-        weights: Vector,
-        *,
-        value: float,
-        best: AtBestOffset | None = None,
-    ) -> Tangent:
-        """Return the tangent at ``scores``, or at the best constant added to them.
+    def targets(self, y: Any, n_samples: int, weights: Vector) -> Vector:
+        """Return the targets, one number an example, or raise ValueError."""
+        numbers = np.ascontiguousarray(y, dtype=np.float64)
+        if numbers.shape != (n_samples,):
+            raise ValueError(f"y has shape {numbers.shape}, X has {n_samples} rows")
+        used = weights > 0.0
+        self.check_targets(numbers[used])
+        self.check_weights(weights[used])
+        return numbers
 
-        ``value`` is the loss there. The tangent at the best constant bounds the minimum over
-        constants: its slopes sum to zero.
-        """
-        if best is None:
-            slopes = self.slopes(y, scores, weights)
-        else:
-            slopes = self.balanced_slopes(y, scores, best.offset, weights)
-        return Tangent(slopes, self.tangent_offset(y, scores, slopes, weights, value=value))
+    def at_best_offset(
+        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
+    ) -> AtBestOffset:
+        """Minimize the loss over a constant added to all scores, beginning at a guess."""
+        if not guess:
+            return self.minimize_offset(y, scores, weights)
+        best = self.minimize_offset(y, scores + guess, weights)
+        return best._replace(offset=best.offset + guess)
+
+    def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
+        """Return the tangent at ``scores``, or at the best constant added to them."""
+        slopes = self.slopes_at(y, scores, weights, at)
+        return Tangent(slopes, self.tangent_offset(y, scores, slopes, weights, value=at.value))
+
+    def slopes_at(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Vector:
+        """Return the slopes of the tangent alone."""
+        if at.offset is None:
+            return self.slopes(y, scores, weights)
+        return self.zero_sum_slopes(y, scores, at.offset, weights)
+
+    def ray(self, start: Vector, offsets: float, end: Vector, end_offsets: float) -> Ray:
+        """Return the ray from some scores through others, with the constants added to them."""
+        direction = end - start
+        if offsets or end_offsets:
+            start = start + offsets
+            direction += end_offsets - offsets
+        return Ray(start, 0.0, direction, 0.0)
+
+    def on_ray(self, y: Vector, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+        value, slopes = self(y, ray.scores + step * ray.direction, weights)
+        return value, dot(np.ascontiguousarray(slopes), ray.direction)
+
+    def minimize_on_ray(self, y: Vector, ray: Ray, weights: Vector, extra: Quadratic) -> float:
+        """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
+        return self.minimize_along(y, ray.scores, ray.direction, weights, extra)
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
+        ray = Ray(scores, 0.0, direction, 0.0)
 
-        def on_ray(step: float) -> tuple[float, float]:
-            value, slopes = self(y, scores + step * direction, weights)
-            return value, dot(np.ascontiguousarray(slopes), direction)
+        def along(step: float) -> tuple[float, float]:
+            return self.on_ray(y, ray, weights, step)
 
-        if self.ungained > 0.0:
-            return minimize_roughly(on_ray, extra, share=self.ungained)
-        return minimize_on_ray(on_ray, extra)
+        if self.search_slack > 0.0:
+            return minimize_roughly(along, extra, share=self.search_slack)
+        return minimize_on_ray(along, extra)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores."""
         offset = self._best_offset(y, scores, weights)
         return AtBestOffset(offset, self._value_at(y, scores, offset, weights))
 
-    def balanced_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+    def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return slopes at ``scores + offset`` that sum to zero; ``offset`` must be the best one.
 
         Slopes that sum to zero belong to a tangent that does not change with the constant, so it
@@ -245,6 +224,3 @@ class Loss(ABC):
             direction = -direction
         step = self.minimize_along(y, scores, direction, weights, Quadratic(0.0, 0.0))
         return step * float(direction[0])
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"

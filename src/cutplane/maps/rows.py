@@ -113,6 +113,10 @@ class Rows(ABC):
         """Return ``X' diag(curvatures) X``, if there are `second_derivatives`."""
         raise NotImplementedError(f"{self.layout} has no second derivatives")
 
+    def squared_norms(self) -> Vector:
+        """Return the squared length of each row, if they are `sparse`."""
+        raise NotImplementedError(f"{self.layout} does not know the lengths of rows")
+
     def __str__(self) -> str:
         """Return the size and the layout, such as ``32561 x 123 CSR``."""
         return f"{self.shape[0]} x {self.shape[1]} {self.layout}"

@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.losses.score_loss import LOGISTIC, MARGIN_PIECES
 
 IndexVector = NDArray[np.int64]
-
-# What the losses are that the epochs know. Pieces are described as in `piecewise_kernels`.
-RESIDUAL_PIECES, MARGIN_PIECES, LOGISTIC = range(3)
 
 # The last step on the way to a logistic dual moves the margin by no more than this.
 _LAST_STEP = 0.25

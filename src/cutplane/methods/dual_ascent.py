@@ -37,8 +37,9 @@ from cutplane.core.policies.queries import best_step
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.state import State
+from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods import coordinate_kernels as kernels
-from cutplane.risks import LinearRisk
+from cutplane.risks import ScoredRisk
 
 _SEED = 88172645463325252
 
@@ -90,7 +91,7 @@ class DualAscent:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._risk: LinearRisk = problem.risk  # type: ignore[assignment]
+        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         self._rows: Any = self._risk.rows
         self._loss: Any = self._risk.loss
         self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
@@ -101,7 +102,7 @@ class DualAscent:
     @property
     def never_settle(self) -> bool:
         """Whether no dual is ever at an end of its range."""
-        return bool(self._kind == kernels.LOGISTIC)
+        return bool(self._kind == LOGISTIC)
 
     def begun(self) -> Duals:
         """Return duals of zero."""

@@ -42,8 +42,8 @@ from cutplane.core.state import State
 from cutplane.losses import Loss
 from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
-from cutplane.risks.linear import LinearPoint
+from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 
 # An inner problem is solved when its gradient costs the bound no more than the rounding does. Then
 # the width shrinks by a constant factor. Chosen from ten settings of these two and of `_ROOM`, by
@@ -81,7 +81,7 @@ class NewtonState:
 
     Attributes
     ----------
-    point : LinearPoint
+    point : ScoredPoint
         The last iterate.
     width : float
         How widely kinks are rounded; zero for a loss that has none.
@@ -95,7 +95,7 @@ class NewtonState:
         That of these slopes.
     """
 
-    point: LinearPoint
+    point: ScoredPoint
     width: float
     duals: Vector
     steps: int = 0
@@ -109,10 +109,10 @@ class SmoothedNewton:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._risk: LinearRisk = problem.risk  # type: ignore[assignment]
+        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
-    def begun(self, point: LinearPoint, width: float, duals: Vector) -> NewtonState:
+    def begun(self, point: ScoredPoint, width: float, duals: Vector) -> NewtonState:
         """Return the state at a point."""
         state = NewtonState(point, width, duals)
         self._measure(state)
@@ -143,7 +143,7 @@ class SmoothedNewton:
         if risk.intercept:
             scores += state.point.offset
             scores += loss.minimize_offset(risk.y, scores, risk.weights).offset
-            state.slopes = loss.balanced_slopes(risk.y, scores, 0.0, risk.weights)
+            state.slopes = loss.zero_sum_slopes(risk.y, scores, 0.0, risk.weights)
         else:
             state.slopes = loss.slopes(risk.y, scores, risk.weights)
         state.scores = scores
@@ -153,7 +153,8 @@ class SmoothedNewton:
         return state.plane
 
     def _loss(self, width: float) -> Loss:
-        return self._risk.loss.smoothed(width)
+        loss: Loss = self._risk.loss.smoothed(width)
+        return loss
 
     def _inner_problem_is_solved(self, state: NewtonState) -> bool:
         gap = self._problem.objective(state.point) - self._problem.below(state.plane).lower
@@ -164,7 +165,7 @@ class SmoothedNewton:
     def _gradient(self, state: NewtonState) -> Vector:
         return self._regularizer.gradient(state.point.w) + state.plane.slope
 
-    def _moved(self, state: NewtonState) -> LinearPoint:
+    def _moved(self, state: NewtonState) -> ScoredPoint:
         """Return the point after a Newton step."""
         risk, point = self._risk, state.point
         risk.evaluations += 1
@@ -248,17 +249,17 @@ class NewtonSteps(Query):
         if own is None:
             return None
         problem, point = state.problem, state.best
-        risk: LinearRisk = problem.risk  # type: ignore[assignment]
+        risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         duals = per_weight(own.slopes, risk.weights)
         gap = problem.objective(point) - problem.below(own.plane).lower
         width = max(own.width / _SHRINK, _width_for(gap, duals, risk.weights))
         return SmoothedNewton(problem).begun(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
 
-    def _begin(self, state: State) -> tuple[LinearPoint, float, bool]:
+    def _begin(self, state: State) -> tuple[ScoredPoint, float, bool]:
         """Return where to begin, how widely to round, and whether there is time to go on."""
         problem = state.problem
-        risk: LinearRisk = problem.risk  # type: ignore[assignment]
-        start: LinearPoint = state.best  # type: ignore[assignment]
+        risk: ScoredRisk = problem.risk  # type: ignore[assignment]
+        start: ScoredPoint = state.best  # type: ignore[assignment]
         width = _first_width(risk, start)
         if start.w.any():
             return start, _NEARER * width, True
@@ -279,7 +280,7 @@ class NewtonSteps(Query):
         return risk.at(solved.w), _NEARER * width, in_time
 
 
-def _first_width(risk: LinearRisk, point: LinearPoint) -> float:
+def _first_width(risk: ScoredRisk, point: ScoredPoint) -> float:
     """Return a width at which the mean example lies inside the rounded part of its kink."""
     if risk.loss.smoothed(1.0) is risk.loss:
         return 0.0
@@ -292,7 +293,7 @@ def _width_for(gap: float, duals: Vector, weights: Vector) -> float:
     return _ROOM * gap / steepness if steepness > 0.0 else 1.0
 
 
-def _sample(risk: LinearRisk) -> LinearRisk | None:
+def _sample(risk: ScoredRisk) -> ScoredRisk | None:
     """Return the risk on some of the examples, or None where that would not help."""
     m, d = risk.rows.shape
     size = min(int(_SAMPLE_SHARE * m), _SAMPLE_PER_FEATURE * d)
@@ -300,13 +301,7 @@ def _sample(risk: LinearRisk) -> LinearRisk | None:
         return None
     chosen = np.sort(np.random.default_rng(0).choice(m, size, replace=False))
     try:
-        return LinearRisk(
-            risk.rows.part(chosen),
-            risk.y[chosen],
-            risk.loss,
-            weights=risk.weights[chosen],
-            intercept=risk.intercept,
-        )
+        return risk.part(chosen)
     except ValueError:  # no example with a weight, or no target that the loss needs
         return None
 

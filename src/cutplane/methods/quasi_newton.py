@@ -28,8 +28,8 @@ from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.queries import AtCandidate
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Point
+from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.state import State
-from cutplane.core.wolfe import Trial, search
 from cutplane.methods.chain_curvature import ChainCurvature, has_curvature
 
 Singles = NDArray[np.float32]
@@ -189,7 +189,7 @@ class QuasiNewtonSteps(Query):
             slope += dot(regularizer.gradient(point.w), direction)
             return Trial(step, found[-1][0], slope)
 
-        search(evaluate, start, 1.0, most=_MOST_TRIALS)
+        wolfe_search(evaluate, start, 1.0, most=_MOST_TRIALS)
         objective, lowest = min(found, key=lambda trial: trial[0])
         if objective < state.objective:
             change = lowest.plane().slope + regularizer.gradient(lowest.w)

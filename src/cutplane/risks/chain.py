@@ -6,7 +6,7 @@ The parameters are one vector: coefficients of the tokens' features for each lab
 label), then a matrix of transitions from label (row) to label (column), then, if wanted, the
 weights of each label at the start and at the end of a sequence.
 
-As in :mod:`cutplane.risks.linear` a point carries its scores, so moving along the line between two
+As in :mod:`cutplane.risks.scored` a point carries its scores, so moving along the line between two
 points costs no pass over the features. It costs a dynamic program on each sequence.
 """
 
@@ -27,7 +27,7 @@ from cutplane.risks.chain_pieces import ChainPieces, require_finite, sums_beside
 from cutplane.risks.chain_points import ChainPoint
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
-from cutplane.risks.linear import normalized
+from cutplane.risks.weights import normalized
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.kernels import Indices
 from cutplane.structured.chains.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains

@@ -13,8 +13,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Plane, Quadratic
-from cutplane.core.wolfe import Trial, between, beyond
-from cutplane.losses.line_search import model_minimum
+from cutplane.core.search import Trial, between, beyond, model_minimum
 from cutplane.structured.chains.chain import ChainScores
 from cutplane.structured.chains.losses import ChainOutcome
 
@@ -160,6 +159,8 @@ class ChainSegment:
         Between two steps, where the objective falls at the first and rises at the second.
         """
         (value_low, slope_low), (value_high, slope_high) = self.along(low), self.along(high)
-        step = model_minimum(low, value_low, slope_low, high, value_high, slope_high, regularizer)
+        step = model_minimum(
+            Trial(low, value_low, slope_low), Trial(high, value_high, slope_high), regularizer
+        )
         tangent = max(value_low + slope_low * (step - low), value_high + slope_high * (step - high))
         return step, tangent + regularizer.slope * step + 0.5 * regularizer.curvature * step**2

@@ -22,7 +22,7 @@ from cutplane.core.protocols import (
     Risk,
     Segment,
 )
-from cutplane.losses.line_search import minimize_on_ray
+from cutplane.core.search import minimize_on_ray
 
 
 class Summable:

@@ -147,7 +147,7 @@ def as_risk(risk: Risk | Function, *alike: Any) -> Risk:
         return cast(Risk, risk)
     if not callable(risk):
         raise TypeError(
-            "risk must be a risk such as cp.LinearRisk, or a function that returns "
+            "risk must be a risk such as cp.ScoredRisk, or a function that returns "
             f"(value, subgradient), got {risk!r}"
         )
     known = next((vector for vector in alike if vector is not None), None)

@@ -12,7 +12,7 @@ from cutplane.compute.arrays import Vector
 class MulticlassModel:
     """One of k classes: a vector of weights for each, loss 1 for a wrong one.
 
-    The risk is that of Crammer and Singer's loss without intercepts; `cutplane.MulticlassRisk` is
+    The risk is that of Crammer and Singer's loss without intercepts; `cutplane.ScoredRisk` is
     much faster. Classes and the number of features are those of the data.
     """
 

@@ -19,7 +19,7 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
     Value and slopes must agree with each other and with finite differences, the loss must be convex
     and a sum over examples (unless it says that it is not ``additive``), not below its lower bound,
     and its conjugate, if it has one, the true one. The searches must find what is at least as low
-    as what the check tries, but for the gain that the loss says it leaves (``ungained``).
+    as what the check tries, but for the gain that the loss says it leaves (``search_slack``).
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
     if not isinstance(loss, Loss):
         raise TypeError(
             f"loss must be a Loss, got {loss!r}; losses of many classes are checked by "
-            "check_risk(cp.MulticlassRisk(...))"
+            "check_risk(cp.ScoredRisk(...))"
         )
     rng = np.random.default_rng(seed)
     y = _targets(loss, rng) if y is None else np.asarray(y, dtype=np.float64)
@@ -135,10 +135,10 @@ def _check_searches(loss: Loss, tried: Tried, y: Vector, weights: Vector) -> Non
         others: Vector,
         what: str,
         *,
-        ungained: float = 0.0,
+        search_slack: float = 0.0,
     ) -> None:
         lowest, seen = value_at(best), min(map(value_at, others))
-        left = ungained * (value_at(0.0) - lowest) if ungained else 0.0
+        left = search_slack * (value_at(0.0) - lowest) if search_slack else 0.0
         require(
             lowest <= seen + left + 100 * tried.noise(lowest, seen),
             f"{tried.name}: {what} finds {lowest:.8g} at {best:.6g}, but {seen:.8g} is possible",
@@ -156,7 +156,7 @@ def _check_searches(loss: Loss, tried: Tried, y: Vector, weights: Vector) -> Non
             step,
             np.append(np.linspace(0.0, 2.0, 21), step * np.array([0.99, 1.01])),
             "minimize_along()",
-            ungained=loss.ungained,
+            search_slack=loss.search_slack,
         )
         offset = loss.minimize_offset(y, z, weights).offset
         reached(

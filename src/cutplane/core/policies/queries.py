@@ -16,9 +16,8 @@ from cutplane.core.needs import QUADRATIC, as_quadratic, as_searchable, quadrati
 from cutplane.core.policies import Found, Query
 from cutplane.core.problem import Candidate
 from cutplane.core.protocols import Point, Quadratic, Regularizer, Segment, sum_of
-from cutplane.core.ray_search import minimize_on_segment
+from cutplane.core.search import Trial, minimize_on_segment, wolfe_search
 from cutplane.core.state import State
-from cutplane.core.wolfe import Trial, search
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +126,10 @@ class ByTrials(Query):
         falling = slope if slope < 0.0 else candidate.lower - state.objective
         start = Trial(0.0, state.objective, falling)
         if state.last_step is None:  # nothing is known of the scale yet
-            search(evaluate, start, 1.0, most=self.most, margin=0.05)
+            wolfe_search(evaluate, start, 1.0, most=self.most, margin=0.05)
         else:
             first = min(max(state.last_step / length, _NEAREST), _FARTHEST_FIRST)
-            search(evaluate, start, first, most=self.most)
+            wolfe_search(evaluate, start, first, most=self.most)
         usable = [i for i, point in enumerate(points) if _usable(point, state)]
         if not usable:
             return Found(points, points, step=state.last_step), None

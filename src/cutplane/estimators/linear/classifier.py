@@ -40,7 +40,8 @@ from cutplane.estimators.linear.model import (
 )
 from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
 from cutplane.losses.measures.error_rate import Measure
-from cutplane.risks import LinearRisk, ModelRisk, MulticlassRisk
+from cutplane.maps import AllPairs
+from cutplane.risks import ScoredRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
 # however good they are. But the objective must come out the same when it is computed afresh.
@@ -224,7 +225,7 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
             advice=advice,
         )
 
-    def _risks(self, X: Any, y: NDArray[Any], weights: Vector) -> Sequence[ModelRisk]:
+    def _risks(self, X: Any, y: NDArray[Any], weights: Vector) -> Sequence[ScoredRisk]:
         """Return one risk for two classes or all at once, else one for each against the rest."""
         rows, loss, joint, classes = (
             self._rows(X),
@@ -236,20 +237,18 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
             # Examples of other classes have no weight: any number will do for them.
             numbers = np.searchsorted(classes, y) % len(classes)
             return [
-                MulticlassRisk(
-                    rows,
-                    numbers.astype(np.float64),
-                    joint,
+                ScoredRisk(
+                    AllPairs(rows, len(classes)),
+                    numbers,
+                    type(joint)(accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY)),
                     weights=weights,
                     intercept=self.fit_intercept,
-                    n_classes=len(classes),
-                    accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY),
                 )
             ]
         if len(classes) == 2:
             classes = classes[:1] if self._is_turned() else classes[1:]
         return [
-            LinearRisk(
+            ScoredRisk(
                 rows,
                 np.where(y == positive, 1.0, -1.0),
                 loss,

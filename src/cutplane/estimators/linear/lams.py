@@ -21,13 +21,13 @@ from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.methods import automatic
 from cutplane.regularizers import L2
-from cutplane.risks import ModelRisk
+from cutplane.risks import ScoredRisk
 
 _DECADES = 4.0
 
 
 def fits_along(
-    model: LinearModel, risk: ModelRisk, lams: Vector, *, time_limit: float | None, part: str = ""
+    model: LinearModel, risk: ScoredRisk, lams: Vector, *, time_limit: float | None, part: str = ""
 ) -> Iterator[Result]:
     """Minimize the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
 
@@ -67,7 +67,7 @@ def decreasing(lams: Any) -> Vector:
     return np.unique(values)[::-1]
 
 
-def lam_grid(risks: Iterable[ModelRisk], n_lams: int, *, name: str = "n_lams") -> Vector:
+def lam_grid(risks: Iterable[ScoredRisk], n_lams: int, *, name: str = "n_lams") -> Vector:
     """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
 
     With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
@@ -81,7 +81,7 @@ def lam_grid(risks: Iterable[ModelRisk], n_lams: int, *, name: str = "n_lams") -
     return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
 
 
-def _lam_of_half(risk: ModelRisk) -> float:
+def _lam_of_half(risk: ScoredRisk) -> float:
     zero = risk.at(np.zeros(risk.n_parameters))
     slope = zero.plane().slope
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

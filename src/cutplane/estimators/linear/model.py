@@ -25,7 +25,7 @@ from cutplane.estimators.parameters import check_parameters, l2_of, look_up, thr
 from cutplane.losses import Loss
 from cutplane.losses.loss import Task
 from cutplane.maps import Rows, as_rows, ordered_scores
-from cutplane.risks import ModelRisk, SharedScoresRisk
+from cutplane.risks import ScoredRisk
 
 FLOATS = (np.float64, np.float32)
 
@@ -156,7 +156,7 @@ class LinearModel(Regularized):
         return self
 
     def _plan_of(
-        self, examples: Examples, risks: Sequence[ModelRisk], *, varied: bool = True
+        self, examples: Examples, risks: Sequence[ScoredRisk], *, varied: bool = True
     ) -> Plan:
         """Return the plan to minimize these risks of examples whose targets vary, or do not."""
         rows = risks[0].rows
@@ -280,6 +280,5 @@ def require_two_classes(classes: NDArray[Any]) -> None:
 def _is_flat(risk: Any, result: Result) -> bool:
     """Say whether all scores are the same, while targets differ: there was something to find."""
     point: Any = result.point
-    targets = risk.terms[0].y if isinstance(risk, SharedScoresRisk) else risk.y
-    differ = bool((targets != targets.flat[0]).any())
+    differ = bool((risk.y != risk.y[0]).any())
     return differ and scores_are_equal(point.scores, point.intercept)

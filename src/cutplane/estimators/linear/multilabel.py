@@ -27,7 +27,7 @@ from cutplane.estimators.linear.model import (
     require_two_classes,
 )
 from cutplane.losses import CLASSIFICATION, Hinge, LabelRanking
-from cutplane.risks import ColumnsRisk, LinearRisk, ModelRisk
+from cutplane.risks import ScoredRisk
 
 _MULTI_LABEL = {
     "independent": None,
@@ -154,12 +154,11 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         relevant, weights = self._relevant(examples.y, examples.weights), examples.weights
         rows, loss = self._rows(examples.X), self.loss_function()
         ranking = joint_loss(self, "multi_label", _MULTI_LABEL)
-        risks: Sequence[ModelRisk]
         if ranking is not None:
-            risks = [ColumnsRisk(rows, relevant, ranking, weights=weights)]
+            risks = [ScoredRisk(rows, relevant, ranking, weights=weights)]
         else:
             targets = np.ascontiguousarray(np.where(relevant, 1.0, -1.0).T)
-            risks = [LinearRisk(rows, target, loss, weights=weights) for target in targets]
+            risks = [ScoredRisk(rows, target, loss, weights=weights) for target in targets]
         return replace(self._plan_of(examples, risks), symptom=self._symptom)
 
     def _relevant(self, y: Any, weights: Vector) -> NDArray[np.bool_]:

@@ -36,7 +36,7 @@ from cutplane.estimators.linear.model import FLOATS, Examples, LinearModel
 from cutplane.estimators.parameters import weights_of
 from cutplane.losses import Quantile
 from cutplane.regularizers import L2
-from cutplane.risks import LinearRisk
+from cutplane.risks import ScoredRisk
 
 # Scores of examples on the margin are equal to the offset but for rounding. They are no outliers.
 _ROUNDING = 1e-12
@@ -134,7 +134,7 @@ class NoveltyDetector(OutlierMixin, LinearModel):
             raise ValueError(f"nu lies strictly between 0 and 1, got {self.nu}")
         # The target is zero and the score x.w - offset: the signs turn the quantile around.
         zeros, loss = np.zeros(len(examples.weights)), Quantile(1.0 - self.nu)
-        risk = LinearRisk(self._rows(examples.X), zeros, loss, weights=examples.weights)
+        risk = ScoredRisk(self._rows(examples.X), zeros, loss, weights=examples.weights)
         mean = risk.rows.pullback(risk.weights)
         if dot(mean, mean) <= _CENTERED * float(np.abs(risk.rows.scores(mean)).max()):
             raise ValueError(

@@ -24,8 +24,8 @@ from cutplane.estimators.linear.model import (
     has_probabilities,
     require_two_classes,
 )
-from cutplane.losses import CLASSIFICATION
-from cutplane.risks import SharedScoresRisk
+from cutplane.losses import CLASSIFICATION, SharedScore
+from cutplane.risks import ScoredRisk
 
 
 @estimator
@@ -134,10 +134,9 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         check_classification_targets(grades.labels)
         self.classes_, numbers = grades.numbered(weights > 0.0)
         require_two_classes(self.classes_)
-        above = [
-            np.where(numbers > threshold, 1.0, -1.0) for threshold in range(len(self.classes_) - 1)
-        ]
-        terms = [(targets, loss) for targets in above]
+        n_thresholds = len(self.classes_) - 1
+        above = np.where(numbers[:, None] > np.arange(n_thresholds), 1.0, -1.0)
+        shared = SharedScore([loss] * n_thresholds)
         order, doubt = _in_order(self.classes_), None
         # The order of two grades is a matter of the sign alone.
         if grades.order is None and len(self.classes_) > 2 and are_words(self.classes_):
@@ -145,7 +144,7 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
                 f"grades are words, which were put in the order {order}; say theirs by "
                 "categories=[...], from low to high, or by an ordered pandas Categorical"
             )
-        risk = SharedScoresRisk(self._rows(examples.X), terms, weights=weights)
+        risk = ScoredRisk(self._rows(examples.X), above, shared, weights=weights)
         return replace(
             self._plan_of(examples, [risk]),
             y=grades.labels,

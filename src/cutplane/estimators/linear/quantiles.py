@@ -14,8 +14,8 @@ from cutplane.estimators.description import STRENGTH, Description, Layout, NotNe
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.model import Examples, LinearModel
-from cutplane.losses import NonCrossing, Quantile
-from cutplane.risks import ColumnsRisk, ModelRisk, SharedScoresRisk
+from cutplane.losses import NonCrossing, Quantile, SharedScore
+from cutplane.risks import ScoredRisk
 
 
 @estimator
@@ -129,12 +129,8 @@ class LinearQuantiles(LinearModel):
         self._shift = float(np.average(y, weights=weights)) if weights.any() else 0.0
         centered, rows = y - self._shift, self._rows(examples.X)
         loss = NonCrossing(self.quantiles, self.crossing_penalty)
-        risk: ModelRisk
-        if self.parallel:
-            terms = [(centered, Quantile(quantile)) for quantile in loss.quantiles.tolist()]
-            risk = SharedScoresRisk(rows, terms, weights=weights)
-        else:
-            risk = ColumnsRisk(rows, centered, loss, weights=weights)
+        shared = SharedScore([Quantile(quantile) for quantile in loss.quantiles.tolist()])
+        risk = ScoredRisk(rows, centered, shared if self.parallel else loss, weights=weights)
         return self._plan_of(examples, [risk], varied=bool(np.ptp(y) > 0.0))
 
     def _model(self, coef: Matrix, intercept: Matrix) -> Attributes:

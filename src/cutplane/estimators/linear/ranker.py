@@ -19,7 +19,7 @@ from cutplane.estimators.linear.model import Examples, LinearModel
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.ranking.queries import Queries
 from cutplane.metrics.ranking import Rankings, mean_of_defined
-from cutplane.risks import LinearRisk
+from cutplane.risks import ScoredRisk
 
 
 class _Judgments(NamedTuple):
@@ -172,7 +172,7 @@ class LinearRanker(LinearModel):
         self.n_queries_ = len(queries)
         loss = cast(RankingLoss, self.loss_function()).for_queries(queries)
         rows = self._rows(examples.X)
-        risk = LinearRisk(rows, relevance, loss, weights=weights, intercept=False)
+        risk = ScoredRisk(rows, relevance, loss, weights=weights, intercept=False)
         loss.check_judgements(risk.y, risk.weights)
         return replace(
             self._plan_of(examples, [risk]),

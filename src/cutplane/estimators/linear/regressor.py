@@ -15,7 +15,7 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Plan
 from cutplane.estimators.linear.model import Examples, LinearModel
 from cutplane.losses import REGRESSION
-from cutplane.risks import LinearRisk
+from cutplane.risks import ScoredRisk
 
 
 @estimator
@@ -77,7 +77,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _plan(self, examples: Examples) -> Plan:
         y = np.asarray(examples.y, dtype=np.float64)
         loss, rows = self.loss_function(), self._rows(examples.X)
-        risk = LinearRisk(rows, y, loss, weights=examples.weights, intercept=self.fit_intercept)
+        risk = ScoredRisk(rows, y, loss, weights=examples.weights, intercept=self.fit_intercept)
         return self._plan_of(examples, [risk], varied=bool(np.ptp(y) > 0.0))
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:

@@ -12,7 +12,7 @@ offset is a sum of targets, or of margins.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,11 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import Quadratic
+from cutplane.core.search import minimize_on_ray
 from cutplane.losses.columns import kernels as column_kernels
 from cutplane.losses.pointwise.piecewise import Quantile
+from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent
 
 Targets = NDArray[Any]
 
@@ -31,22 +34,33 @@ _PAIRS: dict[str, tuple[Any, Any]] = {
 }
 
 
-class ColumnLoss(ABC):
+# A poor step costs iterations, but no certificate is wrong because of it.
+_STEP_ACCURACY = 1e-4
+
+
+class ColumnLoss(ScoreLoss):
     """A convex function of a row of scores; see the module's formulas. Weights sum to one."""
 
-    tied_outputs = True
+    ties_intercepts = True
 
     @abstractmethod
     def checked(self, y: Any) -> Targets:
         """Return the targets as the other methods take them, or raise ValueError."""
 
+    def targets(self, y: Any, n_samples: int, weights: Vector) -> Targets:
+        """Return the targets as the other methods take them, or raise ValueError."""
+        checked = self.checked(y)
+        if len(checked) != n_samples:
+            raise ValueError(f"y has {len(checked)} rows, X has {n_samples}")
+        return checked
+
+    def score_shape(self, y: Targets) -> tuple[int, ...]:
+        """Return how many scores an example has."""
+        return (self.n_columns(y),)
+
     @abstractmethod
     def n_columns(self, y: Targets) -> int:
         """Return how many scores an example has."""
-
-    @abstractmethod
-    def constants(self, y: Targets, weights: Vector) -> Vector:
-        """Return the scores that a model without features would give to all examples."""
 
     @abstractmethod
     def _along(
@@ -58,10 +72,9 @@ class ColumnLoss(ABC):
     def _fill_slopes(self, y: Targets, scores: Matrix, weights: Vector, out: Matrix) -> float:
         """Set the slopes of one block of rows, and return the offset of the tangent."""
 
-    def on_ray(
-        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
-    ) -> tuple[float, float]:
-        """Return the loss of ``scores + step * direction``, and its derivative by the step."""
+    def on_ray(self, y: Targets, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+        scores, _, direction, _ = ray
         parts = map_blocks(
             lambda i: self._along(y[i], scores[i], direction[i], weights[i], step),
             len(scores),
@@ -71,9 +84,19 @@ class ColumnLoss(ABC):
 
     def value(self, y: Targets, scores: Matrix, weights: Vector) -> float:
         """Return the weighted sum of losses."""
-        return self.on_ray(y, scores, scores, weights, 0.0)[0]
+        return self.on_ray(y, Ray.standing_still(scores, 0.0), weights, 0.0)[0]
 
-    def tangent(self, y: Targets, scores: Matrix, weights: Vector) -> tuple[Matrix, float]:
+    def at_best_offset(self, y: Any, scores: Any, weights: Vector, guess: Any) -> AtBestOffset:
+        """Refuse: the map has the intercepts."""
+        raise NotImplementedError(f"{self!r} ties intercepts: they are parameters of the map")
+
+    def minimize_on_ray(self, y: Targets, ray: Ray, weights: Vector, extra: Quadratic) -> float:
+        """Return nearly the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
+        return minimize_on_ray(
+            lambda step: self.on_ray(y, ray, weights, step), extra, accuracy=_STEP_ACCURACY
+        )
+
+    def tangent(self, y: Targets, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the derivative by each score, weighted, and the offset of the tangent."""
         slopes = np.empty_like(scores)
         offsets = map_blocks(
@@ -81,7 +104,7 @@ class ColumnLoss(ABC):
             len(scores),
             width=scores.shape[1],
         )
-        return slopes, sum(offsets)
+        return Tangent(slopes, sum(offsets))
 
 
 class NonCrossing(ColumnLoss):

@@ -24,7 +24,6 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
-from cutplane.losses.loss import AtBestOffset, Tangent
 from cutplane.losses.measures.error_rate import (
     CountingMeasure,
     Flips,
@@ -34,6 +33,7 @@ from cutplane.losses.measures.error_rate import (
     threshold_between,
 )
 from cutplane.losses.measures.kernels import best_exchanges
+from cutplane.losses.score_loss import AtBestOffset, Tangent
 
 
 class _Top(NamedTuple):
@@ -62,15 +62,7 @@ class AtTop(CountingMeasure):
         """Return the loss."""
         return self._worst(Sides.of(y, scores, weights))[0]
 
-    def tangent(
-        self,
-        y: Vector,
-        scores: Vector,
-        weights: Vector,
-        *,
-        value: float,
-        best: AtBestOffset | None = None,
-    ) -> Tangent:
+    def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the labeling's plane, whose offset is its Delta; no constant changes it."""
         sides = Sides.of(y, scores, weights)
         _, exchanges = self._worst(sides)

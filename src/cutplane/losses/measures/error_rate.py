@@ -57,7 +57,7 @@ class Measure(Loss):
 
     task = "classification"
     additive = False
-    ungained = 0.1  # a trial step sorts the sample
+    search_slack = 0.1  # a trial step sorts the sample
 
 
 class CountingMeasure(Measure):

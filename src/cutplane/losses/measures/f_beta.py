@@ -11,7 +11,6 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
-from cutplane.losses.loss import AtBestOffset, Tangent
 from cutplane.losses.measures.error_rate import (
     CountingMeasure,
     Flips,
@@ -20,6 +19,7 @@ from cutplane.losses.measures.error_rate import (
     flip_slopes,
 )
 from cutplane.losses.measures.f_beta_kernels import minimize_over_offset, worst_flips
+from cutplane.losses.score_loss import AtBestOffset, Tangent
 
 
 class _Balance(NamedTuple):
@@ -68,25 +68,21 @@ class FBeta(CountingMeasure):
         offset, value, *counts = minimize_over_offset(*_sorted(y, scores, weights), self._beta2)
         return AtBestOffset(offset, value, _Balance(Flips(*counts[:2]), Flips(*counts[2:])))
 
-    def balanced_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+    def slopes_at(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Vector:
+        """Return the slopes of the tangent alone."""
+        return self.tangent(y, scores, weights, at).slopes
+
+    def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return slopes at the best constant, that sum to zero."""
         best = self.minimize_offset(y, scores + offset, weights)
-        return self.tangent(y, scores, weights, value=best.value, best=best).slopes
+        return self.tangent(y, scores, weights, best).slopes
 
-    def tangent(
-        self,
-        y: Vector,
-        scores: Vector,
-        weights: Vector,
-        *,
-        value: float,
-        best: AtBestOffset | None = None,
-    ) -> Tangent:
+    def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the mean of one or two labelings' planes; the offset is that of their Deltas."""
-        if best is None:
+        if at.offset is None:
             parts = [(1.0, self._worst(y, scores, weights)[1])]
         else:
-            balance: _Balance = best.witness
+            balance: _Balance = at.witness
             share = balance.share
             parts = [(1.0 - share, balance.falling), (share, balance.rising)]
         slopes = self._slopes_of(y, scores, weights, parts)

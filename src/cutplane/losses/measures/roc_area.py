@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
-from cutplane.losses.loss import AtBestOffset, Tangent
 from cutplane.losses.measures.error_rate import Measure, Sides
 from cutplane.losses.measures.roc_area_kernels import (
     count_partners,
@@ -27,6 +26,7 @@ from cutplane.losses.measures.roc_area_kernels import (
     repair_order,
     sum_over_pairs,
 )
+from cutplane.losses.score_loss import AtBestOffset, Tangent
 
 T = TypeVar("T")
 
@@ -125,15 +125,7 @@ class ROCArea(Measure):
         below, above = np.arange(len(bars) + 1.0), np.arange(len(others), -1.0, -1.0)
         return float(sum_over_pairs(bars, others, below, above) / (below[-1] * above[0]))
 
-    def tangent(
-        self,
-        y: Vector,
-        scores: Vector,
-        weights: Vector,
-        *,
-        value: float,
-        best: AtBestOffset | None = None,
-    ) -> Tangent:
+    def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the tangent; its offset is the weight of the pairs that count."""
         return _Pairs.of(y, scores, weights).tangent(weights)
 

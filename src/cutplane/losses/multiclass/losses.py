@@ -6,12 +6,15 @@ An example has a score ``z_j`` for each class ``j``, and belongs to class ``y``:
     Crammer-Singer     max_j (z_j + [j != y]) - z_y              conjugate  P_y - 1
 
 Slopes are ``P - e_y`` with shares ``P`` on the simplex, and *any* such slopes give a plane. For the
-softmax loss the shares are the probabilities of the classes.
+softmax loss the shares are the probabilities of the classes. With intercepts, planes come from
+shares that have the masses of the classes exactly: so a plane lies below the risk even where the
+intercepts are not quite the best, and the loss is that of the intercepts that were found.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax, xlog1py, xlogy
@@ -20,7 +23,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.line_search import find_root, minimize_on_ray
+from cutplane.core.search import find_root, minimize_on_ray
 from cutplane.losses.multiclass.kernels import (
     Indices,
     fill_shares,
@@ -35,121 +38,143 @@ from cutplane.losses.multiclass.offsets import (
     sharp_offsets,
     smooth_offsets,
 )
+from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent
 
 
-class Ray:
-    """Scores that move: ``scores + offsets + k * (direction + speeds)``, for ``k >= 0``.
-
-    Parameters
-    ----------
-    scores, direction : ndarray of shape (n_samples, n_classes)
-    offsets, speeds : ndarray of shape (n_classes,)
-    """
-
-    def __init__(self, scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector) -> None:
-        self.scores, self.offsets = scores, offsets
-        self.direction, self.speeds = direction, speeds
-
-    @classmethod
-    def standing_still(cls, scores: Matrix, offsets: Vector) -> Ray:
-        """Return a ray to look at where it begins."""
-        return cls(scores, offsets, scores, offsets)
-
-    def block(self, i: slice) -> tuple[Matrix, Vector, Matrix, Vector]:
-        """Return the part for some of the examples."""
-        return self.scores[i], self.offsets, self.direction[i], self.speeds
-
-
-class MulticlassLoss(ABC):
+class MulticlassLoss(ScoreLoss):
     """A convex function of the scores of all classes.
 
     Scores are a matrix with one column a class, ``y`` are numbers of classes from 0 on, weights sum
     to one, and offsets are added to the columns.
+
+    Parameters
+    ----------
+    accuracy : float
+        How far from their best the intercepts may be, as a share of the risk. Bounds are valid
+        however far, but the gap cannot be closed beyond it.
     """
 
-    margin: float
-    lower_bound = 0.0
+    has_conjugate = True
+    margin: ClassVar[float]
+    # Of the shares where the offsets are given.
+    temperature: ClassVar[float]
+
+    def __init__(self, accuracy: float = 1e-11) -> None:
+        self.accuracy = accuracy
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return all that bounds depend on: their accuracy makes none of them wrong."""
+        return (type(self),)
+
+    def targets(self, y: Any, n_samples: int, weights: Vector) -> Indices:
+        """Return the number of each example's class, or raise ValueError."""
+        numbers: Indices = np.array(y, dtype=np.int64)
+        if numbers.shape != (n_samples,):
+            raise ValueError(f"y has shape {numbers.shape}, X has {n_samples} rows")
+        if (numbers != np.asarray(y)).any() or numbers.min() < 0:
+            raise ValueError("classes are numbered 0, 1, 2, ...")
+        return numbers
+
+    def score_shape(self, y: Indices) -> tuple[int, ...]:
+        """Return the number of classes: one more than the largest of ``y``."""
+        return (int(y.max()) + 1,)
+
+    def check_scores(
+        self, y: Indices, weights: Vector, shape: tuple[int, ...], *, intercept: bool
+    ) -> None:
+        """Raise ValueError if there are too few classes, or one without any weight."""
+        (n_classes,) = shape or (0,)
+        if not y.max() < n_classes:
+            raise ValueError(f"y has class {y.max()}, there are {n_classes} classes")
+        if intercept and not np.bincount(y, weights=weights, minlength=n_classes).all():
+            raise ValueError("a class without any weight has no best intercept")
 
     @abstractmethod
-    def value(self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector) -> float:
-        """Return the weighted sum of losses."""
-
-    @abstractmethod
-    def best_offsets(
-        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector | None, accuracy: float
-    ) -> BestOffsets:
-        """Minimize the loss over the offsets, up to ``accuracy`` as a share of its value."""
+    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
+        """Minimize the loss over the offsets, up to the accuracy."""
 
     @abstractmethod
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes."""
 
-    @abstractmethod
-    def minimize_along(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
-        """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
+    def value(
+        self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector | None = None
+    ) -> float:
+        """Return the weighted sum of losses."""
+        if offsets is None:
+            offsets = np.zeros(scores.shape[1])
+        return self.on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
 
-    @abstractmethod
-    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
-        """Return the loss on the ray at ``step``, and its derivative by the step."""
+    def at_best_offset(
+        self, y: Indices, scores: Matrix, weights: Vector, guess: Vector | None
+    ) -> AtBestOffset:
+        """Minimize the loss over an offset for each class."""
+        best = self._best_offsets(Scores(scores, y, weights, self.margin), guess)
+        offsets = best.offsets
+        return AtBestOffset(offsets, self.value(y, scores, weights, offsets), best)
 
-    @abstractmethod
-    def at_once(self, offsets: Vector) -> BestOffsets:
-        """Return given offsets in the form of best ones, so that `slopes` can be taken there."""
+    def tangent(self, y: Indices, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
+        """Return the tangent, its offset by the conjugate."""
+        slopes = self._slopes(y, scores, weights, at)
+        offset = -self.conjugate(y, slopes, weights)
+        slopes *= weights[:, None]
+        return Tangent(slopes, offset)
 
-    def slopes(
-        self, y: Indices, scores: Matrix, weights: Vector, best: BestOffsets, *, balanced: bool
-    ) -> Matrix:
+    def _slopes(self, y: Indices, scores: Matrix, weights: Vector, at: AtBestOffset) -> Matrix:
         """Return the slopes of each example by its scores, not weighted.
 
-        Those that are balanced sum to zero over the examples, weighted, for each class. So their
+        At the best offsets they sum to zero over the examples, weighted, for each class. So their
         plane does not change with the offsets, and bounds the minimum over all offsets from below.
         """
         shares = np.empty_like(scores)
         width = scores.shape[1]
+        none = np.zeros(width)
+        base, shifts, temperature, _ = at.witness or BestOffsets(none, none, self.temperature, 0)
         map_blocks(
             lambda i: fill_shares(
-                scores[i],
-                best.base,
-                best.shifts,
-                y[i],
-                self.margin,
-                best.temperature,
-                shares[i],
+                scores[i], base, shifts, y[i], self.margin, temperature, shares[i]
             ),
             len(y),
             width=width,
         )
-        if balanced:
+        if at.offset is not None:
             repaired(shares, y, weights)
         map_blocks(lambda i: make_slopes(shares[i], y[i]), len(y), width=width)
         return shares
+
+    def _sums(
+        self, kernel: Any, y: Indices, ray: Ray, weights: Vector, step: float
+    ) -> tuple[float, ...]:
+        """Return the sums over examples of what a kernel finds on the ray."""
+        scores, offsets, direction, speeds = ray
+        parts = map_blocks(
+            lambda i: kernel(scores[i], offsets, direction[i], speeds, step, y[i], weights[i]),
+            len(y),
+            width=len(offsets),
+        )
+        return tuple(sum(column) for column in zip(*parts, strict=True))
 
     def probability(self, scores: Matrix) -> Matrix | None:
         """Return the probabilities of the classes, or None if the loss implies none."""
         return None
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
 
 class Softmax(MulticlassLoss):
-    """``log sum_j exp(z_j) - z_y``: multinomial logistic regression."""
+    """``log sum_j exp(z_j) - z_y``: multinomial logistic regression.
+
+    Parameters
+    ----------
+    accuracy : float
+        How far from their best the intercepts may be, as a share of the risk. Bounds are valid
+        however far, but the gap cannot be closed beyond it.
+    """
 
     margin = 0.0
+    temperature = 1.0
+    smooth = True
 
-    def value(self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector) -> float:
-        """Return the weighted sum of losses."""
-        return self._on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
-
-    def best_offsets(
-        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector | None, accuracy: float
-    ) -> BestOffsets:
-        """Minimize the loss over the offsets, up to ``accuracy`` as a share of its value."""
-        return smooth_offsets(Scores(scores, y, weights, self.margin), start, accuracy)
-
-    def at_once(self, offsets: Vector) -> BestOffsets:
-        """Return given offsets in the form of best ones."""
-        return BestOffsets(offsets, np.zeros_like(offsets), 1.0, 0)
+    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
+        return smooth_offsets(data, start, self.accuracy)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes: minus the entropy."""
@@ -164,11 +189,16 @@ class Softmax(MulticlassLoss):
 
         return sum(map_blocks(block, len(y), width=slopes.shape[1]))
 
-    def minimize_along(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
+    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+        value, slope, _ = self._sums(softmax_on_ray, y, ray, weights, step)
+        return value, slope
+
+    def minimize_on_ray(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
 
         def derivatives(step: float) -> tuple[float, float]:
-            _, first, second = self._on_ray(y, ray, weights, step)
+            _, first, second = self._sums(softmax_on_ray, y, ray, weights, step)
             return first + extra.slope + extra.curvature * step, second + extra.curvature
 
         return find_root(derivatives)
@@ -177,55 +207,32 @@ class Softmax(MulticlassLoss):
         """Return the probabilities of the classes."""
         return np.asarray(softmax(scores, axis=1))
 
-    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
-        """Return the loss on the ray at ``step``, and its derivative by the step."""
-        return self._on_ray(y, ray, weights, step)[:2]
-
-    def _on_ray(
-        self, y: Indices, ray: Ray, weights: Vector, step: float
-    ) -> tuple[float, float, float]:
-        parts = map_blocks(
-            lambda i: softmax_on_ray(*ray.block(i), step, y[i], weights[i]),
-            len(y),
-            width=len(ray.offsets),
-        )
-        value, first, second = (sum(column) for column in zip(*parts, strict=True))
-        return value, first, second
-
 
 class CrammerSinger(MulticlassLoss):
-    """``max_j (z_j + [j != y]) - z_y``: the hinge loss for many classes at once."""
+    """``max_j (z_j + [j != y]) - z_y``: the hinge loss for many classes at once.
+
+    Parameters
+    ----------
+    accuracy : float
+        How far from their best the intercepts may be, as a share of the risk. Bounds are valid
+        however far, but the gap cannot be closed beyond it.
+    """
 
     margin = 1.0
+    temperature = 1e-300  # so cold that only exact ties are shared
 
-    def value(self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector) -> float:
-        """Return the weighted sum of losses."""
-        return self.on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
-
-    def best_offsets(
-        self, y: Indices, scores: Matrix, weights: Vector, *, start: Vector | None, accuracy: float
-    ) -> BestOffsets:
-        """Minimize the loss over the offsets, up to ``accuracy`` as a share of its value."""
-        return sharp_offsets(Scores(scores, y, weights, self.margin), start, accuracy)
-
-    def at_once(self, offsets: Vector) -> BestOffsets:
-        """Return given offsets in the form of best ones."""
-        # So cold that only exact ties are shared.
-        return BestOffsets(offsets, np.zeros_like(offsets), 1e-300, 0)
+    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
+        return sharp_offsets(data, start, self.accuracy)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes."""
         return dot(weights, slopes[np.arange(len(y)), y])
 
-    def minimize_along(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
-        """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
-        return minimize_on_ray(lambda step: self.on_ray(y, ray, weights, step), extra)
-
     def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
-        parts = map_blocks(
-            lambda i: hinge_on_ray(*ray.block(i), step, y[i], weights[i]),
-            len(y),
-            width=len(ray.offsets),
-        )
-        return sum(part[0] for part in parts), sum(part[1] for part in parts)
+        value, slope = self._sums(hinge_on_ray, y, ray, weights, step)
+        return value, slope
+
+    def minimize_on_ray(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
+        """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
+        return minimize_on_ray(lambda step: self.on_ray(y, ray, weights, step), extra)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
 from cutplane.losses.pointwise import logistic_kernels as kernels
 from cutplane.losses.pointwise.smooth import SmoothLoss
+from cutplane.losses.score_loss import LOGISTIC
 
 
 class Logistic(SmoothLoss):
     """``log(1 + exp(-y*z))``: a model of the probability of the positive class."""
 
     task = "classification"
-
-    @property
-    def dual_form(self) -> tuple[int, Matrix]:
-        """The kind (logistic: 2), and no pieces."""
-        return 2, np.zeros((2, 5))
+    dual_form = (LOGISTIC, np.zeros((2, 5)))
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""

@@ -26,7 +26,8 @@ from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
 from cutplane.losses.pointwise import piecewise_kernels as kernels
-from cutplane.losses.pointwise.piecewise_search import Ray, best_constant, minimizers
+from cutplane.losses.pointwise.piecewise_search import Profile, best_constant, minimizers
+from cutplane.losses.score_loss import MARGIN_PIECES, RESIDUAL_PIECES
 
 _INF = float("inf")
 
@@ -66,7 +67,7 @@ class PiecewiseLoss(Loss):
 
     def __init__(self, task: Task, *, left: Piece = Piece(), right: Piece = Piece()) -> None:  # noqa: B008 (frozen)
         self.task = task  # type: ignore[misc]  # pieces serve both tasks, so it differs by instance
-        self.of_residual = task == "regression"  # type: ignore[misc]
+        self.of_residual = task == "regression"
         self.left = left
         self.right = right
         # What the kernels want to know: is it a loss of margins, and of which shape?
@@ -74,6 +75,8 @@ class PiecewiseLoss(Loss):
             task == "classification",
             np.array([_shape(left), _shape(right)]),
         )
+        self.dual_form = (MARGIN_PIECES if self.kind[0] else RESIDUAL_PIECES, self.kind[1])
+        self.smooth = not any(piece.slope > 0.0 and piece.width == 0.0 for piece in (left, right))
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
@@ -108,20 +111,9 @@ class PiecewiseLoss(Loss):
         )
         return out
 
-    @property
-    def has_kinks(self) -> bool:
-        """Whether a slope jumps somewhere."""
-        return any(piece.slope > 0.0 and piece.width == 0.0 for piece in (self.left, self.right))
-
-    @property
-    def dual_form(self) -> tuple[int, Matrix]:
-        """The kind (a function of the residual 0, or of the margin 1), and both pieces."""
-        of_margin, shape = self.kind
-        return int(of_margin), shape
-
     def smoothed(self, width: float) -> PiecewiseLoss:
         """Return the loss with its kinks rounded."""
-        if not self.has_kinks:
+        if self.smooth:
             return self
         return PiecewiseLoss(
             self.task, left=self.left.smoothed(width), right=self.right.smoothed(width)
@@ -131,7 +123,7 @@ class PiecewiseLoss(Loss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        first, last = minimizers(Ray(self.kind, y, scores, direction, weights, extra))
+        first, last = minimizers(Profile(self.kind, y, scores, direction, weights, extra))
         return 0.5 * (first + last)
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:

@@ -256,7 +256,7 @@ def events_between(
 
 
 @njit(cache=True, nogil=True)
-def minimisers_between(
+def minimizers_between(
     lo: float,
     hi: float,
     slope: float,

@@ -36,7 +36,7 @@ _NOTHING = Quadratic(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Ray:
+class Profile:
     """The loss of ``scores + k*direction`` plus ``extra(k)``; a number is a constant direction."""
 
     kind: Kind
@@ -65,7 +65,7 @@ class Ray:
         )
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
-    def part(self) -> Ray | None:
+    def part(self) -> Profile | None:
         """Return a part of the examples that stands for all of them; None if they are few."""
         if len(self.scores) < _LEAST:
             return None
@@ -78,7 +78,7 @@ class Ray:
             weights=_some(self.weights) * (_STRIDE / _CHUNK),
         )
 
-    def tilted(self, slope: float) -> Ray:
+    def tilted(self, slope: float) -> Profile:
         """Return the same with ``slope*k`` added."""
         return replace(self, extra=Quadratic(self.extra.slope + slope, self.extra.curvature))
 
@@ -91,13 +91,13 @@ class Ray:
         return (*self.kind, self.y[i], self.scores[i], along, self.weights[i])
 
 
-def minimizers(ray: Ray) -> tuple[float, float]:
+def minimizers(profile: Profile) -> tuple[float, float]:
     """Return the first and the last minimizer ``k >= 0`` on a ray; mostly they are the same."""
-    slope, size = ray.derivative(0.0)
-    zero = _rounding(ray, size)
+    slope, size = profile.derivative(0.0)
+    zero = _rounding(profile, size)
     if slope > zero:
         return 0.0, 0.0
-    return _minimisers_beyond(ray, 0.0, slope, size, zero)
+    return _minimizers_beyond(profile, 0.0, slope, size, zero)
 
 
 def best_constant(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
@@ -106,7 +106,7 @@ def best_constant(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> flo
     Where all constants of an interval are best, this is its middle: it depends neither on where
     the search began nor on how often an example is repeated.
     """
-    up = Ray(kind, y, scores, 1.0, weights)
+    up = Profile(kind, y, scores, 1.0, weights)
     part = up.part()
     origin = 0.0
     if part is not None:
@@ -116,42 +116,42 @@ def best_constant(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> flo
     zero = _rounding(up, size)
     first = last = origin
     if slope <= zero:
-        first, last = _minimisers_beyond(up, origin, slope, size, zero)
+        first, last = _minimizers_beyond(up, origin, slope, size, zero)
     if slope >= -zero:
         down = replace(up, direction=-1.0)
-        nearest, farthest = _minimisers_beyond(down, -origin, -slope, size, zero)
+        nearest, farthest = _minimizers_beyond(down, -origin, -slope, size, zero)
         first = -farthest
         last = -nearest if slope > zero else last
     return 0.5 * (first + last)
 
 
-def _minimisers_beyond(
-    ray: Ray, start: float, slope: float, size: float, zero: float
+def _minimizers_beyond(
+    profile: Profile, start: float, slope: float, size: float, zero: float
 ) -> tuple[float, float]:
     """Return the first and the last minimizer from ``start`` on.
 
     ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero.
     """
-    bracket = _Bracket(ray, start, slope, zero)
+    bracket = _Bracket(profile, start, slope, zero)
     _close(bracket, slope, size)
     lo, hi = bracket.lo, bracket.hi
-    place, jump, bend = ray.events_between(lo, hi)
-    return kernels.minimisers_between(
-        lo, hi, bracket.slope_lo, ray.curvature(lo), zero, place, jump, bend
+    place, jump, bend = profile.events_between(lo, hi)
+    return kernels.minimizers_between(
+        lo, hi, bracket.slope_lo, profile.curvature(lo), zero, place, jump, bend
     )
 
 
 class _Bracket:
     """Two steps between which all zeros of the derivative lie, and the derivative there."""
 
-    def __init__(self, ray: Ray, start: float, slope: float, zero: float) -> None:
-        self.ray, self.start, self.zero = ray, start, zero
+    def __init__(self, profile: Profile, start: float, slope: float, zero: float) -> None:
+        self.profile, self.start, self.zero = profile, start, zero
         self.lo, self.slope_lo = start, slope
         self.hi, self.slope_hi = _INF, _INF
 
     def narrow(self, step: float) -> float:
         """Return the derivative at ``step``, which becomes an end of the bracket if not zero."""
-        slope, _ = self.ray.derivative(step)
+        slope, _ = self.profile.derivative(step)
         if slope > self.zero:
             self.hi, self.slope_hi = step, slope
         elif slope < -self.zero:
@@ -168,8 +168,8 @@ class _Bracket:
 
 def _close(bracket: _Bracket, slope: float, size: float) -> None:
     """Narrow a bracket, known at its start only, until few terms change inside."""
-    ray, start, zero = bracket.ray, bracket.start, bracket.zero
-    part = ray.part() if slope < -zero else None
+    profile, start, zero = bracket.profile, bracket.start, bracket.zero
+    part = profile.part() if slope < -zero else None
     step, reach, closing = start, 1.0, 0
     while closing < _CLOSING_STEPS and reach < _FAR:
         guess = None if part is None else _guess(part, start, step, slope, size)
@@ -197,14 +197,14 @@ def _close_around(bracket: _Bracket, zero_at: float, size: float) -> None:
     As a rule that is the only one, of a squared loss. It can also be one of a flat stretch, between
     two kinks. Then an end that is still far away would leave half of all examples in the bracket.
     """
-    curvature = bracket.ray.curvature(zero_at)
+    curvature = bracket.profile.curvature(zero_at)
     width = 0.5 * _FEW * size / curvature if curvature > 0.0 else 0.5 * (zero_at - bracket.lo)
     for step in (zero_at - width, zero_at + width):
         if bracket.lo < step < bracket.hi:
             bracket.narrow(step)
 
 
-def _guess(part: Ray, start: float, step: float, slope: float, size: float) -> float | None:
+def _guess(part: Profile, start: float, step: float, slope: float, size: float) -> float | None:
     """Return where the derivative should be a little on the other side of zero.
 
     It is ``slope`` at ``step``. From there to the guess it is taken to change as that of the part.
@@ -215,13 +215,13 @@ def _guess(part: Ray, start: float, step: float, slope: float, size: float) -> f
     zero = _rounding(tilted, size)
     if slope > zero:
         return None
-    guess, _ = _minimisers_beyond(tilted, start, slope, size, zero)
+    guess, _ = _minimizers_beyond(tilted, start, slope, size, zero)
     return guess if guess - start < _TOO_FAR else None
 
 
-def _rounding(ray: Ray, size: float) -> float:
+def _rounding(profile: Profile, size: float) -> float:
     # What counts as zero: a flat stretch of minimizers must not end by rounding alone.
-    return 1e-14 * (size + abs(ray.extra.slope))
+    return 1e-14 * (size + abs(profile.extra.slope))
 
 
 def _some(values: Vector) -> Vector:

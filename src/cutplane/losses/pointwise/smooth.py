@@ -13,12 +13,14 @@ from scipy.special import expit, logsumexp, xlogy
 from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.line_search import find_root
+from cutplane.core.search import find_root
 from cutplane.losses.loss import Loss
 
 
 class SmoothLoss(Loss):
     """A loss with two derivatives; line searches are Newton's."""
+
+    smooth = True
 
     @abstractmethod
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:

@@ -17,14 +17,15 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.line_search import minimize_roughly
-from cutplane.losses.loss import AtBestOffset, Loss, Tangent
+from cutplane.core.search import minimize_roughly
+from cutplane.losses.loss import Loss
 from cutplane.losses.ranking.queries import Judged, Queries
+from cutplane.losses.score_loss import AtBestOffset, Examples, Tangent
 
 # Each step of a search along a ray costs as much as an evaluation of the loss. On MQ2008 (folds 1
 # to 3, lam = 1e-2 to 1e-4, gap 1e-3) there are about 8 evaluations in an iteration, 17 with an
 # exact search, and as many iterations.
-_UNGAINED = 0.2
+_SLACK = 0.2
 
 
 class Evaluated(NamedTuple):
@@ -57,7 +58,7 @@ class RankingLoss(Loss):
     task = "ranking"
     additive = False
     of_differences = True
-    ungained = _UNGAINED
+    search_slack = _SLACK
 
     def __init__(self) -> None:
         self._queries: Queries | None = None
@@ -70,6 +71,10 @@ class RankingLoss(Loss):
         bound = copy(self)
         bound._queries = qid if isinstance(qid, Queries) else Queries(qid)
         return bound
+
+    def part(self, examples: Examples) -> Self:
+        """Return the loss for some of the documents."""
+        return self if self._queries is None else self.for_queries(self._queries.qid(examples))
 
     def check_targets(self, y: Vector) -> None:
         """Raise ValueError if the loss is not defined for these degrees of relevance."""
@@ -89,15 +94,7 @@ class RankingLoss(Loss):
         """Return the loss."""
         return self.evaluate(y, scores, weights).value
 
-    def tangent(
-        self,
-        y: Vector,
-        scores: Vector,
-        weights: Vector,
-        *,
-        value: float,
-        best: AtBestOffset | None = None,
-    ) -> Tangent:
+    def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the tangent at these scores; its offset is computed without cancellation."""
         _, slopes, offset = self.evaluate(y, scores, weights)
         return Tangent(slopes, offset)
@@ -112,7 +109,7 @@ class RankingLoss(Loss):
             value, slopes, _ = self._evaluate(prepared, scores + step * direction)
             return value, dot(slopes, direction)
 
-        return minimize_roughly(on_ray, extra, share=self.ungained)
+        return minimize_roughly(on_ray, extra, share=self.search_slack)
 
     def evaluate(self, y: Vector, scores: Vector, weights: Vector) -> Evaluated:
         """Return the loss and its tangent; the last ones are kept, since a point asks for both."""

@@ -41,6 +41,10 @@ class Queries:
         """Return a single query that all documents belong to."""
         return cls(np.zeros(n_documents, dtype=np.int64))
 
+    def qid(self, documents: NDArray[np.int64] | slice) -> NDArray[Any]:
+        """Return the query of some of the documents."""
+        return np.asarray(self.names[self.numbers[documents]])
+
     def weights_of(self, weights: Vector) -> Vector:
         """Return the weight of each query, from equal weights of its documents."""
         each = np.empty(len(self))

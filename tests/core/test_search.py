@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.wolfe import Trial, between, beyond, is_too_long, is_too_short, search
+from cutplane.core.search import (
+    Trial,
+    between,
+    beyond,
+    is_too_long,
+    is_too_short,
+    wolfe_search,
+)
 
 from .oracles import FunctionRisk, largest
 from .problems import PROBLEMS
@@ -40,7 +47,7 @@ def run(function, first, **options):
         trials.append(function(step))
         return trials[-1]
 
-    search(evaluate, function(0.0), first, **options)
+    wolfe_search(evaluate, function(0.0), first, **options)
     return trials
 
 

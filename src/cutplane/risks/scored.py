@@ -1,0 +1,382 @@
+"""The risk of a model's scores: the weighted mean loss on a sample.
+
+    R(w) = sum_i weight_i * loss(y_i, z_i(w))                       without intercepts
+    R(w) = min_c sum_i weight_i * loss(y_i, z_i(w) + c)             with them
+
+A map takes the parameters to the scores ``z(w)`` and slopes back, a loss sees scores only. The
+intercepts are minimized out, so they are not regularized, and the solver never sees them (paper
+000, section 2); where a loss ties them together they are parameters of the map. A point carries its
+scores: moving along the line between two points costs no pass over the data.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic
+from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
+from cutplane.maps import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, as_rows
+from cutplane.risks.composite import Summable
+from cutplane.risks.groups import Groups, good_number_of_groups
+from cutplane.risks.weights import normalized
+
+Scores = NDArray[np.float64]
+
+
+class ScoredRisk(Summable):
+    """Mean loss of a model's scores on a sample.
+
+    Parameters
+    ----------
+    features : array-like, Rows or ScoreMap
+        The features; see `cutplane.as_rows`. The loss then says which map makes scores of them:
+        one score an example, one column a class, or columns whose intercepts are parameters. Or a
+        map that is made already.
+    y : array-like
+        Targets as the loss takes them: -1 and 1 for classification, numbers for regression,
+        numbers of classes from 0 on, a column for each loss or label.
+    loss : Loss
+        The loss of the scores.
+    weights : ndarray of shape (n_samples,), optional
+        Weights of the examples, not negative; scaled to sum to one. Equal by default.
+    intercept : bool
+        Whether the model has intercepts.
+
+    Attributes
+    ----------
+    map : ScoreMap
+        From parameters to scores.
+    rows : Rows
+        The features.
+    y : ndarray
+        The targets, less ``shift``.
+    shift : float
+        What the intercept takes up of the targets. Without it, targets around 1e10 would leave
+        their rounding errors in the offset of every plane.
+    minimizes_intercept : bool
+        Whether there are intercepts that are minimized out.
+    convex : bool
+        Whether planes of the risk stay below it everywhere.
+    unproven : str
+        If not, why a gap is no proof.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        y: Any,
+        loss: ScoreLoss,
+        *,
+        weights: Vector | None = None,
+        intercept: bool = True,
+    ) -> None:
+        if not isinstance(loss, ScoreLoss):
+            raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
+        made = isinstance(features, ScoreMap)
+        self.rows: Rows = features.rows if made else as_rows(features)
+        n_samples = self.rows.shape[0]
+        if n_samples == 0:
+            raise ValueError("a risk needs at least one example")
+        self.weights = normalized(weights, n_samples)
+        # Methods know more of a loss than a risk does: what it declares to have.
+        self.loss: Any = loss
+        self.y = loss.targets(y, n_samples, self.weights)
+        self.intercept = intercept
+        self.map: ScoreMap = features if made else self._usual_map()
+        # To a loss of differences of scores an intercept means nothing.
+        self.minimizes_intercept = (
+            intercept and not loss.of_differences and not self.map.has_intercepts
+        )
+        loss.check_scores(
+            self.y, self.weights, self.map.score_shape, intercept=self.minimizes_intercept
+        )
+        if self.minimizes_intercept and (loss.ties_intercepts or not loss.convex):
+            raise ValueError(
+                f"the intercepts of {loss!r} cannot be minimized out: give intercept=False, or a "
+                "map that has them"
+            )
+        self.n_parameters = self.map.n_parameters
+        self.intercept_shape = loss.offset_shape(self.map.score_shape)
+        self.lower_bound = loss.lower_bound
+        self.convex = loss.convex and self.map.linear
+        self.unproven = loss.unproven
+        if not self.convex and not self.unproven:
+            self.unproven = (
+                f"the scores of {self.map} are not linear in the parameters"
+                if loss.convex
+                else f"the loss {loss!r} is not convex"
+            )
+        self.shift = 0.0
+        if self.minimizes_intercept and loss.of_residual:
+            self._shift_targets()
+        self._begin()
+
+    def _usual_map(self) -> ScoreMap:
+        """Return the map that the loss is made for."""
+        loss, shape = self.loss, self.loss.score_shape(self.y)
+        if not shape:
+            return OneScore(self.rows)
+        if self.intercept and loss.ties_intercepts:
+            mean = self.rows.pullback(self.weights)
+            return CenteredColumns(self.rows, loss.constants(self.y, self.weights), mean)
+        return AllPairs(self.rows, *shape)
+
+    def _shift_targets(self) -> None:
+        middle = _middle(self.y, self.weights)
+        if middle:
+            self.y, self.shift = self.y - middle, self.shift + middle
+
+    def _begin(self) -> None:
+        self.evaluations = 0
+        self._groups: dict[int, Groups] = {}
+
+    def part(self, examples: Examples) -> ScoredRisk:
+        """Return the risk of some of the examples, with their weights scaled to sum to one.
+
+        It has the same parameters and the same loss, so that a point of one is a point of the
+        other.
+
+        Parameters
+        ----------
+        examples : ndarray of ints or slice
+            Which examples.
+        """
+        part = copy(self)
+        part.map = self.map.part(examples)
+        part.rows = part.map.rows
+        n_samples = part.rows.shape[0]
+        if n_samples == 0:
+            raise ValueError("a risk needs at least one example")
+        part.weights = normalized(self.weights[examples], n_samples)
+        part.loss = self.loss.part(examples)
+        part.y = part.loss.targets(self.y[examples], n_samples, part.weights)
+        part.loss.check_scores(
+            part.y, part.weights, part.map.score_shape, intercept=part.minimizes_intercept
+        )
+        if self.minimizes_intercept and self.loss.of_residual:
+            part._shift_targets()
+        part.__dict__.pop("term_size", None)
+        part._begin()
+        return part
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest."""
+        return good_number_of_groups(self.rows) if self.loss.additive else 1
+
+    def groups(self, n_groups: int) -> Groups:
+        """Return the partition of the examples into ``n_groups`` groups."""
+        if not self.loss.additive:
+            raise ValueError(
+                f"groups need a loss that is a sum over examples, with one score each, "
+                f"{self.loss!r} is not"
+            )
+        if n_groups not in self._groups:
+            self._groups[n_groups] = Groups(self.rows, self.y, self.weights, n_groups)
+        return self._groups[n_groups]
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        return self.groups(n_groups).lower_bounds(self.loss)
+
+    def at(self, w: Vector) -> ScoredPoint:
+        """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
+        self.evaluations += 1
+        return self.with_scores(w, self.map.scores(w))
+
+    def with_scores(self, w: Vector, scores: Scores, *, guess: Any = None) -> ScoredPoint:
+        """Return the point at ``w``, whose scores are known; ``guess`` is as for the point."""
+        # The extremes tell of all: one is infinite or NaN if any score is.
+        if not math.isfinite(float(scores.max()) - float(scores.min())):
+            raise NonFiniteRisk(
+                f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
+                "scale the features, or raise lam"
+            )
+        return ScoredPoint(self, w, scores, guess)
+
+    @cached_property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: those at scores of zero."""
+        zeros = np.zeros((len(self.y), *self.map.score_shape))
+        return abs(float(self.loss.value(self.y, zeros, self.weights)))
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the risk consists of."""
+        return {
+            "features": self.map,
+            "targets": (self.y, self.shift),
+            "weights": self.weights,
+            "loss": self.loss,
+            "intercept": self.intercept,
+        }
+
+    def __repr__(self) -> str:
+        intercepts = "intercepts" if self.intercept_shape else "intercept"
+        has = intercepts if self.intercept else f"no {intercepts}"
+        return f"ScoredRisk({self.map}, {self.loss!r}, {has})"
+
+
+class ScoredPoint:
+    """The risk at ``w``, with the scores there.
+
+    Parameters
+    ----------
+    risk : ScoredRisk
+    w : ndarray
+        The parameters.
+    scores : ndarray
+        Those of the map at ``w``, without intercepts that are minimized out.
+    guess : float or ndarray, optional
+        Where to begin to look for the best intercepts.
+    """
+
+    def __init__(self, risk: ScoredRisk, w: Vector, scores: Scores, guess: Any = None) -> None:
+        self._risk = risk
+        self.w = w
+        self.scores = scores
+        # Slopes, as large as the scores, are not kept: the plane is all they are for, and of most
+        # points it is not wanted.
+        self._group_planes: dict[int, list[Plane]] = {}
+        self._at = (
+            risk.loss.at_best_offset(risk.y, scores, risk.weights, guess)
+            if risk.minimizes_intercept
+            else AtBestOffset(None, risk.loss.value(risk.y, scores, risk.weights))
+        )
+
+    @property
+    def has_segment(self) -> bool:
+        """Whether `toward` knows the risk on a line: if scores are linear in the parameters."""
+        return self._risk.map.linear
+
+    @property
+    def value(self) -> float:
+        """The risk."""
+        return self._at.value
+
+    @property
+    def offset(self) -> Any:
+        """What is added to the scores: the best intercepts, for targets shifted as in the risk."""
+        if self._at.offset is not None:
+            return self._at.offset
+        shape = self._risk.intercept_shape
+        return np.zeros(shape) if shape else 0.0
+
+    @property
+    def slopes(self) -> Scores:
+        """The derivative of the risk by each score; computed afresh each time."""
+        risk = self._risk
+        loss: ScoreLoss = risk.loss
+        return loss.slopes_at(risk.y, self.scores, risk.weights, self._at)
+
+    @cached_property
+    def intercept(self) -> Any:
+        """The best intercepts for these parameters; zero if the model has none.
+
+        Where the loss has none to prefer, what its threshold says.
+        """
+        risk = self._risk
+        if risk.map.has_intercepts:
+            return risk.map.intercepts(self.w)
+        if risk.intercept and risk.loss.of_differences:
+            return -risk.loss.threshold(risk.y, self.scores, risk.weights)
+        return self.offset + risk.shift
+
+    def plane(self) -> Plane:
+        """Return the plane that touches the risk here: one pass over the data, the first time."""
+        return self._plane
+
+    @cached_property
+    def _plane(self) -> Plane:
+        risk = self._risk
+        tangent = risk.loss.tangent(risk.y, self.scores, risk.weights, self._at)
+        return Plane(*risk.map.plane(*tangent))
+
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group, all in one pass over the data, the first time."""
+        if n_groups not in self._group_planes:
+            risk = self._risk
+            scores = self.scores + self.offset if risk.minimizes_intercept else self.scores
+            self._group_planes[n_groups] = risk.groups(n_groups).planes(
+                risk.loss, scores, self.slopes, tilted=risk.intercept
+            )
+        return self._group_planes[n_groups]
+
+    def toward(self, other: ScoredPoint) -> ScoredSegment:
+        """Return the risk on the ray from here through ``other``."""
+        return ScoredSegment(self._risk, self, other)
+
+
+class ScoredSegment:
+    """The risk on a ray between two points, from their scores alone.
+
+    With intercepts, the search goes along the ray of parameters and intercepts together: at both
+    ends the intercepts are the best ones, in between they are nearly so, and no inner minimization
+    is needed.
+    """
+
+    def __init__(self, risk: ScoredRisk, start: ScoredPoint, end: ScoredPoint) -> None:
+        self._risk = risk
+        self._start = start
+        self._end = end
+
+    def minimize(self, regularizer: Quadratic) -> float:
+        """Return the step that minimizes the risk plus the regularizer on the ray."""
+        risk = self._risk
+        loss: ScoreLoss = risk.loss
+        return loss.minimize_on_ray(risk.y, self._ray(), risk.weights, regularizer)
+
+    def along(self, step: float) -> tuple[float, float]:
+        """Return the risk at ``step`` and its derivative by the step."""
+        risk = self._risk
+        loss: ScoreLoss = risk.loss
+        return loss.on_ray(risk.y, self._kept_ray, risk.weights, step)
+
+    def _ray(self) -> Ray:
+        """Return the scores at the start, and how they change from there to the end."""
+        start, end = self._start, self._end
+        loss: ScoreLoss = self._risk.loss
+        return loss.ray(start.scores, start.offset, end.scores, end.offset)
+
+    @cached_property
+    def _kept_ray(self) -> Ray:
+        # A search by single steps looks at it again and again.
+        return self._ray()
+
+    def at(self, step: float) -> ScoredPoint:
+        """Return the point at ``step``, without a pass over the data."""
+        start, end = self._start, self._end
+        w = start.w + step * (end.w - start.w)
+        guess = start.offset + step * (end.offset - start.offset)
+        return ScoredPoint(self._risk, w, _between(start.scores, end.scores, step), guess)
+
+
+def _between(start: Scores, end: Scores, step: float) -> Scores:
+    """Return ``start + step * (end - start)``."""
+    out = np.empty_like(start)
+
+    def block(i: slice) -> None:
+        np.subtract(end[i], start[i], out=out[i])
+        out[i] *= step
+        out[i] += start[i]
+
+    map_blocks(block, len(out), width=out[:1].size)
+    return out
+
+
+def _middle(y: Vector, weights: Vector) -> float:
+    """Return the target that is nearest to the mean, of those that have a weight.
+
+    Not the mean itself, which is rounded: equal targets would differ from it. Differences from a
+    target are exact for all others that are less than twice as large and more than half (Sterbenz).
+    """
+    distance = np.abs(y - float(weights @ y))
+    distance[weights == 0.0] = np.inf
+    return float(y[distance.argmin()])
