@@ -61,7 +61,7 @@ def test_planes_stay_below_the_risk_and_bounds_never_fall(loss, seed, lam, inter
         if not intercept:  # the balance between the signs may cost more than an epoch gains
             assert now >= bound - 1e-12 * (abs(now) + 1.0)
         bound = now
-        duals.shrink(risk.at(duals.w).scores)
+        duals = ascent.shrunk(duals, risk.at(duals.w).scores)
 
 
 @every_loss
