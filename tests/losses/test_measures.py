@@ -90,7 +90,7 @@ def test_it_bounds_the_measure_of_the_predictions(loss, sample):
 def test_tangents_touch_and_stay_below(loss, sample):
     y, scores, weights, rng = sample
     value = loss.value(y, scores, weights)
-    slopes, offset = loss.tangent(y, scores, weights, value=value)
+    slopes, offset = loss.tangent(y, scores, weights, AtBestOffset(None, value))
     np.testing.assert_allclose(slopes, loss(y, scores, weights)[1], rtol=1e-14)
     assert offset + slopes @ scores == pytest.approx(value, rel=1e-12, abs=rounding(scores))
     for spread in (0.5, 5.0):
@@ -143,7 +143,7 @@ def test_minimum_over_the_intercept(loss, sample):
         there = brute_force.value(loss, y, scores + best.offset + shift, weights)
         assert best.value <= there + small
     # One tangent for all intercepts: its slopes sum to zero, it touches, and stays below.
-    slopes, offset = loss.tangent(y, scores, weights, value=best.value, best=best)
+    slopes, offset = loss.tangent(y, scores, weights, best)
     assert abs(slopes.sum()) <= 1e-14 * max(1.0, np.abs(slopes).sum())
     assert offset + slopes @ scores == pytest.approx(best.value, abs=10 * small)
     other = rng.normal(scale=3.0, size=len(y)).round(1)
