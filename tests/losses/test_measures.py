@@ -20,6 +20,7 @@ from cutplane.losses import (
     RecallAtK,
     ROCArea,
 )
+from cutplane.losses.score_loss import AtBestOffset
 
 from . import brute_force
 
