@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, extend_gram, inner_products
 from cutplane.core.needs import as_quadratic
+from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Regularizer
-from cutplane.core.reduced.newton import Model
+from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
 from cutplane.core.values import copied
@@ -208,6 +209,16 @@ class Bundle:
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
         measured_anew.free, measured_anew.floor = bundle.free, bundle.floor
         return measured_anew
+
+    def minimize(self, problem: Problem, *, accuracy: float) -> Candidate:
+        """Solve the reduced problem of a strictly convex regularizer, and take its weights."""
+        regularizer = problem.regularizer
+        if quadratic := as_quadratic(regularizer):
+            self.weigh(quadratic.lam, accuracy=accuracy)
+        else:
+            start = self.feasible_weights(regularizer)
+            self.set_weights(maximize_dual(regularizer, self.model(), start, accuracy=accuracy))
+        return problem.below(self.aggregate())
 
     def weigh(self, lam: float, *, accuracy: float, shift: Vector | float = 0.0) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``.

@@ -10,7 +10,6 @@ from typing import Protocol
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.needs import evaluated_once
-from cutplane.core.start import require_finite
 from cutplane.core.state import State
 from cutplane.core.stopping import StoppingRule
 
@@ -99,7 +98,7 @@ def iterate(state: State, check: Callable[[], None]) -> None:
     incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
     own.memory = method.memory.make_room(state.bundle, incoming, own.memory)
     for point in found.cut_at:
-        require_finite(point, state)
+        state.require_finite(point)
     before = state.best
     progress |= state.keep_best(found.points)
     bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)

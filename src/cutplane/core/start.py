@@ -7,13 +7,12 @@ from dataclasses import fields, replace
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.method import Method
 from cutplane.core.needs import as_grouped, good_groups
 from cutplane.core.policies import Found
 from cutplane.core.problem import Problem
-from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk, sum_of
+from cutplane.core.protocols import Plane, Risk, sum_of
 from cutplane.core.state import PolicyStates, State
 from cutplane.core.values import copied
 
@@ -43,7 +42,7 @@ def first_state(problem: Problem, start: Vector | None, method: Method, *, conve
         policies=method.init(problem),
         convex=convex,
     )
-    require_finite(best, state)
+    state.require_finite(best)
     floors = _floors(risk, groups)
     if min(floor.offset for floor in floors) > -np.inf:
         state.bundle.add(*floors)
@@ -141,21 +140,3 @@ def _remembered(earlier: State, problem: Problem, method: Method) -> PolicyState
         if type(getattr(method, choice)) is type(getattr(earlier.method, choice)):
             setattr(own, choice, copied(getattr(earlier.policies, choice)))
     return own
-
-
-def require_finite(point: Point, state: State) -> None:
-    """Raise NonFiniteRisk unless planes can be taken at a point."""
-    part = ""
-    if not np.isfinite(point.value):
-        part = f"the risk is {point.value}"
-    else:
-        for plane in state.planes_at(point):
-            if not np.isfinite(dot(plane.slope, plane.slope)):
-                part = "the subgradient is not finite, or too steep to be multiplied with itself"
-            elif not np.isfinite(plane.offset):
-                part = f"the offset of the plane is {plane.offset}"
-    if part:
-        raise NonFiniteRisk(
-            f"{part} in iteration {state.iteration} at a point of norm "
-            f"{np.linalg.norm(point.w):.3g}"
-        )

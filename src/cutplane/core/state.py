@@ -13,7 +13,7 @@ from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Record, relative
 from cutplane.core.needs import planes_of_groups
 from cutplane.core.problem import Candidate, Problem
-from cutplane.core.protocols import Plane, Point
+from cutplane.core.protocols import NonFiniteRisk, Plane, Point
 
 if TYPE_CHECKING:
     from cutplane.core.method import Method
@@ -107,6 +107,23 @@ class State:
     def planes_at(self, point: Point) -> Sequence[Plane]:
         """Return the plane of a point, or those of the bundle's groups."""
         return planes_of_groups(point, self.bundle.n_groups)
+
+    def require_finite(self, point: Point) -> None:
+        """Raise NonFiniteRisk unless planes can be taken at a point."""
+        part = ""
+        if not np.isfinite(point.value):
+            part = f"the risk is {point.value}"
+        else:
+            for plane in self.planes_at(point):
+                if not np.isfinite(dot(plane.slope, plane.slope)):
+                    part = "the subgradient is not finite, or too steep to be squared"
+                elif not np.isfinite(plane.offset):
+                    part = f"the offset of the plane is {plane.offset}"
+        if part:
+            raise NonFiniteRisk(
+                f"{part} in iteration {self.iteration} at a point of norm "
+                f"{np.linalg.norm(point.w):.3g}"
+            )
 
     def raise_lower_bound(self, candidate: Candidate) -> bool:
         """Keep the better bound; return whether it moved."""

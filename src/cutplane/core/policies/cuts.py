@@ -13,7 +13,6 @@ from cutplane.compute.products import dot
 from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.policies import Cuts, Found
 from cutplane.core.protocols import Plane, Point, sum_of
-from cutplane.core.reduced.solve import minimize_model
 from cutplane.core.state import State
 
 
@@ -78,7 +77,7 @@ class NonConvexCuts(Cuts):
         for point in found.cut_at:
             bundle.add(self.repaired(point, state))
         # Lowered planes make a lower model: its minimum takes the place of the last one.
-        state.lower = minimize_model(state.problem, bundle, accuracy=state.accuracy).lower
+        state.lower = bundle.minimize(state.problem, accuracy=state.accuracy).lower
         return state.lower > last, None
 
     def repaired(self, point: Point, state: State) -> Plane:

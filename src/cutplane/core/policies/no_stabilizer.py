@@ -8,7 +8,6 @@ from cutplane.core.needs import as_flat
 from cutplane.core.policies import Stabilizer
 from cutplane.core.problem import Candidate
 from cutplane.core.reduced.linear_program import propose_at_level
-from cutplane.core.reduced.solve import minimize_model
 from cutplane.core.state import State
 
 
@@ -24,4 +23,4 @@ class NoStabilizer(Stabilizer):
         """Solve the reduced problem."""
         if flat := as_flat(state.problem.regularizer):
             return propose_at_level(flat, state, own)
-        return minimize_model(state.problem, state.bundle, accuracy=state.accuracy), None
+        return state.bundle.minimize(state.problem, accuracy=state.accuracy), None
