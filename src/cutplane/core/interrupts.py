@@ -21,7 +21,7 @@ import os
 import signal
 import threading
 import time
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 # Signals that come within this many seconds are one Ctrl-C. Programs that pass it on, such as
@@ -135,12 +135,7 @@ class held:
         _watch.open(self._hint)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         _watch.close()
         if isinstance(error, SystemError) and is_interrupt(error):
             raise KeyboardInterrupt from error
@@ -161,12 +156,7 @@ class running(held):
         _watch.runs += 1
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         _watch.runs -= 1
         if _watch.runs:
             _watch.waiting |= self._taken
@@ -204,12 +194,7 @@ class at_once:
         self._raising = _watch.raising
         _watch.raising = True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         _watch.raising = self._raising
         if isinstance(error, SystemError) and is_interrupt(error):
             raise KeyboardInterrupt from error
