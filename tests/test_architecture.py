@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import cutplane
+from cutplane.core.loop import iterate
 
 PACKAGE = Path(cutplane.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -252,6 +253,49 @@ def test_public_names_resolve_and_are_documented(name):
         assert vars(thing).get("__doc__"), "the docstring is its own"
     # A dataclass without a docstring is given its signature for one.
     assert not doc.startswith(f"{name}(")
+
+
+def test_the_design_shows_the_loop_as_it_is():
+    design = (PACKAGE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    assert f"```python\n{inspect.getsource(iterate)}```" in design
+
+
+# Where things come in that anybody may have made, they are asked what they are.
+DOORS = {"core/needs.py", "core/fingerprint.py"}
+
+
+@modules(but=set(ALLOWED) - {"core", "methods", "risks"} | {""})
+def test_capabilities_are_declared(path):
+    # Whether a thing offers something is declared by it. An argument of the wrong kind is refused
+    # where it comes in: the error is then in one of the next lines.
+    name = path.relative_to(PACKAGE).as_posix()
+    text = path.read_text(encoding="utf-8")
+    lines, tree = text.splitlines(), ast.parse(text)
+    ours = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cutplane")
+        for alias in node.names
+    } | {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    asked = [
+        f"{name}:{node.lineno}: {lines[node.lineno - 1].strip()}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and _asks_for_a_capability(node, ours)
+        and not any("raise" in line for line in lines[node.lineno - 1 : node.lineno + 1])
+    ]
+    assert name in DOORS or not asked
+
+
+def _asks_for_a_capability(call, ours):
+    if call.func.id == "hasattr":
+        return True
+    if call.func.id == "getattr":
+        return isinstance(call.args[1], ast.Constant)
+    return call.func.id == "isinstance" and not ours.isdisjoint(
+        node.id for node in ast.walk(call.args[1]) if isinstance(node, ast.Name)
+    )
 
 
 def test_version_is_text():
