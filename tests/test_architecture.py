@@ -289,9 +289,8 @@ def test_capabilities_are_declared(path):
 
 
 def _asks_for_a_capability(call, ours):
-    # What Python gives to all things of a kind, such as the fields of a named tuple, nobody offers.
     if call.func.id == "hasattr":
-        return ast.unparse(call.args[1]) != "'_fields'"
+        return True
     if call.func.id == "getattr":
         return isinstance(call.args[1], ast.Constant)
     return call.func.id == "isinstance" and not ours.isdisjoint(

@@ -15,11 +15,11 @@ from .checkpoints.checkpoint import Checkpoint as Checkpoint
 from .checkpoints.errors import CheckpointError as CheckpointError
 from .core.certificate import Certificate as Certificate
 from .core.certificate import Record as Record
+from .core.certificate import Result as Result
 from .core.certificate import Status as Status
 from .core.method import Method as Method
 from .core.protocols import NonFiniteRisk as NonFiniteRisk
 from .core.protocols import Plane as Plane
-from .core.result import Result as Result
 from .core.state import State as State
 from .core.stopping import Gap as Gap
 from .core.stopping import Iterations as Iterations

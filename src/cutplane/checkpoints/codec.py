@@ -7,7 +7,7 @@ every bit, and what was one object is one object again.
 What belongs to the problem (data, loss, regularizer) is not stored, only its name: who decodes has
 the same problem, and gives it.
 
-    {"type": "cutplane.core.state:Record", ...}     an object, told by the name of its class
+    {"type": "cutplane.core.certificate:Record", ...}     an object, told by the name of its class
 
 A name leads only to classes of modules that are loaded and trusted (cutplane's own, and those of
 the user's risk and method). Objects are made without calling anything: a file cannot make code run.

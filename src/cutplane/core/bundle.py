@@ -22,7 +22,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector, copied
 from cutplane.compute.products import Numbers, combination, dot, extend_gram, inner_products
 from cutplane.core.needs import as_quadratic
 from cutplane.core.problem import Candidate, Problem
@@ -30,7 +30,6 @@ from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
-from cutplane.core.values import copied
 
 _FIRST_CAPACITY = 32
 

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from cutplane.checkpoints.checkpoint import part_of
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import thread_limit
-from cutplane.core.certificate import Certificate, Record, Status
+from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.method import Method
 from cutplane.core.problem import Problem
-from cutplane.core.result import Result
 from cutplane.core.state import State
 from cutplane.estimators.callbacks import Attributes, FitContext
 from cutplane.estimators.cautions import (

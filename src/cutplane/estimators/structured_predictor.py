@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import with_callbacks
 from cutplane.estimators.description import STRENGTH, Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, estimator

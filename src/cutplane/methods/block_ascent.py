@@ -24,12 +24,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cutplane.core.method import Method
+from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
-from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.policies.no_stabilizer import NoStabilizer
+from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.core.problem import Candidate
 from cutplane.core.state import State
 from cutplane.methods.caches.chains import ChainOutputs

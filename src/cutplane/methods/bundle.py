@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cutplane.core.method import Method
-from cutplane.core.policies import Memory, Stabilizer
+from cutplane.core.method import Memory, Method, Stabilizer
 from cutplane.core.policies.balanced_proximal import BalancedProximal
 from cutplane.core.policies.ball import OverBall
 from cutplane.core.policies.cuts import ConvexCuts
-from cutplane.core.policies.level import Level
 from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
-from cutplane.core.policies.no_stabilizer import NoStabilizer
-from cutplane.core.policies.proximal import Proximal
 from cutplane.core.policies.queries import AtCandidate, OnSegment
-from cutplane.core.policies.trust_region import TrustRegion
+from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
 
 Groups = int | Literal["auto"]
 

@@ -10,15 +10,13 @@ from cutplane.checkpoints.checkpoint import Checkpoint, keeper
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
-from cutplane.core.certificate import Certificate, Status
+from cutplane.core.certificate import Certificate, Result, Status
 from cutplane.core.loop import Callback, descend, recomputed
 from cutplane.core.method import Method
 from cutplane.core.needs import size_known_to, term_size, why_unproven
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Regularizer, Risk
-from cutplane.core.result import Result
-from cutplane.core.start import DISAGREEMENT, continued, first_state, with_planes_of
-from cutplane.core.state import State
+from cutplane.core.state import DISAGREEMENT, State, continued, first_state, with_planes_of
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
 from cutplane.methods.bundle import bmrm
 from cutplane.methods.nonconvex import nrbm

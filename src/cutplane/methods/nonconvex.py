@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cutplane.core.method import Method
-from cutplane.core.policies import Memory, Query
+from cutplane.core.method import Memory, Method, Query
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.policies.memory import KeepAll, LimitedMemory
-from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
+from cutplane.core.policies.stabilizers import NoStabilizer
 
 Search = Literal["none", "greedy", "full", "all"]
 

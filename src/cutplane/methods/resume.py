@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from cutplane.checkpoints.checkpoint import Checkpoint, stored_method
+from cutplane.core.certificate import Result
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Regularizer, Risk
-from cutplane.core.result import Result
 from cutplane.methods.minimize import minimize
 from cutplane.risks.function import Function
 

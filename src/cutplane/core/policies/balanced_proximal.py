@@ -25,8 +25,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.core.method import Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.policies import Stabilizer
 from cutplane.core.problem import Candidate
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem, stabilized
 from cutplane.core.state import State

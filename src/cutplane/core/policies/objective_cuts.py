@@ -19,8 +19,8 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
+from cutplane.core.method import Cuts, Found, Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.policies import Cuts, Found, Stabilizer
 from cutplane.core.problem import Candidate
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.state import State

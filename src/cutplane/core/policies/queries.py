@@ -12,8 +12,8 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core import needs
+from cutplane.core.method import Found, Query
 from cutplane.core.needs import QUADRATIC, as_quadratic, as_searchable, quadratic
-from cutplane.core.policies import Found, Query
 from cutplane.core.problem import Candidate
 from cutplane.core.protocols import Point, Quadratic, Regularizer, Segment, sum_of
 from cutplane.core.search import Trial, minimize_on_segment, wolfe_search

@@ -38,10 +38,6 @@ from cutplane.core.state import State
 # one does. So it does not stall where BMRM would not, however badly it is stabilized.
 _PATIENCE = 10
 
-# A search for ``mu`` accepts solutions that use so much of a radius, or of the way from the lower
-# bound up to a level.
-NEARLY = 0.8
-
 # How many reduced problems a search for ``mu`` may take. Two to four are usual; the limit is for
 # targets that rounding keeps out of reach.
 _MOST_SOLVES = 40
@@ -87,6 +83,10 @@ class ProximalSolution(NamedTuple):
     lower: float
 
 
+# Says 0 to accept a solution, 1 if its ``mu`` must be larger, -1 if it must be smaller.
+Verdict = Callable[[ProximalSolution], int]
+
+
 @dataclass(slots=True)
 class ProximalProblem:
     """The reduced problems of a state near one center, for any ``mu``."""
@@ -127,16 +127,8 @@ class ProximalProblem:
             lower=plain.lower,
         )
 
-    def search(self, verdict: Callable[[ProximalSolution], int], mu: float) -> ProximalSolution:
-        """Return the minimizer that the verdict accepts.
-
-        Parameters
-        ----------
-        verdict : callable
-            Says 0 to accept, 1 if ``mu`` must be larger, -1 if it must be smaller.
-        mu : float
-            Where to begin, positive.
-        """
+    def search(self, verdict: Verdict, mu: float) -> ProximalSolution:
+        """Return the minimizer that the verdict accepts, beginning at a positive ``mu``."""
         low, high = 0.0, np.inf
         solution = self.minimize(mu)
         for _ in range(_MOST_SOLVES):
@@ -193,14 +185,6 @@ class PlainBound:
         if abs(alpha.sum() - bundle.n_groups) > 1e-9:  # a plane with weight is gone: start anew
             return solver, np.zeros(bundle.n_planes), np.empty(0)
         return solver, alpha, self.warm[rows]
-
-
-@dataclass(frozen=True, slots=True)
-class LastWeight:
-    """The ``mu`` of the last problem, where the next search begins, and the plain problem."""
-
-    mu: float
-    plain: PlainBound = field(default_factory=PlainBound)
 
 
 def stabilized(solution: ProximalSolution, plain: Candidate, state: State) -> Candidate:

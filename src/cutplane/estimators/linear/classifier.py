@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator

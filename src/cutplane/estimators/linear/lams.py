@@ -15,8 +15,8 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
+from cutplane.core.certificate import Result
 from cutplane.core.problem import Problem
-from cutplane.core.result import Result
 from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.methods import automatic

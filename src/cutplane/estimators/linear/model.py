@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
 from cutplane.estimators.description import Layout, loss_parameters

@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
 from cutplane.estimators.estimator import estimator

@@ -27,7 +27,7 @@ from sklearn.utils.validation import validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Targets
 from cutplane.estimators.estimator import estimator
