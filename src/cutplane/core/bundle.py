@@ -28,8 +28,8 @@ from cutplane.core.needs import as_quadratic
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model, maximize_dual
+from cutplane.core.reduced.simplex_kernels import lowest_model
 from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
 
 _FIRST_CAPACITY = 32
 
@@ -69,8 +69,6 @@ class Bundle:
         self.centered_offsets: Vector = np.empty(0)
         self.tilts: Vector = np.empty(0)
         self.localities: Vector = np.empty(0)
-        self.free = 0.0
-        self._warm: Vector = np.empty(0)
         self.alpha: Vector = np.empty(0)
         self.idle: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self.numbers: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -163,7 +161,6 @@ class Bundle:
             "tilts": self.tilts[rows],
             "localities": self.localities[rows],
             "alpha": self.alpha[rows],
-            "_warm": self._warm[rows[rows < len(self._warm)]],
             "idle": self.idle[rows],
             "numbers": self.numbers[rows],
         }
@@ -192,7 +189,7 @@ class Bundle:
         Planes lie below the risk whatever the regularizer.
         """
         bundle = copy(self)
-        bundle._qp = SimplexQP()
+        bundle._qp = SimplexQP(free=self._qp.free, warm=self._qp.warm)
         bundle.keep(self.used_within(_LONGEST_IDLE))
         bundle._slopes = np.empty_like(self._slopes)
         bundle._slopes[: bundle.n_planes] = self._slopes[bundle._slots]
@@ -206,7 +203,7 @@ class Bundle:
             bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups, bundle.localities
         )
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
-        measured_anew.free, measured_anew.floor = bundle.free, bundle.floor
+        measured_anew._qp.free, measured_anew.floor = bundle._qp.free, bundle.floor
         return measured_anew
 
     def minimize(self, problem: Problem, *, accuracy: float) -> Candidate:
@@ -224,13 +221,11 @@ class Bundle:
 
         For quadratic regularizers. With ``shift`` the offsets are higher by so much: see `near`.
         """
-        alpha, free, warm = solve_balanced(
-            self._qp, self.gram, self.centered_offsets + shift, self.tilts, lam,
-            groups=self.groups if self.n_groups > 1 else None,
-            start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
+        alpha = self._qp.solve_balanced(
+            self.gram, self.centered_offsets + shift, self.tilts, lam,
+            groups=self.groups if self.n_groups > 1 else None, start=self.alpha, accuracy=accuracy,
         )  # fmt: skip
         self.set_weights(alpha)
-        self.free, self._warm = free, warm
 
     def set_weights(self, alpha: Vector) -> None:
         """Take over the weights of a reduced problem."""

@@ -30,8 +30,8 @@ from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.problem import Candidate, candidate_below
 from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.reduced.simplex_kernels import lowest_model
 from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
 from cutplane.core.state import State
 
 # After so many iterations in which no bound moved, a stabilized method takes ordinary steps until
@@ -157,24 +157,21 @@ class PlainBound:
     solver: SimplexQP = field(default_factory=SimplexQP)
     numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     alpha: Vector = field(default_factory=lambda: np.empty(0))
-    warm: Vector = field(default_factory=lambda: np.empty(0))
-    free: float = 0.0
 
     def solved(
         self, bundle: Bundle, regularizer: QuadraticRegularizer, accuracy: float
     ) -> tuple[Candidate, PlainBound]:
         """Return the solution, and what to go on with. Planes with weight count as used."""
-        solver, alpha, warm = self._matched(bundle)
-        alpha, free, warm = solve_balanced(
-            solver, bundle.gram, bundle.centered_offsets, bundle.tilts, regularizer.lam,
-            groups=bundle.groups if bundle.n_groups > 1 else None,
-            start=alpha, warm=warm, free=self.free, accuracy=accuracy,
+        solver, alpha = self._matched(bundle)
+        alpha = solver.solve_balanced(
+            bundle.gram, bundle.centered_offsets, bundle.tilts, regularizer.lam,
+            groups=bundle.groups if bundle.n_groups > 1 else None, start=alpha, accuracy=accuracy,
         )  # fmt: skip
         bundle.idle = np.where(alpha > 0.0, 0, bundle.idle)
         candidate = candidate_below(bundle.aggregate(alpha), regularizer)
-        return candidate, PlainBound(solver, bundle.numbers, alpha, warm, free)
+        return candidate, PlainBound(solver, bundle.numbers, alpha)
 
-    def _matched(self, bundle: Bundle) -> tuple[SimplexQP, Vector, Vector]:
+    def _matched(self, bundle: Bundle) -> tuple[SimplexQP, Vector]:
         """Return solver and weights for the rows that the bundle has now."""
         rows = np.flatnonzero(np.isin(self.numbers, bundle.numbers))
         solver = self.solver
@@ -183,8 +180,9 @@ class PlainBound:
         alpha = np.zeros(bundle.n_planes)
         alpha[: len(rows)] = self.alpha[rows]
         if abs(alpha.sum() - bundle.n_groups) > 1e-9:  # a plane with weight is gone: start anew
-            return solver, np.zeros(bundle.n_planes), np.empty(0)
-        return solver, alpha, self.warm[rows]
+            solver.warm = np.empty(0)
+            return solver, np.zeros(bundle.n_planes)
+        return solver, alpha
 
 
 def stabilized(solution: ProximalSolution, plain: Candidate, state: State) -> Candidate:
