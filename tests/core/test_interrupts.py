@@ -27,7 +27,7 @@ def pythons_own_handler():
 @pytest.fixture
 def patient(monkeypatch):
     """Presses that follow each other at once count as several."""
-    monkeypatch.setattr(interrupts, "_ONE_PRESS", 0.0)
+    monkeypatch.setattr(interrupts, "ONE_PRESS", 0.0)
 
 
 def press():

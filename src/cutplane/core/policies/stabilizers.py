@@ -175,22 +175,12 @@ _SHORT = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What is kept from one iteration to the next.
-
-    Attributes
-    ----------
-    center, objective : Vector, float
-        The center, and the objective there.
-    weight : float
-        ``mu / lam``.
-    candidate : Candidate, optional
-        The last one.
-    """
+    """What is kept from one iteration to the next."""
 
     center: Vector
-    objective: float
-    weight: float
-    candidate: Candidate | None = None
+    objective: float  # at the center
+    weight: float  # mu / lam
+    candidate: Candidate | None = None  # the last one
     plain: PlainBound = field(default_factory=PlainBound)
 
 

@@ -57,30 +57,14 @@ def reach(regularizer: QuadraticRegularizer, gap: float) -> float:
 
 
 class ProximalSolution(NamedTuple):
-    """The minimizer for one ``mu``.
-
-    Attributes
-    ----------
-    mu : float
-        The weight of the distance from the center.
-    w : Vector
-        The minimizer.
-    model : float
-        The height of the planes there, the regularizer not included.
-    value : float
-        The model of the objective there: planes and regularizer.
-    distance : float
-        How far it is from the center, in the metric of the regularizer.
-    lower : float
-        The bound on the original problem that its weights give.
-    """
+    """The minimizer ``w`` for one ``mu``."""
 
     mu: float
     w: Vector
-    model: float
-    value: float
-    distance: float
-    lower: float
+    model: float  # the height of the planes there, the regularizer not included
+    value: float  # the model of the objective there: planes and regularizer
+    distance: float  # from the center, in the metric of the regularizer
+    lower: float  # the bound on the original problem that its weights give
 
 
 # Says 0 to accept a solution, 1 if its ``mu`` must be larger, -1 if it must be smaller.
