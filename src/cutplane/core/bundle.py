@@ -29,8 +29,7 @@ from cutplane.core.needs import as_quadratic
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model, maximize_dual
-from cutplane.core.reduced.simplex_kernels import lowest_model
-from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 
 _FIRST_CAPACITY = 32
 

@@ -195,7 +195,7 @@ def minimize_roughly(
 ) -> float:
     """Minimize ``function(k) + extra(k)`` over ``k >= 0``, to a share of what the search gains.
 
-    For functions that are dear to evaluate and have so many kinks that they look smooth: the next
+    For functions that are expensive and have so many kinks that they look smooth: the next
     step is where the slopes of the bracket's ends, drawn as a line, cross zero (regula falsi, in
     its Illinois variant), while the tangents there bound what is left to gain.
     """

@@ -28,8 +28,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, inner_products
 from cutplane.core.needs import as_curved
 from cutplane.core.protocols import Regularizer
-from cutplane.core.reduced.simplex_kernels import lowest_model
-from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 
 _MOST_STEPS = 100
 _MOST_TRIALS = 40

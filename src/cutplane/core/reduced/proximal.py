@@ -30,8 +30,7 @@ from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.problem import Candidate, candidate_below
 from cutplane.core.protocols import QuadraticRegularizer
-from cutplane.core.reduced.simplex_kernels import lowest_model
-from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 from cutplane.core.state import State
 
 # After so many iterations in which no bound moved, a stabilized method takes ordinary steps until

@@ -28,8 +28,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
 from cutplane.compute.products import combination
-from cutplane.core.reduced.simplex_kernels import EPS, Indices, lowest_model, maximize
+from cutplane.core.reduced.simplex_kernels import EPS, Indices, maximize
 
 # Enough to go 1e30 units away, or to halve a bracket to rounding; 2 to 4 are usual.
 _MOST_SOLVES = 60
@@ -284,3 +285,75 @@ def _starting_point(start: Vector | None, n: int, groups: Indices | None) -> Vec
     alpha = np.zeros(n)
     alpha[: len(start)] = start / (totals if groups is None else totals[used])
     return alpha
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _model(
+    heights: Vector, tilts: Vector, groups: Indices, top: Indices, free: float
+) -> tuple[float, float]:
+    """Return the sum over groups of the highest plane, and its slope, at a free parameter."""
+    for k in range(top.size):
+        top[k] = -1
+    for j in range(groups.size):
+        best = top[groups[j]]
+        if best < 0 or heights[j] + free * tilts[j] > heights[best] + free * tilts[best]:
+            top[groups[j]] = j
+    total, slope = 0.0, 0.0
+    for k in range(top.size):
+        total += heights[top[k]] + free * tilts[top[k]]
+        slope += tilts[top[k]]
+    return total, slope
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def lowest_model(
+    heights: Vector, tilts: Vector, groups: Indices, n_groups: int
+) -> tuple[float, float]:
+    """Minimize ``sum_k max_{j in k} heights_j + c tilts_j`` over c; return minimum and minimizer.
+
+    The function is convex and made of straight pieces. Two of them, to either side of the minimum,
+    cross at the next c to try, until that is on both.
+    """
+    top = np.empty(n_groups, np.int64)
+    steepest, spread = 0.0, 0.0
+    for j in range(groups.size):
+        steepest = max(steepest, abs(tilts[j]))
+        spread = max(spread, abs(heights[j]))
+    best, slope = _model(heights, tilts, groups, top, 0.0)
+    at, c = 0.0, 0.0
+    if steepest == 0.0:
+        return best, at
+    rounding = 8 * EPS * (spread + abs(best)) * n_groups
+    level = 4 * EPS * steepest * n_groups
+    low, low_value, low_slope = -np.inf, 0.0, 0.0
+    high, high_value, high_slope = np.inf, 0.0, 0.0
+    step = (spread if spread > 0.0 else 1.0) / steepest
+    value = best
+    for _ in range(200):
+        if abs(slope) <= level:
+            break
+        if slope < 0.0:
+            low, low_value, low_slope = c, value, slope
+        else:
+            high, high_value, high_slope = c, value, slope
+        if high == np.inf:
+            c = low + step
+            step *= 4.0
+        elif low == -np.inf:
+            c = high - step
+            step *= 4.0
+        else:
+            run = (low_value - high_value + high_slope * (high - low)) / (high_slope - low_slope)
+            c = low + run
+            if not low < c < high:
+                break
+        value, slope = _model(heights, tilts, groups, top, c)
+        if value < best:
+            best, at = value, c
+        if (
+            low > -np.inf
+            and high < np.inf
+            and value <= low_value + low_slope * (c - low) + rounding
+        ):
+            break
+    return best, at
