@@ -44,12 +44,10 @@ def resume(
     Result
         See `minimize`.
     """
+    if regularizer is None:
+        if not isinstance(problem, Problem):
+            raise TypeError("resume needs a problem, or a risk and a regularizer")
+        problem, regularizer = problem.risk, problem.regularizer
     method = options.pop("method", None) or stored_method(path)
     checkpoint = Checkpoint(path, every)
-    if isinstance(problem, Problem):
-        return minimize(
-            problem.risk, problem.regularizer, method=method, checkpoint=checkpoint, **options
-        )
-    if regularizer is None:
-        raise TypeError("resume needs a problem, or a risk and a regularizer")
     return minimize(problem, regularizer, method=method, checkpoint=checkpoint, **options)
