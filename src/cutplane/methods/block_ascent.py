@@ -118,10 +118,6 @@ def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 
         fast, and cost evaluations.
     planes : int
         Size of the bundle, besides the aggregated plane.
-
-    Returns
-    -------
-    Method
     """
     if outputs is not None and outputs < 2:
         raise ValueError(f"at least 2 outputs must be kept, got {outputs}")
