@@ -76,7 +76,7 @@ def test_every_write_boundary_of_several_problems(tmp_path):
 def test_ctrl_c(name, tmp_path):
     # Without a write before: what Ctrl-C leaves is all there is. It comes once the loop has begun.
     whole = calls_of(partial(checkpointed, name, tmp_path / "first", every=1e9), after="descend")
-    for part in (0.3, 0.6):
+    for part in (0.0, 0.3, 0.6):
         work = partial(checkpointed, name, tmp_path / str(part), every=1e9)
         press = partial(at_call, int(part * whole), signal.SIGINT, after="descend")
         status, found = in_child(work, press)

@@ -134,9 +134,13 @@ class Keeper(NoKeeper):
             self._written = self.state.iteration
         self._last = time.monotonic()
 
+    def after_iteration(self) -> None:
+        """Note how many inferences belong to the state: a check of the end does not."""
+        super().after_iteration()
+        self._inferences = self._snapshots.inferences
+
     def write_if_due(self, state: State) -> None:
         """Begin to write the state if it is time, and go on meanwhile."""
-        self._inferences = self._snapshots.inferences
         if not self._tried:  # what cannot be stored should be known at once
             self._take(state)
             self._snapshots.release(state)

@@ -145,6 +145,7 @@ def minimize(
         else:
             state = first_state(problem, start, method, convex=convex)
         clock.read(state)
+        kept.after_iteration()  # the first state is whole, too
         try:
             status, final = descend(state, rule, clock.read, callbacks, kept, run.check)
             kept.write(state)
