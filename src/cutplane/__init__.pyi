@@ -12,7 +12,7 @@ from . import risks as risks
 from . import structured as structured
 from . import testing as testing
 from .checkpoints.checkpoint import Checkpoint as Checkpoint
-from .checkpoints.errors import CheckpointError as CheckpointError
+from .checkpoints.tensors import CheckpointError as CheckpointError
 from .core.certificate import Certificate as Certificate
 from .core.certificate import Record as Record
 from .core.certificate import Result as Result
@@ -79,12 +79,12 @@ from .methods.bundle import bmrm as bmrm
 from .methods.bundle import bmrm_without_qp as bmrm_without_qp
 from .methods.bundle import kelley as kelley
 from .methods.bundle import level as level
+from .methods.bundle import nbm as nbm
+from .methods.bundle import nrbm as nrbm
 from .methods.bundle import proximal as proximal
 from .methods.bundle import trust_region as trust_region
 from .methods.minimize import minimize as minimize
-from .methods.nonconvex import nbm as nbm
-from .methods.nonconvex import nrbm as nrbm
-from .methods.resume import resume as resume
+from .methods.minimize import resume as resume
 from .regularizers import L1 as L1
 from .regularizers import L2 as L2
 from .regularizers import Ball as Ball

@@ -216,10 +216,6 @@ def quasi_newton(*, steps: int = 20, planes: int | None = None) -> Method:
         How many past steps L-BFGS remembers.
     planes : int, optional
         Keep at most so many planes, and an aggregated one. All by default.
-
-    Returns
-    -------
-    Method
     """
     return Method(
         stabilizer=NoStabilizer(),
