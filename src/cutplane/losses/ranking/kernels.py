@@ -2,7 +2,8 @@
 
 Documents are in the order of `Judged`: by query, and the most relevant first. Each kernel does the
 queries ``first <= q < last``; it writes the slope of every document, and for every query what the
-loss is and its offset, the part of it that does not move with the scores:
+loss is and its offset, the part of it that does not move with the scores. All three are zeros at
+the start, and stay so for queries that do not count:
 
     loss_q(z) = offset_q + sum_i slope_i * z_i
 
@@ -23,7 +24,7 @@ _PATIENCE = 8
 
 
 @njit(cache=True, nogil=True)
-def _sort(keys: Any, order: Any) -> None:
+def sort_by_keys(keys: Any, order: Any) -> None:
     """Sort ``order`` by increasing keys, equal ones by their number; the result is unique."""
     moves = 0
     for t in range(1, len(order)):
@@ -83,12 +84,8 @@ def pairwise_hinge(
     scores find for each document the pairs that are not a margin of 1 apart. A Fenwick tree over
     the grades counts the partners: ``n log n`` for a query of n documents, and no pair is listed.
     """
-    largest = 0
-    most_grades = 0
-    for q in range(first, last):
-        largest = max(largest, starts[q + 1] - starts[q])
-        if starts[q + 1] > starts[q]:
-            most_grades = max(most_grades, grades[starts[q]])
+    largest = np.diff(starts[first : last + 1]).max()
+    most_grades = grades[starts[first:last]].max()
     keys = np.empty(largest)
     # Sorted by score: the same documents as in ``order``, side by side in memory.
     z = np.empty(largest)
@@ -99,15 +96,12 @@ def pairwise_hinge(
     sums = np.empty(most_grades + 1)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
-        values[q] = offsets[q] = 0.0
         if scales[q] == 0.0:
-            for i in range(n):
-                slopes[documents[begin + i]] = 0.0
             continue
         for i in range(n):
             keys[i] = scores[documents[begin + i]]
         order = sorting[begin : begin + n]
-        _sort(keys[:n], order)
+        sort_by_keys(keys[:n], order)
         for t in range(n):
             i = order[t]
             z[t], grade[t], level[t] = keys[i], grades[begin + i], levels[begin + i]
@@ -189,27 +183,22 @@ def ndcg_hinge(
 
     Document i has at least the grade, j is the m-th by score of those that have not. As neither
     scores nor margins increase with m, those that have a loss are the first ones, and the more the
-    lower i: one sweep over the sorted scores for each grade. For the tables see `MarginTables`.
+    lower i: one sweep over the sorted scores for each grade. For the tables see `margin_tables`.
     """
-    largest = 0
-    for q in range(first, last):
-        largest = max(largest, starts[q + 1] - starts[q])
+    largest = np.diff(starts[first : last + 1]).max()
     keys = np.empty(largest)
     z = np.empty(largest)
     grade = np.empty(largest, dtype=np.int64)
     slope = np.empty(largest)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
-        values[q] = offsets[q] = 0.0
         top = first_grade[q + 1] - first_grade[q] + 1
         if top == 1:
-            for i in range(n):
-                slopes[documents[begin + i]] = 0.0
             continue
         for i in range(n):
             keys[i] = -scores[documents[begin + i]]
         order = sorting[begin : begin + n]
-        _sort(keys[:n], order)
+        sort_by_keys(keys[:n], order)
         for t in range(n):
             z[t], grade[t], slope[t] = -keys[order[t]], grades[begin + order[t]], 0.0
         relevant = n
@@ -268,16 +257,11 @@ def ndcg_list_hinge(
     weight of each document in a perfect ranking. In any ranking it is the discount of its position
     up to the length of the query's list, and zero below.
     """
-    largest = 0
-    for q in range(first, last):
-        largest = max(largest, starts[q + 1] - starts[q])
+    largest = np.diff(starts[first : last + 1]).max()
     keys = np.empty(largest)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
-        values[q] = offsets[q] = 0.0
         if scales[q] == 0.0:
-            for i in range(n):
-                slopes[documents[begin + i]] = 0.0
             continue
         lowest = np.inf
         for i in range(n):
@@ -285,7 +269,7 @@ def ndcg_list_hinge(
             lowest = min(lowest, score)
             keys[i] = gains[begin + i] - score
         order = sorting[begin : begin + n]
-        _sort(keys[:n], order)
+        sort_by_keys(keys[:n], order)
         offset = 1.0
         value = 0.0
         for t in range(n):
