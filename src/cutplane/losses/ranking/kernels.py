@@ -7,8 +7,10 @@ the start, and stay so for queries that do not count:
 
     loss_q(z) = offset_q + sum_i slope_i * z_i
 
-``sorting`` holds for every query an order of its documents, numbered from 0. It may be any order at
-the start, and is the true one at the end: a query that was nearly sorted before costs little.
+``given`` are the scores, the documents in this order, and where the queries start; ``results`` are
+sorting, slopes, values and offsets. Sorting holds for every query an order of its documents,
+numbered from 0. It may be any order at the start, and is the true one at the end: a query that was
+nearly sorted before costs little.
 """
 
 from __future__ import annotations
@@ -66,17 +68,12 @@ def sum_of_pair_weights(starts: Any, grades: Any, levels: Any, base: float) -> A
 def pairwise_hinge(
     first: int,
     last: int,
-    scores: Any,
-    documents: Any,
-    starts: Any,
+    given: Any,
     grades: Any,
     levels: Any,
     base: float,
     scales: Any,
-    sorting: Any,
-    slopes: Any,
-    values: Any,
-    offsets: Any,
+    results: Any,
 ) -> None:
     """Sum ``(base + level_i - level_j) * max(0, 1 - (z_i - z_j))`` over pairs with i better than j.
 
@@ -84,6 +81,7 @@ def pairwise_hinge(
     scores find for each document the pairs that are not a margin of 1 apart. A Fenwick tree over
     the grades counts the partners: ``n log n`` for a query of n documents, and no pair is listed.
     """
+    (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
     largest = np.diff(starts[first : last + 1]).max()
     most_grades = grades[starts[first:last]].max()
     keys = np.empty(largest)
@@ -166,18 +164,13 @@ def _below(counts: Any, sums: Any, grade: int) -> Any:
 def ndcg_hinge(
     first: int,
     last: int,
-    scores: Any,
-    documents: Any,
-    starts: Any,
+    given: Any,
     grades: Any,
     first_grade: Any,
     prices: Any,
     begins: Any,
     margins: Any,
-    sorting: Any,
-    slopes: Any,
-    values: Any,
-    offsets: Any,
+    results: Any,
 ) -> None:
     """Sum ``price * max(0, margin_m + z_j - z_i)`` over grades and their pairs.
 
@@ -185,6 +178,7 @@ def ndcg_hinge(
     scores nor margins increase with m, those that have a loss are the first ones, and the more the
     lower i: one sweep over the sorted scores for each grade. For the tables see `margin_tables`.
     """
+    (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
     largest = np.diff(starts[first : last + 1]).max()
     keys = np.empty(largest)
     z = np.empty(largest)
@@ -238,18 +232,13 @@ def ndcg_hinge(
 def ndcg_list_hinge(
     first: int,
     last: int,
-    scores: Any,
-    documents: Any,
-    starts: Any,
+    given: Any,
     gains: Any,
     ideal: Any,
     discounts: Any,
     lengths: Any,
     scales: Any,
-    sorting: Any,
-    slopes: Any,
-    values: Any,
-    offsets: Any,
+    results: Any,
 ) -> None:
     """Find the ranking that violates the margin most: the documents sorted by ``z_i - gain_i``.
 
@@ -257,6 +246,7 @@ def ndcg_list_hinge(
     weight of each document in a perfect ranking. In any ranking it is the discount of its position
     up to the length of the query's list, and zero below.
     """
+    (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
     largest = np.diff(starts[first : last + 1]).max()
     keys = np.empty(largest)
     for q in range(first, last):

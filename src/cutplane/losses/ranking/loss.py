@@ -59,7 +59,7 @@ class RankingLoss(Loss):
     additive = False
     of_differences = True
     search_slack = _SLACK
-    # One of `kernels.py`: queries, scores, documents and starts, its own arguments, and results.
+    # One of `kernels.py`.
     _kernel: ClassVar[Callable[..., None]]
 
     def __init__(self) -> None:
@@ -145,10 +145,10 @@ class RankingLoss(Loss):
             sorting = judged.positions()
         if len(sorting) != len(scores):
             sorting = judged.positions()
-        documents = (scores, judged.documents, judged.starts)
+        given = (scores, judged.documents, judged.starts)
         results = (sorting, slopes, values, offsets)
         map_blocks(
-            lambda part: self._kernel(part.start, part.stop, *documents, *arguments, *results),
+            lambda part: self._kernel(part.start, part.stop, given, *arguments, results),
             n_queries,
             width=max(1, len(scores) // n_queries),
         )
