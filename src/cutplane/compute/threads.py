@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -96,6 +98,22 @@ def map_blocks(task: Callable[[slice], T], n_elements: int, *, width: int = 1) -
 
     run_blocks(run, n_blocks, n_threads=_limit.get() or default_threads())
     return results  # type: ignore[return-value]  # every block has its result by now
+
+
+def map_arrays(kernel: Callable[..., T], *arrays: NDArray[Any]) -> list[T]:
+    """Return the results of ``kernel`` on consecutive slices of arrays of the same length.
+
+    The slices are those of `map_blocks`, for rows as wide as those of the widest array.
+    """
+    width = max(array[:1].size for array in arrays)
+    return map_blocks(
+        lambda i: kernel(*[array[i] for array in arrays]), len(arrays[0]), width=width
+    )
+
+
+def add_up(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the sums over blocks, place by place, of results that are tuples."""
+    return tuple(sum(column) for column in zip(*parts, strict=True))
 
 
 def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
