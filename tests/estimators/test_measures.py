@@ -127,7 +127,9 @@ def test_what_does_not_go_together_is_said_in_one_line(parameters, message):
 
 def test_dual_ascent_is_refused():
     X, y = sample()
-    with pytest.raises(ValueError, match=r"DualEpochs needs a loss that is piecewise or logistic; got "):
+    with pytest.raises(
+        ValueError, match=r"DualEpochs needs a loss that is piecewise or logistic; got "
+    ):
         cp.LinearClassifier("f1", method="dual-ascent").fit(scipy.sparse.csr_array(X), y)
 
 
