@@ -24,7 +24,7 @@ _N_LAMS = 20
 
 # Bytes of data of which the training part of a fold is copied. Weights of zero for the other rows
 # need no copy, but each pass reads those too: with five folds a fit takes 20 % longer.
-_COPIED = 1 << 27
+COPIED_BYTES = 1 << 27
 
 
 class _Fold(NamedTuple):
@@ -161,7 +161,7 @@ def _training_part(examples: Examples, train: NDArray[Any]) -> Examples:
     """Return the examples of a fold: a copy, or all of them with no weight on the others."""
     X, y, weights = examples.X, examples.y, examples.weights
     n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
-    if n_bytes <= _COPIED:
+    if n_bytes <= COPIED_BYTES:
         return replace(examples, X=X[train], y=y[train], weights=weights[train])
     rows = np.arange(len(y))[train]  # also if the split is given by a mask
     return replace(examples, weights=weights * np.bincount(rows, minlength=len(y)))
