@@ -60,7 +60,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     ----------
     certificate_ : Certificate
         Objective, lower bound, gap and status. Where classes or labels are fitted one by one this
-        is a list, and so are ``history_``, ``method_`` and ``n_iter_``.
+        is a list, and so are ``history_`` and ``method_``; ``n_iter_`` is an array.
     history_ : list of Record
         The bounds after every iteration.
     method_ : str
