@@ -223,9 +223,9 @@ class Method:
         return PolicyStates(*(policy.init(problem) for policy in self.policies))
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return what the method needs and the problem does not offer, or None."""
+        """Return what the method needs and the problem does not offer, in words, or None."""
         missing = self._missing(problem)
-        return None if missing is None else missing[1].what
+        return None if missing is None else f"it needs {missing[1].what}"
 
     def require_suitable(self, problem: Problem, *, convex: bool) -> None:
         """Raise ValueError if the method cannot minimize such a problem."""
