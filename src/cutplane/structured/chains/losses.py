@@ -65,20 +65,11 @@ class LabeledChains:
 
 
 class ChainSlopes(NamedTuple):
-    """The derivatives of a weighted sum of losses, and the offset of the tangent.
+    """The derivatives of a weighted sum of losses, and the offset of the tangent."""
 
-    Attributes
-    ----------
-    emissions : ndarray of shape (n_tokens, n_labels)
-    transitions : ndarray of shape (n_blocks, n_labels, n_labels)
-        The part of each block of sequences.
-    offsets : ndarray of shape (n_blocks,)
-        The part of each block of sequences.
-    """
-
-    emissions: Matrix
-    transitions: NDArray[np.float64]
-    offsets: Vector
+    emissions: Matrix  # (n_tokens, n_labels)
+    transitions: NDArray[np.float64]  # (n_blocks, n_labels, n_labels), the part of each block
+    offsets: Vector  # (n_blocks,), the part of each block
 
 
 class ChainOutcome(ABC):

@@ -31,24 +31,12 @@ _NEGLIGIBLE = -40.0
 
 
 class MarginalSums(NamedTuple):
-    """What the forward-backward algorithm fills in.
+    """What the forward-backward algorithm fills in; all but the losses is weighted."""
 
-    Attributes
-    ----------
-    losses : ndarray of shape (n_sequences,)
-        ``log Z - score(y)`` of each sequence.
-    entropies : ndarray of shape (n_blocks,)
-        In each block the weighted sum of the entropies of its sequences.
-    slopes : ndarray of shape (n_tokens, n_labels)
-        The weighted probabilities of each token's labels, less those of y.
-    pairs : ndarray of shape (n_blocks, n_labels, padded(n_labels))
-        In each block the weighted sum of probabilities of pairs of labels.
-    """
-
-    losses: Vector
-    entropies: Vector
-    slopes: Matrix
-    pairs: NDArray[np.float64]
+    losses: Vector  # (n_sequences,): log Z - score(y)
+    entropies: Vector  # (n_blocks,), sums over the sequences of each block
+    slopes: Matrix  # (n_tokens, n_labels): probabilities of labels, less those of y
+    pairs: NDArray[np.float64]  # (n_blocks, n_labels, padded(n_labels)): sums of probabilities
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
