@@ -124,9 +124,13 @@ class Chains:
         counts = _sums(pairs, weights[sequences], self.n_blocks * n * n)
         return counts.reshape(self.n_blocks, n, n)
 
-    def run(self, task: Callable[[int, int], object]) -> None:
-        """Run a task on ranges of blocks, on several threads."""
-        run_blocks(task, self.n_blocks, n_threads=self.n_threads)
+    def run(self, kernel: Callable[..., None], *arguments: Any) -> None:
+        """Call ``kernel(blocks, first, last, *arguments)`` on all blocks, on several threads."""
+        run_blocks(
+            lambda first, last: kernel(self.blocks, first, last, *arguments),
+            self.n_blocks,
+            n_threads=self.n_threads,
+        )
 
     def worst(
         self, scores: ChainScores, y: Labels, margin: float
@@ -137,12 +141,7 @@ class Chains:
         """
         labels = np.empty(self.n_tokens, dtype=np.int32)
         gains, mistakes = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.int64)
-        padded = scores.padded()
-        self.run(
-            lambda first, last: fill_worst(
-                padded, y, margin, self.blocks, first, last, labels, gains, mistakes
-            )
-        )
+        self.run(fill_worst, scores.padded(), y, margin, labels, gains, mistakes)
         return labels, gains, mistakes
 
     def best(self, scores: ChainScores) -> Labels:

@@ -7,8 +7,9 @@ A sequence of n tokens with labels ``y_1 .. y_n`` out of L has the score
 The program costs L^2 a token. Its inner loop runs along rows of a matrix that is padded to
 `padded(L)` columns, so that whole vectors fit.
 
-Scores and blocks of work are those of :mod:`cutplane.structured.chains.chain`. A kernel does the
-blocks from ``first_block`` up to and not including ``last_block``.
+Scores and blocks of work are those of :mod:`cutplane.structured.chains.chain`, whose
+`Chains.run` calls the kernels: for the blocks from ``first_block`` up to and not including
+``last_block``.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ def _gain(scores: ChainScores, y: Labels, labels: Labels, i0: int, i1: int) -> f
 
 @njit(cache=True, nogil=True)
 def fill_gains(
-    scores: ChainScores, y: Labels, labels: Labels,
-    blocks: Blocks, first_block: int, last_block: int, gains: Vector,
+    blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, labels: Labels, gains: Vector,
 ) -> None:  # fmt: skip
     """Fill in ``score(labels) - score(y)`` of each sequence."""
     offsets, bounds = blocks
@@ -143,8 +144,8 @@ def trace_back(best: Matrix, backward: Matrix, i0: int, t: int, labels: Labels) 
 
 @njit(cache=True, nogil=True)
 def fill_worst(
-    scores: ChainScores, y: Labels, margin: float,
     blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, margin: float,
     labels: Labels, gains: Vector, mistakes: Indices,
 ) -> None:  # fmt: skip
     """Fill in the labels with the largest ``score(labels) + margin * (number of mistakes)``.

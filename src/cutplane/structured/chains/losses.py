@@ -31,10 +31,6 @@ from cutplane.structured.chains.marginals import (
     fill_marginals_in_log_space,
 )
 
-# Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
-# a number of tokens must not overflow.
-_FARTHEST = 500.0
-
 
 @dataclass(frozen=True)
 class LabeledChains:
@@ -87,18 +83,10 @@ class ChainOutcome(ABC):
 
 
 class ChainLoss(ABC):
-    """A convex function of the scores of sequences of labels.
+    """A convex function of the scores of sequences of labels."""
 
-    Attributes
-    ----------
-    worst_labels : bool
-        Whether it is a maximum over labels, and its outcomes are of the kind `WorstLabels`.
-    probabilities : bool
-        Whether its outcomes have the probabilities of labels, and it is smooth.
-    """
-
-    worst_labels = False
-    probabilities = False
+    worst_labels = False  # whether it is a maximum over labels, its outcomes are `WorstLabels`
+    probabilities = False  # whether its outcomes have the probabilities of labels, and it is smooth
 
     @abstractmethod
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> ChainOutcome:
@@ -147,13 +135,9 @@ class WorstLabels(ChainOutcome):
 
     def slope_along(self, direction: ChainScores) -> float:
         """Return the derivative of the value if the scores move."""
-        data, chains = self._data, self._data.chains
-        gains = np.empty(chains.n_sequences)
-        chains.run(
-            lambda first, last: fill_gains(
-                direction, data.y, self.labels, chains.blocks, first, last, gains
-            )
-        )
+        data = self._data
+        gains = np.empty(data.chains.n_sequences)
+        data.chains.run(fill_gains, direction, data.y, self.labels, gains)
         return dot(data.weights, gains)
 
 
@@ -161,6 +145,9 @@ class ChainCRF(ChainLoss):
     """``log sum_y' exp(score(y')) - score(y)``: a linear-chain conditional random field."""
 
     probabilities = True
+    # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse
+    # times a number of tokens must not overflow.
+    farthest = 500.0
 
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> Marginals:
         """Find the probabilities of labels and of pairs of labels."""
@@ -171,21 +158,13 @@ class ChainCRF(ChainLoss):
             slopes=np.empty((chains.n_tokens, n)),
             pairs=np.empty((chains.n_blocks, n, padded(n))),
         )
+        arguments = scores, data.y, data.weights, found
         top = float(T.max())
-        if top - T.min() <= _FARTHEST:
+        if top - T.min() <= self.farthest:
             E = with_padding(np.exp(T - top), 0.0)
-            factors = E, np.ascontiguousarray(E.T), top
-            chains.run(
-                lambda first, last: fill_marginals(
-                    scores, *factors, data.y, data.weights, chains.blocks, first, last, found
-                )
-            )
+            chains.run(fill_marginals, *arguments, E, np.ascontiguousarray(E.T), top)
         else:
-            chains.run(
-                lambda first, last: fill_marginals_in_log_space(
-                    scores, data.y, data.weights, chains.blocks, first, last, found
-                )
-            )
+            chains.run(fill_marginals_in_log_space, *arguments)
         return Marginals(data, found)
 
     def marginals(self, chains: Chains, scores: ChainScores) -> Matrix:

@@ -80,9 +80,9 @@ def relative_scores(scores: ChainScores, token: int, first: bool, last: bool, ro
 
 @njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
 def fill_marginals(
-    scores: ChainScores, E: Matrix, E_transposed: Matrix, top_transition: float,
-    y: Labels, weights: Vector, blocks: Blocks, first_block: int, last_block: int,
-    found: MarginalSums,
+    blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, weights: Vector, found: MarginalSums,
+    E: Matrix, E_transposed: Matrix, top_transition: float,
 ) -> None:  # fmt: skip
     """Fill in values, slopes and entropies by the forward-backward algorithm.
 
@@ -175,8 +175,8 @@ def _log_sum_exp(values: Vector, n: int) -> float:
 
 @njit(cache=True, nogil=True)
 def fill_marginals_in_log_space(
-    scores: ChainScores, y: Labels, weights: Vector,
-    blocks: Blocks, first_block: int, last_block: int, found: MarginalSums,
+    blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, weights: Vector, found: MarginalSums,
 ) -> None:  # fmt: skip
     """Fill in what `fill_marginals` does, for any transitions."""
     losses, entropies, slopes, pairs = found

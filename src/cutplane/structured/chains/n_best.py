@@ -58,10 +58,8 @@ def n_best(chains: Chains, scores: ChainScores, n: int) -> NBest:
         top_scores=np.empty(chains.n_sequences),
         behind=np.empty((chains.n_sequences, n)),
     )
-    padded, no_mistakes = scores.padded(), np.zeros(chains.n_tokens, dtype=np.int32)
-    chains.run(
-        lambda first, last: _fill_n_best(padded, no_mistakes, chains.blocks, first, last, found)
-    )
+    no_mistakes = np.zeros(chains.n_tokens, dtype=np.int32)
+    chains.run(_fill_n_best, scores.padded(), no_mistakes, found)
     return found
 
 
@@ -120,7 +118,7 @@ def _line_up(
 
 @njit(cache=True, nogil=True)
 def _fill_n_best(
-    scores: ChainScores, y: Labels, blocks: Blocks, first_block: int, last_block: int, found: NBest
+    blocks: Blocks, first_block: int, last_block: int, scores: ChainScores, y: Labels, found: NBest
 ) -> None:
     """Fill in the best labels of each sequence; transitions are padded with minus infinity."""
     labels, counts, top_scores, behind = found

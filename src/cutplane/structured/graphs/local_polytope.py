@@ -42,17 +42,10 @@ _INTEGRAL = 1e-6  # a tenfold of what HiGHS may miss a bound by
 
 
 class RelaxedLabels(NamedTuple):
-    """How much of each label the nodes have, and of each pair of labels the edges.
+    """How much of each label the nodes have, and of each pair of labels the edges."""
 
-    Attributes
-    ----------
-    nodes : ndarray of shape (n_nodes, n_labels)
-    edges : ndarray of shape (n_edges, n_labels, n_labels)
-        The label of the edge's first node gives the row.
-    """
-
-    nodes: Matrix
-    edges: NDArray[np.float64]
+    nodes: Matrix  # (n_nodes, n_labels)
+    edges: NDArray[np.float64]  # (n_edges, n_labels, n_labels): rows are for the first node
 
     @classmethod
     def of(cls, y: Any, edges: Labels, n_labels: int) -> RelaxedLabels:
@@ -107,7 +100,7 @@ def best_relaxed(unary: Matrix, pairwise: Any, edges: Labels) -> Labels | Relaxe
     """
     from scipy.optimize import linprog
 
-    program = _Program.of(unary, pairwise, edges)
+    program = LinearProgram.of(unary, pairwise, edges)
     answer: Any = linprog(program.costs, A_ub=program.matrix, b_ub=program.limits, method="highs")
     _require_success(answer)
     shares = program.shares(answer.x, edges)
@@ -126,7 +119,7 @@ def best_integral(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
     relaxed = best_relaxed(unary, pairwise, edges)
     if not isinstance(relaxed, RelaxedLabels):
         return relaxed
-    program = _Program.of(unary, pairwise, edges)
+    program = LinearProgram.of(unary, pairwise, edges)
     integral = np.zeros(len(program.costs), dtype=np.int64)
     integral[: program.n_unary] = 1  # pairs follow
     answer: Any = milp(
@@ -142,7 +135,7 @@ def best_integral(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
     return labels
 
 
-class _Program(NamedTuple):
+class LinearProgram(NamedTuple):
     """Minimize ``costs.x`` subject to ``matrix x <= limits`` and ``0 <= x <= 1``.
 
     Costs are scaled so that the largest is `_LARGEST_COST`.
@@ -151,13 +144,12 @@ class _Program(NamedTuple):
     costs: Vector
     matrix: Any
     limits: Vector
-    places: Labels
-    """Where each label of each node comes, beginning with its base."""
-    labels: Labels
-    """The label of each node at each place."""
+    places: Labels  # where each label of each node comes, beginning with its base
+    labels: Labels  # the label of each node at each place
 
     @classmethod
-    def of(cls, unary: Matrix, pairwise: Any, edges: Labels) -> _Program:
+    def of(cls, unary: Matrix, pairwise: Any, edges: Labels) -> LinearProgram:
+        """Return the program of some scores."""
         n_labels = unary.shape[1]
         base, every = np.argmax(unary, axis=1)[:, None], np.arange(n_labels)
         labels, places = (base + every) % n_labels, (every - base) % n_labels
