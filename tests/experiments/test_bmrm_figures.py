@@ -6,8 +6,8 @@ import scipy.sparse
 
 import cutplane as cp
 from cutplane.experiments import EXPERIMENTS
+from cutplane.experiments.bmrm_figures import pegasos
 from cutplane.experiments.data import load
-from cutplane.experiments.pegasos import pegasos
 from cutplane.io import InputError
 
 
