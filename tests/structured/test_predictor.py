@@ -105,7 +105,7 @@ def test_a_fit_keeps_to_its_threads(n_jobs, monkeypatch):
 
     monkeypatch.setattr("cutplane.compute.threads.run_blocks", watched)
     predictor = cp.StructuredPredictor(model, lam=1, n_jobs=n_jobs, callbacks=[work]).fit(X, Y)
-    assert set(seen) == {n_jobs or default_threads()}
+    assert set(seen) == {default_threads() if n_jobs is None else n_jobs}
     assert predictor.lam_ == 1.0
     assert type(predictor.lam_) is float
 
@@ -131,7 +131,7 @@ class FailsToPredict(cp.MulticlassModel):
 
 
 def test_errors():
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="StructuredPredictor instance is not fitted yet"):
         cp.StructuredPredictor(cp.MulticlassModel()).predict([[1.0]])
     with pytest.raises(TypeError, match="str is no structured model"):
         cp.StructuredPredictor("trees").fit([[1.0]], [1])

@@ -41,7 +41,12 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
     weights = _weights(loss, len(y), rng)
     places = [rng.normal(scale=2.0, size=len(y)) for _ in range(n_trials)]
     tried = Tried(
-        repr(loss), lambda z: loss(y, z, weights), places, 1e-10, rng, subgradient="slopes"
+        repr(loss),
+        lambda z: loss(y, z, weights),
+        places,
+        1e-10,
+        rng,
+        subgradient="vector of slopes",
     )
     check_slopes(tried)
     check_convex(tried)
