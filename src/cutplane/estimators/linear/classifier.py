@@ -188,7 +188,8 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
 
     def layout(self) -> Layout:  # noqa: D102
         rows = n_rows(self.classes_)
-        return Layout(rows, rows, problems=rows if self._joint_loss() is None else 1)
+        problems = rows if self._joint_loss() is None else 1
+        return super().layout()._replace(rows=rows, intercepts=rows, problems=problems)
 
     def _complete(self, shifts: Vector | None) -> None:
         check_pos_label(self.pos_label, self.classes_)
