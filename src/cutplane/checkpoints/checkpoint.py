@@ -30,7 +30,7 @@ from cutplane.core.method import Method
 from cutplane.core.problem import Problem
 from cutplane.core.state import State
 
-_log = logging.getLogger("cutplane")
+_log = logging.getLogger("cutplane.checkpoints")
 
 # Seconds between two writes, unless they are said; and how many times as long as a write the run
 # goes on before the next one. So at most 3 % of the time a thread of its own writes what a later
@@ -163,6 +163,7 @@ class Keeper(NoKeeper):
                 _require_same(self._store.folder, self._store.manifest.about, self._about)
                 self.state = self._read()
                 self._written = self.state.iteration
+                _log.info("going on from iteration %d of %s", self._written, self._store.folder)
         except BaseException:
             self._store.close()
             raise
