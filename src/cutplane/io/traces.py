@@ -153,13 +153,7 @@ def bounds_to_json(bounds: Record | Certificate) -> dict[str, float | None]:
 
 
 def record_from_json(fields: object) -> Record:
-    """Return the record of one line.
-
-    Raises
-    ------
-    ValueError
-        If the line is not a record.
-    """
+    """Return the record of one line."""
     line = msgspec.convert(fields, _Line)
     return Record(
         iteration=line.iteration,
