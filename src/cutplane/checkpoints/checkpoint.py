@@ -30,7 +30,7 @@ from cutplane.core.method import Method
 from cutplane.core.problem import Problem
 from cutplane.core.state import State
 
-_log = logging.getLogger("cutplane")
+_log = logging.getLogger("cutplane.checkpoints")
 
 # Seconds between two writes, unless they are given; and how many times as long as a write the run
 # goes on before the next one. So at most 3 % of the time a thread of its own writes what a later
@@ -132,6 +132,7 @@ class Keeper(NoKeeper):
             except Unknown as error:
                 raise CheckpointError(f"{store.folder}: {error}") from error
             self._written = self.state.iteration
+            _log.info("going on from iteration %d of %s", self._written, store.folder)
         self._last = time.monotonic()
 
     def after_iteration(self) -> None:

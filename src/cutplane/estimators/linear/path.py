@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.certificate import Certificate
+from cutplane.core.certificate import Certificate, Result
 from cutplane.core.problem import Problem
-from cutplane.core.result import Result
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,

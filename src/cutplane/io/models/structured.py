@@ -46,13 +46,7 @@ SCHEMA: Any = Union[tuple(map(_schema, MODELS.values()))]  # noqa: UP007
 
 
 def describe(predictor: StructuredPredictor) -> dict[str, Any]:
-    """Return the model of a fitted predictor in plain values.
-
-    Raises
-    ------
-    TypeError
-        If it is not one of the library, or an option is no plain value.
-    """
+    """Return the model of a fitted predictor in plain values."""
     model = predictor.model_
     name = type(model).__name__
     if type(model) is not MODELS.get(name):
@@ -80,13 +74,7 @@ def tensors_of(predictor: StructuredPredictor) -> dict[str, NDArray[Any]]:
 
 
 def restore(predictor: StructuredPredictor, tensors: dict[str, NDArray[Any]], document: Any) -> int:
-    """Make a predictor with parameters a fitted one; return its number of problems.
-
-    Raises
-    ------
-    Malformed
-        If anything does not fit together.
-    """
+    """Make a predictor with parameters a fitted one; return its number of problems."""
     if set(tensors) != {"coef"}:
         raise Malformed(f"arrays {', '.join(sorted(tensors))}")
     coef = tensors["coef"]
