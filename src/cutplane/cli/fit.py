@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from cutplane.checkpoints.checkpoint import Checkpoint
-from cutplane.checkpoints.errors import CheckpointError
+from cutplane.checkpoints.tensors import CheckpointError
 from cutplane.cli.data import Examples, read_examples
 from cutplane.cli.errors import ExitCode, complain
 from cutplane.cli.fit_options import check_parameters, choose, fit_options, keyword
