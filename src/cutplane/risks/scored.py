@@ -23,7 +23,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic
 from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
-from cutplane.maps import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, as_rows
+from cutplane.maps import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
 from cutplane.risks.weights import normalized
@@ -80,8 +80,7 @@ class ScoredRisk(Summable):
     ) -> None:
         if not isinstance(loss, ScoreLoss):
             raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
-        made = isinstance(features, ScoreMap)
-        self.rows: Rows = features.rows if made else as_rows(features)
+        self.rows, given = rows_and_map(features)
         n_samples = self.rows.shape[0]
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
@@ -90,7 +89,7 @@ class ScoredRisk(Summable):
         self.loss: Any = loss
         self.y = loss.targets(y, n_samples, self.weights)
         self.intercept = intercept
-        self.map: ScoreMap = features if made else self._usual_map()
+        self.map = given or self._usual_map()
         # To a loss of differences of scores an intercept means nothing.
         self.minimizes_intercept = (
             intercept and not loss.of_differences and not self.map.has_intercepts
