@@ -9,10 +9,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.threads import default_threads
-from cutplane.maps.csr import CompressedRows
-from cutplane.maps.dense import ColumnMajor, RowMajor
 from cutplane.maps.rows import HasProducts, Rows, UserRows
 from cutplane.maps.score_maps import ScoreMap
+from cutplane.maps.stored import ColumnMajor, CompressedRows, RowMajor
 
 
 def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
