@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import KeptPoint, Plane
 from cutplane.maps import AllPairs, ObservedPairs, PairMap, rows_and_map
-from cutplane.risks.chain_pieces import ChainPieces, require_finite, sums_beside_emissions
+from cutplane.risks.chain_pieces import ChainPieces, sums_beside_emissions
 from cutplane.risks.chain_points import ChainPoint
+from cutplane.risks.checks import normalized, require_finite
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
-from cutplane.risks.weights import normalized
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.kernels import Indices
 from cutplane.structured.chains.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
