@@ -31,7 +31,7 @@ T = TypeVar("T")
 Task = Callable[[int, int], object]
 
 # A block takes 50 microseconds or more; to wake a thread up costs about half of that.
-_LEAST_ENTRIES = 1 << 17
+LEAST_ENTRIES = 1 << 17
 # Enough for 64 threads; every block of a sum needs a buffer, so there must be a limit.
 _MOST_BLOCKS = 256
 # More than one range each, because the other thread may share its core with somebody else's work.
@@ -122,7 +122,7 @@ def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
     At least 1 and at most ``most``. Always a power of two, so that 2, 4 or 8 threads get equal
     shares when there are few blocks. Small work is one block, which the caller runs by itself.
     """
-    wanted = max(1, min(n_entries // _LEAST_ENTRIES, most, _MOST_BLOCKS))
+    wanted = max(1, min(n_entries // LEAST_ENTRIES, most, _MOST_BLOCKS))
     return 1 << (wanted.bit_length() - 1)
 
 
@@ -150,7 +150,7 @@ def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:
         task(0, n_blocks)
         return
     job = _Job(task, n_blocks, min(n_blocks, _RANGES_PER_THREAD * n_threads))
-    job.lead(_helpers, n_threads - 1)
+    job.lead(pool, n_threads - 1)
 
 
 class InOrder(Generic[T]):
@@ -185,7 +185,7 @@ class _Job:
         self._helping: list[Event] = []
         self._errors: list[BaseException] = []
 
-    def lead(self, helpers: _Helpers, n_helpers: int) -> None:
+    def lead(self, helpers: Helpers, n_helpers: int) -> None:
         """Work as the calling thread, with up to ``n_helpers`` others, until all is done."""
         try:
             helpers.ask(n_helpers, self.help)
@@ -223,7 +223,7 @@ class _Job:
             finished.wait()
 
 
-class _Helpers:
+class Helpers:
     """Threads that wait for jobs."""
 
     def __init__(self) -> None:
@@ -257,12 +257,12 @@ def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
         del job  # it refers to the data, which must not live on because a helper idles
 
 
-_helpers = _Helpers()
+pool = Helpers()
 
 
 def _forget_helpers() -> None:
-    global _helpers
-    _helpers = _Helpers()
+    global pool
+    pool = Helpers()
 
 
 # Threads do not survive a fork. The child is told while it has one thread only, which a check of
