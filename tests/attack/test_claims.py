@@ -81,7 +81,7 @@ def methods_for(problem, rng, n):
 def refusal(method, risk, regularizer):
     """Return the error by which a method must refuse a problem, and its words; None if it suits."""
     if obstacle := method.obstacle(Problem(risk, regularizer)):
-        return ValueError, f" needs {obstacle}; got "
+        return ValueError, f" {obstacle.removeprefix('it ')}; got "
     if method.groups == 1:
         return None
     if not offers(risk, "group_bounds"):

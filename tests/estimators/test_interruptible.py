@@ -132,7 +132,7 @@ def test_problems_that_are_left_get_one_iteration_each(data, monkeypatch):
 
 
 def test_a_second_one_ends_the_fit(data, monkeypatch):
-    monkeypatch.setattr(interrupts, "_ONE_PRESS", 0.0)
+    monkeypatch.setattr(interrupts, "ONE_PRESS", 0.0)
 
     def press_on(state):
         signal.raise_signal(signal.SIGINT)

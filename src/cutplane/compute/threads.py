@@ -195,6 +195,9 @@ class _Job:
             self._untaken.clear()
             self._wait()
             raise
+        finally:
+            # A helper that is asked too late holds on to the job, and must not hold on to the data.
+            del self._task
         if self._errors:
             raise self._errors[0]
 
