@@ -10,7 +10,9 @@ from typing import Protocol
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.needs import evaluated_once
+from cutplane.core.start import restart
 from cutplane.core.state import State
+from cutplane.core.stationarity import Stationarity, descent_from_best
 from cutplane.core.stopping import StoppingRule
 
 _log = logging.getLogger("cutplane")
@@ -68,6 +70,9 @@ def descend(
     """
     while True:
         status = rule(state)
+        if status is Status.OPTIMAL and not state.convex and lower_than_best(state, rule):
+            clock(state)
+            continue
         if status is not Status.RUNNING:
             final = recomputed(state)
             # Rounding can lift the recomputed objective just above the tolerance. Then go on.
@@ -87,6 +92,17 @@ def descend(
         keeper.write_if_due(state)
 
 
+def lower_than_best(state: State, rule: StoppingRule) -> bool:
+    """Look for a descent that a small gap has hidden; if there is one, begin anew there."""
+    if state.stationarity is None:
+        found = descent_from_best(state, rule.tolerance(state))
+        if not isinstance(found, Stationarity):
+            restart(state, found)
+            return True
+        state.stationarity = found
+    return False
+
+
 def iterate(state: State, check: Callable[[], None]) -> None:
     """Take one step of the method."""
     method, own = state.method, state.policies
@@ -104,6 +120,7 @@ def iterate(state: State, check: Callable[[], None]) -> None:
     bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
     progress |= bound_moved
     state.stalled_for = 0 if progress else state.stalled_for + 1
+    state.stationarity = None
     state.iteration += 1
 
 

@@ -8,6 +8,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Certificate, Record, Status
 from cutplane.core.protocols import Point
 from cutplane.core.state import State
+from cutplane.core.stationarity import Stationarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class Result:
     def status(self) -> Status:
         """Why the run ended."""
         return self.certificate.status
+
+    @property
+    def stationarity(self) -> Stationarity | None:
+        """How a point that is called stationary was tested; None for convex risks."""
+        return self.state.stationarity
 
     @property
     def iterations(self) -> int:

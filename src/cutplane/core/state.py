@@ -17,6 +17,7 @@ from cutplane.core.protocols import NonFiniteRisk, Plane, Point
 
 if TYPE_CHECKING:
     from cutplane.core.method import Method
+    from cutplane.core.stationarity import Stationarity
 
 # Reduced problems are solved to this share of the current gap: tighter would not show in the next
 # plane, and the bound holds for any accuracy.
@@ -63,6 +64,7 @@ class State:
     stopped: bool = False
     interrupted: bool = False
     stalled_for: int = 0
+    stationarity: Stationarity | None = None
     refuted: bool = False
     history: list[Record] = field(default_factory=list)
 
