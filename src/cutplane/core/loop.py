@@ -10,9 +10,9 @@ from typing import Protocol
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.needs import evaluated_once
-from cutplane.core.start import restart
+from cutplane.core.policies import Found
 from cutplane.core.state import State
-from cutplane.core.stationarity import Stationarity, descent_from_best
+from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
 
 _log = logging.getLogger("cutplane")
@@ -70,9 +70,11 @@ def descend(
     """
     while True:
         status = rule(state)
-        if status is Status.OPTIMAL and not state.convex and lower_than_best(state, rule):
+        if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
+            found_lower = leave(state, rule.tolerance(state))
             clock(state)
-            continue
+            if found_lower:
+                continue
         if status is not Status.RUNNING:
             final = recomputed(state)
             # Rounding can lift the recomputed objective just above the tolerance. Then go on.
@@ -92,15 +94,15 @@ def descend(
         keeper.write_if_due(state)
 
 
-def lower_than_best(state: State, rule: StoppingRule) -> bool:
-    """Look for a descent that a small gap has hidden; if there is one, begin anew there."""
-    if state.stationarity is None:
-        found = descent_from_best(state, rule.tolerance(state))
-        if not isinstance(found, Stationarity):
-            restart(state, found)
-            return True
-        state.stationarity = found
-    return False
+def leave(state: State, tolerance: float) -> bool:
+    """Test the best point before it is called stationary; say whether a lower one was found."""
+    if is_tested(state, tolerance):
+        return False
+    state.stationarity, lowest = look_for_descent(state, tolerance)
+    before, own = state.best, state.policies
+    if state.keep_best([lowest]):
+        _, own.cuts = state.method.cuts.add(state, Found([], [lowest]), before, own.cuts)
+    return state.best is not before
 
 
 def iterate(state: State, check: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from cutplane.core.method import Method
 from cutplane.core.needs import as_grouped, good_groups
 from cutplane.core.policies import Found
 from cutplane.core.problem import Problem
-from cutplane.core.protocols import Plane, Point, Risk, sum_of
+from cutplane.core.protocols import Plane, Risk, sum_of
 from cutplane.core.state import PolicyStates, State
 from cutplane.core.values import copied
 
@@ -43,27 +43,12 @@ def first_state(problem: Problem, start: Vector | None, method: Method, *, conve
         convex=convex,
     )
     state.require_finite(best)
-    _add_first_planes(state)
-    return state
-
-
-def restart(state: State, point: Point) -> None:
-    """Begin anew at a point: planes and what policies remember are those of a new run."""
-    state.bundle.keep(np.empty(0, dtype=np.int64))
-    state.best, state.objective = point, state.problem.objective(point)
-    state.policies = state.method.init(state.problem)
-    state.lower, state.last_step, state.stalled_for = -np.inf, None, 0
-    state.require_finite(point)
-    _add_first_planes(state)
-
-
-def _add_first_planes(state: State) -> None:
-    """Add what the risk never goes below, and the planes of the best point."""
-    floors = _floors(state.problem.risk, state.bundle.n_groups)
+    floors = _floors(risk, groups)
     if min(floor.offset for floor in floors) > -np.inf:
         state.bundle.add(*floors)
-        state.raise_lower_bound(state.problem.below(sum_of(floors)))
+        state.raise_lower_bound(problem.below(sum_of(floors)))
     _cut_at_best(state)
+    return state
 
 
 def _floors(risk: Risk, groups: int) -> list[Plane]:

@@ -35,30 +35,36 @@ _WORTH = 0.1
 # Within a small radius little can be gained: a step that gains this share of what its slope
 # promises is followed as long as doubling it gains more.
 _PROMISE = 0.1
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True)
 class Stationarity:
-    """How the best point was tested.
+    """How a point that is called stationary was tested.
 
     Attributes
     ----------
     radius : float
-        The smallest ball around the best point in which slopes were taken, in the metric of the
-        regularizer.
+        The smallest ball around it in which slopes were taken, in the metric of the regularizer.
     slope : float
         The length of the shortest vector in their hull; zero in the limit at a stationary point.
-    worth : float
-        No step that was tried lowers the objective by more than this.
+    tolerance : float
+        The gap that was small enough. No step that was tried lowers the objective by more than a
+        tenth of it.
     """
 
     radius: float
     slope: float
-    worth: float
+    tolerance: float
 
 
-def descent_from_best(state: State, tolerance: float) -> Point | Stationarity:
-    """Return a point that is lower than the best one, or how it was looked for in vain.
+def is_tested(state: State, tolerance: float) -> bool:
+    """Say whether the best point was tested already, for a gap about as small."""
+    return state.stationarity is not None and state.stationarity.tolerance <= 2.0 * tolerance
+
+
+def look_for_descent(state: State, tolerance: float) -> tuple[Stationarity | None, Point]:
+    """Test the best point; return how, or None if it failed, and the lowest point that was seen.
 
     Parameters
     ----------
@@ -71,32 +77,41 @@ def descent_from_best(state: State, tolerance: float) -> Point | Stationarity:
     lam = quadratic(state.problem.regularizer).lam
     distance, flat = math.sqrt(2.0 * tolerance / lam), math.sqrt(2.0 * tolerance * lam)
     for radius in (share * distance for share in _RADII):
-        if (better := search.within(radius, flat)) is not None:
-            return better
-    return Stationarity(radius, search.length, search.worth)
+        if search.descends_within(radius, flat):
+            return None, search.lowest
+    return Stationarity(radius, search.length, tolerance), search.lowest
 
 
 class _Search:
     """Slopes of the objective around the best point, and what their hull says."""
 
     def __init__(self, state: State, worth: float) -> None:
-        self._state, self.worth = state, worth
+        self._problem, self._worth = state.problem, worth
+        self._center, self._objective, self._planes_at = state.best, state.objective, state.planes_at
         self._regularizer = quadratic(state.problem.regularizer)
         self._slopes = [(0.0, self._slope(state.best))]
+        way = self._regularizer.gradient(state.best.w)
+        size = math.sqrt(dot(way, self._regularizer.dual_metric(way)))
+        sign = -1.0 if dot(self._slopes[0][1], self._regularizer.dual_metric(way)) > 0.0 else 1.0
+        self._radial = sign / max(size, _TINY) * self._regularizer.dual_metric(way)
         self.length = math.inf
+        self.lowest, self._gained = state.best, 0.0
 
-    def within(self, radius: float, flat: float) -> Point | None:
-        """Try steps of this length until the hull's shortest vector is flat, or often enough."""
+    def descends_within(self, radius: float, flat: float) -> bool:
+        """Try steps of this length until one descends, or the hull's shortest vector is flat."""
         self._slopes = [(at, slope) for at, slope in self._slopes if at <= radius]
-        for _ in range(_STEPS_EACH):
+        for trial in range(_STEPS_EACH):
             direction = self._descent()
             if self.length <= flat:
                 break
             point = self._followed(direction, radius)
-            if self._gain(point) > self.worth:
-                return point
             self._slopes.append((radius, self._slope(point)))
-        return None
+            if trial == 0 and self._gained <= self._worth:
+                # All weights larger, or all smaller: hulls of few slopes are often blind to that.
+                self._followed(self._radial, radius)
+            if self._gained > self._worth:
+                return True
+        return False
 
     def _descent(self) -> Vector:
         """Return the direction of steepest descent for the hull, of length one."""
@@ -104,24 +119,26 @@ class _Search:
         images = np.array([self._regularizer.dual_metric(slope) for slope in slopes])
         alpha = SimplexQP().solve(slopes @ images.T, np.zeros(len(slopes)), 1.0).alpha
         self.length = math.sqrt(max(dot(alpha @ slopes, alpha @ images), 0.0))
-        return np.asarray(-(alpha @ images) / self.length if self.length else 0.0 * slopes[0])
+        return np.asarray(alpha @ images / -self.length) if self.length else np.zeros_like(slopes[0])
 
     def _followed(self, direction: Vector, step: float) -> Point:
-        """Return the point after a step, or after a longer one if the short one kept its promise."""
-        point = self._at(direction, step)
-        while _PROMISE * step * self.length < self._gain(point) <= self.worth:
-            farther = self._at(direction, 2.0 * step)
-            if self._gain(farther) <= self._gain(point):
+        """Return the point after a step; go on while doubling the step pays."""
+        first, gain = self._after(direction, step)
+        while _PROMISE * step * self.length < gain <= self._worth:
+            step, before = 2.0 * step, gain
+            gain = self._after(direction, step)[1]
+            if gain <= before:
                 break
-            point, step = farther, 2.0 * step
-        return point
+        return first
 
-    def _at(self, direction: Vector, step: float) -> Point:
-        return self._state.problem.risk.at(self._state.best.w + step * direction)
-
-    def _gain(self, point: Point) -> float:
-        return self._state.objective - self._state.problem.objective(point)
+    def _after(self, direction: Vector, step: float) -> tuple[Point, float]:
+        """Return the point after a step, and how much lower it is."""
+        point = self._problem.risk.at(self._center.w + step * direction)
+        gain = self._objective - self._problem.objective(point)
+        if gain > self._gained:
+            self.lowest, self._gained = point, gain
+        return point, gain
 
     def _slope(self, point: Point) -> Vector:
-        plane = sum_of(self._state.planes_at(point))
+        plane = sum_of(self._planes_at(point))
         return np.asarray(plane.slope + self._regularizer.gradient(point.w))
