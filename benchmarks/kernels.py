@@ -30,7 +30,7 @@ from numba import njit
 
 import cutplane as cp
 from cutplane.compute.threads import run_blocks, thread_limit
-from cutplane.maps import as_rows, csr, dense
+from cutplane.maps import as_rows
 
 SHAPE = (581_012, 54)
 STREAM_BLOCKS = 64
@@ -149,22 +149,16 @@ def measure_compilation() -> Iterator[tuple[str, float]]:
     rng = np.random.default_rng(2)
     X = rng.standard_normal((8, 5))
     inputs = [X, np.asfortranarray(X), scipy.sparse.csr_array(X)]
-    kernels = [
-        (dense, "_row_scores", "_row_pullback"),
-        (dense, "_column_scores", "_column_pullback"),
-        (csr, "_scores", "_pullback"),
-    ]
     _read(np.zeros(STREAM_BLOCKS), np.zeros(STREAM_BLOCKS), 0, 1)  # the compiler itself loads once
-    for matrix, (module, *names) in zip(inputs, kernels, strict=True):
+    for matrix in inputs:
         rows = as_rows(matrix, n_threads=1)
-        for name, product, n in zip(names, (rows.scores, rows.pullback), (5, 8), strict=True):
-            cached = getattr(module, name)
+        for name, n in (("scores", 5), ("pullback", 8)):
+            cached = getattr(rows.kernels, name)
             options = {k: v for k, v in cached.targetoptions.items() if k != "nopython"}
-            setattr(module, name, njit(**options)(cached.py_func))
+            rows.kernels = rows.kernels._replace(**{name: njit(**options)(cached.py_func)})
             start = time.perf_counter()
-            product(np.ones(n))
-            yield f"{module.__name__}.{name}", time.perf_counter() - start
-            setattr(module, name, cached)
+            getattr(rows, name)(np.ones(n))
+            yield f"{rows.layout}, {name}", time.perf_counter() - start
 
 
 def main() -> None:

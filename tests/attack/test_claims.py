@@ -7,15 +7,19 @@ precision, from the formulas of the documentation: see `references`.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
+from cutplane.core.needs import offers
+from cutplane.core.problem import Problem
 
 from .problems import CLASSIFICATION, random_problem
 from .references import EPS, Extended
@@ -44,7 +48,6 @@ QUADRATIC = {
 }
 DUALS = {"newton": cp.newton, "dual_ascent": cp.dual_ascent}
 OUTPUTS = {"block_ascent": cp.block_ascent}
-REFUSALS = ("groups", "does not work here", "need a quadratic", "needs a quadratic")
 ESTIMATOR = "auto"
 SLOW = {"without_qp", "balanced", "balanced, search", "planes=5", "nrbm, no search", "kelley"}
 MAX_ITER = 300
@@ -75,18 +78,32 @@ def methods_for(problem, rng, n):
     return chosen | {str(name): others[str(name)] for name in names}
 
 
+def refusal(method, risk, regularizer):
+    """Return the error by which a method must refuse a problem, and its words; None if it suits."""
+    if obstacle := method.obstacle(Problem(risk, regularizer)):
+        return ValueError, f" needs {obstacle}; got "
+    if method.groups == 1:
+        return None
+    if not offers(risk, "group_bounds"):
+        return TypeError, "(), which groups need; use groups=1"
+    if not offers(risk, "loss.additive", default=True):
+        return ValueError, "groups need a loss that is a sum over examples, with one score each, "
+    return None
+
+
 def fit(problem, method, tol, max_iter):
     """Return the claim of a fit, or None if the method says that it does not suit the problem."""
+    risk, regularizer, chosen = problem.make_risk(), problem.regularizer, method()
+    minimize = partial(cp.minimize, risk, regularizer, method=chosen, tol=tol, max_iter=max_iter)
+    if refused := refusal(chosen, risk, regularizer):
+        kind, words = refused
+        with pytest.raises(kind, match=re.escape(words)):
+            minimize()
+        return None
     try:
-        result = cp.minimize(
-            problem.make_risk(), problem.regularizer, method=method(), tol=tol, max_iter=max_iter
-        )
+        result = minimize()
     except cp.NonFiniteRisk:  # said aloud, and no claim is made: exponentials of wild scales
         return None
-    except (ValueError, TypeError) as error:
-        if any(words in str(error) for words in REFUSALS):
-            return None
-        raise
     intercepts = problem.intercepts(result.point)
     return Claim(result.certificate, result.w, intercepts, result.iterations)
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import cutplane as cp
-from cutplane.compute.threads import _LEAST_ENTRIES
+from cutplane.compute.threads import LEAST_ENTRIES
 
 rng = np.random.default_rng(7)
 N_SAMPLES, N_FEATURES = 300, 12
@@ -124,7 +124,7 @@ def test_a_second_fit_is_the_same(case):
 
 def tall(case):
     """Return enough copies of the data for several blocks of work, with targets to match."""
-    times = 4 * _LEAST_ENTRIES // X.size
+    times = 4 * LEAST_ENTRIES // X.size
     model, targets = ESTIMATORS[case]
     many = {name: np.concatenate([values] * times) for name, values in targets.items()}
     if "qid" in many:

@@ -21,32 +21,41 @@ def at_boundary(nth, number=signal.SIGKILL):
     durable.observer = observe
 
 
-def at_call(nth, number=signal.SIGKILL):
+def _at_each_call(act, after):
+    """Act when a function of cutplane is called, from the first call of one named ``after`` on."""
+    begun = after is None
+
+    def observe(frame, event, _):
+        nonlocal begun
+        if event == "call" and "cutplane" in frame.f_code.co_filename:
+            begun = begun or frame.f_code.co_name == after
+            if begun:
+                act()
+
+    sys.setprofile(observe)
+
+
+def at_call(nth, number=signal.SIGKILL, *, after=None):
     """Send a signal to this process when the nth function of cutplane is called."""
     calls = count()
 
-    def observe(frame, event, _):
-        if event == "call" and "cutplane" in frame.f_code.co_filename and next(calls) == nth:
+    def act():
+        if next(calls) == nth:
             sys.setprofile(None)
             os.kill(os.getpid(), number)
 
-    sys.setprofile(observe)
+    _at_each_call(act, after)
 
 
-def calls_of(function):
+def calls_of(function, *, after=None):
     """Return how many functions of cutplane are called."""
-    calls = 0
-
-    def observe(frame, event, _):
-        nonlocal calls
-        calls += event == "call" and "cutplane" in frame.f_code.co_filename
-
-    sys.setprofile(observe)
+    calls = count()
+    _at_each_call(lambda: next(calls), after)
     try:
         function()
     finally:
         sys.setprofile(None)
-    return calls
+    return next(calls)
 
 
 def boundaries_of(function):
@@ -80,8 +89,6 @@ def in_child(function, prepare=lambda: None):
             with os.fdopen(writer, "wb") as stream:
                 pickle.dump(found, stream)
             status = 0
-        except KeyboardInterrupt:
-            status = 3  # as told by the tests
         except BaseException:
             traceback.print_exc()
         finally:

@@ -156,7 +156,7 @@ def fitted(make, *, y=None, sequences_of=False, **fit):
 
     def run_it(checkpoint=None, **options):
         data = texts()
-        model = make(checkpoint=checkpoint, tol=1e-6, max_iter=10, **options)
+        model = make(checkpoint=checkpoint, **{"tol": 1e-6, "max_iter": 10} | options)
         given = {name: data[column] for name, column in fit.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fits of ten iterations do not converge

@@ -1,6 +1,7 @@
 """Fits that are killed and go on give the same model, to the last bit."""
 
 import os
+import signal
 from functools import cache, partial
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 
 import cutplane as cp
 
-from .killing import at_call, calls_of, in_child
+from .killing import at_boundary, at_call, boundaries_of, calls_of, in_child
 from .runs import ESTIMATORS, dense
-from .test_kill import KILLED, require_kill
+from .test_kill import require_kill
 from .test_store import contents
 
 pytestmark = [
@@ -55,7 +56,32 @@ def test_kills_anywhere(name, tmp_path):
     points = np.random.default_rng(len(name)).integers(calls // 20, calls * 9 // 10, size=5)
     for nth in points.tolist():
         work = partial(checkpointed, name, tmp_path / str(nth))
-        assert in_child(work, partial(at_call, nth))[0] == KILLED
+        require_kill(work, partial(at_call, nth))
+        assert in_child(work) == (0, baseline(name))
+
+
+@pytest.mark.slow
+def test_every_write_boundary_of_several_problems(tmp_path):
+    work = partial(ESTIMATORS["classifier, three classes"], max_iter=2)
+    expected = work()
+    steps = boundaries_of(partial(work, cp.Checkpoint(tmp_path / "first", 0)))
+    assert len(steps) > 100
+    for nth in range(len(steps)):
+        again = partial(work, cp.Checkpoint(tmp_path / str(nth), 0))
+        require_kill(again, partial(at_boundary, nth))
+        assert again() == expected, steps[nth]
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor", "ranker", "tagger", "structured"])
+def test_ctrl_c(name, tmp_path):
+    # Without a write before: what Ctrl-C leaves is all there is. It comes once the loop has begun.
+    whole = calls_of(partial(checkpointed, name, tmp_path / "first", every=1e9), after="descend")
+    for part in (0.0, 0.3, 0.6):
+        work = partial(checkpointed, name, tmp_path / str(part), every=1e9)
+        press = partial(at_call, int(part * whole), signal.SIGINT, after="descend")
+        status, found = in_child(work, press)
+        assert status == 0
+        assert "Status.INTERRUPTED" in found["certificate_"]
         assert in_child(work) == (0, baseline(name))
 
 

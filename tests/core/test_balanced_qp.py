@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
+from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 
 from .test_simplex_qp import EPS, SLOPES, dual_value
 
@@ -36,10 +35,11 @@ def problem_of(family, seed, turns=8, n_groups=4):
 def solve(problem, start=None, accuracy=0.0, free=0.0):
     gram, offsets, tilts, lam, groups = problem
     start = np.zeros(len(groups)) if start is None else start
-    return solve_balanced(
-        SimplexQP(), gram, offsets, tilts, lam,
-        groups=groups, start=start, warm=start, free=free, accuracy=accuracy,
-    )  # fmt: skip
+    solver = SimplexQP(free=free, warm=start)
+    alpha = solver.solve_balanced(
+        gram, offsets, tilts, lam, groups=groups, start=start, accuracy=accuracy
+    )
+    return alpha, solver.free
 
 
 def check_feasible(problem, alpha):
@@ -79,7 +79,7 @@ def test_clarabel_agrees(family):
     for seed in range(60):
         problem = problem_of(family, seed)
         gram, offsets, _, lam, _ = problem
-        alpha = solve(problem).alpha
+        alpha, _ = solve(problem)
         check_feasible(problem, alpha)
         ours = float(dual_value(gram, offsets, lam, alpha))
         assert ours == pytest.approx(clarabel_value(problem), abs=1e-7 * scale_of(problem))
@@ -90,7 +90,7 @@ def test_clarabel_agrees(family):
 def test_any_accuracy_gives_a_feasible_answer_that_is_no_worse(family, seed, accuracy):
     problem = problem_of(family, seed)
     gram, offsets, _, lam, _ = problem
-    exact, coarse = solve(problem).alpha, solve(problem, accuracy=accuracy).alpha
+    (exact, _), (coarse, _) = solve(problem), solve(problem, accuracy=accuracy)
     check_feasible(problem, coarse)
     missing = dual_value(gram, offsets, lam, exact) - dual_value(gram, offsets, lam, coarse)
     assert missing <= accuracy + 1e-12 * scale_of(problem)
@@ -101,10 +101,10 @@ def test_any_accuracy_gives_a_feasible_answer_that_is_no_worse(family, seed, acc
 def test_where_the_search_begins_does_not_matter(family, seed, free):
     problem = problem_of(family, seed)
     gram, offsets, _, lam, _ = problem
-    here = solve(problem)
-    there = solve(problem, start=here.alpha, free=free)
-    check_feasible(problem, there.alpha)
-    values = [float(dual_value(gram, offsets, lam, s.alpha)) for s in (here, there)]
+    here, _ = solve(problem)
+    there, _ = solve(problem, start=here, free=free)
+    check_feasible(problem, there)
+    values = [float(dual_value(gram, offsets, lam, alpha)) for alpha in (here, there)]
     assert values[0] == pytest.approx(values[1], abs=1e-10 * scale_of(problem))
 
 
@@ -116,7 +116,7 @@ def test_the_multiplier_is_the_best_free_parameter():
     tilts = rng.normal(size=(8, 3))
     tilts[:, 2] -= tilts.sum(axis=1)
     problem = slopes @ slopes.T, offsets, tilts.ravel(), lam, groups
-    alpha, free, _ = solve(problem)
+    alpha, free = solve(problem)
     heights = slopes @ (-(alpha @ slopes) / lam) + offsets
 
     def model(c):

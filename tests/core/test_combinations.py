@@ -18,13 +18,10 @@ from cutplane.core import problem as core
 from cutplane.core.policies.balanced_proximal import BalancedProximal
 from cutplane.core.policies.ball import OverBall
 from cutplane.core.policies.cuts import ConvexCuts, NonConvexCuts
-from cutplane.core.policies.level import Level
 from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
-from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.proximal import Proximal
 from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
-from cutplane.core.policies.trust_region import TrustRegion
+from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
 from cutplane.methods import BlockAscent, DualEpochs, NewtonSteps, QuasiNewtonSteps
 
 from ..risks.exact import clarabel

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 import time
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.core import interrupts
+from cutplane.core import interrupts, loop
 from cutplane.core.interrupts import at_once, held, interrupted_so_far, is_interrupt, running
 
 RISK_AND_REGULARIZER = cp.FunctionRisk(lambda w: (float(abs(w).sum()), np.sign(w)), 3), cp.L2(1.0)
@@ -28,7 +27,7 @@ def pythons_own_handler():
 @pytest.fixture
 def patient(monkeypatch):
     """Presses that follow each other at once count as several."""
-    monkeypatch.setattr(interrupts, "_ONE_PRESS", 0.0)
+    monkeypatch.setattr(interrupts, "ONE_PRESS", 0.0)
 
 
 def press():
@@ -228,14 +227,13 @@ def test_a_second_one_while_the_objective_is_computed_afresh_carries_the_result(
 
 def test_one_in_the_last_moment_tells_callers_with_more_runs_to_come(monkeypatch):
     # While the objective is computed afresh, at the end of a run that has reached its tolerance.
-    module = sys.modules["cutplane.methods.minimize"]
-    recomputed = module._recomputed
+    recomputed = loop.recomputed
 
-    def pressed(*arguments):
+    def pressed(state):
         press()
-        return recomputed(*arguments)
+        return recomputed(state)
 
-    monkeypatch.setattr(module, "_recomputed", pressed)
+    monkeypatch.setattr(loop, "recomputed", pressed)
     risk = cp.ScoredRisk(np.eye(4), np.arange(4.0), cp.Absolute())
     result = cp.minimize(risk, cp.L2(1.0))
     assert result.status == "optimal"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
 
@@ -78,6 +78,8 @@ def test_repaired_plane_is_below_both(seed, radius):
 
 @pytest.mark.parametrize("name", CASES)
 @given(seed=seeds)
+@example(seed=3096)  # an entropy falls infinitely steeply at the start, and is lowest at 5e-6
+@example(seed=460)
 def test_search_on_a_ray(name, seed):
     rng = np.random.default_rng(seed)
     case = CASES[name]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
+from cutplane.core.needs import as_searchable
 from cutplane.core.search import (
     Trial,
     between,
@@ -14,6 +15,7 @@ from cutplane.core.search import (
     is_too_short,
     wolfe_search,
 )
+from cutplane.maps import ScoreMap
 
 from .oracles import FunctionRisk, largest
 from .problems import PROBLEMS
@@ -143,3 +145,32 @@ def test_search_by_trials_saves_evaluations():
         return result.evaluations
 
     assert evaluations(True) < evaluations(False)
+
+
+class Squares(ScoreMap):
+    """Scores that are not linear in the parameters: ``X w^2``."""
+
+    linear = False
+
+    def __init__(self, rows):
+        self.rows, self.n_parameters = rows, rows.shape[1]
+
+    def scores(self, w):
+        self.w = w
+        return self.rows.scores(w**2)
+
+    def pullback(self, slopes):
+        return 2.0 * self.w * self.rows.pullback(slopes)
+
+    def part(self, examples):
+        return Squares(self.rows.part(examples))
+
+
+def test_scores_that_are_not_linear_know_no_segments():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    risk = cp.ScoredRisk(Squares(cp.as_rows(X)), y, cp.Squared(), intercept=False)
+    point = risk.at(np.ones(3))
+    assert as_searchable(point) is None
+    linear = cp.ScoredRisk(X, y, cp.Squared(), intercept=False).at(np.ones(3))
+    assert as_searchable(linear) is linear

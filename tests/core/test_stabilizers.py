@@ -12,9 +12,7 @@ import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.policies.ball import OverBall
-from cutplane.core.policies.level import Level
-from cutplane.core.policies.proximal import Proximal
-from cutplane.core.policies.trust_region import TrustRegion
+from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.core.values import copied
+from cutplane.compute.arrays import copied
 
 
 class Pair(NamedTuple):

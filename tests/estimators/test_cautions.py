@@ -181,14 +181,14 @@ def test_a_fit_that_did_not_succeed_warns_once(noise):
 
 def test_the_line_of_the_user_is_named(noise):
     X, numbers = noise
-    with pytest.warns(cp.ConstantModelWarning) as record:
+    with pytest.warns(cp.ConstantModelWarning, match="coefficients are zero") as record:
         cp.LinearClassifier(lam=0.01).fit(X, rarely(numbers))
     assert record[0].filename == __file__
-    with pytest.warns(cp.UnusedParameterWarning) as record:
+    with pytest.warns(cp.UnusedParameterWarning, match="quantile=0.9 has no") as record:
         cp.LinearRegressor(quantile=0.9).fit(X, numbers)
     assert record[0].filename == __file__
     words = np.array(["a", "b", "c"])[np.searchsorted([-0.5, 0.5], X[:, 0])]
-    with pytest.warns(cp.LabelOrderWarning) as record:
+    with pytest.warns(cp.LabelOrderWarning, match="in the order a < b < c") as record:
         cp.OrdinalClassifier().fit(X, words)
     assert record[0].filename == __file__
 

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import cutplane as cp
 from cutplane import LinearClassifier, LinearClassifierCV, LinearRegressor, LinearRegressorCV
+from cutplane.maps import as_rows
 
 LAMS = [10.0, 1.0, 0.1, 0.01]
 PINBALL = make_scorer(mean_pinball_loss, alpha=0.9, greater_is_better=False)
@@ -125,11 +126,11 @@ def test_large_data_are_not_copied_for_the_folds(iris, monkeypatch, convert):
     splits = [(train, np.arange(len(y))) for train in (repeated, mask, lacking)]
     model = LinearClassifierCV("squared_hinge", lams=[1.0, 0.1], cv=splits, tol=1e-9)
     expected = model.fit(X, y).scores_
-    monkeypatch.setattr("cutplane.estimators.linear.cross_validation._COPIED", 0)
+    monkeypatch.setattr("cutplane.estimators.linear.cross_validation.COPIED_BYTES", 0)
     read = []
-    risks = LinearClassifierCV._risks
     monkeypatch.setattr(
-        LinearClassifierCV, "_risks", lambda self, X, *rest: read.append(X) or risks(self, X, *rest)
+        "cutplane.estimators.linear.model.as_rows",
+        lambda X, **options: read.append(X) or as_rows(X, **options),
     )
     np.testing.assert_array_equal(model.fit(X, y).scores_, expected)
     assert len({id(data) for data in read}) == 1

@@ -236,7 +236,7 @@ def test_what_is_refused(data):
 
 
 def test_predictions_that_are_refused(data):
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="SequenceTagger instance is not fitted"):
         cp.SequenceTagger().predict(data.X)
     tagger = cp.SequenceTagger(lam=0.1).fit(data.X, data.y)
     named = cp.SequenceTagger(lam=0.1).fit([[["a"], ["b"]]], [["x", "y"]])

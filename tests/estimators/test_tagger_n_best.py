@@ -121,5 +121,5 @@ def test_what_is_refused(data):
     ]:
         with pytest.raises(ValueError, match=said):
             tagger.predict_n_best(X, 2, **options)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="SequenceTagger instance is not fitted"):
         cp.SequenceTagger().predict_n_best(data.X, 2)

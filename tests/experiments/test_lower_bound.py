@@ -5,7 +5,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.experiments.lower_bound import (
-    _VARIANTS,
+    VARIANTS,
     HardRisk,
     run_variant,
     starting_point,
@@ -55,12 +55,12 @@ def test_run_is_the_one_of_the_proof():
 
 @pytest.mark.parametrize("eps", [0.1, 0.05, 0.02])
 def test_theorem(eps):
-    plain = run_variant(_VARIANTS[0], eps)
+    plain = run_variant(VARIANTS[0], eps)
     assert plain["steps"] >= 2 / (3 * eps)
     assert plain["steps"] <= 2 / (3 * eps) + 2
     assert plain["iterations"] == pytest.approx(1 / (2 * eps), abs=1.5)
 
 
-@pytest.mark.parametrize("variant", _VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_every_variant_reaches_the_gap(variant):
     assert run_variant(variant, 0.05)["iterations"] is not None

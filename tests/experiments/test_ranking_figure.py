@@ -43,7 +43,7 @@ def test_missing_data(monkeypatch, tmp_path):
 def test_figure(small_data):
     experiment, shares = EXPERIMENTS["fig3-ranking"], []
     rows = list(experiment.run(lambda share, message: shares.append(share)))
-    assert len(rows) == len(shares)
+    assert len(rows) == len(shares) == 12
     assert all(set(experiment.columns) <= set(row) for row in rows)
     X, y, qid = load_letor("letor_mq2008", ["S1", "S2", "S3"])
     risk = cp.ScoredRisk(X, y, cp.NDCGListHinge(10).for_queries(qid), intercept=False)

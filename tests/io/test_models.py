@@ -310,7 +310,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path, binary):
 
 def test_what_cannot_be_saved(tmp_path, binary):
     path = tmp_path / "model"
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="LinearClassifier instance is not fitted yet"):
         save_model(cp.LinearClassifier(), path)
     with pytest.raises(TypeError, match="cannot save a dict"):
         save_model({}, path)

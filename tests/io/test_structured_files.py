@@ -12,6 +12,9 @@ from safetensors.numpy import load, save
 import cutplane as cp
 from cutplane.io import InputError, load_model, save_model
 from cutplane.io.models.files import Content
+from cutplane.structured import MODELS
+
+from ..structured.problems import PROBLEMS
 
 TRIANGLE = [[0, 1], [1, 2], [2, 0]]
 
@@ -64,10 +67,13 @@ CASES = {
 
 
 def fitted(name):
-    model, inputs, outputs = CASES[name]
     rng = np.random.default_rng(0)
-    X = inputs(rng)
-    Y = outputs(rng, X)
+    if name in CASES:
+        model, inputs, outputs = CASES[name]
+        X = inputs(rng)
+        Y = outputs(rng, X)
+    else:
+        model, X, Y = PROBLEMS[name](rng)
     return cp.StructuredPredictor(model, lam=0.01, tol=1e-2, n_jobs=1).fit(X, Y), X, Y
 
 
@@ -76,7 +82,7 @@ def file(tmp_path):
     return tmp_path / "structured.model"
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *(name for name in PROBLEMS if name not in CASES)])
 def test_comes_back(file, name):
     predictor, X, Y = fitted(name)
     save_model(predictor, file)
@@ -103,8 +109,9 @@ def test_every_model_is_there():
         for type_ in map(cp.__dict__.get, cp.__all__)
         if isinstance(type_, type) and hasattr(type_, "loss_augmented_inference")
     } - {cp.StructuredModel}
-    assert len(models) >= 5
-    assert {type(model) for model, _, _ in CASES.values()} == models
+    assert set(MODELS.values()) == models
+    tried = {type(problem(np.random.default_rng(0))[0]) for problem in PROBLEMS.values()}
+    assert tried | {type(model) for model, _, _ in CASES.values()} == models
 
 
 class OneOfMyOwn(cp.TreeModel):

@@ -14,7 +14,7 @@ from cutplane import NDCGHinge, NDCGListHinge, PairwiseHinge
 from cutplane.compute.threads import thread_limit
 from cutplane.core.protocols import Quadratic
 from cutplane.losses import RANKING, RankingLoss
-from cutplane.losses.ranking.kernels import _sort, sum_of_pair_weights
+from cutplane.losses.ranking.kernels import sort_by_keys, sum_of_pair_weights
 from cutplane.losses.ranking.queries import Judged, Queries
 
 from .ranking_twins import dcg, discount, ndcg, ndcg_queries, pairs_of, pairwise, steps
@@ -303,7 +303,7 @@ def test_sorting_has_one_result(keys):
     keys = np.array(keys)
     expected = np.argsort(keys, kind="stable")
     for start in (np.arange(len(keys)), np.arange(len(keys))[::-1].copy(), expected.copy()):
-        _sort(keys, start)
+        sort_by_keys(keys, start)
         assert np.array_equal(start, expected)
 
 

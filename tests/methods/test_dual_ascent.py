@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 import cutplane as cp
+from cutplane.compute.arrays import copied
 from cutplane.core.problem import Problem
-from cutplane.core.values import copied
 from cutplane.losses import CLASSIFICATION, REGRESSION, PiecewiseLoss
 from cutplane.methods import (
     dual_ascent,

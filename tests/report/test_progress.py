@@ -52,6 +52,15 @@ def test_every_run_has_its_title_and_its_last_line(make_run):
     assert stream.getvalue().count("objective") == 2
 
 
+def test_a_run_that_goes_on_has_its_title_and_the_one_before_its_last_line(make_run):
+    stream = io.StringIO()
+    with Progress(stream) as progress:
+        for record in make_run(3) + make_run(8)[5:]:
+            progress.show(record)
+    assert iterations_shown(stream.getvalue()) == [1, 2, 3, 8]
+    assert stream.getvalue().count("objective") == 2
+
+
 def test_no_records_no_lines():
     stream = io.StringIO()
     with Progress(stream):

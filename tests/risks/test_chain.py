@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.protocols import Quadratic
+from cutplane.maps import OneScore
 
 from ..structured.sequences import LAYOUTS, Sample
 from .exact import clarabel
@@ -336,3 +337,8 @@ def test_a_search_begins_at_the_expected_distance(loss, share):
         assert 0.0 < steps[2] < 1.0
     else:
         assert steps[2] == pytest.approx(share, rel=1e-12)
+
+
+def test_a_map_without_labels_is_refused():
+    with pytest.raises(TypeError, match="a chain needs weights for pairs of label and feature"):
+        cp.ChainRisk(OneScore(cp.as_rows(np.ones((2, 3)))), [0, 1], [0, 2], cp.ChainMargin())

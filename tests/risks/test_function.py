@@ -171,7 +171,7 @@ def test_error_in_the_final_check_keeps_the_result():
 
 def test_error_at_the_first_point_is_only_raised():
     problem = ZeroDivisionError("mine")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError, match=r"^mine"):
         cp.minimize(fail_at(1, problem), cp.L2(1.0), start=np.zeros(3))
     assert not hasattr(problem, "result")
 

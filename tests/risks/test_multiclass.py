@@ -6,7 +6,7 @@ import cvxpy
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cutplane as cp
@@ -100,6 +100,10 @@ class Sample:
     intercept=st.booleans(),
     scale=st.sampled_from([0.01, 1.0, 5.0, 1e3]),
 )
+# Classes that share no example with others: rounding once made their Newton steps long, so that the
+# damping stopped the search for intercepts far from the accuracy that the loss promises.
+@example(seed=319, layout="C", dtype=np.float32, intercept=True, scale=1e3)
+@example(seed=97, layout="C", dtype=np.float64, intercept=True, scale=0.01)
 def test_planes_never_exceed_the_risk(loss, seed, layout, dtype, intercept, scale):
     sample = Sample(loss, seed, layout=layout, dtype=dtype, weighted=seed % 2 == 0)
     risk = sample.risk(intercept=intercept)
@@ -112,8 +116,9 @@ def test_planes_never_exceed_the_risk(loss, seed, layout, dtype, intercept, scal
         assert point.value == pytest.approx(
             sample.mean_loss(point.w, point.intercept), rel=1e-12, abs=1e-13 * size
         )
-        # It touches the risk, as closely as the intercepts are the best.
-        assert here == pytest.approx(point.value, rel=2e-11, abs=1e-13 * size)
+        # It touches the risk, as closely as the intercepts are the best: the loss promises 1e-11 of
+        # the risk for these, and as much for the shares that the plane is made of.
+        assert here == pytest.approx(point.value, rel=2.0 * loss.accuracy, abs=1e-13 * size)
         for far in (0.1, 1.0, 10.0):
             v = sample.somewhere(far)
             there = risk.at(v)
@@ -381,7 +386,7 @@ def test_best_offsets_do_not_hang_on_where_their_search_starts(loss, kind):
             slopes, offset = loss.tangent(y, scores, weights, best)
             height = (slopes * scores).sum() + offset
             rounding = 1e-13 * np.abs(scores).max()
-            assert value - height <= 1e-7 * value + rounding
+            assert value - height <= 2.0 * loss.accuracy * value + rounding
 
 
 def test_recomputed_objective_where_all_rows_are_nearly_equal():

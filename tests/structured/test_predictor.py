@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
-from cutplane.compute.threads import _limit
+from cutplane.compute.threads import default_threads, map_blocks, run_blocks
 
 from .problems import PROBLEMS, trees
 
@@ -92,13 +92,20 @@ def test_limits_warn():
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
-def test_a_fit_keeps_to_its_threads(n_jobs):
+def test_a_fit_keeps_to_its_threads(n_jobs, monkeypatch):
     model, X, Y = trees(np.random.default_rng(0))
     seen = []
-    predictor = cp.StructuredPredictor(
-        model, lam=1, n_jobs=n_jobs, callbacks=[lambda state: seen.append(_limit.get())]
-    ).fit(X, Y)
-    assert set(seen) == {n_jobs}
+
+    def watched(task, n_blocks, *, n_threads):
+        seen.append(n_threads)
+        run_blocks(task, n_blocks, n_threads=n_threads)
+
+    def work(state):  # as the solver does on long vectors
+        map_blocks(lambda part: None, 10**6)
+
+    monkeypatch.setattr("cutplane.compute.threads.run_blocks", watched)
+    predictor = cp.StructuredPredictor(model, lam=1, n_jobs=n_jobs, callbacks=[work]).fit(X, Y)
+    assert set(seen) == {default_threads() if n_jobs is None else n_jobs}
     assert predictor.lam_ == 1.0
     assert type(predictor.lam_) is float
 
@@ -124,7 +131,7 @@ class FailsToPredict(cp.MulticlassModel):
 
 
 def test_errors():
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="StructuredPredictor instance is not fitted yet"):
         cp.StructuredPredictor(cp.MulticlassModel()).predict([[1.0]])
     with pytest.raises(TypeError, match="str is no structured model"):
         cp.StructuredPredictor("trees").fit([[1.0]], [1])

@@ -151,5 +151,5 @@ def test_tokens_that_are_refused():
     ]:
         with pytest.raises(ValueError, match=said):
             vectorizer.fit_transform(tokens, np.array([len(tokens)]))
-    with pytest.raises(ValueError, match="min_count"):
+    with pytest.raises(ValueError, match="min_count must be at least 1, got 0"):
         TemplateVectorizer(parse_templates("words"), min_count=0)

@@ -12,27 +12,27 @@ import logging
 import os
 import platform
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
-from cutplane.checkpoints.errors import CheckpointError
 from cutplane.checkpoints.snapshot import Snapshots
 from cutplane.checkpoints.store import About, Planes, Store, is_checkpoint
+from cutplane.checkpoints.tensors import CheckpointError
 from cutplane.core.fingerprint import Opaque, fingerprint, fingerprints_of_parts
 from cutplane.core.method import Method
 from cutplane.core.problem import Problem
 from cutplane.core.state import State
 
-_log = logging.getLogger("cutplane")
+_log = logging.getLogger("cutplane.checkpoints")
 
-# Seconds between two writes, unless they are said; and how many times as long as a write the run
+# Seconds between two writes, unless they are given; and how many times as long as a write the run
 # goes on before the next one. So at most 3 % of the time a thread of its own writes what a later
 # write would have written in any case.
 _EVERY = 60.0
@@ -62,13 +62,7 @@ class Checkpoint:
 
 
 def part_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, name: str) -> Checkpoint | None:
-    """Return the checkpoint of a part of the work, in a folder inside; all of it without a name.
-
-    Raises
-    ------
-    CheckpointError
-        If the folder itself is the checkpoint of a run.
-    """
+    """Return the checkpoint of a part of the work, in a folder inside; all of it without a name."""
     if checkpoint is None:
         return None
     given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
@@ -96,17 +90,6 @@ class NoKeeper:
     state: State | None = None
     whole = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Do nothing."""
-
     def before_iteration(self) -> None:
         """Take it that the state is not one to go on from."""
         self.whole = False
@@ -123,64 +106,42 @@ class NoKeeper:
 
 
 class Keeper(NoKeeper):
-    """Writes the states of one run, after having read the one that is there.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Where to write.
-    problem : Problem
-        What is minimized.
-    method : Method
-        How.
-
-    Attributes
-    ----------
-    state : State or None
-        The state to go on from, if there is one.
-
-    Raises
-    ------
-    CheckpointError
-        If there is a checkpoint that cannot be used.
-    """
+    """Writes the states of one run, after having read the one that is there."""
 
     keeps = True
 
-    def __init__(self, checkpoint: Checkpoint, problem: Problem, method: Method) -> None:
-        self._checkpoint = checkpoint
-        self._store = Store(Path(checkpoint.path))
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="cutplane-checkpoint")
+    def __init__(
+        self,
+        store: Store,
+        writer: ThreadPoolExecutor,
+        every: float | None,
+        problem: Problem,
+        method: Method,
+    ) -> None:
+        self._store, self._writer, self._every = store, writer, every
         self._writing: Future[float] | None = None
         self._written, self._tried = -1, False
         self._inferences = 0
-        self._wait = _EVERY if checkpoint.every is None else checkpoint.every
-        self.state: State | None = None
-        try:
-            self._about = _about(self._store.folder, problem, method)
-            self._snapshots = Snapshots(problem, method)
-            if self._store.manifest is not None:
-                _require_same(self._store.folder, self._store.manifest.about, self._about)
-                self.state = self._read()
-                self._written = self.state.iteration
-        except BaseException:
-            self._store.close()
-            raise
+        self._wait = _EVERY if every is None else every
+        self._about = _about(store.folder, problem, method)
+        self._snapshots = Snapshots(problem, method)
+        if store.manifest is not None:
+            _require_same(store.folder, store.manifest.about, self._about)
+            try:
+                self.state = self._snapshots.restore(store.read())
+            except Unknown as error:
+                raise CheckpointError(f"{store.folder}: {error}") from error
+            self._written = self.state.iteration
+            _log.info("going on from iteration %d of %s", self._written, store.folder)
         self._last = time.monotonic()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Let others write there, when the last write is done."""
-        self._writer.shutdown(wait=True)
-        self._store.close()
+    def after_iteration(self) -> None:
+        """Note how many inferences belong to the state: a check of the end does not."""
+        super().after_iteration()
+        self._inferences = self._snapshots.inferences
 
     def write_if_due(self, state: State) -> None:
         """Begin to write the state if it is time, and go on meanwhile."""
-        self._inferences = self._snapshots.inferences
         if not self._tried:  # what cannot be stored should be known at once
             self._take(state)
             self._snapshots.release(state)
@@ -226,32 +187,29 @@ class Keeper(NoKeeper):
             )
         self._writing = None
         self._snapshots.release(state)
-        if self._checkpoint.every is None:
+        if self._every is None:
             self._wait = max(_EVERY, _RARELY * seconds)
 
-    def _read(self) -> State:
-        try:
-            return self._snapshots.restore(self._store.read())
-        except Unknown as error:
-            raise CheckpointError(f"{self._store.folder}: {error}") from error
 
-
+@contextmanager
 def keeper(
     checkpoint: Checkpoint | str | os.PathLike[str] | None, problem: Problem, method: Method
-) -> NoKeeper:
-    """Return what writes the checkpoints of a run, if it has any."""
+) -> Iterator[NoKeeper]:
+    """Yield what writes the checkpoints of a run; one that cannot be used is a CheckpointError."""
     given = part_of(checkpoint, "")
-    return NoKeeper() if given is None else Keeper(given, problem, method)
+    if given is None:
+        yield NoKeeper()
+        return
+    # In this order: others may write there when the last write is done.
+    with (
+        Store(Path(given.path)) as store,
+        ThreadPoolExecutor(1, thread_name_prefix="cutplane-checkpoint") as writer,
+    ):
+        yield Keeper(store, writer, given.every, problem, method)
 
 
 def stored_method(path: str | os.PathLike[str]) -> Method:
-    """Return the method of the run that a checkpoint is of.
-
-    Raises
-    ------
-    CheckpointError
-        If there is none.
-    """
+    """Return the method of the run that a checkpoint is of, or raise CheckpointError."""
     folder = Path(path)
     if not is_checkpoint(folder):
         raise CheckpointError(f"{folder}: there is no checkpoint")
@@ -271,7 +229,7 @@ def _about(folder: Path, problem: Problem, method: Method) -> About:
     """Return what must be the same to go on."""
     try:
         parts = fingerprints_of_parts(problem.risk, portable=True)
-        regularizer = fingerprint(problem.regularizer, portable=True)
+        parts["regularizer"] = fingerprint(problem.regularizer, portable=True)
         policies = {
             field.name: fingerprint(getattr(method, field.name), portable=True)
             for field in fields(method)
@@ -285,10 +243,9 @@ def _about(folder: Path, problem: Problem, method: Method) -> About:
         choices = json.dumps(Codec({}).encode(method).tree)
     except Unstorable:  # a user's own policies, which only the user knows
         choices = "null"
-    problem_parts = {**parts, "regularizer": regularizer}
     # Not by name: a type checker would see every room above this one.
     library = import_module("cutplane").__version__
-    return About(library, _processor(), problem_parts, policies, choices)
+    return About(library, _processor(), parts, policies, choices)
 
 
 @cache

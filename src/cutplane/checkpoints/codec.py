@@ -7,7 +7,7 @@ every bit, and what was one object is one object again.
 What belongs to the problem (data, loss, regularizer) is not stored, only its name: who decodes has
 the same problem, and gives it.
 
-    {"type": "cutplane.core.state:Record", ...}     an object, told by the name of its class
+    {"type": "cutplane.core.certificate:Record", ...}     an object, told by the name of its class
 
 A name leads only to classes of modules that are loaded and trusted (cutplane's own, and those of
 the user's risk and method). Objects are made without calling anything: a file cannot make code run.
@@ -54,13 +54,9 @@ class Encoded(NamedTuple):
 class Codec:
     """Encodes and decodes trees around things that both sides have.
 
-    Parameters
-    ----------
-    given : mapping of str to object
-        What is not stored, by name. Parts of these things (attributes of attributes) are not stored
-        either, as far as they exist now: what is computed later is data.
-    modules : collection of str
-        Modules besides cutplane's own whose classes may be stored.
+    What is ``given``, by name, is not stored, nor are its parts (attributes of attributes), as far
+    as they exist now: what is computed later is data. Classes of ``modules`` may be stored, besides
+    cutplane's own.
     """
 
     def __init__(self, given: Mapping[str, object], modules: Collection[str] = ()) -> None:
@@ -84,14 +80,9 @@ class Codec:
         self._names = {id(part): name for name, part in reversed(self._given.items())}
 
     def encode(self, value: object, **more: object) -> Encoded:
-        """Return a tree as text and arrays; the arrays are not copied.
+        """Return a tree as text and arrays, which are not copied. ``more`` is given too, this time.
 
-        ``more`` is given too, this time.
-
-        Raises
-        ------
-        Unstorable
-            If there is something that is no data, or of a class that is not trusted.
+        What is no data, or of a class that is not trusted, is Unstorable.
         """
         names = self._names | {id(thing): name for name, thing in more.items()}
         encoder = _Encoder(names, self._modules)
@@ -100,18 +91,12 @@ class Codec:
         return Encoded(tree, encoder.arrays)
 
     def decode(self, encoded: Encoded, **more: object) -> Any:
-        """Return the tree, made of the same arrays.
-
-        Raises
-        ------
-        Unknown
-            If the text is not one that `encode` returns.
-        """
+        """Return the tree, made of the same arrays; Unknown if `encode` returns no such text."""
         try:
             return _Decoder(self._given | more, self._modules, encoded).value()
+        except Unknown:
+            raise
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, Unknown):
-                raise
             raise Unknown(f"not a stored state: {error}") from error
 
 
@@ -182,17 +167,13 @@ class _Encoder:
         columns: dict[str, AnyArray] = {}
         for field in fields(kind):
             column = [getattr(value, field.name) for value in values]
-            if all(type(entry) is float for entry in column):
-                columns[field.name] = np.array(column, dtype=np.float64)
-            elif all(type(entry) is int and abs(entry) < 1 << 63 for entry in column):
-                columns[field.name] = np.array(column, dtype=np.int64)
-            else:
+            types = set(map(type, column))
+            if types not in ({float}, {int}) or (types == {int} and max(map(abs, column)) >> 63):
                 return None
+            columns[field.name] = np.array(column, dtype=np.float64 if float in types else np.int64)
         name = self._name(kind, "history")
-        return {
-            "table": name,
-            "columns": {key: self._array(column, key) for key, column in columns.items()},
-        }
+        numbers = {key: self._array(column, key) for key, column in columns.items()}
+        return {"table": name, "columns": numbers}
 
     def _name(self, kind: type, path: str) -> str:
         name = f"{kind.__module__}:{kind.__qualname__}"

@@ -11,7 +11,6 @@ point of a user's own risk that is no data is evaluated afresh all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -36,22 +35,22 @@ class _Place:
 class Snapshots:
     """Takes and restores the states of runs on one problem, with one method.
 
-    Parameters
-    ----------
-    problem, method : Problem, Method
-        What states refer to, and checkpoints do not contain.
+    States refer to both, and checkpoints contain neither.
     """
 
     def __init__(self, problem: Problem, method: Method) -> None:
         self._problem = problem
         self._before = self._count()
-        given = {
-            "risk": problem.risk,
-            "regularizer": problem.regularizer,
-            "problem": problem,
-            "method": method,
+        parts = {"risk": problem.risk, "regularizer": problem.regularizer}
+        chosen = (*parts.values(), *method.policies)
+        # The modules of what the user has chosen, whose classes a state may contain.
+        modules = {
+            kind.__module__
+            for choice in chosen
+            for kind in type(choice).__mro__
+            if kind is not object
         }
-        self._codec = Codec(given, set(_modules(problem, method)))
+        self._codec = Codec(parts | {"problem": problem, "method": method}, modules)
 
     @property
     def inferences(self) -> int:
@@ -65,14 +64,9 @@ class Snapshots:
         return int(getattr(self._problem.risk, "inferences", 0))
 
     def take(self, state: State, inferences: int) -> tuple[Encoded, Planes]:
-        """Return a state as text and arrays, and its planes.
+        """Return a state as text and arrays, and its planes; Unstorable if a policy's is no data.
 
         All is copied but for the slopes, which are `held` where they are: the run may go on.
-
-        Raises
-        ------
-        Unstorable
-            If the state of a policy is no data.
         """
         bundle = state.bundle
         slopes, gram = bundle.matrices
@@ -93,13 +87,7 @@ class Snapshots:
         state.bundle.held = np.empty(0, dtype=np.int64)
 
     def restore(self, stored: Stored) -> State:
-        """Return the state that was taken; the risk goes on counting inferences.
-
-        Raises
-        ------
-        Unknown
-            If it is not one.
-        """
+        """Return the state that was taken, or raise Unknown; the risk goes on counting."""
         encoded, slopes = stored
         try:
             rows, length = encoded.tree["room"]
@@ -120,11 +108,3 @@ class Snapshots:
         self.release(state)
         state.stopped = state.interrupted = False
         return state
-
-
-def _modules(problem: Problem, method: Method) -> Iterator[str]:
-    """Yield the modules of what the user has chosen, whose classes a state may contain."""
-    choices: list[Any] = [problem.risk, problem.regularizer]
-    choices += [method.stabilizer, method.memory, method.query, method.cuts]
-    for choice in choices:
-        yield from (kind.__module__ for kind in type(choice).__mro__ if kind is not object)

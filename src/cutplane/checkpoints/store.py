@@ -20,9 +20,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import msgspec
@@ -30,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.checkpoints.codec import Encoded
-from cutplane.checkpoints.errors import CheckpointError
-from cutplane.checkpoints.tensors import StoredFile, read_file, write_arrays, write_rows
+from cutplane.checkpoints.tensors import CheckpointError, StoredFile, read_file, write_arrays
 from cutplane.compute import durable
 from cutplane.compute.arrays import Vector
 
@@ -43,6 +41,7 @@ VERSION = 1
 
 _MANIFEST, _PREVIOUS, _LOCK = "checkpoint.json", "checkpoint-previous.json", "lock"
 _FILE = re.compile(r"(state|planes)-\d{6,}\.safetensors")
+_NONE = np.empty(0, dtype=np.int64)
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,15 +104,8 @@ def is_checkpoint(folder: Path) -> bool:
 class Store:
     """The folder of a checkpoint, locked against other runs while it is open.
 
-    Parameters
-    ----------
-    folder : Path
-        Created if it does not exist. One that is neither empty nor a checkpoint is refused.
-
-    Raises
-    ------
-    CheckpointError
-        If the folder cannot be used. Nothing in it was changed.
+    It is created if it does not exist. One that cannot be used, or is neither empty nor a
+    checkpoint, is refused by a CheckpointError, and nothing in it is changed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -136,12 +128,7 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -151,13 +138,7 @@ class Store:
             self._lock = None
 
     def read(self) -> Stored:
-        """Read the last state, all of it, and check every file.
-
-        Raises
-        ------
-        CheckpointError
-            If a file is not what was written.
-        """
+        """Read the last state; raise CheckpointError if a file is not what was written."""
         assert self.manifest is not None
         try:
             words, arrays = read_file(self.folder, self.manifest.state)
@@ -180,25 +161,17 @@ class Store:
         return Stored(encoded, slopes)
 
     def write(self, about: About, iteration: int, encoded: Encoded, planes: Planes) -> float:
-        """Write a state; the last one stays, and the one before it goes.
+        """Write a state; the last one stays, also after an OSError, and the one before it goes.
 
-        Returns
-        -------
-        float
-            The seconds that a later write would have saved: planes that stay must be written once,
-            sooner or later; the rest of the state, and planes that were dropped since, need not.
-
-        Raises
-        ------
-        OSError
-            If that is not possible. The last state is still there.
+        Returns the seconds that a later write would have saved: planes that stay must be written
+        once, sooner or later; the rest of the state, and planes that were dropped since, need not.
         """
         begin = time.monotonic()
         # A number is never used again, also if its write has failed, maybe at its very last step.
         self._number += 1
         number = self._number
         self._remove_others()
-        last = self._segments[-1][1] if self._segments else np.empty(0, np.int64)
+        last = self._segments[-1][1] if self._segments else _NONE
         gone = 1.0 - float(np.isin(last, planes.numbers).mean()) if len(last) else 0.0
         segments = self._with_new_planes(number, planes)
         new = segments[-1][0].bytes if segments is not self._segments else 0
@@ -210,20 +183,18 @@ class Store:
         )
         with contextlib.suppress(FileNotFoundError):
             durable.replace(self.folder / _PREVIOUS, (self.folder / _MANIFEST).read_bytes())
-        durable.replace(self.folder / _MANIFEST, _as_text(manifest))
+        text = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+        durable.replace(self.folder / _MANIFEST, text)
         self.manifest, self._segments = manifest, segments
         self._remove_others()
         avoidable = (state.bytes + gone * new) / (state.bytes + new)
         return avoidable * (time.monotonic() - begin)
 
-    def _stored(self) -> NDArray[np.int64]:
-        return np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in self._segments)])
-
     def _with_new_planes(
         self, number: int, planes: Planes
     ) -> list[tuple[StoredFile, NDArray[np.int64]]]:
         """Write the planes that are not stored yet; return all files with planes."""
-        stored = self._stored()
+        stored = np.concatenate([_NONE, *(numbers for _, numbers in self._segments)])
         rows = np.flatnonzero(~np.isin(planes.numbers, stored))
         kept = self._segments
         if len(stored) > 2 * np.count_nonzero(np.isin(stored, planes.numbers)):
@@ -232,17 +203,11 @@ class Store:
             return kept
         slopes = [planes.slope(row) for row in rows.tolist()]
         numbers = planes.numbers[rows]
-        return [*kept, (write_rows(self._path("planes", number), numbers, slopes), numbers)]
+        file = write_arrays(self._path("planes", number), {"numbers": numbers, "slopes": slopes})
+        return [*kept, (file, numbers)]
 
     def _path(self, kind: str, number: int) -> Path:
         return self.folder / f"{kind}-{number:06d}.safetensors"
-
-    def _others(self) -> Iterator[Path]:
-        """Yield what is in the folder and is not the name of a file of ours."""
-        for path in self.folder.iterdir():
-            ours = path.name in (_MANIFEST, _PREVIOUS, _LOCK) or _FILE.fullmatch(path.name)
-            if not ours and not durable.is_temporary(path):
-                yield path
 
     def _require_own(self) -> None:
         """Refuse a folder that others keep their files in."""
@@ -252,13 +217,12 @@ class Store:
         if not folder.is_dir():
             raise CheckpointError(f"{folder}: not a folder, so it is no checkpoint")
         # The lock is the first file that is made, so files without it are not ours.
-        other = next(self._others(), None)
-        if other is None and not (folder / _LOCK).exists():
-            other = next(folder.iterdir(), None)
-        if other is not None:
-            raise CheckpointError(
-                f"{folder}: not a checkpoint, but a folder with {other.name} in it"
-            )
+        locked = (folder / _LOCK).exists()
+        for path in folder.iterdir():
+            if not (locked and (path.name in (_PREVIOUS, _LOCK) or _is_part(path))):
+                raise CheckpointError(
+                    f"{folder}: not a checkpoint, but a folder with {path.name} in it"
+                )
 
     def _take_lock(self) -> None:
         """Take the lock, which the system gives back when the process ends, however it ends."""
@@ -308,11 +272,10 @@ class Store:
                 text = (self.folder / manifest).read_bytes()
                 named |= msgspec.json.decode(text, type=Manifest).files
         for path in sorted(self.folder.iterdir()):
-            if durable.is_temporary(path) or (
-                _FILE.fullmatch(path.name) and path.name not in named
-            ):
+            if _is_part(path) and path.name not in named:
                 durable.remove(path)
 
 
-def _as_text(manifest: Manifest) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+def _is_part(path: Path) -> bool:
+    """Say whether a file has the name of a part of a checkpoint, or of one that is being made."""
+    return bool(_FILE.fullmatch(path.name)) or durable.is_temporary(path)

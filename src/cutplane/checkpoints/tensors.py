@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.checkpoints.errors import CheckpointError
 from cutplane.compute import durable
-from cutplane.compute.arrays import Vector
-
-Bytes = NDArray[np.uint8]
 
 _NAMES = {
     "<f8": "F64", "<f4": "F32", "<f2": "F16", "<i8": "I64", "<i4": "I32", "<i2": "I16", "|i1": "I8",
@@ -32,6 +28,10 @@ _NAMES = {
 _ALIGNED = 8
 
 
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used, for the reason that the message gives; nothing was changed."""
+
+
 class StoredFile(NamedTuple):
     """A file of a checkpoint, as the manifest knows it."""
 
@@ -40,34 +40,36 @@ class StoredFile(NamedTuple):
     sha256: str
 
 
-class Contents(NamedTuple):
-    """What a file holds: words, and the bytes of arrays by name."""
-
-    words: dict[str, str]
-    arrays: dict[str, Bytes]
-
-
 def write_arrays(
-    path: Path, arrays: Mapping[str, NDArray[Any]], words: Mapping[str, str]
+    path: Path,
+    arrays: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]],
+    words: Mapping[str, str] | None = None,
 ) -> StoredFile:
-    """Write arrays in C order, and some words, to a new file."""
-    # What the format has no name for is kept as bytes: the words tell what it is.
-    parts = {
-        name: array if array.dtype.str in _NAMES else array.reshape(-1).view(np.uint8)
-        for name, array in arrays.items()
-    }
-    shapes = {name: (_NAMES[part.dtype.str], part.shape) for name, part in parts.items()}
-    return _write(path, shapes, words, (_content(part) for part in parts.values()))
+    """Write arrays in C order, or the rows of matrices, and some words, to a new file."""
+    header: dict[str, Any] = {"__metadata__": dict(words or {})}
+    contents: list[memoryview] = []
+    end = 0
+    for name, array in arrays.items():
+        rows = [array] if isinstance(array, np.ndarray) else array
+        content = [row.reshape(-1).view(np.uint8).data for row in rows]
+        begin, end = end, end + sum(map(len, content))
+        dtype = _NAMES.get(rows[0].dtype.str)
+        if dtype is None:  # what the format has no name for is kept as bytes: the words tell more
+            dtype, shape = "U8", (end - begin,)
+        else:
+            shape = (*(() if rows[0] is array else (len(rows),)), *rows[0].shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+        contents += content
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    digest = durable.create(path, [len(text).to_bytes(8, "little") + text, *contents])
+    return StoredFile(path.name, 8 + len(text) + end, digest)
 
 
-def write_rows(path: Path, numbers: NDArray[np.int64], rows: Sequence[Vector]) -> StoredFile:
-    """Write the slopes of planes, a row for each of their numbers, to a new file."""
-    shapes = {"numbers": ("I64", numbers.shape), "slopes": ("F64", (len(rows), len(rows[0])))}
-    return _write(path, shapes, {}, map(_content, (numbers, *rows)))
-
-
-def read_file(folder: Path, file: StoredFile) -> Contents:
-    """Read a file of which size and digest are known.
+def read_file(
+    folder: Path, file: StoredFile
+) -> tuple[dict[str, str], dict[str, NDArray[np.uint8]]]:
+    """Return the words of a file, and the bytes of its arrays by name.
 
     Raises
     ------
@@ -89,33 +91,4 @@ def read_file(folder: Path, file: StoredFile) -> Contents:
     header = json.loads(content[8:begin].tobytes())
     words = header.pop("__metadata__", {})
     places = {name: entry["data_offsets"] for name, entry in header.items()}
-    return Contents(
-        words, {name: content[begin + a : begin + b] for name, (a, b) in places.items()}
-    )
-
-
-def _write(
-    path: Path,
-    shapes: Mapping[str, tuple[str, tuple[int, ...]]],
-    words: Mapping[str, str],
-    contents: Iterator[memoryview],
-) -> StoredFile:
-    header: dict[str, Any] = {"__metadata__": dict(words)}
-    end = 0
-    for name, (dtype, shape) in shapes.items():
-        size = 1 if dtype == "BOOL" else int(dtype[1:]) // 8
-        begin, end = end, end + size * int(np.prod(shape, dtype=np.int64))
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % _ALIGNED)
-
-    def chunks() -> Iterator[bytes | memoryview]:
-        yield len(text).to_bytes(8, "little") + text
-        yield from contents
-
-    digest = durable.create(path, chunks())
-    return StoredFile(path.name, 8 + len(text) + end, digest)
-
-
-def _content(array: NDArray[Any]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+    return words, {name: content[begin + a : begin + b] for name, (a, b) in places.items()}

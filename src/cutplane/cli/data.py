@@ -1,4 +1,7 @@
-"""Data files as estimators take them, whatever they read: rows, rows with queries, sequences."""
+"""Data files as estimators take them, whatever they read: rows, rows with queries, sequences.
+
+What cannot be read, or does not suit the task or the model, raises `InputError`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, NamedTuple
 from cutplane.cli.fit_options import Choice
 from cutplane.cli.labels import training_labels
 from cutplane.estimators.description import Reads
-from cutplane.io import ConllData, InputError, load_model, read_conll, read_svmlight
+from cutplane.io import InputError, load_model, read_conll, read_svmlight
 from cutplane.io.sources import name_of
 
 
@@ -28,13 +31,7 @@ def read_examples(
     certain: bool,
     named: dict[str, Any],
 ) -> Examples:
-    """Read a training file; options that name labels become labels (see `training_labels`).
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or its labels are not what the task needs.
-    """
+    """Read a training file; options that name labels become labels (see `training_labels`)."""
     reads = choice.description.reads
     if reads is Reads.SEQUENCES:
         data = read_conll(path, labels=True)
@@ -56,13 +53,7 @@ def read_examples(
 
 
 def load_for_files(path: str) -> Any:
-    """Read a model whose inputs can be read from files.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or its inputs are Python objects.
-    """
+    """Read a model whose inputs can be read from files."""
     estimator: Any = load_model(path)
     if estimator.description.reads is Reads.STRUCTURES:
         raise InputError(
@@ -73,13 +64,7 @@ def load_for_files(path: str) -> Any:
 
 
 def require_columns(estimator: Any, n_columns: int, path: str, model: str) -> None:
-    """Refuse sequences that a model cannot make its features of.
-
-    Raises
-    ------
-    InputError
-        If it has no templates, or they ask for more columns than there are beside labels.
-    """
+    """Refuse sequences that a model cannot make its features of."""
     if estimator.templates is None:
         raise InputError(
             f"{name_of(model)}: a {type(estimator).__name__} without templates reads no columns; "
@@ -91,10 +76,3 @@ def require_columns(estimator: Any, n_columns: int, path: str, model: str) -> No
             f"{name_of(path)}: {n_columns} columns beside labels, the model's templates ask for "
             f"{needed}"
         )
-
-
-def read_sequences(estimator: Any, path: str, model: str) -> ConllData:
-    """Read sequences for a model to label; columns that it does not know are left alone."""
-    data = read_conll(path)
-    require_columns(estimator, data.n_columns, path, model)
-    return data

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from cutplane.checkpoints.checkpoint import Checkpoint
+from cutplane.checkpoints.tensors import CheckpointError
 from cutplane.cli.data import Examples, read_examples
 from cutplane.cli.errors import ExitCode, complain
 from cutplane.cli.fit_options import check_parameters, choose, fit_options, keyword
@@ -34,6 +37,7 @@ from cutplane.report.progress import progress_on
 _HINT = "\ncutplane: ending with the best model so far; Ctrl-C again ends at once\n"
 
 _model_option = partial(typer.Option, rich_help_panel="Model")
+_solver_option = partial(typer.Option, rich_help_panel="Solver")
 _output_option = partial(typer.Option, rich_help_panel="Output")
 
 
@@ -62,7 +66,7 @@ def make_fit() -> Callable[..., None]:
         keyword("task", Annotated[str | None, tasks]),
         keyword("loss", Annotated[str | None, losses]),
         *(option.as_signature() for option in fit_options().values()),
-        *(own[name] for name in ("features", "out", "trace", "plot", "as_json", "quiet")),
+        *(own[name] for name in own if name not in ("train", "task", "loss", "given")),
     ]
     fit.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return fit
@@ -85,6 +89,21 @@ def run_fit(
     features: Annotated[
         int | None,
         _model_option(help="Number of features.", show_default="largest index in TRAIN"),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        _solver_option(
+            metavar="DIR",
+            help="Keep the state of the fit in this folder; the same command goes on from there.",
+        ),
+    ] = None,
+    every: Annotated[
+        float | None,
+        _solver_option(
+            metavar="SECONDS",
+            help="With --checkpoint: time between two writes.",
+            show_default="60, or more where writing takes long",
+        ),
     ] = None,
     out: Annotated[
         str | None, _output_option(metavar="MODEL", help="Write the model to this file.")
@@ -111,17 +130,21 @@ def run_fit(
         split_categories(parameters["categories"])
     if plot is not None:
         require_plotting()
-    require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=[train])
+    kept = _checkpoint(checkpoint, every)
+    inputs = [train] if checkpoint is None else [train, checkpoint]
+    require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=inputs)
 
     certain = task is not None
     examples = read_examples(train, choice, features=features, certain=certain, named=parameters)
-    estimator = choice.make(parameters)
+    estimator = choice.make(parameters | {"checkpoint": kept})
 
     name = name_of(train)
     hint = "" if quiet or not sys.stderr.isatty() else _HINT
     with held(hint), contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
         _fit(estimator, examples, name=name, trace=writer, quiet=quiet)
         fitted = Fit(estimator, choice.loss, n_samples=len(examples.y), counts=examples.counts)
+        if writer is not None:
+            writer.complete(fitted.histories)
         if out is not None:
             save_model(estimator, out)
         if plot is not None:
@@ -134,12 +157,48 @@ def run_fit(
     raise typer.Exit(_exit_code(fitted.certificate.status))
 
 
+def _checkpoint(path: str | None, every: float | None) -> Checkpoint | None:
+    if path is None:
+        if every is not None:
+            raise InputError("--every is for --checkpoint: name a folder with it")
+        return None
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise InputError(f"--checkpoint {path}: not a folder")
+    if every is not None and not every >= 0.0:
+        raise InputError(f"--every must be a number of seconds, not negative, not {every:g}")
+    return Checkpoint(path, every)
+
+
+class _CheckpointNotes(logging.Handler):
+    """Passes on what is logged of checkpoints: warnings, and where a fit goes on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            complain(record.getMessage())
+        else:
+            print(record.getMessage(), file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _checkpoint_notes(*, quiet: bool) -> Iterator[None]:
+    log, notes = logging.getLogger("cutplane.checkpoints"), _CheckpointNotes()
+    before = log.level
+    log.addHandler(notes)
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(notes)
+        log.setLevel(before)
+
+
 def _fit(
     estimator: Any, examples: Examples, *, name: str, trace: TraceWriter | None, quiet: bool
 ) -> None:
     """Run the fit under watch; its warnings become lines on standard error."""
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
         warnings.simplefilter("always")
+        stack.enter_context(_checkpoint_notes(quiet=quiet))
         watchers: list[Callable[[State], object]] = [] if trace is None else [trace]
         if not quiet:
             watchers.append(display := progress_on(sys.stderr))
@@ -147,6 +206,8 @@ def _fit(
         estimator.set_params(callbacks=tuple(watchers))
         try:
             estimator.fit(examples.X, examples.y, **examples.options)
+        except CheckpointError as error:
+            raise InputError(f"--checkpoint {error}") from error
         except (ValueError, ArithmeticError) as error:
             raise InputError(f"{name}: {error}") from error
     # Each only once: rounding can warn in every iteration.

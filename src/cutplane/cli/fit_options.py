@@ -86,21 +86,11 @@ def choose(task: str | None, loss: str | None) -> Choice:
 
 @dataclass(frozen=True)
 class FitOption:
-    """A parameter of some estimators as an option.
-
-    Attributes
-    ----------
-    name : str
-        Of the parameter.
-    owners : dict
-        From the tasks whose estimators have it to what their constructors say of it.
-    losses : tuple of str
-        The losses that have it; empty if it is no parameter of losses.
-    """
+    """A parameter of some estimators as an option."""
 
     name: str
-    owners: dict[str, Parameter]
-    losses: tuple[str, ...]
+    owners: dict[str, Parameter]  # by the tasks whose estimators have it
+    losses: tuple[str, ...]  # those that have it; empty if it is no parameter of losses
 
     @property
     def type(self) -> Any:
@@ -115,13 +105,7 @@ class FitOption:
         return _FLAGS.get(self.name, f"--{name.replace('_', '-')}")
 
     def check(self, choice: Choice, value: Any) -> None:
-        """Refuse a value that cannot be meant, and one that would silently do nothing.
-
-        Raises
-        ------
-        InputError
-            If the option is for other tasks or losses, or the value is out of range.
-        """
+        """Refuse a value that cannot be meant, and one that would silently do nothing."""
         flag = self.flag.replace("--", "--no-", 1) if value is False else self.flag
         if self.losses and choice.loss not in self.losses:
             only = " or ".join(self.losses)
@@ -184,13 +168,7 @@ def fit_options() -> dict[str, FitOption]:
 
 
 def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of an estimator that were given as options.
-
-    Raises
-    ------
-    InputError
-        If an option does not go with the others, or has a value that cannot be meant.
-    """
+    """Return the parameters of an estimator that were given as options."""
     options = fit_options()
     given = {name: value for name, value in given.items() if value is not None}
     if "lam" in given and "C" in given:
@@ -220,13 +198,7 @@ def _count_or_share(k: float, only_count_for: str) -> float:
 
 
 def read_templates(name: str) -> str:
-    """Return a name of templates that are there, or the text of a file of templates.
-
-    Raises
-    ------
-    InputError
-        With the line of the file that is no template.
-    """
+    """Return a name of templates that are there, or the text of a file of templates."""
     if name in BUILT_IN and not os.path.exists(name):
         return name
     try:

@@ -1,7 +1,8 @@
 """Labels between files and estimators: read as numbers or words, printed as they were written.
 
 What an estimator is to predict is said by `Targets`; `training_labels` makes it of a file's labels
-for a fit, `known_labels` and `target_numbers` to compare predictions with.
+for a fit, `known_labels` and `target_numbers` to compare predictions with. Labels of another kind,
+and names that no label has, raise `InputError`.
 """
 
 from __future__ import annotations
@@ -30,26 +31,11 @@ def training_labels(
     certain: bool,
     named: dict[str, Any],
 ) -> NDArray[Any]:
-    """Return a file's labels as an estimator takes them.
+    """Return the labels of the file ``name`` as an estimator of the task takes them.
 
-    Parameters
-    ----------
-    labels : ndarray
-        As `cutplane.io.read_svmlight` returns them.
-    targets : Targets
-        What they are.
-    name, task : str
-        What to call the file and the task.
-    certain : bool
-        Whether the user named the task, so that classes need not look like it.
-    named : dict
-        Options that name labels, ``pos_label`` and ``categories``; here their text becomes labels
-        of the type that the file has.
-
-    Raises
-    ------
-    InputError
-        If the labels are of another kind, or there are none of those that were named.
+    ``certain`` says whether the user named the task, so that classes need not look like it. The
+    text of options that name labels (``pos_label`` and ``categories`` in ``named``) becomes labels
+    of the type that the file has.
     """
     if targets is Targets.NOTHING:
         return labels
@@ -69,13 +55,9 @@ def training_labels(
 def class_labels(labels: NDArray[Any], name: str, *, certain: bool) -> NDArray[Any]:
     """Return a file's labels as a classifier takes them: whole numbers, or words.
 
-    Fractions become words too, because scikit-learn takes them for measurements.
-
-    Raises
-    ------
-    InputError
-        If there is only one class, or two that the file's numbers cannot tell apart, or the labels
-        look like measurements and nobody is ``certain`` that they are classes.
+    Fractions become words too, because scikit-learn takes them for measurements. A single class is
+    refused, and so are numbers too large to be told apart, and, unless somebody is ``certain`` that
+    they are classes, labels that look like measurements.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if labels.dtype.kind == "f" and (abs(classes) >= _LARGEST_EXACT_INTEGER).any():
@@ -122,13 +104,7 @@ def _positive_label(text: str, labels: NDArray[Any], name: str) -> Any:
 
 
 def split_categories(text: str) -> list[str]:
-    """Return the names that ``--categories`` lists.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two, or one is empty or there twice.
-    """
+    """Return the names that ``--categories`` lists."""
     names = [part.strip() for part in text.split(",")]
     if len(names) < 2 or not all(names):
         raise InputError(f"--categories must be grades from low to high: low,high; not {text!r}")
@@ -177,13 +153,7 @@ def _labels_of(option: str, names: list[str], labels: NDArray[Any], name: str) -
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return a file's labels in the type of a model's classes, so that they can be compared.
-
-    Raises
-    ------
-    InputError
-        If the model knows none of them.
-    """
+    """Return a file's labels in the type of a model's classes, so that they can be compared."""
     if classes.dtype.kind in "UO":
         labels = as_words(labels)
     elif classes.dtype.kind in "iu" and labels.dtype.kind == "f" and _all_whole(labels):
@@ -201,13 +171,7 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any], name: str) -> NDAr
 def target_numbers(
     labels: NDArray[Any], name: str, task: str = "regression"
 ) -> NDArray[np.float64]:
-    """Return a file's labels as a regressor or a ranker takes them.
-
-    Raises
-    ------
-    InputError
-        If they are words.
-    """
+    """Return a file's labels as a regressor or a ranker takes them."""
     if labels.dtype.kind == "U":
         raise InputError(f"{name}: {task} needs numbers as labels, not {show_label(labels[0])!r}")
     return labels

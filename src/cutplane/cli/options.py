@@ -56,12 +56,8 @@ def require_known(option: str, name: str, known: Iterable[str]) -> None:
 def require_outputs(outputs: dict[str, str | None], *, inputs: Iterable[str]) -> None:
     """Refuse output files that cannot be written, before any work is done for them.
 
-    Parameters
-    ----------
-    outputs : dict
-        From an option's name to the path that it was given, or None.
-    inputs : iterable of str
-        Files that are read, none of which may be written over.
+    ``outputs`` leads from the names of options to their paths, or None; no input may be written
+    over.
     """
     taken = {os.path.realpath(path): path for path in inputs if path != STANDARD_INPUT}
     for option, path in outputs.items():

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane.cli.data import load_for_files, read_sequences
+from cutplane.cli.data import load_for_files, require_columns
 from cutplane.cli.labels import show_label
 from cutplane.cli.options import (
     DataArgument,
@@ -19,7 +19,7 @@ from cutplane.cli.options import (
     require_outputs,
 )
 from cutplane.estimators.description import Reads
-from cutplane.io import ConllData, InputError, read_svmlight, write_atomically
+from cutplane.io import ConllData, InputError, read_conll, read_svmlight, write_atomically
 
 
 def predict(
@@ -110,7 +110,8 @@ def _tagged(
     """Return the text for sequences: their columns and labels, or the probabilities of labels."""
     if probabilities:
         _say_columns(tagger, quiet=quiet)
-    read = read_sequences(tagger, data, model)
+    read = read_conll(data)  # columns that the model does not know are left alone
+    require_columns(tagger, read.n_columns, data, model)
     if probabilities:
         blocks = map(_numbers, tagger.predict_marginals(read.sequences))
         return "".join(f"{line}\n" for block in blocks for line in (*block, ""))

@@ -1,7 +1,37 @@
-"""The arrays that all numerical code speaks of."""
+"""The arrays that all numerical code speaks of, and copies of values that consist of them."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+
+
+def copied(value: Any) -> Any:
+    """Return the same value with arrays of its own.
+
+    Dataclasses, tuples, lists and dictionaries are copied all the way down. All else, such as a
+    point of a risk, is never changed once it is made, and shared.
+    """
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [copied(part) for part in value]
+    if isinstance(value, tuple):
+        parts = map(copied, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, dict):
+        return {name: copied(part) for name, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        twin = copy(value)
+        for part in fields(value):
+            # A frozen dataclass is frozen for those who use it.
+            object.__setattr__(twin, part.name, copied(getattr(value, part.name)))
+        return twin
+    return value

@@ -16,20 +16,22 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 
 Task = Callable[[int, int], object]
 
 # A block takes 50 microseconds or more; to wake a thread up costs about half of that.
-_LEAST_ENTRIES = 1 << 17
+LEAST_ENTRIES = 1 << 17
 # Enough for 64 threads; every block of a sum needs a buffer, so there must be a limit.
 _MOST_BLOCKS = 256
 # More than one range each, because the other thread may share its core with somebody else's work.
@@ -98,13 +100,29 @@ def map_blocks(task: Callable[[slice], T], n_elements: int, *, width: int = 1) -
     return results  # type: ignore[return-value]  # every block has its result by now
 
 
+def map_arrays(kernel: Callable[..., T], *arrays: NDArray[Any]) -> list[T]:
+    """Return the results of ``kernel`` on consecutive slices of arrays of the same length.
+
+    The slices are those of `map_blocks`, for rows as wide as those of the widest array.
+    """
+    width = max(array[:1].size for array in arrays)
+    return map_blocks(
+        lambda i: kernel(*[array[i] for array in arrays]), len(arrays[0]), width=width
+    )
+
+
+def add_up(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the sums over blocks, place by place, of results that are tuples."""
+    return tuple(sum(column) for column in zip(*parts, strict=True))
+
+
 def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
     """Return into how many blocks to cut work on ``n_entries`` numbers.
 
     At least 1 and at most ``most``. Always a power of two, so that 2, 4 or 8 threads get equal
     shares when there are few blocks. Small work is one block, which the caller runs by itself.
     """
-    wanted = max(1, min(n_entries // _LEAST_ENTRIES, most, _MOST_BLOCKS))
+    wanted = max(1, min(n_entries // LEAST_ENTRIES, most, _MOST_BLOCKS))
     return 1 << (wanted.bit_length() - 1)
 
 
@@ -132,7 +150,7 @@ def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:
         task(0, n_blocks)
         return
     job = _Job(task, n_blocks, min(n_blocks, _RANGES_PER_THREAD * n_threads))
-    job.lead(_helpers, n_threads - 1)
+    job.lead(pool, n_threads - 1)
 
 
 class InOrder(Generic[T]):
@@ -167,7 +185,7 @@ class _Job:
         self._helping: list[Event] = []
         self._errors: list[BaseException] = []
 
-    def lead(self, helpers: _Helpers, n_helpers: int) -> None:
+    def lead(self, helpers: Helpers, n_helpers: int) -> None:
         """Work as the calling thread, with up to ``n_helpers`` others, until all is done."""
         try:
             helpers.ask(n_helpers, self.help)
@@ -205,7 +223,7 @@ class _Job:
             finished.wait()
 
 
-class _Helpers:
+class Helpers:
     """Threads that wait for jobs."""
 
     def __init__(self) -> None:
@@ -239,12 +257,12 @@ def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
         del job  # it refers to the data, which must not live on because a helper idles
 
 
-_helpers = _Helpers()
+pool = Helpers()
 
 
 def _forget_helpers() -> None:
-    global _helpers
-    _helpers = _Helpers()
+    global pool
+    pool = Helpers()
 
 
 # Threads do not survive a fork. The child is told while it has one thread only, which a check of

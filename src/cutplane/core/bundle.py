@@ -8,7 +8,8 @@ long, so they stay where they were stored, and ``slots`` tells where that is. Th
 
 For a quadratic regularizer it needs only the inner products of the slopes in the regularizer's
 metric (``gram``) and the offsets shifted by its center. Both are kept up to date here, plane by
-plane. For others `reduced_problem` and `level` work with the planes themselves.
+plane. For others `reduced.newton` and `reduced.linear_program` work with the
+planes themselves.
 
 A risk that is a sum over groups of examples, ``R = sum_k R_k``, may have planes for each of them.
 The model is then ``sum_k max_{i in group k} a_i.w + b_i``, and there is one simplex for each group.
@@ -17,7 +18,7 @@ The ordinary bundle has one group.
 
 from __future__ import annotations
 
-from copy import copy
+from copy import copy, deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +29,7 @@ from cutplane.core.needs import as_quadratic
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model, maximize_dual
-from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
-from cutplane.core.values import copied
+from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 
 _FIRST_CAPACITY = 32
 
@@ -38,14 +37,21 @@ _FIRST_CAPACITY = 32
 # paths of 20 lams (breast cancer, diabetes, a9a; hinge, logistic, absolute and squared loss; tol
 # 1e-3 and 1e-4): at most 2 % more evaluations than with all planes, and at most 110 planes where
 # there were 411. With 0 it is up to 14 % more.
-_LONGEST_IDLE = 20
+LONGEST_IDLE = 20
+
+_OF_EACH_PLANE = (
+    "slots", "_flat", "groups", "offsets", "centered_offsets", "tilts", "localities", "alpha",
+    "idle", "numbers",
+)  # fmt: skip
 
 
 class Bundle:
     """Planes and the weight ``alpha`` that the last reduced problem gave to each.
 
     ``numbers`` tells planes apart for those who keep something about them: the first plane that
-    was ever added has the number 0. They increase from row to row.
+    was ever added has the number 0. They increase from row to row. ``slots`` tells where the slope
+    of each plane is, as a row of the first of the `matrices`; ``floor`` is what the risk never goes
+    below.
 
     Parameters
     ----------
@@ -62,22 +68,20 @@ class Bundle:
         self.n_groups = n_groups
         self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
         self._gram: Matrix = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
-        self._slots: Numbers = np.empty(0, dtype=np.int64)
-        self.held: Numbers = self._slots
+        self.slots: Numbers = np.empty(0, dtype=np.int64)
+        self.held: Numbers = self.slots
         self._flat: NDArray[np.bool_] = np.empty(0, dtype=np.bool_)
-        self.groups: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.groups: Numbers = np.empty(0, dtype=np.int64)
         self.offsets: Vector = np.empty(0)
         self.centered_offsets: Vector = np.empty(0)
         self.tilts: Vector = np.empty(0)
         self.localities: Vector = np.empty(0)
-        self.free = 0.0
-        self._warm: Vector = np.empty(0)
         self.alpha: Vector = np.empty(0)
-        self.idle: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.numbers: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.idle: Numbers = np.empty(0, dtype=np.int64)
+        self.numbers: Numbers = np.empty(0, dtype=np.int64)
         self._n_added = 0
         self._qp = SimplexQP()
-        self.floor = -np.inf  # what the risk never goes below
+        self.floor = -np.inf
 
     @property
     def n_planes(self) -> int:
@@ -92,12 +96,7 @@ class Bundle:
     @property
     def slopes(self) -> Matrix:
         """A copy of the slopes, one row a plane."""
-        return self._slopes[self._slots]
-
-    @property
-    def slots(self) -> Numbers:
-        """Where the slope of each plane is, as a row of the first of the `matrices`."""
-        return self._slots
+        return self._slopes[self.slots]
 
     @property
     def matrices(self) -> tuple[Matrix, Matrix]:
@@ -111,7 +110,7 @@ class Bundle:
     @property
     def last_slope(self) -> Vector:
         """The slope of the newest plane."""
-        return np.asarray(self._slopes[self._slots[-1]])
+        return np.asarray(self._slopes[self.slots[-1]])
 
     @property
     def gram(self) -> Matrix:
@@ -141,37 +140,23 @@ class Bundle:
 
     def lower(self, by: Vector, localities: Vector) -> None:
         """Lower each plane by a number that is not negative, and give it a new locality."""
-        lowered = {
-            "offsets": self.offsets - by,
-            "centered_offsets": self.centered_offsets - by,
-            "localities": localities,
-        }
-        vars(self).update(lowered)
+        vars(self).update(
+            offsets=self.offsets - by,
+            centered_offsets=self.centered_offsets - by,
+            localities=localities,
+        )
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def keep(self, rows: Numbers) -> None:
         """Keep the planes with these (increasing) row numbers, drop the others."""
         n = len(rows)
         gram = np.empty_like(self._gram)
         gram[:n, :n] = self._gram[np.ix_(rows, rows)]
-        kept = {
-            "_qp": self._qp.after_dropping(rows),
-            "_gram": gram,
-            "_slots": self._slots[rows],
-            "_flat": self._flat[rows],
-            "groups": self.groups[rows],
-            "offsets": self.offsets[rows],
-            "centered_offsets": self.centered_offsets[rows],
-            "tilts": self.tilts[rows],
-            "localities": self.localities[rows],
-            "alpha": self.alpha[rows],
-            "_warm": self._warm[rows[rows < len(self._warm)]],
-            "idle": self.idle[rows],
-            "numbers": self.numbers[rows],
-        }
+        kept = {name: getattr(self, name)[rows] for name in _OF_EACH_PLANE}
+        kept |= {"_qp": self._qp.after_dropping(rows), "_gram": gram}
         # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
         vars(self).update(kept)
 
-    def used_within(self, longest: int) -> NDArray[np.int64]:
+    def used_within(self, longest: int) -> Numbers:
         """Return the rows of all planes but those idle in more reduced problems than ``longest``.
 
         Flat planes stay, however long idle: there are few, and they keep the reduced problem
@@ -181,11 +166,7 @@ class Bundle:
 
     def copied(self) -> Bundle:
         """Return a bundle with arrays of its own."""
-        twin = copy(self)
-        for name, value in vars(self).items():
-            if name != "regularizer":
-                setattr(twin, name, copied(value))
-        return twin
+        return deepcopy(self, {id(self.regularizer): self.regularizer})
 
     def carried_over(self, regularizer: Regularizer) -> Bundle:
         """Return the planes and their weights for another regularizer, without those long idle.
@@ -193,11 +174,11 @@ class Bundle:
         Planes lie below the risk whatever the regularizer.
         """
         bundle = copy(self)
-        bundle._qp = SimplexQP()
-        bundle.keep(self.used_within(_LONGEST_IDLE))
+        bundle._qp = SimplexQP(free=self._qp.free, warm=self._qp.warm)
+        bundle.keep(self.used_within(LONGEST_IDLE))
         bundle._slopes = np.empty_like(self._slopes)
-        bundle._slopes[: bundle.n_planes] = self._slopes[bundle._slots]
-        bundle._slots = np.arange(bundle.n_planes)
+        bundle._slopes[: bundle.n_planes] = self._slopes[bundle.slots]
+        bundle.slots = np.arange(bundle.n_planes)
         bundle.held = np.empty(0, dtype=np.int64)
         if self._has_geometry_of(regularizer):
             bundle.regularizer = regularizer
@@ -207,7 +188,7 @@ class Bundle:
             bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups, bundle.localities
         )
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
-        measured_anew.free, measured_anew.floor = bundle.free, bundle.floor
+        measured_anew._qp.free, measured_anew.floor = bundle._qp.free, bundle.floor
         return measured_anew
 
     def minimize(self, problem: Problem, *, accuracy: float) -> Candidate:
@@ -223,15 +204,13 @@ class Bundle:
     def weigh(self, lam: float, *, accuracy: float, shift: Vector | float = 0.0) -> None:
         """Solve the reduced problem's dual to ``accuracy``, and set the weights ``alpha``.
 
-        For quadratic regularizers. With ``shift`` the offsets are higher by so much: see `near`.
+        For quadratic regularizers. With ``shift`` the offsets are higher by so much.
         """
-        alpha, free, warm = solve_balanced(
-            self._qp, self.gram, self.centered_offsets + shift, self.tilts, lam,
-            groups=self.groups if self.n_groups > 1 else None,
-            start=self.alpha, warm=self._warm, free=self.free, accuracy=accuracy,
+        alpha = self._qp.solve_balanced(
+            self.gram, self.centered_offsets + shift, self.tilts, lam,
+            groups=self.groups if self.n_groups > 1 else None, start=self.alpha, accuracy=accuracy,
         )  # fmt: skip
         self.set_weights(alpha)
-        self.free, self._warm = free, warm
 
     def set_weights(self, alpha: Vector) -> None:
         """Take over the weights of a reduced problem."""
@@ -239,9 +218,7 @@ class Bundle:
 
     def model(self) -> Model:
         """Return the planes as the reduced problem sees them."""
-        return Model(
-            self._slopes, self._slots, self.offsets, self.tilts, self.groups, self.n_groups
-        )
+        return Model(self._slopes, self.slots, self.offsets, self.tilts, self.groups, self.n_groups)
 
     def feasible_weights(self, regularizer: Regularizer) -> Vector:
         """Return weights to begin a reduced problem with: the last ones, or a plane a group."""
@@ -273,7 +250,7 @@ class Bundle:
 
     def heights_at(self, w: Vector) -> Vector:
         """Return the height of each plane at ``w``."""
-        return inner_products(self._slopes, self._slots, w) + self.offsets
+        return inner_products(self._slopes, self.slots, w) + self.offsets
 
     def height_at(self, w: Vector, *more: Plane) -> float:
         """Return the model at ``w``; with ``more``, a plane for each group, if it had them too."""
@@ -285,13 +262,9 @@ class Bundle:
         return lowest_model(heights, tilts, groups, self.n_groups)[0]
 
     def _mean(self, weights: Vector) -> Plane:
-        slope = combination(self._slopes, self._slots, weights)
-        return Plane(
-            slope,
-            float(weights @ self.offsets),
-            float(weights @ self.tilts),
-            float(weights @ self.localities),
-        )
+        numbers = (self.offsets, self.tilts, self.localities)
+        slope = combination(self._slopes, self.slots, weights)
+        return Plane(slope, *(float(weights @ number) for number in numbers))
 
     def _exact_weights(self, alpha: Vector) -> Vector:
         # Normalized once more, because the certificate needs weights that sum to one exactly.
@@ -305,34 +278,33 @@ class Bundle:
         slopes: Matrix,
         offsets: Vector,
         tilts: Vector,
-        groups: NDArray[np.int64],
+        groups: Numbers,
         localities: Vector,
     ) -> None:
         """Append planes with weight zero, and their inner products with all others."""
         n = self.n_planes
         while len(free := self._free_slots()) < len(slopes):
             self._grow()
-        slots = np.append(self._slots, free[: len(slopes)])
+        slots = np.append(self.slots, free[: len(slopes)])
         self._slopes[slots[n:]] = slopes
-        nothing, centered = np.zeros(len(slopes)), offsets
+        centered = offsets
         if quadratic := as_quadratic(self.regularizer):
             images = np.array([quadratic.dual_metric(slope) for slope in slopes])
             extend_gram(self._gram, self._slopes, slots, images)
             centered = offsets + [quadratic.at_center(slope) for slope in slopes]
-        planes = {
-            "_slots": slots,
-            "_flat": np.append(self._flat, ~slopes.any(axis=1)),
-            "groups": np.concatenate((self.groups, groups)),
-            "offsets": np.concatenate((self.offsets, offsets)),
-            "centered_offsets": np.concatenate((self.centered_offsets, centered)),
-            "tilts": np.concatenate((self.tilts, tilts)),
-            "localities": np.concatenate((self.localities, localities)),
-            "alpha": np.concatenate((self.alpha, nothing)),
-            "idle": np.concatenate((self.idle, nothing.astype(np.int64))),
-            "numbers": np.append(self.numbers, self._n_added + np.arange(len(slopes))),
-            "_n_added": self._n_added + len(slopes),
+        new = {
+            "_flat": ~slopes.any(axis=1),
+            "groups": groups,
+            "offsets": offsets,
+            "centered_offsets": centered,
+            "tilts": tilts,
+            "localities": localities,
+            "alpha": np.zeros(len(slopes)),
+            "idle": np.zeros(len(slopes), dtype=np.int64),
+            "numbers": self._n_added + np.arange(len(slopes)),
         }
-        vars(self).update(planes)
+        planes = {name: np.concatenate((getattr(self, name), part)) for name, part in new.items()}
+        vars(self).update(planes, slots=slots, _n_added=self._n_added + len(slopes))
 
     def _has_geometry_of(self, regularizer: Regularizer) -> bool:
         """Say whether Gram matrix and centered offsets would be the same with the other one."""
@@ -347,7 +319,7 @@ class Bundle:
 
     def _free_slots(self) -> Numbers:
         unused = np.ones(len(self._slopes), dtype=np.bool_)
-        unused[self._slots] = unused[self.held] = False
+        unused[self.slots] = unused[self.held] = False
         return np.flatnonzero(unused)
 
     def _grow(self) -> None:

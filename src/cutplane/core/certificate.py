@@ -5,8 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Point
+
+if TYPE_CHECKING:
+    from cutplane.core.state import State
 
 
 class Status(StrEnum):
@@ -111,3 +118,84 @@ class Record(_Bounds):
     evaluations: int
     planes: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stationarity:
+    """How a point that is called stationary was tested.
+
+    Attributes
+    ----------
+    radius : float
+        The smallest ball around it in which slopes were taken, in the metric of the regularizer.
+    slope : float
+        The length of the shortest vector in their hull; zero in the limit at a stationary point.
+    tolerance : float
+        The gap that was small enough. No step that was tried lowers the objective by more than a
+        tenth of it.
+    """
+
+    radius: float
+    slope: float
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of a run.
+
+    Attributes
+    ----------
+    w : ndarray
+        The best parameters seen, not the last.
+    point : Point
+        The risk at ``w``, as its own kind of point (a linear risk's has an ``intercept``).
+    certificate : Certificate
+        What is proven about ``w``.
+    history : list of Record
+        The bounds after every iteration.
+    state : State
+        What `minimize` needs to go on from here.
+    """
+
+    w: Vector
+    point: Point
+    certificate: Certificate
+    history: list[Record]
+    state: State
+
+    @property
+    def objective(self) -> float:
+        """``J(w)``, recomputed from the data."""
+        return self.certificate.objective
+
+    @property
+    def status(self) -> Status:
+        """Why the run ended."""
+        return self.certificate.status
+
+    @property
+    def stationarity(self) -> Stationarity | None:
+        """How a point that is called stationary was tested; None for convex risks."""
+        return self.state.stationarity
+
+    @property
+    def iterations(self) -> int:
+        """How many times the reduced problem was solved."""
+        return self.state.iteration
+
+    @property
+    def evaluations(self) -> int:
+        """How many times the risk was evaluated; the final check is not counted."""
+        return self.state.evaluations
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time of the run."""
+        return self.state.seconds
+
+    def __repr__(self) -> str:
+        return (
+            f"Result({self.certificate}; {self.iterations} iterations, "
+            f"{self.evaluations} evaluations, {self.seconds:.3g} s)"
+        )

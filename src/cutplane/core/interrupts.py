@@ -26,7 +26,7 @@ from typing import Self
 
 # Signals that come within this many seconds are one Ctrl-C. Programs that pass it on, such as
 # `timeout`, signal the process and then its group, which the process belongs to.
-_ONE_PRESS = 0.3
+ONE_PRESS = 0.3
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -34,6 +34,12 @@ def is_interrupt(error: BaseException | None) -> bool:
     while isinstance(error, SystemError):
         error = error.__cause__
     return isinstance(error, KeyboardInterrupt)
+
+
+def _raise_plainly(error: object) -> None:
+    """Raise KeyboardInterrupt for one that compiled code has made a SystemError of."""
+    if isinstance(error, SystemError) and is_interrupt(error):
+        raise KeyboardInterrupt from error
 
 
 def interrupted_so_far() -> bool:
@@ -56,9 +62,8 @@ class _Watch(threading.local):
 
     def open(self, hint: str) -> None:
         if self.holds == 0:
-            self.raising, self.waiting, self.first = False, False, None
-            self.hint = hint.encode()
-            self.taken, self.insisted = False, False
+            self.raising = self.waiting = self.taken = self.insisted = False
+            self.first, self.hint = None, hint.encode()
             self.installed = _install()
         self.holds += 1
         if self.holds == 1:
@@ -75,7 +80,7 @@ class _Watch(threading.local):
 
     def press(self, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if self.first is not None and now - self.first < _ONE_PRESS:
+        if self.first is not None and now - self.first < ONE_PRESS:
             return
         again, self.first = self.first is not None, now
         # Here in this file a block may be half opened or closed: not to be left at once.
@@ -137,8 +142,7 @@ class held:
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         _watch.close()
-        if isinstance(error, SystemError) and is_interrupt(error):
-            raise KeyboardInterrupt from error
+        _raise_plainly(error)
 
 
 class running(held):
@@ -196,5 +200,4 @@ class at_once:
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         _watch.raising = self._raising
-        if isinstance(error, SystemError) and is_interrupt(error):
-            raise KeyboardInterrupt from error
+        _raise_plainly(error)

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
+from cutplane.core.method import Found
 from cutplane.core.needs import evaluated_once
-from cutplane.core.policies import Found
 from cutplane.core.state import State
 from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
@@ -21,7 +21,7 @@ Callback = Callable[[State], object]
 
 
 class Keeper(Protocol):
-    """Keeps the states of a run in files."""
+    """Keeps the states of a run in files, if it ``keeps`` any."""
 
     keeps: bool
 
@@ -33,10 +33,6 @@ class Keeper(Protocol):
 
     def write_if_due(self, state: State) -> None:
         """Write the state if it is time."""
-
-
-def _do_nothing() -> None:
-    """Leave Ctrl-C for later."""
 
 
 def descend(
@@ -52,21 +48,9 @@ def descend(
     In the state that is returned, the objective is computed afresh from the data. The loop's own
     state stays as it is, so that a run can be resumed as if it had never ended.
 
-    Parameters
-    ----------
-    state : State
-        Where to begin.
-    rule : StoppingRule
-        When to stop.
-    clock : callable
-        Writes time and evaluations so far into the state.
-    callbacks : iterable of callables
-        Called after every iteration.
-    keeper : Keeper
-        Writes states to files, if at all.
-    check : callable
-        Raises KeyboardInterrupt if Ctrl-C was pressed. It is called between two verbs; where states
-        are kept, between two iterations only.
+    ``clock`` writes time and evaluations so far into the state. ``check`` raises KeyboardInterrupt
+    if Ctrl-C was pressed. It is called between two verbs; where states are kept, between two
+    iterations only.
     """
     while True:
         status = rule(state)
@@ -83,7 +67,7 @@ def descend(
         check()
         state.seconds_left = rule.seconds_left(state)
         keeper.before_iteration()
-        iterate(state, _do_nothing if keeper.keeps else check)
+        iterate(state, (lambda: None) if keeper.keeps else check)
         keeper.after_iteration()
         clock(state)
         state.history.append(state.record())

@@ -1,13 +1,160 @@
-"""A method: one of each of the four choices stabilizer, memory, query and cuts."""
+"""A method: one of each of the four choices stabilizer, memory, query and cuts.
+
+A choice, or policy, is configuration, and remembers nothing. What it must know from one iteration
+to the next is a value of its own: `init` makes the first one, the policy's verb takes it and
+returns the next. Such a value consists of arrays and numbers, so that a run can be written to a
+file, compared and resumed. Policies without anything to remember have None.
+
+What a policy cannot do without is in its ``needs``: see `cutplane.core.needs`. Its other class
+attributes say which policies it goes with.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from cutplane.core.needs import Need, unmet
-from cutplane.core.policies import Cuts, Memory, Policy, Query, Stabilizer
-from cutplane.core.problem import Problem
-from cutplane.core.state import PolicyStates
+from cutplane.compute.arrays import Vector
+from cutplane.core.needs import CURVED, Need, unmet
+from cutplane.core.problem import Candidate, Problem
+from cutplane.core.protocols import Plane, Point
+
+if TYPE_CHECKING:
+    from cutplane.core.bundle import Bundle
+    from cutplane.core.state import State
+
+PlanesOf = Literal["risk", "objective"]
+
+
+class Policy(ABC):  # noqa: B024 (its kinds have abstract methods)
+    """What all policies have: ``needs`` is what one asks of risk and regularizer."""
+
+    __slots__ = ()
+    needs: ClassVar[tuple[Need, ...]] = ()
+
+    def init(self, problem: Problem) -> Any:
+        """Return what is remembered before the first iteration: nothing, if not overridden."""
+        return None
+
+
+class Stabilizer(Policy):
+    """Proposes where to look next, with a bound that no stabilization can invalidate.
+
+    Attributes
+    ----------
+    planes_of : {"risk", "objective"}
+        What the planes of the bundle lie below.
+    confined : bool
+        Whether the risk may be evaluated at candidates only.
+    """
+
+    __slots__ = ()
+    needs: ClassVar[tuple[Need, ...]] = (CURVED,)
+    planes_of: ClassVar[PlanesOf] = "risk"
+    confined: ClassVar[bool] = False
+
+    @abstractmethod
+    def propose(self, state: State, own: Any) -> tuple[Candidate, Any]:
+        """Solve the reduced problem."""
+
+
+class Memory(Policy):
+    """Keeps the bundle at the size it should have; ``drops_planes`` if some are ever given up."""
+
+    __slots__ = ()
+    drops_planes: ClassVar[bool] = True
+
+    @abstractmethod
+    def make_room(self, bundle: Bundle, incoming: int, own: Any) -> Any:
+        """Drop planes, if need be, before ``incoming`` new ones are added."""
+
+
+class Found(NamedTuple):
+    """What a query brings back.
+
+    Attributes
+    ----------
+    points : list of Point
+        Points that may be the best.
+    cut_at : list of Point
+        Points to take planes at.
+    planes : sequence of Plane
+        Planes that touch the risk nowhere in particular, such as those of dual solvers.
+    step : float, optional
+        How far from the best point a search went.
+    """
+
+    points: list[Point]
+    cut_at: list[Point]
+    planes: Sequence[Plane] = ()
+    step: float | None = None
+
+
+class Query(Policy):
+    """Chooses the points of an iteration.
+
+    Attributes
+    ----------
+    leaves_candidate : bool
+        Whether the risk may be evaluated elsewhere than at the candidate.
+    makes_planes : bool
+        Whether it finds planes that touch the risk nowhere, from duals.
+    """
+
+    __slots__ = ()
+    leaves_candidate: ClassVar[bool] = True
+    makes_planes: ClassVar[bool] = False
+
+    def first(self, problem: Problem, w: Vector) -> Point:
+        """Evaluate the risk where the run starts."""
+        return problem.risk.at(w)
+
+    @abstractmethod
+    def __call__(self, state: State, candidate: Candidate, own: Any) -> tuple[Found, Any]:
+        """Evaluate the risk at or on the way to the candidate."""
+
+    def carried_over(self, own: Any, state: State) -> Any:
+        """Return what to begin another run on the same risk with, of which ``state`` is the first.
+
+        Duals serve any regularizer; whatever else a query knows stays behind.
+        """
+        return self.init(state.problem)
+
+
+class Cuts(Policy):
+    """Turns points into planes.
+
+    Attributes
+    ----------
+    planes_of : {"risk", "objective"}
+        What the planes lie below.
+    for_convex : bool
+        Whether planes are taken to lie below the risk everywhere.
+    """
+
+    __slots__ = ()
+    planes_of: ClassVar[PlanesOf] = "risk"
+    for_convex: ClassVar[bool] = False
+
+    @abstractmethod
+    def add(self, state: State, found: Found, before: Point, own: Any) -> tuple[bool, Any]:
+        """Add planes of the points ``found.cut_at`` to the bundle.
+
+        The best point is already the one after this iteration; ``before`` is the one before it.
+        Return whether the lower bound moved, for cuts that change it.
+        """
+
+
+@dataclass(slots=True)
+class PolicyStates:
+    """What each policy of a method remembers."""
+
+    stabilizer: Any = None
+    memory: Any = None
+    query: Any = None
+    cuts: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +174,44 @@ class Method:
 
     def __post_init__(self) -> None:
         stabilizer, cuts = self.stabilizer, self.cuts
-        if stabilizer.confined and self.query.leaves_candidate:
-            raise ValueError(
-                f"{_name(self.query)} would leave the ball; kelley() needs AtCandidate"
-            )
-        if stabilizer.confined and self.memory.drops_planes:
-            raise ValueError(
+        memory_name, query_name, cuts_name = map(_name, (self.memory, self.query, cuts))
+        refusals = [
+            (
+                stabilizer.confined and self.query.leaves_candidate,
+                f"{query_name} would leave the ball; kelley() needs AtCandidate",
+            ),
+            (
+                stabilizer.confined and self.memory.drops_planes,
                 "without a regularizer nothing but its planes keeps the method from going back "
-                f"and forth, and {_name(self.memory)} drops some; kelley() needs KeepAll"
-            )
-        if stabilizer.confined and not cuts.for_convex:
-            raise ValueError(
-                f"candidates lie anywhere in the ball, where the planes of {_name(cuts)} say "
-                "nothing; kelley() needs ConvexCuts"
-            )
-        if stabilizer.planes_of != cuts.planes_of:
-            raise ValueError(
+                f"and forth, and {memory_name} drops some; kelley() needs KeepAll",
+            ),
+            (
+                stabilizer.confined and not cuts.for_convex,
+                f"candidates lie anywhere in the ball, where the planes of {cuts_name} say "
+                "nothing; kelley() needs ConvexCuts",
+            ),
+            (
+                stabilizer.planes_of != cuts.planes_of,
                 f"{_name(stabilizer)} takes planes of the {stabilizer.planes_of}, and "
-                f"{_name(cuts)} makes planes of the {cuts.planes_of}"
-            )
-        if self.query.makes_planes and not cuts.for_convex:
-            raise ValueError(
-                f"{_name(self.query)} makes planes of duals, which hold for convex risks; it "
-                "needs ConvexCuts"
-            )
-        if self.query.makes_planes and self.groups != 1:
-            raise ValueError(
-                f"{_name(self.query)} makes planes of the whole risk; it needs groups=1"
-            )
-        if self.groups != 1 and not cuts.for_convex:
-            raise ValueError(
-                f"{_name(cuts)} compares planes with the whole risk; groups need ConvexCuts"
-            )
+                f"{cuts_name} makes planes of the {cuts.planes_of}",
+            ),
+            (
+                self.query.makes_planes and not cuts.for_convex,
+                f"{query_name} makes planes of duals, which hold for convex risks; it needs "
+                "ConvexCuts",
+            ),
+            (
+                self.query.makes_planes and self.groups != 1,
+                f"{query_name} makes planes of the whole risk; it needs groups=1",
+            ),
+            (
+                self.groups != 1 and not cuts.for_convex,
+                f"{cuts_name} compares planes with the whole risk; groups need ConvexCuts",
+            ),
+        ]
+        for refused, why in refusals:
+            if refused:
+                raise ValueError(why)
 
     @property
     def policies(self) -> tuple[Policy, ...]:
@@ -70,9 +223,9 @@ class Method:
         return PolicyStates(*(policy.init(problem) for policy in self.policies))
 
     def obstacle(self, problem: Problem) -> str | None:
-        """Return what the method needs and the problem does not offer, or None."""
+        """Return what the method needs and the problem does not offer, in words, or None."""
         missing = self._missing(problem)
-        return None if missing is None else missing[1].what
+        return None if missing is None else f"it needs {missing[1].what}"
 
     def require_suitable(self, problem: Problem, *, convex: bool) -> None:
         """Raise ValueError if the method cannot minimize such a problem."""

@@ -158,8 +158,12 @@ def planes_of_groups(point: Point, n_groups: int) -> list[Plane]:
 
 
 def as_searchable(point: Point) -> SearchablePoint | None:
-    """Return a point that knows the risk along lines, or None."""
-    return cast(SearchablePoint, point) if hasattr(point, "toward") else None
+    """Return a point that knows the risk along lines, or None.
+
+    One that has a method ``toward`` for some risks only says so by ``has_segment``.
+    """
+    knows = hasattr(point, "toward") and offers(point, "has_segment", default=True)
+    return cast(SearchablePoint, point) if knows else None
 
 
 def best_step(segment: Segment, regularizer: Quadratic, expected: float | None) -> float:

@@ -40,10 +40,13 @@ _GROWTH = 4.0
 _MARGIN = 0.1
 
 # On a segment: the most trials, the share by which steps differ that are the same, since the search
-# need not be exact, and the width of differences of values.
+# need not be exact, the width of differences of values, of which short steps allow a share only,
+# and the step that cannot be told from zero.
 _MOST_TRIALS = 30
 _CLOSE = 1e-5
 _WIDTH = 1e-6
+_SHARE_OF_STEP = 1e-3
+_SHORTEST = 1e-9
 
 
 class Trial(NamedTuple):
@@ -192,7 +195,7 @@ def minimize_roughly(
 ) -> float:
     """Minimize ``function(k) + extra(k)`` over ``k >= 0``, to a share of what the search gains.
 
-    For functions that are dear to evaluate and have so many kinks that they look smooth: the next
+    For functions that are expensive and have so many kinks that they look smooth: the next
     step is where the slopes of the bracket's ends, drawn as a line, cross zero (regula falsi, in
     its Illinois variant), while the tangents there bound what is left to gain.
     """
@@ -365,9 +368,10 @@ def minimize_on_segment(
     It also says on which side of ``k`` the true minimum lies, whatever the curvature. At a corner
     the slopes of both sides are tried: corners are frequent at ``k = 1``, where a sparse candidate
     has its zeros. Slopes are differences of values: nothing but ``on_ray(k)`` is asked for. It is
-    convex, finite at 0 and 1, and may be infinite beyond 1.
+    convex, finite at 0 and 1, and may be infinite beyond 1. At 0 it may fall infinitely steeply, as
+    an entropy does, so that the minimum is close to 0 and not there.
     """
-    first = (on_ray(_WIDTH) - on_ray(0.0)) / _WIDTH
+    first = (on_ray(_SHORTEST) - on_ray(0.0)) / _SHORTEST
     lower, known, n_trials = 0.0, Trial(0.0, 0.0, first), 0
     proposed = 1.0
 
@@ -376,8 +380,8 @@ def minimize_on_segment(
         here, proposed = on_ray(step), step
         if not np.isfinite(here):
             return Trial(step, here, math.inf)
-        width = _WIDTH * max(step, 1.0)
-        left = (here - on_ray(step - width)) / width if step > width else first
+        width = min(_WIDTH * max(step, 1.0), _SHARE_OF_STEP * step)
+        left = (here - on_ray(step - width)) / width
         right = (on_ray(step + width) - here) / width
         curvature = max((left - known.slope) / (step - known.step), 0.0)
         known = Trial(step, here, left)
@@ -399,11 +403,12 @@ def minimize_on_segment(
         nonlocal lower, n_trials
         n_trials += 1
         lower, upper = low.step, high.step if high else farthest
-        if upper - lower <= _CLOSE * upper or upper <= _CLOSE or lower >= farthest:
+        if upper - lower <= _CLOSE * upper or upper <= _SHORTEST or lower >= farthest:
             return None
         # Every third step bisects, so that a wrong curvature cannot hold the search up.
         trusted = lower < proposed < upper and n_trials % 3 != 0
-        return proposed if trusted else 0.5 * (lower + upper)
+        # If it proposes 0, which was ruled out, the minimum is close to it.
+        return proposed if trusted else lower + (0.5 if proposed > 0.0 else 0.1) * (upper - lower)
 
     start = Trial(0.0, 0.0, first)
     last = search(evaluate, start, 1.0, side=side, propose=propose, most=_MOST_TRIALS)

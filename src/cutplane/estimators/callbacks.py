@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from cutplane.core.state import State
@@ -25,16 +25,10 @@ Attributes = dict[str, Any]
 
 
 class FitContext:
-    """A place in the tree of what scikit-learn's callbacks watch: a fit, or one of its problems.
+    """A task that scikit-learn's callbacks watch: a fit, one of its problems, or an iteration.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Whose fit it is.
-    context : CallbackContext or None
-        The task's place in the tree; None where scikit-learn has no callbacks.
-    data : dict
-        ``X``, ``y`` and ``metadata``, passed on to the callbacks.
+    ``context`` is the task's place in the tree, None where scikit-learn has no callbacks; ``data``
+    (``X``, ``y`` and ``metadata``) are passed on to them.
     """
 
     def __init__(self, estimator: Any, context: Any, data: dict[str, Any]) -> None:
@@ -45,21 +39,15 @@ class FitContext:
             context.call_on_fit_task_begin(estimator=estimator, **data)
 
     @classmethod
-    def of_fit(
-        cls,
-        estimator: Any,
-        *,
-        max_subtasks: int | None,
-        X: Any,
-        y: Any,
-        metadata: Mapping[str, Any],
-    ) -> FitContext:
+    def of_fit(cls, estimator: Any, examples: Any, *, max_subtasks: int | None) -> FitContext:
         """Open the root task of ``estimator.fit``; metadata that are None were not given."""
         context = None
         if hasattr(estimator, "_init_callback_context"):
             context = estimator._init_callback_context(max_subtasks=max_subtasks)
-        given = {name: value for name, value in metadata.items() if value is not None}
-        return cls(estimator, context, {"X": X, "y": y, "metadata": given or None})
+        given = {name: value for name, value in examples.metadata.items() if value is not None}
+        return cls(
+            estimator, context, {"X": examples.X, "y": examples.y, "metadata": given or None}
+        )
 
     def subtask(self, name: str, *, max_subtasks: int | None) -> FitContext:
         """Open a task below this one."""
@@ -78,8 +66,7 @@ class FitContext:
         def report(state: State) -> bool:
             if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
                 return False
-            iteration = self.subtask("iteration", max_subtasks=0)
-            return iteration.end(lambda: attributes(state))
+            return self.subtask("iteration", max_subtasks=0).end(lambda: attributes(state))
 
         return report
 

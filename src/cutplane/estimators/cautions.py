@@ -17,8 +17,6 @@ from cutplane.maps import Rows
 
 # Scores that differ by less, beside their size, differ by rounding.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
-
-
 # Frames of these are passed over when a warning looks for the line that it is about.
 _LIBRARIES = ("cutplane", "sklearn")
 
@@ -66,20 +64,10 @@ def warn_unless_successful(name: str, tol: float, certificates: Sequence[Certifi
     )
 
 
-def warn_of_constant_model(name: str, symptom: str, advice: str) -> None:
-    """Warn that a model is constant, and say what to try."""
-    warn(f"{name}: {symptom}; {advice}", ConstantModelWarning)
-
-
 def warn_of_unused(estimator: Any, unused: Mapping[str, str]) -> None:
-    """Warn of parameters that are not at their defaults, but without effect.
+    """Warn of parameters that have no effect, though they are not at their defaults.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Whose parameters they are.
-    unused : mapping
-        From the name of a parameter to why it has no effect.
+    ``unused`` says for each of them why it has no effect.
     """
     signature = inspect.signature(type(estimator)).parameters
     for name, reason in unused.items():

@@ -1,6 +1,6 @@
 """What an estimator is, as data: its task, its losses, what it reads, how it is saved and measured.
 
-A `Description` stands in the class of each estimator, and :mod:`cutplane.estimators.registry` lists
+A `Description` stands in the class of each estimator, and `cutplane.estimators.ESTIMATORS` lists
 the classes. The command line, model files, the documentation and the tests read both: none of them
 knows an estimator by name.
 """
@@ -24,28 +24,16 @@ Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
 
 STRENGTH: dict[str, tuple[Any, Any]] = {"lam_": (Positive | None, None)}
-"""What model files keep of most estimators; the first files did without."""
+"""What model files keep of all estimators but taggers; the first files did without."""
 
 
 class Layout(NamedTuple):
-    """How many arrays of which size a linear model has.
+    """How many arrays of which size a linear model has."""
 
-    Attributes
-    ----------
-    rows : int or None
-        Of coefficients; None for a vector.
-    intercepts : int or None
-        None for a number.
-    problems : int
-        That gave them, each with a certificate.
-    shifts : int
-        Intercepts that are parameters too.
-    """
-
-    rows: int | None = None
-    intercepts: int | None = None
-    problems: int = 1
-    shifts: int = 0
+    rows: int | None = None  # of coefficients; None for a vector
+    intercepts: int | None = None  # None for a number
+    problems: int = 1  # that gave them, each with a certificate
+    shifts: int = 0  # intercepts that are parameters too
 
 
 class Reads(StrEnum):
@@ -118,7 +106,7 @@ class Description:
     measures: Measures | None = None
     least_classes: int = 0
     intercept: str = "intercept_"
-    saved: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    saved: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: STRENGTH)
     becomes: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -136,22 +124,12 @@ class Description:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of an estimator's constructor.
-
-    Attributes
-    ----------
-    type : type
-        As annotated.
-    default : object
-        `inspect.Parameter.empty` if there is none.
-    text : str
-        What the class's docstring says of it, in one line.
-    """
+    """A parameter of an estimator's constructor."""
 
     name: str
     type: Any
-    default: Any
-    text: str
+    default: Any  # `inspect.Parameter.empty` if there is none
+    text: str  # what the class's docstring says of it, in one line
 
 
 @cache

@@ -41,7 +41,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     time_limit : float, optional
         Limit on seconds for the whole fit.
     method : str or Method, default="auto"
-        How to minimize: by name, or "auto" to choose by the shape of the data, and log the choice.
+        How to minimize. "auto" takes what should be the fastest for these data, and logs its
+        choice; "bmrm", "level" and others choose by name: see docs/choose-a-method.md.
     warm_start : bool, default=False
         Start from the coefficients of the previous fit.
     verbose : int, default=0
@@ -58,14 +59,15 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     Attributes
     ----------
     certificate_ : Certificate
-        Objective, lower bound, gap and status.
+        Objective, lower bound, gap and status. Where classes or labels are fitted one by one this
+        is a list, and so are ``history_`` and ``method_``; ``n_iter_`` is an array.
     history_ : list of Record
         The bounds after every iteration.
     method_ : str
         The name of the method that was used.
     n_iter_ : int
     evaluations_ : int
-        Evaluations of the risk.
+        Evaluations of the risk, in all that was fitted.
     fit_seconds_ : float
     lam_ : float
         The strength of the regularizer that was used.

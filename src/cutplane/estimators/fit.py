@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,17 +23,16 @@ from numpy.typing import NDArray
 from cutplane.checkpoints.checkpoint import part_of
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import thread_limit
-from cutplane.core.certificate import Certificate, Record, Status
+from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.method import Method
 from cutplane.core.problem import Problem
-from cutplane.core.result import Result
 from cutplane.core.state import State
 from cutplane.estimators.callbacks import Attributes, FitContext
 from cutplane.estimators.cautions import (
+    ConstantModelWarning,
     LabelOrderWarning,
     warn,
-    warn_of_constant_model,
     warn_unless_successful,
 )
 from cutplane.estimators.parameters import look_up, threads_of
@@ -43,22 +43,41 @@ from cutplane.report.progress import Progress
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Examples:
+    """The data of a fit, validated.
+
+    Attributes
+    ----------
+    X, y
+        As scikit-learn's callbacks are to see them.
+    weights : ndarray of shape (n_examples,)
+    metadata : dict
+        What was given besides, for the callbacks too.
+    begin : float
+        When the fit began, for its limit of time.
+    """
+
+    X: Any
+    y: Any
+    weights: Vector
+    metadata: dict[str, Any]
+    begin: float = field(default_factory=time.perf_counter)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What is to be fitted, settled before the first iteration.
 
     Attributes
     ----------
+    examples : Examples
     risks : sequence of risks
         One, or one for each class or label that is fitted by itself.
     regularizer : L2
     model : callable
         From coefficients, a row for each problem, and intercepts to the fitted attributes. It gives
         the best model so far, too, while a fit is running.
-    X, y, metadata
-        The data as scikit-learn's callbacks are to see them.
-    begin : float
-        When the fit began, for its limit of time.
     intercept_shape : tuple or None
         Of a problem's intercepts; None if points have none.
     starts : sequence of vectors, or None
@@ -81,13 +100,10 @@ class Plan:
         The folder of this plan inside that of the checkpoint, if other fits come before.
     """
 
+    examples: Examples
     risks: Sequence[Any]
     regularizer: L2
     model: Callable[[Matrix, NDArray[np.float64]], Attributes]
-    X: Any
-    y: Any
-    metadata: Mapping[str, Any]
-    begin: float
     intercept_shape: tuple[int, ...] | None = None
     starts: Sequence[Vector | None] | None = None
     evaluations: int = 0
@@ -100,106 +116,84 @@ class Plan:
     part: str = ""
 
 
-@dataclass
-class _Best:
-    """The best coefficients and intercepts so far, a row for each problem; zero at first."""
-
-    plan: Plan
-    coef: Matrix = field(init=False)
-    intercept: NDArray[np.float64] = field(init=False)
-
-    def __post_init__(self) -> None:
-        risks, shape = self.plan.risks, self.plan.intercept_shape
-        self.coef = np.zeros((len(risks), risks[0].n_parameters))
-        self.intercept = np.zeros((len(risks), *(shape or ())))
-
-    def model_of(self, k: int, state: State) -> Attributes:
-        """Return the fitted attributes with the best point of a problem."""
-        point: Any = state.best
-        self.coef[k] = point.w
-        if self.plan.intercept_shape is not None:
-            self.intercept[k] = point.intercept
-        return self.plan.model(self.coef.copy(), self.intercept.copy())
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What is kept of the run on a problem."""
-
-    method: str
-    certificate: Certificate
-    history: list[Record]
-    evaluations: int
-    seen: Any
-
-
 def fit_plan(estimator: Any, plan: Plan) -> None:
     """Minimize each problem, set the fitted attributes, and warn of what may not be meant."""
     if plan.doubt:
         warn(plan.doubt, LabelOrderWarning)
-    n_problems = len(plan.risks)
+    risks, begin = plan.risks, plan.examples.begin
+    several = len(risks) > 1
     context = FitContext.of_fit(
-        estimator,
-        max_subtasks=estimator.max_iter if n_problems == 1 else n_problems,
-        X=plan.X,
-        y=plan.y,
-        metadata=plan.metadata,
+        estimator, plan.examples, max_subtasks=len(risks) if several else estimator.max_iter
     )
-    best, runs = _Best(plan), list[_Run]()
+    # The best of each problem so far; zero at first.
+    coef = np.zeros((len(risks), risks[0].n_parameters))
+    intercept = np.zeros((len(risks), *(plan.intercept_shape or ())))
+
+    def best_so_far(state: State, k: int) -> Attributes:
+        point: Any = state.best
+        coef[k] = point.w
+        if plan.intercept_shape is not None:
+            intercept[k] = point.intercept
+        return plan.model(coef.copy(), intercept.copy())
+
+    methods, certificates, seen = list[str](), list[Certificate](), list[Any]()
+    histories, evaluations = list[list[Record]](), plan.evaluations
     progress = [Progress(sys.stdout)] if estimator.verbose else []
-    for k, risk in enumerate(plan.risks):
+    for k, risk in enumerate(risks):
         problem = Problem(risk, plan.regularizer)
-        part = context
-        if n_problems > 1:
-            part = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
-
-        def best_so_far(state: State, k: int = k) -> Attributes:
-            return best.model_of(k, state)
-
-        # After Ctrl-C each problem that is left gets one iteration: a model, a bound.
-        interrupted = bool(runs) and interrupted_so_far()
         method = method_of(estimator, problem)
+        task = context
+        if several:
+            task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
+        # After Ctrl-C each problem that is left gets one iteration: a model, a bound.
+        interrupted = k > 0 and interrupted_so_far()
         result = solve(
             estimator,
             problem,
             method,
             max_iter=1 if interrupted else estimator.max_iter,
-            time_limit=share_of_time(estimator.time_limit, plan.begin, n_problems - k),
+            time_limit=share_of_time(estimator.time_limit, begin, len(risks) - k),
             start=None if plan.starts is None else plan.starts[k],
-            callbacks=[*estimator.callbacks, *progress, part.iterations(best_so_far)],
-            part=os.path.join(plan.part, f"problem-{k}" if n_problems > 1 else ""),
+            callbacks=[
+                *estimator.callbacks,
+                *progress,
+                task.iterations(partial(best_so_far, k=k)),
+            ],
+            part=os.path.join(plan.part, f"problem-{k}" if several else ""),
         )
         certificate = result.certificate
         if interrupted:
             certificate = replace(certificate, status=Status.INTERRUPTED)
-        seen = plan.look(risk, result)
-        runs.append(_Run(method.name, certificate, result.history, result.evaluations, seen))
-        model = best_so_far(result.state)
-        if part is not context:
-            part.end(model)
+        methods.append(method.name)
+        certificates.append(certificate)
+        histories.append(result.history)
+        evaluations += result.evaluations
+        seen.append(plan.look(risk, result))
+        model = best_so_far(result.state, k)
+        if several:
+            task.end(model)
     for display in progress:
         display.finish()
 
-    certificates = [run.certificate for run in runs]
-    n_iter = [len(run.history) for run in runs]
+    n_iter = [len(history) for history in histories]
     estimator.__dict__.update(
         model,
         lam_=plan.regularizer.lam,
-        method_=_one_or_all([run.method for run in runs]),
+        method_=_one_or_all(methods),
         certificate_=_one_or_all(certificates),
-        history_=_one_or_all([run.history for run in runs]),
-        n_iter_=n_iter[0] if n_problems == 1 else np.array(n_iter),
-        evaluations_=plan.evaluations + sum(run.evaluations for run in runs),
-        fit_seconds_=time.perf_counter() - plan.begin,
+        history_=_one_or_all(histories),
+        n_iter_=np.array(n_iter) if several else n_iter[0],
+        evaluations_=evaluations,
+        fit_seconds_=time.perf_counter() - begin,
     )
     context.end(model)
     name = type(estimator).__name__
     warn_unless_successful(name, estimator.tol, [*plan.certificates, *certificates])
     # Of a fit that did not succeed the warning says enough.
     if all(certificate.status.success for certificate in certificates):
-        symptom = plan.symptom([run.seen for run in runs], result)
+        symptom = plan.symptom(seen, result)
         if symptom and plan.could_vary():
-            warn_of_constant_model(name, symptom, plan.advice)
+            warn(f"{name}: {symptom}; {plan.advice}", ConstantModelWarning)
 
 
 def method_of(estimator: Any, problem: Problem) -> Method:

@@ -17,7 +17,6 @@ from cutplane.compute.arrays import Vector
 from cutplane.regularizers import L2
 
 T = TypeVar("T")
-Check = Callable[[Any], bool]
 
 
 def _is_number(value: Any) -> bool:
@@ -28,56 +27,48 @@ def _is_positive(value: Any) -> bool:
     return _is_number(value) and value > 0
 
 
-def _is_positive_and_finite(value: Any) -> bool:
-    return _is_positive(value) and math.isfinite(value)
-
-
-def _is_whole(value: Any, least: int) -> bool:
+def _is_whole(value: Any, least: int = 1) -> bool:
     return isinstance(value, Integral) and _is_number(value) and int(value) >= least
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value, 1)
 
 
 def _is_switch(value: Any) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
-def _or_none(check: Check) -> Check:
-    return lambda value: value is None or check(value)
-
-
 _DEFAULT_LAM = 1e-4
 
+_STRENGTHS = ("lam", "C")
 _SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends")
 # Which numbers are allowed is said by the losses.
 _NUMBERS = ("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty")
+_NONE_ALLOWED = {*_STRENGTHS, "max_iter", "time_limit", "n_jobs", "templates", "checkpoint"}
 
-_RULES: dict[str, tuple[Check, str]] = {
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tol": (_is_positive, "positive"),
-    "lam": (_or_none(_is_positive_and_finite), "positive and finite"),
-    "C": (_or_none(_is_positive_and_finite), "positive and finite"),
-    "max_iter": (_or_none(_is_count), "None or a whole number above 0"),
-    "time_limit": (_or_none(_is_positive), "positive"),
+    "max_iter": (_is_whole, "None or a whole number above 0"),
+    "time_limit": (_is_positive, "positive"),
     "n_jobs": (
-        _or_none(lambda value: _is_whole(value, -1) and value != 0),
+        lambda value: _is_whole(value, -1) and value != 0,
         "None, -1 or a whole number above 0",
     ),
     "verbose": (
         lambda value: _is_switch(value) or _is_whole(value, 0),
         "a whole number, not negative",
     ),
-    "min_count": (_is_count, "a whole number above 0"),
-    "templates": (_or_none(lambda value: isinstance(value, str)), "None or text"),
+    "min_count": (_is_whole, "a whole number above 0"),
+    "templates": (lambda value: isinstance(value, str), "None or text"),
     "quantiles": (lambda value: not isinstance(value, str), "a sequence of numbers"),
     "callbacks": (
         lambda value: isinstance(value, Iterable) and not callable(value),
         "a sequence of callables",
     ),
     "checkpoint": (
-        _or_none(lambda value: isinstance(value, str | os.PathLike | Checkpoint)),
+        lambda value: isinstance(value, str | os.PathLike | Checkpoint),
         "None, a path or a Checkpoint",
+    ),
+    **dict.fromkeys(
+        _STRENGTHS,
+        (lambda value: _is_positive(value) and math.isfinite(value), "positive and finite"),
     ),
     **dict.fromkeys(_SWITCHES, (_is_switch, "True or False")),
     **dict.fromkeys(_NUMBERS, (_is_number, "a number")),
@@ -93,10 +84,11 @@ def check_parameters(estimator: Any) -> None:
         With the name of the parameter.
     """
     for name, value in estimator.get_params(deep=False).items():
-        if name in _RULES:
-            is_right, what = _RULES[name]
-            if not is_right(value):
-                raise ValueError(f"{name} must be {what}, got {value!r}")
+        if name not in _RULES or (value is None and name in _NONE_ALLOWED):
+            continue
+        is_right, what = _RULES[name]
+        if not is_right(value):
+            raise ValueError(f"{name} must be {what}, got {value!r}")
 
 
 def look_up(what: str, name: object, registry: Mapping[str, T]) -> T:
@@ -123,17 +115,16 @@ def l2_of(lam: float | None, C: float | None, total_weight: float) -> L2:
     if lam is not None and C is not None:
         raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
     if C is not None:
-        if not (np.isfinite(C) and C > 0.0):
-            raise ValueError(f"C must be positive and finite, got {C}")
         return L2(1.0 / (C * total_weight))
     return L2(_DEFAULT_LAM if lam is None else lam)
 
 
-def weights_of(X: Any, sample_weight: Any) -> Vector:
+def weights_of(sample_weight: Any, n_examples: int) -> Vector:
     """Return the weights of the examples, validated; ones if none are given."""
+    ones = np.broadcast_to(1.0, n_examples)  # takes no memory
     if sample_weight is None:
-        return np.broadcast_to(1.0, X.shape[0])  # takes no memory
+        return ones
     weights: Vector = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        sample_weight, ones, dtype=np.float64, ensure_non_negative=True
     )
     return weights

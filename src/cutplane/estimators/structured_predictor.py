@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.result import Result
 from cutplane.estimators.callbacks import with_callbacks
-from cutplane.estimators.description import STRENGTH, Description, Reads, Targets
+from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, estimator
-from cutplane.estimators.fit import Plan, fit_plan
+from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.parameters import check_parameters
+from cutplane.estimators.parameters import check_parameters, weights_of
 from cutplane.methods.registry import STRUCTURED_METHODS
 from cutplane.regularizers import L2
 from cutplane.risks import StructuredRisk
@@ -45,9 +42,8 @@ class StructuredPredictor(Estimator):
     method : str or Method, default="auto"
         How to minimize. "auto" takes `cutplane.block_ascent`; or `cutplane.bmrm` with planes for
         groups of examples, if these are few or ``lam`` is small for their number; or
-        `cutplane.nrbm` if the model says ``exact = False``. Others by name are "block-ascent",
-        "grouped", "bmrm", "bmrm-line-search", "limited-memory", "proximal", "trust-region" and
-        "level".
+        `cutplane.nrbm` if the model says ``exact = False``. "bmrm", "level" and others choose by
+        name.
     n_jobs : int, optional
         Threads, or processes if the model does not release the GIL; see `StructuredRisk`. All that
         a fit does besides uses no more threads than that, either.
@@ -75,7 +71,6 @@ class StructuredPredictor(Estimator):
         reads=Reads.STRUCTURES,
         targets=Targets.OUTPUTS,
         methods=STRUCTURED_METHODS,
-        saved=STRENGTH,
     )
 
     model: Any = field(kw_only=False)
@@ -102,58 +97,41 @@ class StructuredPredictor(Estimator):
             Itself, fitted.
         """
         check_parameters(self)
-        begin = time.perf_counter()
         X, y = as_examples(X, y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+        weights = weights_of(sample_weight, len(X))
+        examples = Examples(X, y, weights, {"sample_weight": sample_weight})
         risk = StructuredRisk(
-            self.model,
-            X,
-            y,
-            weights=sample_weight,
-            rescaling=self.rescaling,
-            n_jobs=self.n_jobs,
+            self.model, X, y, weights=weights, rescaling=self.rescaling, n_jobs=self.n_jobs
         )
         start = getattr(self, "coef_", None) if self.warm_start else None
         if start is not None and len(start) != risk.n_parameters:
             start = None
-        used = range(len(X)) if sample_weight is None else np.flatnonzero(sample_weight)
-
-        def symptom(seen: Sequence[Any], result: Result) -> str | None:
-            if self._learned_nothing(X, y, used):
-                return "the best weights predict the same outputs as weights of zero"
-            return None
-
         plan = Plan(
+            examples=examples,
             risks=[risk],
             regularizer=L2(self.lam),
             model=lambda coef, intercept: {"coef_": coef[0], "model_": risk.model},
-            X=X,
-            y=y,
-            metadata={"sample_weight": sample_weight},
-            begin=begin,
             starts=[start],
-            symptom=symptom,
+            symptom=lambda seen, result: self._symptom(examples),
         )
         fit_plan(self, plan)
         self.inferences_ = risk.inferences
         return self
 
-    def _learned_nothing(self, X: Sequence[Any], y: Sequence[Any], used: Any) -> bool:
-        """Say whether predictions are those of zero weights, as far as some of the examples tell.
+    def _symptom(self, examples: Examples) -> str | None:
+        """Say that predictions are those of zero weights, as far as some of the examples tell.
 
         Where these are right there was nothing to learn. The first example with another prediction
         ends the search.
         """
         model, zeros, is_wrong = self.model_, np.zeros_like(self.coef_), False
+        used = np.flatnonzero(examples.weights)
         for i in used[:: -(-len(used) // _LOOKED_AT)]:
-            said = model.inference(X[i], self.coef_)
-            if model.loss(model.inference(X[i], zeros), said) != 0.0:
-                return False
-            is_wrong = is_wrong or model.loss(y[i], said) != 0.0
-        return is_wrong
+            predicted = model.inference(examples.X[i], self.coef_)
+            if model.loss(model.inference(examples.X[i], zeros), predicted) != 0.0:
+                return None
+            is_wrong = is_wrong or model.loss(examples.y[i], predicted) != 0.0
+        return "the best weights predict the same outputs as weights of zero" if is_wrong else None
 
     def predict(self, X: Any) -> list[Any]:
         """Return the output with the highest score for each input."""

@@ -5,7 +5,7 @@ J(w) = lam/2 |w - start|^2 + f(w),   D = 1e2 to 1e5 parameters,   relative gap 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,8 +14,7 @@ import numpy as np
 import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.experiments.experiment import Experiment, Progress, Row, minimize, settings
-
-Function = Callable[[Vector], tuple[float, Vector]]
+from cutplane.risks.function import Function
 
 
 def mifflin_2(w: Vector) -> tuple[float, Vector]:

@@ -1,4 +1,7 @@
-"""Real data sets for the experiments, from the folder that ``CUTPLANE_DATA`` names."""
+"""Real data sets for the experiments, from the folder that ``CUTPLANE_DATA`` names.
+
+If it is not set, or the data are not there, an InputError is raised.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,6 @@ def load(name: str) -> tuple[Any, Vector]:
     """Return the features of a training set, in CSR, and its labels -1 and 1.
 
     Of 20 Newsgroups, the first ten groups are told from the other ten.
-
-    Raises
-    ------
-    InputError
-        If ``CUTPLANE_DATA`` is not set, or the data are not there.
     """
     folder = folder_of(name)
     with _missing_files_told(name):
@@ -45,13 +43,7 @@ class Words(NamedTuple):
 
 
 def load_words() -> tuple[Words, Words]:
-    """Return the words that paper 004 trains on (folds 0 to 7), and those it tests on.
-
-    Raises
-    ------
-    InputError
-        If ``CUTPLANE_DATA`` is not set, or the data are not there.
-    """
+    """Return the words that paper 004 trains on (folds 0 to 7), and those it tests on."""
     folder = folder_of("ocr_letters")
     with _missing_files_told("ocr_letters"), np.load(folder / "ocr_letters.npz") as file:
         pixels = np.unpackbits(file["X"], axis=1).astype(np.float64)
@@ -74,29 +66,16 @@ def _missing_files_told(name: str) -> Iterator[None]:
 
 
 def load_letor(name: str, parts: Sequence[str]) -> SvmlightData:
-    """Return documents, relevance and queries of some files of a LETOR data set.
-
-    Raises
-    ------
-    InputError
-        If ``CUTPLANE_DATA`` is not set, or the data are not there.
-    """
+    """Return documents, relevance and queries of some files of a LETOR data set."""
     folder = folder_of(name)
-    read = [read_svmlight(folder / f"{part}.txt.xz", queries=True) for part in parts]
-    X = scipy.sparse.vstack([data.X for data in read]).toarray()
-    y = np.concatenate([data.y for data in read])
-    qid = np.concatenate([np.asarray(data.qid) for data in read])
-    return SvmlightData(X, y, qid)
+    Xs, ys, qids = zip(
+        *(read_svmlight(folder / f"{part}.txt.xz", queries=True) for part in parts), strict=True
+    )
+    return SvmlightData(scipy.sparse.vstack(Xs).toarray(), np.concatenate(ys), np.concatenate(qids))
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder of a data set.
-
-    Raises
-    ------
-    InputError
-        If ``CUTPLANE_DATA`` is not set.
-    """
+    """Return the folder of a data set."""
     folder = os.environ.get("CUTPLANE_DATA")
     if not folder:
         raise InputError(

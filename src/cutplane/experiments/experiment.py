@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import cutplane as cp
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.report.figures import in_words
 
 Row = dict[str, Any]

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 import cutplane as cp
 from cutplane.compute.arrays import Vector
+from cutplane.core.needs import along
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.core.search import minimize_on_ray
 from cutplane.experiments.experiment import Experiment, Progress, Row, first, minimize, settings
@@ -36,7 +37,7 @@ _EPSILONS = (0.1, 0.03, 0.01, 0.003)
 _KINK = 1e-9
 
 
-class _Variant(NamedTuple):
+class Variant(NamedTuple):
     """A method, and whether it is told that the risk is not negative."""
 
     name: str
@@ -45,16 +46,16 @@ class _Variant(NamedTuple):
 
 
 # A method that should be compared is one line here.
-_VARIANTS = (
-    _Variant("BMRM", cp.bmrm(line_search=False)),
-    _Variant("BMRM, 10 planes", cp.bmrm(line_search=False, planes=10)),
-    _Variant("BMRM without a QP", cp.bmrm_without_qp()),
-    _Variant("BMRM with line search", cp.bmrm()),
-    _Variant("proximal", cp.proximal(line_search=False)),
-    _Variant("trust region", cp.trust_region(line_search=False)),
-    _Variant("level", cp.level(line_search=False)),
-    _Variant("BMRM, 16 groups of examples", cp.bmrm(line_search=False, groups=16)),
-    _Variant("BMRM, told that R >= 0", cp.bmrm(line_search=False), floor=True),
+VARIANTS = (
+    Variant("BMRM", cp.bmrm(line_search=False)),
+    Variant("BMRM, 10 planes", cp.bmrm(line_search=False, planes=10)),
+    Variant("BMRM without a QP", cp.bmrm_without_qp()),
+    Variant("BMRM with line search", cp.bmrm()),
+    Variant("proximal", cp.proximal(line_search=False)),
+    Variant("trust region", cp.trust_region(line_search=False)),
+    Variant("level", cp.level(line_search=False)),
+    Variant("BMRM, 16 groups of examples", cp.bmrm(line_search=False, groups=16)),
+    Variant("BMRM, told that R >= 0", cp.bmrm(line_search=False), floor=True),
 )
 
 
@@ -98,7 +99,7 @@ class HardPoint:
 
     def __init__(self, w: Vector, hinges: Vector) -> None:
         self.w = w
-        self._hinges = hinges
+        self.hinges = hinges
         self.value = float(np.maximum(hinges, 0.0).mean())
 
     def plane(self) -> Plane:
@@ -107,14 +108,14 @@ class HardPoint:
 
     def planes(self, n_groups: int) -> list[Plane]:
         """Return the plane of each group; every n-th example belongs to the same."""
-        everyone = np.arange(len(self._hinges))
+        everyone = np.arange(len(self.hinges))
         return [self._plane_of(everyone[k::n_groups]) for k in range(n_groups)]
 
     def _plane_of(self, group: NDArray[np.int64]) -> Plane:
-        m = len(self._hinges)
-        active = group[self._hinges[group] > _KINK]
+        m = len(self.hinges)
+        active = group[self.hinges[group] > _KINK]
         if not len(active):
-            active = group[self._hinges[group] >= -_KINK][:1]
+            active = group[self.hinges[group] >= -_KINK][:1]
         slope = np.zeros(m + 1)
         slope[0] = -len(active) / np.sqrt(m)
         slope[1 + active] = -1.0
@@ -125,30 +126,25 @@ class HardPoint:
         return HardSegment(self, other)
 
 
-class HardSegment:
+class HardSegment(NamedTuple):
     """The risk on a ray: the hinges are linear there."""
 
-    def __init__(self, start: HardPoint, end: HardPoint) -> None:
-        self._start, self._end = start, end
+    start: HardPoint
+    end: HardPoint
 
     def at(self, step: float) -> HardPoint:
         """Return the point at ``step``."""
-        start, end = self._start, self._end
-        hinges = start._hinges + step * (end._hinges - start._hinges)
+        start, end = self
+        hinges = start.hinges + step * (end.hinges - start.hinges)
         return HardPoint(start.w + step * (end.w - start.w), hinges)
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimizes the risk plus the regularizer on the ray."""
-        direction = self._end.w - self._start.w
-
-        def along(step: float) -> tuple[float, float]:
-            point = self.at(step)
-            return point.value, float(point.plane().slope @ direction)
-
-        return minimize_on_ray(along, regularizer)
+        direction = self.end.w - self.start.w
+        return minimize_on_ray(lambda step: along(self, step, direction), regularizer)
 
 
-def run_variant(variant: _Variant, eps: float) -> Row:
+def run_variant(variant: Variant, eps: float) -> Row:
     """Return how many steps a method takes on the instance for ``eps``."""
     m = round(1.0 / eps)
     risk = HardRisk(m, floor=variant.floor)
@@ -174,7 +170,7 @@ def run_variant(variant: _Variant, eps: float) -> Row:
 
 
 def _run(progress: Progress) -> Iterator[Row]:
-    variants = {variant.name: variant for variant in _VARIANTS}
+    variants = {variant.name: variant for variant in VARIANTS}
     for eps, name in settings(progress, eps=_EPSILONS, method=variants):
         yield run_variant(variants[name], eps)
 

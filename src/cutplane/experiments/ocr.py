@@ -72,31 +72,24 @@ def certified(method: Callable[[], cp.Method], setting: Setting) -> Fit:
         callbacks=[watch],
     )
     end = (risk.inferences, result.objective)
-    row = _row(setting, (reached or [end])[0], end, result.seconds, str(result.status))
+    row = _row(setting, (reached or [end])[0], end)
+    row |= {"seconds": result.seconds, "status": str(result.status)}
     return Fit(result.w, row, result.certificate.lower_bound)
 
 
 def _uncertified(setting: Setting, objective: float, w: Vector, seconds: float) -> Fit:
     end = (setting.risk.inferences, objective)
     status = "reached" if objective <= setting.goal else "missed"
-    return Fit(w, _row(setting, end, end, seconds, status))
+    return Fit(w, _row(setting, end, end) | {"seconds": seconds, "status": status})
 
 
-def _row(
-    setting: Setting,
-    at_goal: tuple[int, float],
-    at_end: tuple[int, float],
-    seconds: float,
-    status: str,
-) -> Row:
+def _row(setting: Setting, at_goal: tuple[int, float], at_end: tuple[int, float]) -> Row:
     """Return the figures of a run, from its inferences and objectives."""
     return {
         "inferences": at_goal[0] / setting.risk.n_examples,
         "objective": at_goal[1],
         "in all": at_end[0] / setting.risk.n_examples,
         "in the end": at_end[1],
-        "seconds": seconds,
-        "status": status,
     }
 
 

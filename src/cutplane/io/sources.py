@@ -2,7 +2,8 @@
 
 The kind of compression is read off the first bytes, not off the name, so that a renamed file and
 a compressed stream on standard input work alike. A few bytes can decompress to more than the
-memory holds, so what comes out is limited to a multiple of what goes in.
+memory holds, so what comes out is limited to a multiple of what goes in. What cannot be read, is
+damaged or is no text raises `InputError`.
 """
 
 from __future__ import annotations
@@ -62,13 +63,7 @@ def name_of(path: str | os.PathLike[str]) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str], *, decompress: bool = True) -> bytes:
-    """Return the content of a file, or of standard input for ``-``, decompressed if wanted.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is damaged.
-    """
+    """Return the content of a file, or of standard input for ``-``, decompressed if wanted."""
     name = name_of(path)
     try:
         if os.fspath(path) == STANDARD_INPUT:
@@ -84,13 +79,7 @@ def read_bytes(path: str | os.PathLike[str], *, decompress: bool = True) -> byte
 
 
 def read_text_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the decompressed content of a file of text, without a byte order mark.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or is no text.
-    """
+    """Return the decompressed content of a file of text, without a byte order mark."""
     content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
     if b"\0" in content:
         raise InputError(f"{name_of(path)}: not a text file")
@@ -98,13 +87,7 @@ def read_text_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the decompressed content of a file in UTF-8, without a byte order mark.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or with the number of the line that is not text.
-    """
+    """Return the decompressed content of a file in UTF-8, without a byte order mark."""
     content = read_text_bytes(path)
     try:
         return content.decode()

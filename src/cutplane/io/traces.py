@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable, Sequence
 from typing import IO, Any, Self
 
 import msgspec
@@ -47,6 +48,7 @@ class TraceWriter:
         self._path = os.fspath(path)
         self._file: IO[str] | None = None
         self._error: OSError | None = None
+        self._written = 0
 
     def __call__(self, state: State) -> None:
         """Write the latest record of a running solver."""
@@ -61,8 +63,18 @@ class TraceWriter:
                 self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
             self._file.write(json.dumps(record_to_json(record), allow_nan=False) + "\n")
             self._file.flush()
+            self._written += 1
         except OSError as error:
             self._error = error
+
+    def complete(self, histories: Iterable[Sequence[Record]]) -> None:
+        """Begin anew with all records of some runs, if some were made before, by a checkpoint."""
+        records = [record for history in histories for record in history]
+        if self._written < len(records) and self._error is None:
+            self.close()
+            self._file = None
+            for record in records:
+                self.write(record)
 
     def close(self) -> None:
         """Close the file.
@@ -141,13 +153,7 @@ def bounds_to_json(bounds: Record | Certificate) -> dict[str, float | None]:
 
 
 def record_from_json(fields: object) -> Record:
-    """Return the record of one line.
-
-    Raises
-    ------
-    ValueError
-        If the line is not a record.
-    """
+    """Return the record of one line."""
     line = msgspec.convert(fields, _Line)
     return Record(
         iteration=line.iteration,

@@ -25,9 +25,7 @@ from cutplane.losses.pointwise.piecewise import (
 )
 from cutplane.losses.pointwise.smooth import Exponential, Poisson, SmoothLoss
 from cutplane.losses.ranking.loss import RankingLoss
-from cutplane.losses.ranking.ndcg import NDCGHinge
-from cutplane.losses.ranking.ndcg_list import NDCGListHinge
-from cutplane.losses.ranking.pairs import PairwiseHinge
+from cutplane.losses.ranking.losses import NDCGHinge, NDCGListHinge, PairwiseHinge
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.losses.shared_score import SharedScore
 

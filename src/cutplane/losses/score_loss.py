@@ -12,7 +12,7 @@ Offsets are added to the scores, one for each column of them, and may be minimiz
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,8 @@ class ScoreLoss(ABC):
     dual_form : tuple or None
         What dual coordinate ascent has to know of the loss: the number of its kind and a matrix;
         None if it does not know it.
+    shown : tuple of str
+        The numbers that tell a loss from others of its class, which are shown with its name.
     """
 
     lower_bound: float = 0.0
@@ -103,6 +105,7 @@ class ScoreLoss(ABC):
     has_conjugate: bool = False
     smooth: bool = False
     dual_form: tuple[int, Matrix] | None = None
+    shown: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def targets(self, y: Any, n_samples: int, weights: Vector) -> NDArray[Any]:
@@ -170,4 +173,19 @@ class ScoreLoss(ABC):
         """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        numbers = ", ".join(f"{getattr(self, name):g}" for name in self.shown)
+        return f"{type(self).__name__}({numbers})"
+
+
+def positive(name: str, value: float) -> float:
+    """Return the value of a parameter, or raise ValueError unless it is positive and finite."""
+    if not (np.isfinite(value) and value > 0.0):
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def not_negative(name: str, value: float) -> float:
+    """Return the value of a parameter, or raise ValueError if it is negative or not finite."""
+    if not (np.isfinite(value) and value >= 0.0):
+        raise ValueError(f"{name} must be finite and not negative, got {value}")
+    return float(value)

@@ -1,18 +1,20 @@
 """Where X lives, its products, and the maps from parameters to scores that are made of them."""
 
-from cutplane.maps.conversion import as_rows
+from cutplane.maps.conversion import as_rows, rows_and_map
 from cutplane.maps.observed_pairs import ObservedPairs
 from cutplane.maps.ordered_products import ordered_scores
 from cutplane.maps.rows import Rows
-from cutplane.maps.score_maps import AllPairs, CenteredColumns, OneScore, ScoreMap
+from cutplane.maps.score_maps import AllPairs, CenteredColumns, OneScore, PairMap, ScoreMap
 
 __all__ = [
     "AllPairs",
     "CenteredColumns",
     "ObservedPairs",
     "OneScore",
+    "PairMap",
     "Rows",
     "ScoreMap",
     "as_rows",
     "ordered_scores",
+    "rows_and_map",
 ]

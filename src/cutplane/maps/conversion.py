@@ -1,4 +1,4 @@
-"""Rows of whatever holds a matrix: arrays, sparse matrices, objects that know the products."""
+"""Where features come in: arrays, sparse matrices, objects that know the products, maps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.threads import default_threads
-from cutplane.maps.csr import CompressedRows
-from cutplane.maps.dense import ColumnMajor, RowMajor
 from cutplane.maps.rows import HasProducts, Rows, UserRows
+from cutplane.maps.score_maps import ScoreMap
+from cutplane.maps.stored import ColumnMajor, CompressedRows, RowMajor
 
 
 def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
@@ -68,6 +68,13 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
     if X.flags.f_contiguous and not X.flags.c_contiguous:
         return ColumnMajor(X, n_threads=n_threads)
     return RowMajor(np.ascontiguousarray(X), n_threads=n_threads)
+
+
+def rows_and_map(features: Any, *, n_threads: int | None = None) -> tuple[Rows, ScoreMap | None]:
+    """Return the rows of features, and the map to their scores if one is given."""
+    if isinstance(features, ScoreMap):
+        return features.rows, features
+    return as_rows(features, n_threads=n_threads), None
 
 
 def _as_float(values: NDArray[Any]) -> NDArray[Any]:

@@ -8,12 +8,14 @@ A few features occur with many classes, and most entries of the matrix are their
 written to a table with a column for every class, whose rows can be added up without looking at
 single pairs. On CoNLL-2000 that, and to have these features first in each row, makes the two
 products take a third of the time. Positions are unsigned for the reason given in
-:mod:`cutplane.maps.csr`.
+:mod:`cutplane.maps.kernels`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,10 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.maps.csr import CompressedRows, balanced_bounds, chosen_entries
-from cutplane.maps.rows import Bounds, Examples, Rows
+from cutplane.maps.kernels import REORDER
+from cutplane.maps.rows import Bounds, Entries, Examples, Rows
 from cutplane.maps.score_maps import PairMap
+from cutplane.maps.stored import CompressedRows, balanced_bounds, chosen_entries
 
 # A feature is common if it occurs with at least this share of the classes. (CoNLL-2000, both
 # products: 0.13 s with a quarter, 0.18 s with an eighth, 0.17 s with a third, 0.4 s without.)
@@ -35,10 +38,9 @@ _LANES = 8
 # Each block of a pullback has sums of its own: at most this many.
 _MOST_SUMS = 8
 
-_REORDER = {"reassoc", "contract", "nsz"}
-
-# Values, indices and starts of the rows; spans of the features; classes of the pairs.
-Arrays = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
+# Spans of the features, and classes of the pairs.
+Pairs = tuple[NDArray[Any], NDArray[Any]]
+Scorer = Callable[[int, int, Matrix], None]
 
 
 class ObservedPairs(PairMap):
@@ -66,7 +68,7 @@ class ObservedPairs(PairMap):
         n_features = rows.shape[1]
         seen = np.zeros((n_features, n_classes), dtype=np.bool_)
         counts = np.zeros(n_features, dtype=np.int64)
-        _mark_pairs(rows.values, rows.indices, rows.starts, y, seen, counts)
+        _mark_pairs(rows.entries(), y, seen, counts)
         per_feature = np.count_nonzero(seen, axis=1)
         self._starts = np.concatenate([[0], np.cumsum(per_feature)]).astype(np.int64)
         self._classes = np.nonzero(seen)[1].astype(np.min_scalar_type(max(n_classes - 1, 0)))
@@ -84,9 +86,7 @@ class ObservedPairs(PairMap):
         self._values = np.ones(1, values.dtype) if (values == 1.0).all() else np.empty_like(values)
         self._indices = np.empty(rows.n_entries, dtype=rows.indices.dtype)
         self.row_starts = rows.starts
-        _common_first(
-            values, rows.indices, rows.starts, number, self._n_common, self._values, self._indices
-        )
+        _common_first(rows.entries(), number, self._n_common, self._values, self._indices)
         # A weight is cleared and added up in each block that has sums: four products pay for that.
         products = int(counts @ per_feature)
         affordable = products // (4 * max(self.n_parameters, 1))
@@ -106,15 +106,16 @@ class ObservedPairs(PairMap):
         return out
 
     def scorer(self, w: Vector) -> Scorer:
-        """Return what scores a range of examples with these weights."""
+        """Return what writes the scores of examples ``begin <= i < end`` to the rows of ``out``."""
         w = np.ascontiguousarray(w, dtype=np.float64)
         table = self._empty_table()
-        _fill_table(self._spans, self._classes, w, table)
-        return Scorer(self._arrays(), w, table)
+        _fill_table(self._pairs, w, table)
+        return partial(_scores, self._entries, self._pairs, w, table)
 
     def sums(self) -> PairSums:
         """Return sums of slopes over examples: none so far."""
-        return PairSums(self._arrays(), np.zeros(self.n_parameters), self._empty_table())
+        total, table = np.zeros(self.n_parameters), self._empty_table()
+        return PairSums(self._entries, self._pairs, total, table)
 
     def pullback(self, slopes: Matrix) -> Vector:
         """Return the derivatives by the weights."""
@@ -171,36 +172,29 @@ class ObservedPairs(PairMap):
         by_feature = scipy.sparse.csr_array((w, classes, self._starts), shape=shape)
         return by_feature.T.tocsr()
 
-    def _arrays(self) -> Arrays:
-        return self._values, self._indices, self.row_starts, self._spans, self._classes
+    @property
+    def _entries(self) -> Entries:
+        return self._values, self._indices, self.row_starts
+
+    @property
+    def _pairs(self) -> Pairs:
+        return self._spans, self._classes
 
     def _empty_table(self) -> Matrix:
         width = -(-self._n_classes // _LANES) * _LANES
         return np.zeros((self._n_common, width))
 
 
-class Scorer:
-    """Scores of examples with given weights."""
-
-    def __init__(self, arrays: Arrays, w: Vector, table: Matrix) -> None:
-        self._arguments = (*arrays, w, table)
-
-    def __call__(self, begin: int, end: int, out: Matrix) -> None:
-        """Write the scores of the examples ``begin <= i < end`` to the first rows of ``out``."""
-        _scores(*self._arguments, out, begin, end)
-
-
 class PairSums:
     """Derivatives by the weights, summed over some examples."""
 
-    def __init__(self, arrays: Arrays, total: Vector, table: Matrix) -> None:
-        self._arrays = arrays
-        self._total = total
-        self._table = table
+    def __init__(self, entries: Entries, pairs: Pairs, total: Vector, table: Matrix) -> None:
+        self._entries, self._pairs = entries, pairs
+        self._total, self._table = total, table
 
     def add(self, slopes: Matrix, begin: int) -> None:
         """Add what examples contribute, from ``begin`` on, whose scores have these derivatives."""
-        _add_pullback(*self._arrays, slopes, self._total, self._table, begin)
+        _add_pullback(self._entries, self._pairs, slopes, self._total, self._table, begin)
 
     def add_sums(self, other: PairSums) -> None:
         """Add those of other examples."""
@@ -209,21 +203,16 @@ class PairSums:
 
     def by_pair(self) -> Vector:
         """Return the sums, one for each weight. The object is of no use after that."""
-        *_, spans, classes = self._arrays
-        _read_table(spans, classes, self._table, self._total)
+        _read_table(self._pairs, self._table, self._total)
         return self._total
 
 
 @njit(cache=True, nogil=True)
 def _mark_pairs(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    y: NDArray[np.int32],
-    seen: NDArray[np.bool_],
-    counts: NDArray[np.int64],
+    csr: Entries, y: NDArray[np.int32], seen: NDArray[np.bool_], counts: NDArray[np.int64]
 ) -> None:
     """Mark the pairs that occur, and count the entries of each feature."""
+    values, indices, starts = csr
     for i in range(len(y)):
         for entry in range(starts[i], starts[i + 1]):
             counts[indices[entry]] += 1
@@ -233,16 +222,15 @@ def _mark_pairs(
 
 @njit(cache=True, nogil=True)
 def _common_first(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
+    csr: Entries,
     number: NDArray[Any],
     n_common: int,
     out_values: NDArray[Any],
     out_indices: NDArray[Any],
 ) -> None:
     """Copy the entries with new numbers, those of common features first in each row."""
-    with_values = len(out_values) == len(values)
+    values, indices, starts = csr
+    with_values = len(out_values) == len(out_indices)
     for i in range(len(starts) - 1):
         place = starts[i]
         for rare in (False, True):
@@ -256,32 +244,27 @@ def _common_first(
 
 
 @njit(cache=True, nogil=True)
-def _fill_table(spans: NDArray[Any], classes: NDArray[Any], w: Vector, table: Matrix) -> None:
+def _fill_table(pairs: Pairs, w: Vector, table: Matrix) -> None:
+    spans, classes = pairs
     for j in range(len(table)):
         for pair in range(spans[j, 0], spans[j, 1]):
             table[j, classes[pair]] = w[pair]
 
 
 @njit(cache=True, nogil=True)
-def _read_table(spans: NDArray[Any], classes: NDArray[Any], table: Matrix, total: Vector) -> None:
+def _read_table(pairs: Pairs, table: Matrix, total: Vector) -> None:
+    spans, classes = pairs
     for j in range(len(table)):
         for pair in range(spans[j, 0], spans[j, 1]):
             total[pair] = table[j, classes[pair]]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def _scores(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    spans: NDArray[Any],
-    classes: NDArray[Any],
-    w: Vector,
-    table: Matrix,
-    out: Matrix,
-    begin: int,
-    end: int,
+    csr: Entries, pairs: Pairs, w: Vector, table: Matrix, begin: int, end: int, out: Matrix
 ) -> None:
+    values, indices, starts = csr
+    spans, classes = pairs
     n_common, width = table.shape
     step = 1 if len(values) > 1 else 0
     z = np.empty(width)
@@ -299,18 +282,12 @@ def _scores(
             out[i - begin, k] = z[k]
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def _add_pullback(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    spans: NDArray[Any],
-    classes: NDArray[Any],
-    slopes: Matrix,
-    total: Vector,
-    table: Matrix,
-    begin: int,
+    csr: Entries, pairs: Pairs, slopes: Matrix, total: Vector, table: Matrix, begin: int
 ) -> None:
+    values, indices, starts = csr
+    spans, classes = pairs
     n_common, width = table.shape
     n_classes = slopes.shape[1]
     step = 1 if len(values) > 1 else 0

@@ -11,7 +11,7 @@ Speed comes from doing many such sums side by side. Against NumPy, which gets bl
 would copy float32 rows, processor time on one core: with ten outputs 0.8 times for 100,000 x 50 and
 1.3 to 1.4 times for 10,000 x 784, with one output 1.7 and 1.0 times; in Fortran order 0.8 times
 with ten; CSR 0.3 to 0.5 times that of SciPy (``benchmarks/predictions.py``). The kernels of
-:mod:`cutplane.maps.class_kernels` are faster still, and are for training, where last bits do not
+:mod:`cutplane.maps.kernels` are faster still, and are for training, where last bits do not
 matter.
 """
 
@@ -28,8 +28,8 @@ from cutplane.compute.arrays import Matrix
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import count_blocks, default_threads, run_blocks
 from cutplane.maps.conversion import as_rows
-from cutplane.maps.csr import CompressedRows, balanced_bounds
-from cutplane.maps.stored import even_bounds, read_only
+from cutplane.maps.rows import Bounds, Entries
+from cutplane.maps.stored import CompressedRows, balanced_bounds, even_bounds, read_only
 
 # With fewer outputs it does not pay to turn the rows of a tile into columns.
 _MANY_OUTPUTS = 6
@@ -93,28 +93,22 @@ def _fill_dense(X: NDArray[Any], W: Matrix, out: Matrix, n_threads: int | None) 
 def _fill_sparse(X: Any, W: Matrix, out: Matrix, n_threads: int | None) -> None:
     rows = as_rows(X, n_threads=n_threads)  # no index may point elsewhere
     assert isinstance(rows, CompressedRows)
-    entries = (rows.values, rows.indices, rows.starts)
     bounds = balanced_bounds(rows.starts, count_blocks(rows.n_entries * len(W)))
     # Weights by features are faster to read, but have to be copied first.
     if len(W) < _MANY_OUTPUTS or rows.n_entries < rows.shape[1]:
-        _run(n_threads, bounds, _csr_one_by_one, *entries, W, out)
+        _run(n_threads, bounds, _csr_one_by_one, rows.entries(), W, out)
     else:
         by_feature = read_only(np.ascontiguousarray(W.T))
-        _run(n_threads, bounds, _csr_all_at_once, *entries, by_feature, out)
+        _run(n_threads, bounds, _csr_all_at_once, rows.entries(), by_feature, out)
 
 
-def _run(
-    n_threads: int | None,
-    bounds: NDArray[np.int64],
-    kernel: Callable[..., None],
-    *arrays: NDArray[Any],
-) -> None:
+def _run(n_threads: int | None, bounds: Bounds, kernel: Callable[..., None], *given: Any) -> None:
     n_blocks = len(bounds) - 1
     if n_blocks == 1:  # one row, as a rule: nothing else should take time
-        kernel(*arrays, bounds[0], bounds[1])
+        kernel(*given, bounds[0], bounds[1])
         return
     run_blocks(
-        lambda first, last: kernel(*arrays, bounds[first], bounds[last]),
+        lambda first, last: kernel(*given, bounds[first], bounds[last]),
         n_blocks,
         n_threads=default_threads() if n_threads is None else n_threads,
     )
@@ -235,15 +229,8 @@ def _row_sums(X: NDArray[Any], W: Matrix, out: Matrix, begin: int, end: int) -> 
 
 
 @njit(cache=True, nogil=True)
-def _csr_one_by_one(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    W: Matrix,
-    out: Matrix,
-    begin: int,
-    end: int,
-) -> None:
+def _csr_one_by_one(csr: Entries, W: Matrix, out: Matrix, begin: int, end: int) -> None:
+    values, indices, starts = csr
     for i in range(begin, end):
         for k in range(len(W)):
             w = W[k]
@@ -254,15 +241,8 @@ def _csr_one_by_one(
 
 
 @njit(cache=True, nogil=True)
-def _csr_all_at_once(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    by_feature: Matrix,
-    out: Matrix,
-    begin: int,
-    end: int,
-) -> None:
+def _csr_all_at_once(csr: Entries, by_feature: Matrix, out: Matrix, begin: int, end: int) -> None:
+    values, indices, starts = csr
     n_outputs = out.shape[1]
     for i in range(begin, end):
         z = out[i]

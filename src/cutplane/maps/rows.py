@@ -12,12 +12,14 @@ from itertools import pairwise
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 
 Bounds = NDArray[np.int64]
 Examples = NDArray[np.int64] | slice
+# A matrix in CSR: values, columns, and where rows start.
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
 @runtime_checkable
@@ -82,12 +84,12 @@ class Rows(ABC):
 
     def class_scores(self, W: Matrix) -> Matrix:
         """Return ``X W'``, one row an example and one column a class (row of W)."""
-        W = as_matrix(W, (len(W), self.shape[1]), "W")
+        W = as_array(W, (len(W), self.shape[1]), "W")
         return np.ascontiguousarray(np.transpose([self.scores(w) for w in W]))
 
     def class_pullback(self, slopes: Matrix) -> Matrix:
         """Return ``slopes' X``, one row a class (column of slopes) and one column a feature."""
-        slopes = as_matrix(slopes, (self.shape[0], slopes.shape[1]), "slopes")
+        slopes = as_array(slopes, (self.shape[0], slopes.shape[1]), "slopes")
         return np.array([self.pullback(column) for column in slopes.T])
 
     def class_block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
@@ -105,7 +107,7 @@ class Rows(ABC):
         """
         return np.array([self.class_pullback(block) for block in _blocks_alone(slopes, bounds)])
 
-    def entries(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
+    def entries(self) -> Entries | None:
         """Return values, columns and starts of rows in CSR, or None if they cannot be told."""
         return None
 
@@ -164,11 +166,12 @@ class UserRows(Rows):
         return UserRows(self._products, chosen)
 
 
-def as_matrix(values: Matrix, shape: tuple[int, int], name: str) -> Matrix:
-    """Return ``values`` as a contiguous float64 matrix, or say why it is not one."""
-    if values.shape != shape:
-        raise ValueError(f"{name} must have shape {shape} to match X, got {values.shape}.")
-    return np.ascontiguousarray(values, dtype=np.float64)
+def as_array(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    """Return ``values`` as a contiguous float64 array, or say in one sentence why it is not."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} to match X, got {array.shape}.")
+    return np.ascontiguousarray(array)
 
 
 def _blocks_alone(slopes: NDArray[Any], bounds: Bounds) -> list[NDArray[Any]]:

@@ -215,19 +215,20 @@ class CenteredColumns(ScoreMap):
         self.score_shape = constants.shape
         self.n_parameters = len(constants) * (rows.shape[1] + 1)
 
-    def _coefficients(self, w: Vector) -> Matrix:
+    def coefficients(self, w: Vector) -> Matrix:
+        """Return the coefficients with one row an output: a view."""
         n_columns = len(self.constants)
         return w[:-n_columns].reshape(n_columns, -1)
 
     def intercepts(self, w: Vector) -> Vector:
         """Return the intercepts for features as they are."""
         shifts = w[-len(self.constants) :]
-        intercepts: Vector = self.constants + EASE * shifts - self._coefficients(w) @ self.mean
+        intercepts: Vector = self.constants + EASE * shifts - self.coefficients(w) @ self.mean
         return intercepts
 
     def scores(self, w: Vector) -> Matrix:
         """Return the score of each output (column) for each example (row)."""
-        scores = self.rows.class_scores(self._coefficients(w))
+        scores = self.rows.class_scores(self.coefficients(w))
         scores += self.intercepts(w)
         return scores
 

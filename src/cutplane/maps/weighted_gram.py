@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import count_blocks, run_blocks
+from cutplane.maps.kernels import REORDER
+from cutplane.maps.rows import Entries
 
 Indices = NDArray[np.int64]
 
 _MOST_BLOCKS = 8
-_REORDER = {"reassoc", "contract", "nsz"}
 
 
 def sum_over_rows(
@@ -49,7 +50,7 @@ def sum_over_rows(
     return np.asarray(half + half.T)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def add_dense(X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
     """Add the rows of a dense matrix, eight at a time: one load and store for 16 operations."""
     d = X.shape[1]
@@ -75,16 +76,10 @@ def add_dense(X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -
             )
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def add_sparse(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    curvatures: Vector,
-    rows: Indices,
-    out: Matrix,
-) -> None:
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def add_sparse(csr: Entries, curvatures: Vector, rows: Indices, out: Matrix) -> None:
     """Add the rows of a CSR matrix; entries may be in any order, and repeated ones add up."""
+    values, indices, starts = csr
     for i in rows:
         first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
         for k in range(first, last):

@@ -12,10 +12,9 @@ from cutplane.core.needs import offers
 from cutplane.core.problem import Problem
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods.block_ascent import block_ascent
-from cutplane.methods.bundle import bmrm, level
+from cutplane.methods.bundle import bmrm, level, nrbm
 from cutplane.methods.dual_ascent import dual_ascent
 from cutplane.methods.newton import newton
-from cutplane.methods.nonconvex import nrbm
 from cutplane.methods.quasi_newton import quasi_newton
 
 _log = logging.getLogger("cutplane")

@@ -24,16 +24,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cutplane.core.method import Method
+from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
-from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.policies.no_stabilizer import NoStabilizer
+from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.core.problem import Candidate
 from cutplane.core.state import State
 from cutplane.methods.caches.chains import ChainOutputs
-from cutplane.methods.caches.kept import Outputs, Pull
+from cutplane.methods.caches.kept import Cache, Outputs, Pull
 from cutplane.methods.caches.models import ModelOutputs
 
 # Passes end when the caches have so small a share of the gap left to gain.
@@ -45,7 +44,7 @@ _WORTHWHILE = 0.05
 # where mu / lam is 7 at lam = 1e-3 and 70 at 1e-5. Inferences a word to a quarter of 1 % at lam =
 # 1e-3, 1e-4 and 1e-5: 25, 35 and 52; with half of it 25, 34 and 57, with twice as much 29, 47 and
 # 65 in less time, without the term 32, 105 and 569.
-_PULL = 0.0075
+PULL = 0.0075
 # Inner products of kept outputs, for all examples together: 8 MB. A cache that is full of outputs
 # with weight can bring a run to a halt, so few examples get more room.
 _PRODUCTS = 1_000_000
@@ -62,31 +61,36 @@ class BlockAscent(Query):
         How many outputs are kept for each example; with None as the number of examples allows.
     passes : int
         The most visits to an example between two evaluations.
+    pull : float
+        How strong the proximal term is.
     """
 
     needs = (
         Need(
             "risk",
             "worst_outputs",
-            "a structured model, and a loss that is a maximum over "
-            "outputs which exact inference finds",
+            "a structured model, and a loss that is a maximum over outputs which exact inference "
+            "finds",
         ),
         PLAIN_L2,
     )
     makes_planes: ClassVar[bool] = True
     outputs: int | None = None
     passes: int = 20
+    pull: float = PULL
 
-    def __call__(self, state: State, candidate: Candidate, own: Any) -> tuple[Found, Any]:
+    def __call__(
+        self, state: State, candidate: Candidate, own: Cache | None
+    ) -> tuple[Found, Cache]:
         """Improve the weights, then evaluate the risk at their minimizer."""
         risk: Any = state.problem.risk
         lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
         outputs = outputs_of(risk)
-        if own is None:
-            room = self.outputs or _room(len(outputs.weights))
-            own = outputs.learn(outputs.first(room), state.best)
         kept = own
-        strength = _PULL * math.sqrt(lam * outputs.squared_norm(kept))
+        if kept is None:
+            room = self.outputs or _room(len(outputs.weights))
+            kept = outputs.learn(outputs.first(room), state.best)
+        strength = self.pull * math.sqrt(lam * outputs.squared_norm(kept))
         pull = Pull.toward(state.best.w, strength, lam)
         w, _ = outputs.minimizer(kept, pull)
         # The order depends on the iteration alone, so that a resumed run goes on the same way.
@@ -118,28 +122,17 @@ def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 
         fast, and cost evaluations.
     planes : int
         Size of the bundle, besides the aggregated plane.
-
-    Returns
-    -------
-    Method
     """
     if outputs is not None and outputs < 2:
         raise ValueError(f"at least 2 outputs must be kept, got {outputs}")
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=LimitedMemory(planes),
-        query=BlockAscent(outputs, passes),
-        cuts=ConvexCuts(),
-        name="block-ascent",
-    )
+    query = BlockAscent(outputs, passes)
+    return Method(NoStabilizer(), LimitedMemory(planes), query, ConvexCuts(), name="block-ascent")
 
 
-_KINDS: dict[str, type[Outputs[Any, Any]]] = {"labels": ChainOutputs, "features": ModelOutputs}
-
-
-def outputs_of(risk: Any) -> Outputs[Any, Any]:
+def outputs_of(risk: Any) -> Outputs:
     """Return what does not change while outputs of a risk are kept."""
-    return _KINDS[risk.output_kind](risk)
+    kinds: dict[str, type[Outputs]] = {"labels": ChainOutputs, "features": ModelOutputs}
+    return kinds[risk.output_kind](risk)
 
 
 def _room(n_examples: int) -> int:

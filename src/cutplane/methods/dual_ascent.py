@@ -27,13 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.method import Method
+from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, quadratic
-from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.queries import best_step
+from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.state import State

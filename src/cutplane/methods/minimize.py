@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from typing import Any, cast
 
-from cutplane.checkpoints.checkpoint import Checkpoint, keeper
+from cutplane.checkpoints.checkpoint import Checkpoint, keeper, stored_method
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
-from cutplane.core.certificate import Certificate, Status
+from cutplane.core.certificate import Certificate, Result, Status
 from cutplane.core.loop import Callback, descend, recomputed
 from cutplane.core.method import Method
 from cutplane.core.needs import size_known_to, term_size, why_unproven
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Regularizer, Risk
-from cutplane.core.result import Result
-from cutplane.core.start import DISAGREEMENT, continued, first_state, with_planes_of
-from cutplane.core.state import State
+from cutplane.core.state import DISAGREEMENT, State, continued, first_state, with_planes_of
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
-from cutplane.methods.bundle import bmrm
-from cutplane.methods.nonconvex import nrbm
+from cutplane.methods.bundle import bmrm, nrbm
 from cutplane.risks.function import Function, as_risk, is_function_of
 
 # A run aims at this share of the tolerance it promises, and settles for the whole when a limit
@@ -128,7 +126,12 @@ def minimize(
     method.require_suitable(problem, convex=convex)
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
-    rule = _stopping_rule(stop or Gap(relative=_AIM * tol), max_iter, time_limit)
+    # Trouble comes first: a gap below zero is small enough, but no success.
+    rule = Trouble() | (stop or Gap(relative=_AIM * tol))
+    if max_iter is not None:
+        rule |= Iterations(max_iter)
+    if time_limit is not None:
+        rule |= Seconds(time_limit)
     with keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
         clock = _Clock(risk, kept.state or resume)
         if kept.state:
@@ -140,6 +143,7 @@ def minimize(
         else:
             state = first_state(problem, start, method, convex=convex)
         clock.read(state)
+        kept.after_iteration()  # the first state is whole, too
         try:
             status, final = descend(state, rule, clock.read, callbacks, kept, run.check)
             kept.write(state)
@@ -167,6 +171,47 @@ def minimize(
         return _result(status, promise, final, state)
 
 
+def resume(
+    path: str | os.PathLike[str],
+    problem: Problem | Risk | Function,
+    regularizer: Regularizer | None = None,
+    *,
+    every: float | None = None,
+    **options: Any,
+) -> Result:
+    """Go on with a run whose state is in files, as if it had never been stopped.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder that was given to `minimize` as `checkpoint`. It is kept up to date.
+    problem : Problem or Risk or callable
+        The same problem: a risk and a regularizer, together or one after the other. One with other
+        data, another loss or another regularizer is refused.
+    regularizer : Regularizer, optional
+        If the first is a risk.
+    every : float, optional
+        See `Checkpoint`.
+    **options
+        Those of `minimize`: ``tol``, ``max_iter`` and ``time_limit``, which count from the
+        beginning of the first run, ``stop``, ``callbacks``. The method is that of the first run; it
+        must be given, as ``method``, only if it is made of policies of your own.
+
+    Returns
+    -------
+    Result
+        See `minimize`.
+    """
+    if regularizer is None:
+        if not isinstance(problem, Problem):
+            raise TypeError("resume needs a problem, or a risk and a regularizer")
+        regularizer, problem = problem.regularizer, problem.risk
+    method = options.pop("method", None) or stored_method(path)
+    checkpoint = Checkpoint(path, every)
+    risk = cast(Risk | Function, problem)
+    return minimize(risk, regularizer, method=method, checkpoint=checkpoint, **options)
+
+
 def _attach(error: BaseException, result: Result) -> None:
     """Give an error the result so far, and say so in its traceback."""
     error.result = result  # type: ignore[attr-defined]
@@ -187,18 +232,6 @@ class _Clock:
     def read(self, state: State) -> None:
         state.seconds = time.perf_counter() - self._start
         state.evaluations = self._risk.evaluations - self._evaluations
-
-
-def _stopping_rule(
-    gap: StoppingRule, max_iter: int | None, time_limit: float | None
-) -> StoppingRule:
-    # Trouble comes first: a gap below zero is small enough, but no success.
-    rule = Trouble() | gap
-    if max_iter is not None:
-        rule |= Iterations(max_iter)
-    if time_limit is not None:
-        rule |= Seconds(time_limit)
-    return rule
 
 
 def _disagree(final: State, state: State) -> bool:
@@ -223,10 +256,9 @@ def _result(status: Status, promise: StoppingRule, final: State, state: State) -
         status = Status.INCONSISTENT
     elif status is not Status.FAILED and promise(final) is Status.OPTIMAL:
         status = Status.OPTIMAL if state.convex else Status.STATIONARY
-    objective, lower = final.objective, final.lower
     certificate = Certificate(
-        objective=objective,
-        lower_bound=min(lower, objective) if consistent else lower,
+        objective=final.objective,
+        lower_bound=min(final.lower, final.objective) if consistent else final.lower,
         status=status,
         valid=state.convex and consistent,
         reason=(
@@ -235,10 +267,4 @@ def _result(status: Status, promise: StoppingRule, final: State, state: State) -
             else why_unproven(risk)
         ),
     )
-    return Result(
-        w=final.best.w,
-        point=final.best,
-        certificate=certificate,
-        history=state.history,
-        state=state,
-    )
+    return Result(final.best.w, final.best, certificate, state.history, state)

@@ -30,12 +30,11 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.positive_solve import solve_positive
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Status
-from cutplane.core.method import Method
+from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need
-from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import KeepAll
-from cutplane.core.policies.no_stabilizer import NoStabilizer
+from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.core.state import State

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import Numbers, dot
-from cutplane.core.method import Method
+from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import QUADRATIC, evaluated_once, quadratic
-from cutplane.core.policies import Found, Query
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import KeepAll, LimitedMemory
-from cutplane.core.policies.no_stabilizer import NoStabilizer
 from cutplane.core.policies.queries import AtCandidate
+from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Point
 from cutplane.core.search import Trial, wolfe_search
@@ -217,10 +216,6 @@ def quasi_newton(*, steps: int = 20, planes: int | None = None) -> Method:
         How many past steps L-BFGS remembers.
     planes : int, optional
         Keep at most so many planes, and an aggregated one. All by default.
-
-    Returns
-    -------
-    Method
     """
     return Method(
         stabilizer=NoStabilizer(),

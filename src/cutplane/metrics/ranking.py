@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.losses import PairwiseHinge
-from cutplane.losses.ranking.queries import Queries, discounts_of, gains_of
+from cutplane.losses.ranking.queries import Queries, discounts_at, gains_of
 
 
 class Rankings:
@@ -36,8 +36,7 @@ class Rankings:
         if (y < 0.0).any():
             raise ValueError(f"relevance must not be negative to measure rankings, got {y.min():g}")
         self._y, self._scores, self._queries = y, scores, queries
-        self._starts = np.concatenate([[0], np.cumsum(queries.sizes)[:-1]])
-        self._positions = np.arange(len(y)) - np.repeat(self._starts, queries.sizes)
+        self._starts, self._positions = queries.starts[:-1], queries.positions()
         self._ranked = y[np.lexsort((y, -scores, queries.numbers))]
 
     def ndcg(self, k: int) -> Vector:
@@ -50,7 +49,7 @@ class Rankings:
         """Return for each query the mean precision at its relevant documents."""
         hits = self._hits
         total = np.cumsum(hits)
-        before = np.repeat(total[self._starts] - hits[self._starts], self._queries.sizes)
+        before: Vector = np.repeat(total[self._starts] - hits[self._starts], self._queries.sizes)
         precision = (total - before) / (self._positions + 1.0)
         with np.errstate(invalid="ignore"):
             return self._sums(precision * hits) / self._sums(hits.astype(np.float64))
@@ -82,8 +81,7 @@ class Rankings:
         return self._ranked > 0.0
 
     def _dcg(self, relevance: Vector, k: int) -> Vector:
-        discounts = np.append(discounts_of(k), 0.0)[np.minimum(self._positions, k)]
-        return self._sums(gains_of(relevance) * discounts)
+        return self._sums(gains_of(relevance) * discounts_at(self._positions, k))
 
     def _sums(self, values: Vector) -> Vector:
         sums: Vector = np.add.reduceat(values, self._starts)

@@ -25,14 +25,12 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def finite_vector(name: str, values: ArrayLike | None) -> Vector | None:
+def finite(name: str, values: ArrayLike) -> Vector:
     """Return a copy in float64 if all values are finite."""
-    if values is None:
-        return None
-    vector = np.array(values, dtype=np.float64)
-    if not np.isfinite(vector).all():
+    array = np.array(values, dtype=np.float64)
+    if not np.isfinite(array).all():
         raise ValueError(f"the {name} must be finite")
-    return vector
+    return array
 
 
 def same_shape(regularizer: object, name: str, given: Vector | None, w: Vector) -> None:
@@ -49,7 +47,7 @@ class Centered:
 
     def __init__(self, lam: float, center: ArrayLike | None = None) -> None:
         self.lam = positive("lam", lam)
-        self.center = finite_vector("center", center)
+        self.center = None if center is None else finite("center", center)
 
     def shifted(self, w: Vector) -> Vector:
         """Return ``w - center``, having compared their lengths."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.regularizers.base import SquaredNorm
+from cutplane.regularizers.base import SquaredNorm, finite
 
 # A triangular factor with a smaller ratio of diagonal entries is singular up to rounding.
 _SINGULAR = 1e-13
@@ -43,10 +43,13 @@ class QuadraticForm(SquaredNorm):
         center: ArrayLike | None = None,
     ) -> None:
         super().__init__(lam, center)
-        if (matrix is None) == (factor is None):
-            raise ValueError("give either the matrix Q or a factor of it")
         # Q = root' root; a vector stands for a diagonal root.
-        self.root = _root_of(matrix) if factor is None else _triangle(factor)
+        if matrix is not None and factor is None:
+            self.root = _root_of(matrix)
+        elif factor is not None and matrix is None:
+            self.root = _triangle(factor)
+        else:
+            raise ValueError("give either the matrix Q or a factor of it")
 
     def dual_metric(self, slope: Vector) -> Vector:
         """Return ``Q^-1 slope``."""
@@ -77,10 +80,8 @@ class QuadraticForm(SquaredNorm):
         return f"QuadraticForm({self.lam:g}, ...)"
 
 
-def _root_of(matrix: ArrayLike | None) -> Matrix:
-    given = np.array(matrix, dtype=np.float64)
-    if not np.isfinite(given).all():
-        raise ValueError("the matrix must be finite")
+def _root_of(matrix: ArrayLike) -> Matrix:
+    given = finite("matrix", matrix)
     if given.ndim == 1:
         if not (given > 0.0).all():
             raise ValueError("a diagonal Q must be positive")
@@ -97,9 +98,7 @@ def _root_of(matrix: ArrayLike | None) -> Matrix:
 
 
 def _triangle(factor: ArrayLike) -> Matrix:
-    given = np.array(factor, dtype=np.float64)
-    if not np.isfinite(given).all():
-        raise ValueError("the factor must be finite")
+    given = finite("factor", factor)
     if given.ndim != 2 or given.shape[0] < given.shape[1]:
         raise ValueError(
             f"a factor has at least as many rows as columns, got the shape {given.shape}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +21,10 @@ _WIDE = 4.0
 _SHARE_BELOW = 4.0
 
 
-@dataclass(frozen=True)
-class Curves:
-    """Bounds and gaps as curves, and the range of the bounds to show.
+class Curves(NamedTuple):
+    """Objectives, lower bounds and relative gaps as curves, and the range of the bounds to show.
 
-    Attributes
-    ----------
-    upper, lower, gaps : ndarray
-        The objectives, lower bounds and relative gaps.
-    bottom, top : float
-        The range of the bounds to show. Early lower bounds may lie below it.
-    logarithmic : bool
-        Whether to show the bounds on a logarithmic scale.
+    Early lower bounds may lie below that range.
     """
 
     upper: Curve
@@ -47,15 +39,8 @@ def curves_of(records: Sequence[Record] | Sequence[Certificate]) -> Curves:
     """Return the curves of at least one record or certificate."""
     upper = np.array([record.objective for record in records])
     lower = np.array([record.lower_bound for record in records])
-    bottom, top, logarithmic = _shown_range(upper, lower)
-    return Curves(
-        upper=upper,
-        lower=lower,
-        gaps=np.array([record.relative_gap for record in records]),
-        bottom=bottom,
-        top=top,
-        logarithmic=logarithmic,
-    )
+    gaps = np.array([record.relative_gap for record in records])
+    return Curves(upper, lower, gaps, *_shown_range(upper, lower))
 
 
 def shown_gap_range(gaps: Curve, tol: float | None) -> tuple[float, float]:

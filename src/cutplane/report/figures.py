@@ -1,7 +1,8 @@
 """Pictures drawn with matplotlib: a run, a regularization path, curves side by side.
 
 The first two show bounds and gaps: the objective above the lower bound, with the optimum in
-between, and below them the relative gap on a logarithmic scale.
+between, and below them the relative gap on a logarithmic scale. Without matplotlib, all of them
+raise `PlottingUnavailable`.
 """
 
 from __future__ import annotations
@@ -30,24 +31,12 @@ class PlottingUnavailable(ImportError):
 
 
 def require_plotting() -> None:
-    """Find out before a long computation whether its plot can be drawn.
-
-    Raises
-    ------
-    PlottingUnavailable
-        If matplotlib is not installed.
-    """
+    """Find out before a long computation whether its plot can be drawn."""
     new_figure((1.0, 1.0))
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """Return a figure of its own, without pyplot: nothing global is touched, no display needed.
-
-    Raises
-    ------
-    PlottingUnavailable
-        If matplotlib is not installed.
-    """
+    """Return a figure of its own, without pyplot: nothing global is touched, no display needed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -65,21 +54,9 @@ def png_of(figure: Any) -> bytes:
 def draw_run(
     records: Sequence[Record], *, title: str, subtitle: str = "", tol: float | None = None
 ) -> Any:
-    """Return a figure of the bounds and the relative gap against iterations.
+    """Return a figure of a run's bounds and relative gap against iterations, ``tol`` marked.
 
-    Parameters
-    ----------
-    records : sequence of Record
-        The history of one run.
-    title, subtitle : str
-        What was fitted, and how it ended.
-    tol : float, optional
-        A relative gap to mark.
-
-    Raises
-    ------
-    PlottingUnavailable
-        If matplotlib is not installed.
+    Title and subtitle say what was fitted, and how it ended.
     """
     figure = new_figure((8.0, 6.4))
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
@@ -103,21 +80,8 @@ def draw_path(
 ) -> Any:
     """Return a figure of the bounds, the relative gap, and the scores if any, against lam.
 
-    Parameters
-    ----------
-    lams : ndarray
-        Decreasing; drawn from left to right.
-    certificates : sequence of Certificate
-        One for each lam.
-    title, subtitle, tol
-        As for `draw_run`.
-    scores : ndarray, optional
-        A score for each lam, the more the better; the best one is marked.
-
-    Raises
-    ------
-    PlottingUnavailable
-        If matplotlib is not installed.
+    There is a certificate for each lam; they decrease, and are drawn from left to right. Of the
+    scores, the more the better, the best one is marked. The rest is as for `draw_run`.
     """
     n_panels = 2 if scores is None else 3
     figure = new_figure((8.0, 3.2 * n_panels))
@@ -151,23 +115,10 @@ def draw_curves(
     label: str,
     scale: str = "linear",
 ) -> Any:
-    """Return a figure of the curves in some rows of results, side by side.
+    """Return a figure of the curves in rows of results, a line of panels for each of ``lines``.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Each has the curves that ``lines`` name.
-    lines : sequence of Series
-        One for each line of panels.
-    panel, label : str
-        The keys whose values tell the panels of a line apart, and the curves of a panel.
-    scale : str
-        Of the vertical axes.
-
-    Raises
-    ------
-    PlottingUnavailable
-        If matplotlib is not installed.
+    The values of the keys ``panel`` and ``label`` tell the panels of a line apart, and the curves
+    of a panel; ``scale`` is that of the vertical axes.
     """
     values = list(dict.fromkeys(row[panel] for row in rows))
     figure = new_figure((4.5 * len(values), 3.5 * len(lines)))

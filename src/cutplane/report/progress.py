@@ -88,12 +88,16 @@ class Progress:
 
     def show(self, record: Record) -> None:
         """Write the record if it is a milestone; remember it otherwise."""
-        if self._latest is None or record.iteration <= self._latest.iteration:
+        if self._begins_a_run(record):
             self.finish()
             self._write("  ".join(column.title.rjust(column.width) for column in _COLUMNS))
         self._latest, self._pending = record, True
         if is_milestone(record.iteration):
             self.finish()
+
+    def _begins_a_run(self, record: Record) -> bool:
+        """Whether this is the first record of a run, which may go on from a checkpoint."""
+        return self._latest is None or record.iteration != self._latest.iteration + 1
 
     def finish(self) -> None:
         """Write the last iteration, if it is still to be written."""
@@ -122,8 +126,8 @@ class LiveProgress(Progress):
 
     def show(self, record: Record) -> None:
         """Take the record in, and redraw unless the last drawing is very recent."""
-        if self._latest is not None and record.iteration <= self._latest.iteration:
-            self._milestones.clear()  # the next run
+        if self._begins_a_run(record):
+            self._milestones.clear()
         if is_milestone(record.iteration):
             self._milestones.append(record)
         self._latest = record

@@ -40,18 +40,10 @@ def draw_text(
     width: int = 72,
     ascii_only: bool = False,
 ) -> str:
-    """Draw the bounds, and below them the relative gap on a logarithmic scale.
+    """Draw the bounds of one run, and below them the relative gap on a logarithmic scale.
 
-    Parameters
-    ----------
-    records : sequence of Record
-        The history of one run.
-    tol : float, optional
-        A relative gap to mark with a dotted line.
-    width : int
-        Number of characters in a line, at least 40.
-    ascii_only : bool
-        Use no characters but those of ASCII, for a terminal that shows no others.
+    A dotted line marks the gap ``tol``. Lines have ``width`` characters, at least 40;
+    ``ascii_only`` is for a terminal that shows no other characters than those of ASCII.
     """
     if not records:
         return "(no iterations to draw)"

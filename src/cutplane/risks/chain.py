@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import KeptPoint, Plane
-from cutplane.maps import AllPairs, ObservedPairs, Rows, as_rows
-from cutplane.maps.score_maps import PairMap
-from cutplane.risks.chain_pieces import ChainPieces, require_finite, sums_beside_emissions
+from cutplane.maps import AllPairs, ObservedPairs, PairMap, rows_and_map
+from cutplane.risks.chain_pieces import ChainPieces, sums_beside_emissions
 from cutplane.risks.chain_points import ChainPoint
+from cutplane.risks.checks import normalized, require_finite
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
-from cutplane.risks.weights import normalized
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.kernels import Indices
 from cutplane.structured.chains.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
@@ -86,8 +85,9 @@ class ChainRisk(Summable):
     ) -> None:
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
-        given = rows if isinstance(rows, PairMap) else None
-        self.rows: Rows = given.rows if given else as_rows(rows, n_threads=n_threads)
+        self.rows, given = rows_and_map(rows, n_threads=n_threads)
+        if not (given is None or isinstance(given, PairMap)):
+            raise TypeError(f"a chain needs weights for pairs of label and feature, got {given}")
         n_tokens, self.n_features = self.rows.shape
         if n_tokens == 0:
             raise ValueError("a risk needs at least one token")

@@ -14,27 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import InOrder, run_blocks
-from cutplane.core.protocols import NonFiniteRisk
 from cutplane.maps import ObservedPairs
-from cutplane.maps.observed_pairs import PairSums, Scorer
+from cutplane.maps.observed_pairs import PairSums
+from cutplane.risks.checks import require_finite
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.losses import ChainLoss, ChainSlopes, LabeledChains
 
 # Scores of a piece: half a megabyte, as much for their slopes, and the entries of the features.
 _SCORES = 1 << 16
-
-
-def require_finite(scores: ChainScores, w: Vector) -> None:
-    """Raise NonFiniteRisk if a score with the parameters ``w`` is infinite or NaN."""
-    for part in scores:
-        # The extremes tell of all: one is infinite or NaN if any score is.
-        if not (np.isfinite(part.max(initial=0.0)) and np.isfinite(part.min(initial=0.0))):
-            raise NonFiniteRisk(
-                f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
-                "scale the features, or raise lam"
-            )
 
 
 def sums_beside_emissions(chains: Chains, slopes: ChainSlopes, *, ends: bool) -> Vector:
@@ -125,17 +114,12 @@ class ChainPieces:
                 n_rest = chains.n_labels * (chains.n_labels + 2 * ends)
                 sums = ChainSums(self._pairs.sums(), np.zeros(n_rest))
                 for k in range(self._sums[number], self._sums[number + 1]):
-                    scores = ChainScores(self._emissions(score, k), *rest)
+                    begin, end = self._begins[k], self._begins[k + 1]
+                    scores = ChainScores(np.empty((end - begin, chains.n_labels)), *rest)
+                    score(begin, end, scores.emissions)
                     require_finite(scores, w)
-                    sums.add_piece(self._pieces[k], self._begins[k], scores, loss, ends=ends)
+                    sums.add_piece(self._pieces[k], begin, scores, loss, ends=ends)
                 in_order.put(number, sums)
 
         run_blocks(task, len(self._sums) - 1, n_threads=chains.n_threads)
         return total[0]
-
-    def _emissions(self, score: Scorer, k: int) -> Matrix:
-        """Return the scores of a piece's tokens."""
-        begin, end = self._begins[k], self._begins[k + 1]
-        out = np.empty((end - begin, self._data.chains.n_labels))
-        score(begin, end, out)
-        return out

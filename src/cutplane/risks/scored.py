@@ -11,7 +11,6 @@ scores: moving along the line between two points costs no pass over the data.
 
 from __future__ import annotations
 
-import math
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -21,12 +20,12 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
-from cutplane.core.protocols import NonFiniteRisk, Plane, Quadratic
+from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
-from cutplane.maps import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, as_rows
+from cutplane.maps import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
+from cutplane.risks.checks import normalized, require_finite
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
-from cutplane.risks.weights import normalized
 
 Scores = NDArray[np.float64]
 
@@ -80,8 +79,7 @@ class ScoredRisk(Summable):
     ) -> None:
         if not isinstance(loss, ScoreLoss):
             raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
-        made = isinstance(features, ScoreMap)
-        self.rows: Rows = features.rows if made else as_rows(features)
+        self.rows, given = rows_and_map(features)
         n_samples = self.rows.shape[0]
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
@@ -90,7 +88,7 @@ class ScoredRisk(Summable):
         self.loss: Any = loss
         self.y = loss.targets(y, n_samples, self.weights)
         self.intercept = intercept
-        self.map: ScoreMap = features if made else self._usual_map()
+        self.map = given or self._usual_map()
         # To a loss of differences of scores an intercept means nothing.
         self.minimizes_intercept = (
             intercept and not loss.of_differences and not self.map.has_intercepts
@@ -194,12 +192,7 @@ class ScoredRisk(Summable):
 
     def with_scores(self, w: Vector, scores: Scores, *, guess: Any = None) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess`` is as for the point."""
-        # The extremes tell of all: one is infinite or NaN if any score is.
-        if not math.isfinite(float(scores.max()) - float(scores.min())):
-            raise NonFiniteRisk(
-                f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
-                "scale the features, or raise lam"
-            )
+        require_finite([scores], w)
         return ScoredPoint(self, w, scores, guess)
 
     @cached_property

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.core.interrupts import at_once
 from cutplane.core.protocols import Plane
+from cutplane.risks.checks import normalized
 from cutplane.risks.composite import Summable
-from cutplane.risks.weights import normalized
 from cutplane.structured.examples import Examples, Worst
 from cutplane.structured.model import as_examples, name_of_model, prepared
 from cutplane.structured.workers import Workers

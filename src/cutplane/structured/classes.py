@@ -7,23 +7,30 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.structured.model import LibraryModel
 
 
-class MulticlassModel:
+class MulticlassModel(LibraryModel):
     """One of k classes: a vector of weights for each, loss 1 for a wrong one.
 
     The risk is that of Crammer and Singer's loss without intercepts; `cutplane.ScoredRisk` is
     much faster. Classes and the number of features are those of the data.
     """
 
+    releases_gil = False  # Python's work is the larger part
+    looked_up = ("n_features", "classes")
     classes: Any
-    n_parameters: int
 
     def initialize(self, X: list[Any], Y: list[Any]) -> None:
         """Look up the classes and the number of features."""
         self.classes = np.unique(np.array(Y))
         self.n_features = len(X[0])
         self.n_parameters = len(self.classes) * self.n_features
+
+    @staticmethod
+    def smallest_examples(n_features: int, classes: Any) -> tuple[list[Any], list[Any]]:
+        """Return an input of zeros for each class."""
+        return [np.zeros(n_features)] * len(classes), list(classes)
 
     def outputs(self, x: Any) -> list[Any]:
         """Return all classes."""
@@ -57,6 +64,3 @@ class MulticlassModel:
     def _scores(self, x: Any, w: Vector) -> Vector:
         scores: Vector = w.reshape(len(self.classes), -1) @ x
         return scores
-
-    def __repr__(self) -> str:
-        return "MulticlassModel()"

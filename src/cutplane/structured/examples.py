@@ -42,31 +42,18 @@ _TRUTH = Worst(Features(np.zeros(0, dtype=np.int64), np.zeros(0)), 0.0)
 
 
 class Examples:
-    """Inputs with their true outputs, and a model of them.
-
-    Parameters
-    ----------
-    model : StructuredModel
-        Ready for use: it knows its number of parameters.
-    X, Y : list
-        Inputs and outputs.
-    rescaling : str
-        A key of `RESCALINGS`.
-    """
+    """Inputs with their true outputs, and a model of them that knows its number of parameters."""
 
     def __init__(self, model: Any, X: list[Any], Y: list[Any], rescaling: str) -> None:
         if rescaling not in RESCALINGS:
-            known = ", ".join(RESCALINGS)
-            raise ValueError(f"unknown rescaling {rescaling!r}: known are {known}")
+            raise ValueError(f"unknown rescaling {rescaling!r}: known are {', '.join(RESCALINGS)}")
         self.offers = Offers.of(model)
         if RESCALINGS[rescaling] not in self.offers.searches:
             raise TypeError(
                 f"{rescaling} rescaling needs {RESCALINGS[rescaling]}(x, y, w), which "
                 f"{name_of_model(model)} has not"
             )
-        self.model = model
-        self.X = X
-        self.Y = Y
+        self.model, self.X, self.Y = model, X, Y
         self.rescaling = rescaling
         self._truths = [self._features(i, y) for i, y in enumerate(Y)]
 

@@ -33,20 +33,10 @@ class Features(NamedTuple):
 
 
 def as_features(given: Any, n_parameters: int) -> Features:
-    """Return what a model's ``joint_feature`` gave, checked and in one form.
+    """Return what a model's ``joint_feature`` gave in one form, or raise ValueError.
 
-    Parameters
-    ----------
-    given : array-like or tuple
-        A vector of all features, or a pair of arrays ``(indices, values)``, where values at the
-        same place add up.
-    n_parameters : int
-        The number of features.
-
-    Raises
-    ------
-    ValueError
-        If it is neither of them, of another length, or not finite.
+    That is a vector of all features, or a pair of arrays ``(indices, values)``, where values at the
+    same place add up.
     """
     if isinstance(given, tuple):
         if len(given) != 2:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from inspect import signature
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import issparse
@@ -50,22 +51,38 @@ class StructuredModel(Protocol):
         """Return the output with the highest sum of its score and its loss beside ``y``."""
 
 
-SEARCHES = ("inference", "loss_augmented_inference", "slack_augmented_inference")
-"""Names of the searches for the best output; a model may lack the last one."""
+class LibraryModel:
+    """A model that comes with the library: it can be shown, and kept in a model file.
 
-_METHODS = {
+    A file has the options of the constructor, which are attributes of the same names, and what
+    `initialize` looked up in the data. A model is restored by showing it the smallest examples from
+    which it looks up the same. So it checks them itself.
+    """
+
+    releases_gil = True
+    n_parameters: int
+    looked_up: ClassVar[tuple[str, ...]] = ()
+    """Attributes that are sizes, or ``classes``."""
+
+    @staticmethod
+    def smallest_examples(*args: Any, **kwargs: Any) -> tuple[list[Any], list[Any]]:
+        """Return the smallest inputs and outputs, given what is looked up in them."""
+        return [], []
+
+    def __repr__(self) -> str:
+        names = [name for name in signature(type(self)).parameters if name in vars(self)]
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({options})"
+
+
+# A model may lack the last one.
+_SEARCHES = ("inference", "loss_augmented_inference", "slack_augmented_inference")
+_REQUIRED = {
     "joint_feature": "joint_feature(x, y)",
     "loss": "loss(y, y_hat)",
     "inference": "inference(x, w)",
     "loss_augmented_inference": "loss_augmented_inference(x, y, w)",
 }
-
-
-def require_model(model: Any) -> None:
-    """Raise TypeError unless an object offers what a structured model must."""
-    for name, call in _METHODS.items():
-        if isinstance(model, type) or not callable(getattr(model, name, None)):
-            raise TypeError(f"{name_of_model(model)} is no structured model: it has no {call}")
 
 
 class Offers(NamedTuple):
@@ -74,8 +91,7 @@ class Offers(NamedTuple):
     exact: bool
     releases_gil: bool
     outputs: Callable[[Any], Iterable[Any]] | None
-    searches: dict[str, Callable[..., Any]]
-    """From names of searches to those that the model has."""
+    searches: dict[str, Callable[..., Any]]  # those that the model has, by name
 
     @classmethod
     def of(cls, model: Any) -> Offers:
@@ -85,14 +101,16 @@ class Offers(NamedTuple):
             releases_gil=bool(getattr(model, "releases_gil", StructuredModel.releases_gil)),
             outputs=getattr(model, "outputs", None),
             searches={
-                name: search for name in SEARCHES if callable(search := getattr(model, name, None))
+                name: search for name in _SEARCHES if callable(search := getattr(model, name, None))
             },
         )
 
 
 def prepared(model: Any, X: list[Any], Y: list[Any]) -> Any:
     """Return a model that knows its number of parameters; the given one is left as it is."""
-    require_model(model)
+    for name, call in _REQUIRED.items():
+        if isinstance(model, type) or not callable(getattr(model, name, None)):
+            raise TypeError(f"{name_of_model(model)} is no structured model: it has no {call}")
     if callable(getattr(model, "initialize", None)):
         model = deepcopy(model)
         model.initialize(X, Y)

@@ -13,7 +13,7 @@ A line ``B`` asks for transitions from label to label, which `cutplane.SequenceT
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,33 +41,17 @@ BUILT_IN = {"words": _WORDS, "chunking": _WORDS + _SECOND_COLUMN}
 
 
 class Template(NamedTuple):
-    """A template, cut at its macros: ``texts[0] word[0] texts[1] word[1] ... texts[-1]``.
-
-    Attributes
-    ----------
-    texts : tuple of str
-    places : tuple of (int, int)
-        The row of each word, relative to the token, and its column.
-    """
+    """A template, cut at its macros: ``texts[0] word[0] texts[1] word[1] ... texts[-1]``."""
 
     texts: tuple[str, ...]
-    places: tuple[tuple[int, int], ...]
+    places: tuple[tuple[int, int], ...]  # the row of each word, relative to the token; its column
 
 
 def parse_templates(text: str, source: str = "templates") -> list[Template]:
     """Return the templates in a text, or those of a name of `BUILT_IN`.
 
-    Parameters
-    ----------
-    text : str
-        One template a line. Lines that are empty or begin with ``#`` are left out.
-    source : str
-        Where the text comes from, for messages.
-
-    Raises
-    ------
-    ValueError
-        With the number of the line, if one is no template.
+    There is one a line; lines that are empty or begin with ``#`` are left out. If a line is no
+    template, the ValueError names the source of the text and the line.
 
     Examples
     --------
@@ -99,16 +83,8 @@ def parse_templates(text: str, source: str = "templates") -> list[Template]:
 class TemplateVectorizer:
     """Makes a sparse matrix of the features that templates find: 1 where a token has a feature.
 
-    Parameters
-    ----------
-    templates : list of Template
-    min_count : int
-        Features that fewer tokens have are left out.
-
-    Attributes
-    ----------
-    feature_names_ : list of str
-        The features, in the order of the columns. It is all that is kept of a fit.
+    Features that fewer than ``min_count`` tokens have are left out. ``feature_names_`` are the
+    features in the order of the columns, and all that is kept of a fit.
     """
 
     def __init__(self, templates: Sequence[Template], *, min_count: int = 1) -> None:
@@ -123,18 +99,10 @@ class TemplateVectorizer:
     def fit_transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
         """Collect the features of all tokens, and return them as a CSR matrix.
 
-        Parameters
-        ----------
-        tokens : list of lists of str
-            The columns of each token, sequence after sequence.
-        lengths : ndarray of shape (n_sequences,)
-            The number of tokens of each sequence.
+        Tokens are lists of columns, sequence after sequence; ``lengths`` are those of sequences.
         """
         numbers: dict[str, int] = {}
-        found = np.empty((len(tokens), len(self.templates)), dtype=np.int32)
-        for k, (names, which) in enumerate(self._names(tokens, lengths)):
-            new = [numbers.setdefault(name, len(numbers)) for name in names]
-            found[:, k] = np.array(new, dtype=np.int32)[which]
+        found = self._find(tokens, lengths, lambda name: numbers.setdefault(name, len(numbers)))
         kept = np.bincount(found.ravel(), minlength=len(numbers)) >= self.min_count
         if not kept.any():
             raise ValueError(f"no feature occurs min_count = {self.min_count} times")
@@ -145,11 +113,19 @@ class TemplateVectorizer:
     def transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
         """Return the known features of tokens as a CSR matrix; others are left out."""
         numbers = {name: number for number, name in enumerate(self.feature_names_)}
+        return self._matrix(self._find(tokens, lengths, lambda name: numbers.get(name, -1)))
+
+    def _find(
+        self,
+        tokens: Sequence[Sequence[str]],
+        lengths: NDArray[np.int64],
+        number_of: Callable[[str], int],
+    ) -> NDArray[np.int32]:
+        """Return the number of the feature that each template finds at each token."""
         found = np.empty((len(tokens), len(self.templates)), dtype=np.int32)
         for k, (names, which) in enumerate(self._names(tokens, lengths)):
-            known = [numbers.get(name, -1) for name in names]
-            found[:, k] = np.array(known, dtype=np.int32)[which]
-        return self._matrix(found)
+            found[:, k] = np.array(list(map(number_of, names)), dtype=np.int32)[which]
+        return found
 
     def _names(
         self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]
@@ -169,10 +145,8 @@ class TemplateVectorizer:
             ]
             examples, which = _distinct(shifted, len(tokens))
             words = [
-                [numbered.word(number, self._reach) for number in numbers[examples].tolist()]
-                for numbers, numbered in zip(
-                    shifted, (columns[column] for _, column in template.places), strict=True
-                )
+                [columns[column].word(number, self._reach) for number in numbers[examples].tolist()]
+                for numbers, (_, column) in zip(shifted, template.places, strict=True)
             ]
             form = "{}".join(text.replace("{", "{{").replace("}", "}}") for text in template.texts)
             names = [form.format(*row) for row in zip(*words, strict=True)] if words else [form]

@@ -26,18 +26,12 @@ _CHUNKS_EACH = 4  # for each process, because examples differ in size
 
 
 class Workers(Generic[T]):
-    """Calls a function for many examples at the same ``w``.
+    """Calls a function of an example's number and ``w`` for many examples.
 
-    Parameters
-    ----------
-    function : callable
-        From the number of an example and ``w`` to a result.
-    releases_gil : bool
-        Whether threads can run it at the same time. If not, processes do, which get a copy of the
-        function, and of all it refers to, once.
-    n_jobs : int, optional
-        How many threads or processes; -1 for as many as there are cores. By default so many
-        threads, but one process only, because a new process takes a second to start.
+    If it releases the GIL, threads run it at the same time. If not, processes do, which get a copy
+    of it, and of all it refers to, once. ``n_jobs`` is how many; -1 means as many as there are
+    cores. So does None for threads, while it is one process, because a new one takes a second to
+    start.
     """
 
     def __init__(

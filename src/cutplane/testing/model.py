@@ -10,9 +10,19 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.structured.features import Features, as_features
 from cutplane.structured.model import Offers, as_examples, name_of_model, prepared
-from cutplane.testing.slopes import Report, require
+from cutplane.testing.slopes import Report
 
 _ROUNDING = 1e-9  # of scores, which are sums of many terms
+
+# What each search maximizes, in words and as a function of score, loss and score of the truth.
+_GOALS: dict[str, tuple[str, Callable[[float, float, float], float]]] = {
+    "inference": ("score", lambda score, loss, true: score),
+    "loss_augmented_inference": ("score + loss", lambda score, loss, true: score + loss),
+    "slack_augmented_inference": (
+        "loss * (1 + score - true score)",
+        lambda score, loss, true: loss * (1.0 + score - true),
+    ),
+}
 
 
 def check_model(
@@ -89,77 +99,57 @@ class _Output(NamedTuple):
     features: Features
     loss: float
 
+    def __str__(self) -> str:
+        text = " ".join(repr(self.output).split())
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
 
 class _Example:
-    """An example, with the outputs that are known of it."""
+    """An example, with the outputs that are known of it, the true one first."""
 
     def __init__(self, model: Any, number: int, x: Any, y: Any, listed: Any) -> None:
-        self._model = model
+        self._model, self._x, self._y = model, x, y
         self._offers = Offers.of(model)
-        self._x = x
-        self._y = y
         self._name = f"{name_of_model(model)}, example {number}"
+        self._listed = listed is not None
         truth = self._judged(y)
         self._require(truth.loss == 0.0, f"the loss of the true output is {truth.loss}, not 0")
-        self._listed = listed is not None
         self._known = [truth, *map(self._judged, listed(x) if listed else ())]
 
     def missed(self, search: str, w: Vector) -> bool:
         """Run a search, and say whether it missed the best of the outputs that are known."""
         before = w.copy()
         arguments = (self._x, w) if search == "inference" else (self._x, self._y, w)
-        found = self._offers.searches[search](*arguments)
+        found = self._judged(self._offers.searches[search](*arguments))
         self._require(np.array_equal(w, before), f"{search} changes w")
-        answer = self._judged(found)
-        goals = [self._goal(search, output, w) for output in self._known]
-        best, reached = int(np.argmax(goals)), self._goal(search, answer, w)
+        what, goal = _GOALS[search]
+        scores = [output.features.dot(w) for output in self._known]
+        goals = [
+            goal(score, output.loss, scores[0])
+            for score, output in zip(scores, self._known, strict=True)
+        ]
+        score = found.features.dot(w)
+        reached, best = goal(score, found.loss, scores[0]), int(np.argmax(goals))
         noise = _ROUNDING * (abs(goals[best]) + float(np.abs(w).sum()) + 1.0)
-        if not self._listed:
-            self._known.append(answer)
         self._require(
             not self._listed or reached <= goals[best] + noise,
-            f"{search} finds {_shown(found)}, which is better than all outputs that were listed",
+            f"{search} finds {found}, which is better than all outputs that were listed",
         )
         missed = goals[best] > reached + noise
-        if missed and self._offers.exact:
-            self._complain(search, answer, reached, self._known[best], goals[best], w)
-        return missed
-
-    def _complain(
-        self, search: str, found: _Output, reached: float, best: _Output, goal: float, w: Vector
-    ) -> None:
-        what = {"inference": "score", "loss_augmented_inference": "score + loss"}.get(
-            search, "loss * (1 + score - true score)"
-        )
-        hint = ""
-        highest = max(output.features.dot(w) for output in self._known)
-        if search != "inference" and found.features.dot(w) >= highest - _ROUNDING * abs(highest):
-            hint = ", and what it finds has the best score: does it leave the loss out?"
+        highest = max(*scores, score)
+        leaves_out = search != "inference" and score >= highest - _ROUNDING * abs(highest)
+        hint = ", and what it finds has the best score: does it leave the loss out?"
         self._require(
-            False,
-            f"{search} finds {_shown(found.output)} with {what} {reached:.8g}, but "
-            f"{_shown(best.output)} has {goal:.8g}{hint}",
+            not (missed and self._offers.exact),
+            f"{search} finds {found} with {what} {reached:.8g}, but {self._known[best]} has "
+            f"{goals[best]:.8g}{hint if leaves_out else ''}",
         )
-
-    def _goal(self, search: str, output: _Output, w: Vector) -> float:
-        score = output.features.dot(w)
-        if search == "inference":
-            return score
-        if search == "loss_augmented_inference":
-            return score + output.loss
-        return output.loss * (1.0 + score - self._known[0].features.dot(w))
+        if not self._listed:
+            self._known.append(found)
+        return missed
 
     def _judged(self, output: Any) -> _Output:
         """Return an output with its features and its loss, which are checked."""
-        features = self._features(output)
-        loss = float(self._model.loss(self._y, output))
-        self._require(
-            np.isfinite(loss) and loss >= 0.0,
-            f"the loss of {_shown(output)} is {loss}, it must be finite and not negative",
-        )
-        return _Output(output, features, loss)
-
-    def _features(self, output: Any) -> Features:
         try:
             first, second = (
                 as_features(self._model.joint_feature(self._x, output), self._model.n_parameters)
@@ -167,16 +157,17 @@ class _Example:
             )
         except ValueError as error:
             raise AssertionError(f"{self._name}: {error}") from error
-        same = np.array_equal(first.indices, second.indices) and np.array_equal(
-            first.values, second.values
+        judged = _Output(output, first, float(self._model.loss(self._y, output)))
+        self._require(
+            all(map(np.array_equal, first, second)),
+            f"joint_feature of {judged} is not the same the second time",
         )
-        self._require(same, f"joint_feature of {_shown(output)} is not the same the second time")
-        return first
+        self._require(
+            np.isfinite(judged.loss) and judged.loss >= 0.0,
+            f"the loss of {judged} is {judged.loss}, it must be finite and not negative",
+        )
+        return judged
 
-    def _require(self, condition: bool, message: str) -> None:
-        require(bool(condition), f"{self._name}: {message}")
-
-
-def _shown(output: Any) -> str:
-    text = " ".join(repr(output).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    def _require(self, condition: object, message: str) -> None:
+        if not condition:
+            raise AssertionError(f"{self._name}: {message}")

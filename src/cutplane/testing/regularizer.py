@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, require
-
-_STEPS = (0.0, 0.3, 1.0, 1.7)  # where rays are looked at
+from cutplane.compute.arrays import Vector
+from cutplane.core.needs import offers
+from cutplane.testing.slopes import STEPS, Report, Tried, check_convex, check_slopes
 
 
 def check_regularizer(
@@ -34,42 +34,37 @@ def check_regularizer(
         Of the random vectors.
     """
     rng = np.random.default_rng(seed)
-    name = repr(regularizer)
     us = [scale * rng.normal(size=n_parameters) for _ in range(n_trials)]
     us = [u for u in us if np.isfinite(regularizer.conjugate(u)[0])]
-    require(len(us) > 1, f"{name}: the conjugate is infinite at all u tried: choose another scale")
-    tried = Tried(name, regularizer.conjugate, us, 1e-10, rng)
-    attained = []
-    for u in us:
-        conjugate, w = regularizer.conjugate(u)
+    tried = Tried(repr(regularizer), regularizer.conjugate, us, 1e-10, rng)
+    tried.require(len(us) > 1, "the conjugate is infinite at all u tried: choose another scale")
+    conjugates, attained = zip(*map(regularizer.conjugate, us), strict=True)
+    for u, w, conjugate in zip(us, attained, conjugates, strict=True):
         value, product = regularizer.value(w), float(u @ w)
-        require(
-            bool(np.isfinite(value)),
-            f"{name}: the value is {value} at the w that comes with the conjugate",
+        tried.require(
+            np.isfinite(value), f"the value is {value} at the w that comes with the conjugate"
         )
-        require(
+        tried.require(
             abs(product - value - conjugate) <= tried.noise(product, value, conjugate),
-            f"{name}: the conjugate is {conjugate:.8g}, but at the w that comes with it u.w - r(w) "
-            f"is {product - value:.8g}",
+            f"the conjugate is {conjugate:.8g}, but at the w that comes with it u.w - r(w) is "
+            f"{product - value:.8g}",
         )
-        attained.append(w)
-    for u in us:
-        conjugate, _ = regularizer.conjugate(u)
+    for u, conjugate in zip(us, conjugates, strict=True):
         for w in [*attained, *(w + 0.1 * scale * rng.normal(size=n_parameters) for w in attained)]:
             value, product = regularizer.value(w), float(u @ w)
-            require(
+            tried.require(
                 product - value <= conjugate + tried.noise(product, value, conjugate),
-                f"{name}: Fenchel's inequality fails: r*(u) is {conjugate:.8g}, but there is a w "
-                f"with u.w - r(w) = {product - value:.8g}",
+                f"Fenchel's inequality fails: r*(u) is {conjugate:.8g}, but there is a w with "
+                f"u.w - r(w) = {product - value:.8g}",
             )
-    conjugates = replace(tried, name=f"{name}: conjugate", subgradient="attaining w")
-    check_slopes(conjugates)
-    check_convex(conjugates)
+    as_function = replace(tried, name=f"{tried.name}: conjugate", subgradient="attaining w")
+    check_slopes(as_function)
+    check_convex(as_function)
     for w, v in pairwise(attained):
         middle, ends = regularizer.value((w + v) / 2), (regularizer.value(w), regularizer.value(v))
-        require(
+        tried.require(
             middle <= sum(ends) / 2 + tried.noise(*ends),
-            f"{name}: not convex: {middle:.8g} in the middle between {ends[0]:.8g}, {ends[1]:.8g}",
+            f"not convex: {middle:.8g} in the middle between {ends[0]:.8g}, {ends[1]:.8g}",
         )
     passed = [
         "the conjugate is attained at the w that comes with it",
@@ -77,20 +72,23 @@ def check_regularizer(
         "that w is the derivative of the conjugate",
         "convex",
     ]
-    if hasattr(regularizer, "along"):
+    if offers(regularizer, "along"):
         for start, end in pairwise(attained):
-            ray = regularizer.along(start, end)
-            for k in _STEPS:
-                reached = regularizer.value(start + k * (end - start))
-                if not np.isfinite(reached):
-                    continue  # what is on the ray beyond where the value is finite does not matter
-                change = reached - regularizer.value(start)
-                described = ray.slope * k + ray.curvature * k**2 / 2
-                require(
-                    abs(change - described)
-                    <= tried.noise(regularizer.value(start), regularizer.value(end), described),
-                    f"{name}: along() says that the value changes by {described:.8g} from one "
-                    f"point to another, it changes by {change:.8g}",
-                )
+            _check_ray(tried, regularizer, start, end)
         passed.append("along() is the value on a ray")
-    return Report(name, tuple(passed))
+    return Report(tried.name, tuple(passed))
+
+
+def _check_ray(tried: Tried, regularizer: Any, start: Vector, end: Vector) -> None:
+    ray = regularizer.along(start, end)
+    first, last = regularizer.value(start), regularizer.value(end)
+    for k in STEPS:
+        change = regularizer.value(start + k * (end - start)) - first
+        described = ray.slope * k + ray.curvature * k**2 / 2
+        # What is on the ray beyond where the value is finite does not matter.
+        tried.require(
+            not np.isfinite(change)
+            or abs(change - described) <= tried.noise(first, last, described),
+            f"along() says that the value changes by {described:.8g} from one point to another, "
+            f"it changes by {change:.8g}",
+        )

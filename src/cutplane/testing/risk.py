@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.core.needs import is_risk, offers
 from cutplane.core.protocols import Point, Quadratic, Risk
 from cutplane.methods.bundle import bmrm
 from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
 from cutplane.risks.function import Function, FunctionRisk, as_risk, name_of
-from cutplane.testing.slopes import Report, Tried, check_convex, check_slopes, require
+from cutplane.testing.slopes import STEPS, Report, Tried, check_convex, check_slopes
 
-_STEPS = (0.0, 0.3, 1.0, 1.7)  # where segments are looked at
 _INEXACT = 1e-3  # a poor step costs iterations, but no certificate is wrong because of it
 
 
@@ -73,15 +73,7 @@ def check_risk(
     points = [risk.at(w) for w in places]
     _check_repeatable(tried, risk, points)
     for point in points:
-        plane = point.plane()
-        height = float(plane.slope @ point.w)
-        require(
-            abs(height + plane.offset - point.value)
-            <= tried.noise(height, plane.offset, point.value),
-            f"{name}: a plane does not touch the risk: at its own point it is "
-            f"{height + plane.offset:.8g} high, the risk {point.value:.8g}. "
-            "The offset is value - slope @ w",
-        )
+        _check_touch(tried, point)
     check_slopes(tried)
     passed = [
         "values are finite and repeatable",
@@ -93,12 +85,12 @@ def check_risk(
         passed.append("convex: chords above, planes below")
     _check_lower_bound(tried, risk, points, center, scale)
     passed.append(f"no value seen below the lower bound {risk.lower_bound:g}")
-    if all(hasattr(point, "toward") for point in points):
+    if all(offers(point, "toward") for point in points):
         for start, end in pairwise(points):
             _check_segment(tried, risk, start, end)
         passed.append("segments agree with the risk")
-    splits = getattr(getattr(risk, "loss", None), "additive", True)
-    if splits and all(hasattr(point, "planes") for point in points):
+    splits = offers(risk, "loss.additive", default=True)
+    if splits and all(offers(point, "planes") for point in points):
         for point in points:
             _check_groups(tried, point)
         passed.append("planes of groups add up")
@@ -106,7 +98,7 @@ def check_risk(
 
 
 def _name_of(risk: Any) -> str:
-    if not hasattr(risk, "at"):
+    if not is_risk(risk):
         return name_of(risk)
     words = repr(risk)
     return type(risk).__name__ if " object at 0x" in words else words
@@ -119,18 +111,28 @@ def _value_and_slope(point: Point) -> tuple[float, Vector]:
 def _check_repeatable(tried: Tried, risk: Risk, points: list[Point]) -> None:
     before = risk.evaluations
     for point in points:
-        require(
-            bool(np.isfinite(point.value)),
-            f"{tried.name}: the risk is {point.value} at a place that was tried; other places can "
-            "be chosen by around and scale",
+        tried.require(
+            np.isfinite(point.value),
+            f"the risk is {point.value} at a place that was tried; other places can be chosen by "
+            "around and scale",
         )
         again = risk.at(point.w).value
-        require(
+        tried.require(
             abs(again - point.value) <= tried.noise(point.value),
-            f"{tried.name}: evaluated twice at the same point, it is first {point.value:.12g} and "
-            f"then {again:.12g}",
+            f"evaluated twice at the same point, it is first {point.value:.12g} and then "
+            f"{again:.12g}",
         )
-    require(risk.evaluations > before, f"{tried.name}: evaluations does not count calls of at()")
+    tried.require(risk.evaluations > before, "evaluations does not count calls of at()")
+
+
+def _check_touch(tried: Tried, point: Point) -> None:
+    plane = point.plane()
+    height, offset = float(plane.slope @ point.w), plane.offset
+    tried.require(
+        abs(height + offset - point.value) <= tried.noise(height, offset, point.value),
+        f"a plane does not touch the risk: at its own point it is {height + offset:.8g} high, the "
+        f"risk {point.value:.8g}. The offset is value - slope @ w",
+    )
 
 
 def _check_lower_bound(
@@ -149,36 +151,35 @@ def _check_lower_bound(
         if run.state.stopped:  # Ctrl-C, which ends the check as a whole
             raise KeyboardInterrupt
         lowest = min(lowest, run.point.value)
-    require(
+    tried.require(
         lowest >= risk.lower_bound - tried.noise(lowest, risk.lower_bound),
-        f"{tried.name}: lower_bound is {risk.lower_bound:g}, but a value of {lowest:.8g} was found",
+        f"lower_bound is {risk.lower_bound:g}, but a value of {lowest:.8g} was found",
     )
 
 
 def _check_segment(tried: Tried, risk: Risk, start: Any, end: Any) -> None:
     segment = start.toward(end)
-    for k in _STEPS:
+    for k in STEPS:
         w, point = start.w + k * (end.w - start.w), segment.at(k)
-        require(
+        tried.require(
             np.allclose(point.w, w, rtol=1e-9, atol=1e-12),
-            f"{tried.name}: a segment at step {k} is not at w0 + {k}*(w1 - w0)",
+            f"a segment at step {k} is not at w0 + {k}*(w1 - w0)",
         )
         value = risk.at(w).value
-        require(
+        tried.require(
             abs(point.value - value) <= 10 * tried.noise(point.value, value),
-            f"{tried.name}: a segment is {point.value:.8g} at step {k}, the risk there {value:.8g}",
+            f"a segment is {point.value:.8g} at step {k}, the risk there {value:.8g}",
         )
     for extra in (Quadratic(0.0, 1.0), Quadratic(-1.0, 0.1)):
         step = segment.minimize(extra)
-        require(
-            bool(np.isfinite(step)) and step >= 0.0,
-            f"{tried.name}: the best step of a segment is {step}, it must be finite and >= 0",
+        tried.require(
+            np.isfinite(step) and step >= 0.0,
+            f"the best step of a segment is {step}, it must be finite and >= 0",
         )
         reached = segment.at(step).value + extra.slope * step + extra.curvature * step**2 / 2
-        require(
+        tried.require(
             reached <= start.value + _INEXACT * abs(start.value),
-            f"{tried.name}: a segment's best step leads up, from {start.value:.8g} to "
-            f"{reached:.8g}",
+            f"a segment's best step leads up, from {start.value:.8g} to {reached:.8g}",
         )
 
 
@@ -186,8 +187,8 @@ def _check_groups(tried: Tried, point: Any) -> None:
     plane, planes = point.plane(), point.planes(2)
     slope, offset = sum(part.slope for part in planes), sum(part.offset for part in planes)
     size = float(np.linalg.norm(plane.slope))
-    require(
+    tried.require(
         float(np.linalg.norm(slope - plane.slope)) <= 10 * tried.noise(size, 1.0)
         and abs(offset - plane.offset) <= 10 * tried.noise(offset, plane.offset, 1.0),
-        f"{tried.name}: the planes of two groups do not add up to plane()",
+        "the planes of two groups do not add up to plane()",
     )

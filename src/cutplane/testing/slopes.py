@@ -24,19 +24,20 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.risks.function import Function
 
+STEPS = (0.0, 0.3, 1.0, 1.7)
+"""Where rays are looked at."""
+
 _MOST_COORDINATES = 100  # for which a wrong subgradient is looked into
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found to be right.
+    """What was checked, and what was found to be right about it.
 
     Attributes
     ----------
     subject : str
-        What was checked.
     passed : tuple of str
-        What is right about it.
     """
 
     subject: str
@@ -61,11 +62,10 @@ class Tried:
         """Return the error that rounding may leave in a sum of these terms."""
         return self.rounding * sum(map(abs, terms))
 
-
-def require(condition: bool, message: str) -> None:
-    """Raise AssertionError with the message unless the condition holds."""
-    if not condition:
-        raise AssertionError(message)
+    def require(self, condition: object, message: str) -> None:
+        """Raise AssertionError unless the condition holds."""
+        if not condition:
+            raise AssertionError(f"{self.name}: {message}")
 
 
 def check_slopes(tried: Tried) -> None:
@@ -77,9 +77,8 @@ def check_slopes(tried: Tried) -> None:
         if slopes.agree:
             continue
         message = (
-            f"{tried.name}: the {tried.subgradient} is wrong: along a random direction the value "
-            f"changes at a rate of {slopes.seen:.6g}, the {tried.subgradient} says "
-            f"{slopes.said:.6g}"
+            f"the {tried.subgradient} is wrong: along a random direction the value changes at a "
+            f"rate of {slopes.seen:.6g}, the {tried.subgradient} says {slopes.said:.6g}"
         )
         if abs(slopes.ratio + 1.0) < 1e-3:
             message += ". Is its sign wrong?"
@@ -87,7 +86,7 @@ def check_slopes(tried: Tried) -> None:
             message += f". Everywhere it is {slopes.ratio:.4g} times what it should be"
         else:
             message += _worst_coordinate(tried, v)
-        raise AssertionError(message)
+        tried.require(False, message)
 
 
 class _Slopes(NamedTuple):
@@ -140,16 +139,16 @@ def check_convex(tried: Tried) -> None:
     for v, w in pairwise(tried.places):
         (here, slope), (there, _) = tried.function(v), tried.function(w)
         middle, _ = tried.function((v + w) / 2)
-        if np.isfinite([here, there]).all():
-            require(
-                middle <= (here + there) / 2 + tried.noise(here, there, middle),
-                f"{tried.name}: not convex: between two points with values {here:.8g} and "
-                f"{there:.8g} it is {middle:.8g}",
-            )
-            change = float(slope @ (w - v))
-            require(
-                here + change <= there + tried.noise(here, there, change),
-                f"{tried.name}: a plane lies above the values: it says {here + change:.8g} at "
-                f"another point, where the value is {there:.8g}. Not convex, or the "
-                f"{tried.subgradient} is wrong at kinks",
-            )
+        if not np.isfinite([here, there]).all():
+            continue
+        tried.require(
+            middle <= (here + there) / 2 + tried.noise(here, there, middle),
+            f"not convex: between two points with values {here:.8g} and {there:.8g} it is "
+            f"{middle:.8g}",
+        )
+        change = float(slope @ (w - v))
+        tried.require(
+            here + change <= there + tried.noise(here, there, change),
+            f"a plane lies above the values: it says {here + change:.8g} at another point, where "
+            f"the value is {there:.8g}. Not convex, or the {tried.subgradient} is wrong at kinks",
+        )

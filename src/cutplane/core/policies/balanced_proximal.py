@@ -25,8 +25,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.core.method import Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.policies import Stabilizer
 from cutplane.core.problem import Candidate
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem, stabilized
 from cutplane.core.state import State
@@ -37,27 +37,13 @@ _GROWTH = float(np.sqrt(2.0))
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What the terms of a phase add up to.
+    """What the terms of a phase add up to."""
 
-    Attributes
-    ----------
-    radius : float
-        R.
-    t : int
-        Number of terms.
-    total : float
-        ``tau_{1:t}``.
-    center : Vector
-        The mean of the iterates, weighted by tau.
-    iterate : Vector
-        Where the next term belongs.
-    """
-
-    radius: float
-    t: int
-    total: float
-    center: Vector
-    iterate: Vector
+    radius: float  # R
+    t: int  # number of terms
+    total: float  # tau_{1:t}
+    center: Vector  # the mean of the iterates, weighted by tau
+    iterate: Vector  # where the next term belongs
     plain: PlainBound = field(default_factory=PlainBound)
 
     def with_term(self, lam: float, steepness: float) -> Balance:

@@ -20,8 +20,8 @@ from typing import ClassVar, Protocol, cast
 import numpy as np
 
 from cutplane.compute.products import dot
+from cutplane.core.method import Stabilizer
 from cutplane.core.needs import BALL
-from cutplane.core.policies import Stabilizer
 from cutplane.core.problem import Candidate
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.core.state import SHARE_OF_GAP, State

@@ -10,8 +10,8 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
+from cutplane.core.method import Cuts, Found
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.policies import Cuts, Found
 from cutplane.core.protocols import Plane, Point, sum_of
 from cutplane.core.state import State
 

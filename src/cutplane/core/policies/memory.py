@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from cutplane.core.bundle import Bundle
-from cutplane.core.policies import Memory
+from cutplane.core.method import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, inner_products
 from cutplane.core.needs import as_curved
 from cutplane.core.protocols import Regularizer
-from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
+from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 
 _MOST_STEPS = 100
 _MOST_TRIALS = 40
@@ -133,11 +132,10 @@ def _newton_direction(model: Model, gram: Matrix, heights: Vector, alpha: Vector
     # The planes with weight may be more than the coordinates that bend. They are then no support
     # that the program could go on from, and it begins with single planes.
     for start in (alpha, np.zeros_like(alpha)):
-        target = solve_balanced(
-            SimplexQP(), gram, heights + gram @ alpha, model.tilts, 1.0,
-            groups=model.groups if model.n_groups > 1 else None,
-            start=start, warm=start, free=0.0, accuracy=0.0,
-        ).alpha  # fmt: skip
+        target = SimplexQP(warm=start).solve_balanced(
+            gram, heights + gram @ alpha, model.tilts, 1.0,
+            groups=model.groups if model.n_groups > 1 else None, start=start, accuracy=0.0,
+        )  # fmt: skip
         if dot(heights, target - alpha) > 0.0:
             break
     return np.asarray(target - alpha)

@@ -30,17 +30,12 @@ from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.problem import Candidate, candidate_below
 from cutplane.core.protocols import QuadraticRegularizer
-from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.reduced.tilted_qp import lowest_model, solve_balanced
+from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 from cutplane.core.state import State
 
 # After so many iterations in which no bound moved, a stabilized method takes ordinary steps until
 # one does. So it does not stall where BMRM would not, however badly it is stabilized.
 _PATIENCE = 10
-
-# A search for ``mu`` accepts solutions that use so much of a radius, or of the way from the lower
-# bound up to a level.
-NEARLY = 0.8
 
 # How many reduced problems a search for ``mu`` may take. Two to four are usual; the limit is for
 # targets that rounding keeps out of reach.
@@ -61,30 +56,18 @@ def reach(regularizer: QuadraticRegularizer, gap: float) -> float:
 
 
 class ProximalSolution(NamedTuple):
-    """The minimizer for one ``mu``.
-
-    Attributes
-    ----------
-    mu : float
-        The weight of the distance from the center.
-    w : Vector
-        The minimizer.
-    model : float
-        The height of the planes there, the regularizer not included.
-    value : float
-        The model of the objective there: planes and regularizer.
-    distance : float
-        How far it is from the center, in the metric of the regularizer.
-    lower : float
-        The bound on the original problem that its weights give.
-    """
+    """The minimizer ``w`` for one ``mu``."""
 
     mu: float
     w: Vector
-    model: float
-    value: float
-    distance: float
-    lower: float
+    model: float  # the height of the planes there, the regularizer not included
+    value: float  # the model of the objective there: planes and regularizer
+    distance: float  # from the center, in the metric of the regularizer
+    lower: float  # the bound on the original problem that its weights give
+
+
+# Says 0 to accept a solution, 1 if its ``mu`` must be larger, -1 if it must be smaller.
+Verdict = Callable[[ProximalSolution], int]
 
 
 @dataclass(slots=True)
@@ -127,16 +110,8 @@ class ProximalProblem:
             lower=plain.lower,
         )
 
-    def search(self, verdict: Callable[[ProximalSolution], int], mu: float) -> ProximalSolution:
-        """Return the minimizer that the verdict accepts.
-
-        Parameters
-        ----------
-        verdict : callable
-            Says 0 to accept, 1 if ``mu`` must be larger, -1 if it must be smaller.
-        mu : float
-            Where to begin, positive.
-        """
+    def search(self, verdict: Verdict, mu: float) -> ProximalSolution:
+        """Return the minimizer that the verdict accepts, beginning at a positive ``mu``."""
         low, high = 0.0, np.inf
         solution = self.minimize(mu)
         for _ in range(_MOST_SOLVES):
@@ -165,24 +140,21 @@ class PlainBound:
     solver: SimplexQP = field(default_factory=SimplexQP)
     numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     alpha: Vector = field(default_factory=lambda: np.empty(0))
-    warm: Vector = field(default_factory=lambda: np.empty(0))
-    free: float = 0.0
 
     def solved(
         self, bundle: Bundle, regularizer: QuadraticRegularizer, accuracy: float
     ) -> tuple[Candidate, PlainBound]:
         """Return the solution, and what to go on with. Planes with weight count as used."""
-        solver, alpha, warm = self._matched(bundle)
-        alpha, free, warm = solve_balanced(
-            solver, bundle.gram, bundle.centered_offsets, bundle.tilts, regularizer.lam,
-            groups=bundle.groups if bundle.n_groups > 1 else None,
-            start=alpha, warm=warm, free=self.free, accuracy=accuracy,
+        solver, alpha = self._matched(bundle)
+        alpha = solver.solve_balanced(
+            bundle.gram, bundle.centered_offsets, bundle.tilts, regularizer.lam,
+            groups=bundle.groups if bundle.n_groups > 1 else None, start=alpha, accuracy=accuracy,
         )  # fmt: skip
         bundle.idle = np.where(alpha > 0.0, 0, bundle.idle)
         candidate = candidate_below(bundle.aggregate(alpha), regularizer)
-        return candidate, PlainBound(solver, bundle.numbers, alpha, warm, free)
+        return candidate, PlainBound(solver, bundle.numbers, alpha)
 
-    def _matched(self, bundle: Bundle) -> tuple[SimplexQP, Vector, Vector]:
+    def _matched(self, bundle: Bundle) -> tuple[SimplexQP, Vector]:
         """Return solver and weights for the rows that the bundle has now."""
         rows = np.flatnonzero(np.isin(self.numbers, bundle.numbers))
         solver = self.solver
@@ -191,16 +163,9 @@ class PlainBound:
         alpha = np.zeros(bundle.n_planes)
         alpha[: len(rows)] = self.alpha[rows]
         if abs(alpha.sum() - bundle.n_groups) > 1e-9:  # a plane with weight is gone: start anew
-            return solver, np.zeros(bundle.n_planes), np.empty(0)
-        return solver, alpha, self.warm[rows]
-
-
-@dataclass(frozen=True, slots=True)
-class LastWeight:
-    """The ``mu`` of the last problem, where the next search begins, and the plain problem."""
-
-    mu: float
-    plain: PlainBound = field(default_factory=PlainBound)
+            solver.warm = np.empty(0)
+            return solver, np.zeros(bundle.n_planes)
+        return solver, alpha
 
 
 def stabilized(solution: ProximalSolution, plain: Candidate, state: State) -> Candidate:

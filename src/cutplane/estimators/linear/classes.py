@@ -11,24 +11,31 @@ one of two classes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.linear.model import Joint
-from cutplane.losses import (
-    CLASSIFICATION,
-    CrammerSinger,
-    Hinge,
-    Logistic,
-    Loss,
-    Softmax,
-)
+from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.parameters import look_up
+from cutplane.losses import CLASSIFICATION, CrammerSinger, Hinge, Logistic, Loss, Softmax
 from cutplane.losses.measures.error_rate import CountingMeasure
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A loss of all classes or labels together, and the loss of one that it extends."""
+
+    loss: Any
+    extends: type[Loss]
+    extended_name: str
+
 
 MULTI_CLASS: dict[str, Joint | None] = {
     "ovr": None,
@@ -36,6 +43,51 @@ MULTI_CLASS: dict[str, Joint | None] = {
     "softmax": Joint(Softmax(), Logistic, "logistic"),
 }
 """Ways to tell classes apart, by name; None is one against the rest."""
+
+
+def joint_loss(model: LinearModel, parameter: str, known: Mapping[str, Joint | None]) -> Any:
+    """Return the loss of all classes or labels together, or None if each is fitted by itself.
+
+    ValueError says that the parameter's value is unknown, or does not go with the loss.
+    """
+    value = getattr(model, parameter)
+    joint = look_up(parameter, value, known)
+    if joint is None:
+        return None
+    if not isinstance(model.loss_function(), joint.extends):
+        raise ValueError(
+            f"{parameter}={value!r} needs loss={joint.extended_name!r}, got {model.loss!r}"
+        )
+    return joint.loss
+
+
+def n_rows(classes: NDArray[Any]) -> int:
+    """Return how many rows of coefficients tell classes apart: of two, one."""
+    return 1 if len(classes) == 2 else len(classes)
+
+
+def require_two_classes(classes: NDArray[Any]) -> None:
+    """Raise ValueError if there is nothing to tell apart."""
+    if len(classes) < 2:
+        found = ", ".join(map(str, classes))
+        raise ValueError(f"a classifier needs two classes, got one class only: {found}")
+
+
+def has_probabilities(classifier: Any) -> bool:
+    """Say whether the loss of a classifier implies probabilities, as `available_if` asks it."""
+    if classifier.loss_function().probability(np.zeros(1)) is None:
+        raise AttributeError(f"the loss {classifier.loss!r} implies no probabilities")
+    return True
+
+
+class LogProbabilities:
+    """For classifiers with `predict_proba`."""
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))  # type: ignore[attr-defined]
 
 
 def split_by_class(

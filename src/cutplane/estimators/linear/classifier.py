@@ -14,30 +14,26 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
+from cutplane.estimators.description import Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan
+from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
     MULTI_CLASS,
+    LogProbabilities,
     check_pos_label,
     class_weights,
     doubt_about_positive,
+    has_probabilities,
     is_turned,
     joined,
-    split_by_class,
-)
-from cutplane.estimators.linear.model import (
-    Examples,
-    LinearModel,
-    LogProbabilities,
-    flat_symptom,
-    has_probabilities,
     joint_loss,
     n_rows,
     require_two_classes,
+    split_by_class,
 )
+from cutplane.estimators.linear.model import LinearModel, flat_symptom
 from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
 from cutplane.losses.measures.error_rate import Measure
 from cutplane.maps import AllPairs
@@ -75,10 +71,6 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         "hinge", give the same model either way.
     max_iter : int or None, default=1000
         Limit on iterations; for each class if more than two are fitted one against the rest.
-    method : str or Method, default="auto"
-        How to minimize. "auto" takes Newton's method for few features, dual ascent for many sparse
-        ones, else a bundle method, and logs its choice; "newton", "dual-ascent", "grouped",
-        "bmrm", "bmrm-line-search" and "limited-memory" choose by name.
     smoothing : float, default=0.5
         Width of the rounded kink of "smooth_hinge".
     beta : float, default=1.0
@@ -96,15 +88,6 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         One row for two classes; scores above zero mean the second one.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    certificate_ : Certificate, or a list with one for each class against the rest
-        Objective, lower bound, gap and status.
-    history_ : list of Record, or a list with one for each class against the rest
-        The bounds after every iteration.
-    method_ : str, or a list with one for each class against the rest
-        The name of the method that was used.
-    n_iter_ : int, or ndarray with one for each class against the rest
-    evaluations_ : int
-        Evaluations of the risk, all classes together.
 
     Examples
     --------
@@ -124,7 +107,6 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         losses=CLASSIFICATION | MEASURES,
         measures=Measures.CLASSIFICATION,
         least_classes=2,
-        saved=STRENGTH,
     )
 
     loss: Any = field(default="hinge", kw_only=False)
@@ -188,7 +170,8 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
 
     def layout(self) -> Layout:  # noqa: D102
         rows = n_rows(self.classes_)
-        return Layout(rows, rows, problems=rows if self._joint_loss() is None else 1)
+        problems = rows if self._joint_loss() is None else 1
+        return super().layout()._replace(rows=rows, intercepts=rows, problems=problems)
 
     def _complete(self, shifts: Vector | None) -> None:
         check_pos_label(self.pos_label, self.classes_)
@@ -227,35 +210,21 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
 
     def _risks(self, X: Any, y: NDArray[Any], weights: Vector) -> Sequence[ScoredRisk]:
         """Return one risk for two classes or all at once, else one for each against the rest."""
-        rows, loss, joint, classes = (
-            self._rows(X),
-            self.loss_function(),
-            self._joint_loss(),
-            self.classes_,
-        )
+        classes, joint = self.classes_, self._joint_loss()
+        features: Any = self._rows(X)
+        loss: Any = self.loss_function()
         if joint is not None:
+            features = AllPairs(features, len(classes))
+            loss = type(joint)(accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY))
             # Examples of other classes have no weight: any number will do for them.
-            numbers = np.searchsorted(classes, y) % len(classes)
-            return [
-                ScoredRisk(
-                    AllPairs(rows, len(classes)),
-                    numbers,
-                    type(joint)(accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY)),
-                    weights=weights,
-                    intercept=self.fit_intercept,
-                )
-            ]
-        if len(classes) == 2:
-            classes = classes[:1] if self._is_turned() else classes[1:]
+            targets = [np.searchsorted(classes, y) % len(classes)]
+        else:
+            if len(classes) == 2:
+                classes = classes[:1] if self._is_turned() else classes[1:]
+            targets = [np.where(y == positive, 1.0, -1.0) for positive in classes]
         return [
-            ScoredRisk(
-                rows,
-                np.where(y == positive, 1.0, -1.0),
-                loss,
-                weights=weights,
-                intercept=self.fit_intercept,
-            )
-            for positive in classes
+            ScoredRisk(features, target, loss, weights=weights, intercept=self.fit_intercept)
+            for target in targets
         ]
 
     def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan, fit_plan, share_of_time
+from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
 from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.lams import decreasing, fits_along, lam_grid
-from cutplane.estimators.linear.model import Examples, LinearModel
+from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.path import decreasing, fits_along, lam_grid
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.regularizers import L2
 
@@ -24,7 +24,7 @@ _N_LAMS = 20
 
 # Bytes of data of which the training part of a fold is copied. Weights of zero for the other rows
 # need no copy, but each pass reads those too: with five folds a fit takes 20 % longer.
-_COPIED = 1 << 27
+COPIED_BYTES = 1 << 27
 
 
 class _Fold(NamedTuple):
@@ -40,9 +40,6 @@ class _Fold(NamedTuple):
 class ChoosesLam(LinearModel):
     """A linear model that finds its lam by cross-validation before it is fitted.
 
-    One path of fits for each fold, largest lam first, each fit starting with the planes of the one
-    before; then a fit to all data with the lam of the best mean score.
-
     Parameters
     ----------
     lams : int or array-like, default=20
@@ -55,8 +52,6 @@ class ChoosesLam(LinearModel):
         given those of the test part.
     max_iter : int or None, default=1000
         Limit on iterations, for each lam.
-    time_limit : float, optional
-        Limit on seconds for the whole fit, cross-validation included.
     verbose : int, default=0
         Print the progress of the last fit, to all data, if positive.
     callbacks : sequence of callables, default=()
@@ -69,8 +64,6 @@ class ChoosesLam(LinearModel):
     lams_ : ndarray of shape (n_lams,)
         The lams that were tried, decreasing.
     scores_ : ndarray of shape (n_folds, n_lams)
-    evaluations_ : int
-        Evaluations of the risk, cross-validation included.
     """
 
     lams: Any = None
@@ -168,7 +161,7 @@ def _training_part(examples: Examples, train: NDArray[Any]) -> Examples:
     """Return the examples of a fold: a copy, or all of them with no weight on the others."""
     X, y, weights = examples.X, examples.y, examples.weights
     n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
-    if n_bytes <= _COPIED:
+    if n_bytes <= COPIED_BYTES:
         return replace(examples, X=X[train], y=y[train], weights=weights[train])
     rows = np.arange(len(y))[train]  # also if the split is given by a mask
     return replace(examples, weights=weights * np.bincount(rows, minlength=len(y)))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
 from cutplane.estimators.description import Layout, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
-from cutplane.estimators.fit import Plan, fit_plan
+from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
 from cutplane.losses import Loss
@@ -28,28 +25,6 @@ from cutplane.maps import Rows, as_rows, ordered_scores
 from cutplane.risks import ScoredRisk
 
 FLOATS = (np.float64, np.float32)
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Validated data.
-
-    Attributes
-    ----------
-    X, y : arrays
-        Features, and targets as the estimator takes them.
-    weights : ndarray of shape (n_samples,)
-    metadata : dict
-        What was given besides, as scikit-learn's callbacks are to see it.
-    begin : float
-        When the fit began.
-    """
-
-    X: Any
-    y: Any
-    weights: Vector
-    metadata: dict[str, Any]
-    begin: float = field(default_factory=time.perf_counter)
 
 
 def flat_symptom(flat: Sequence[bool], result: Result, several: str = "classes") -> str | None:
@@ -108,19 +83,15 @@ class LinearModel(Regularized):
         return made
 
     def layout(self) -> Layout:
-        """Return which arrays the parameters and classes ask for.
-
-        Raises
-        ------
-        ValueError
-            If they do not go together.
-        """
+        """Return which arrays the parameters and classes ask for; ValueError if they disagree."""
         if self.description.losses:
             self.loss_function()  # predictions depend on it
         return Layout()
 
     def _complete(self, shifts: Vector | None) -> None:
         """Check arrays that were read from a file, and set what follows from them."""
+        if shifts is not None:
+            self._parameters = np.append(self.coef_, shifts)[None, :]
 
     def _check_parameters(self) -> None:
         check_parameters(self)
@@ -138,9 +109,11 @@ class LinearModel(Regularized):
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         """Validate the data of a fit."""
-        how.setdefault("y_numeric", self._task == "regression")
+        how.setdefault("y_numeric", self._task != "classification")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, **how)
-        return Examples(X, y, weights_of(X, sample_weight), {"sample_weight": sample_weight})
+        return Examples(
+            X, y, weights_of(sample_weight, X.shape[0]), {"sample_weight": sample_weight}
+        )
 
     def _plan(self, examples: Examples) -> Plan:
         """Return what to fit to these examples."""
@@ -161,13 +134,10 @@ class LinearModel(Regularized):
         """Return the plan to minimize these risks of examples whose targets vary, or do not."""
         rows = risks[0].rows
         return Plan(
+            examples=examples,
             risks=risks,
             regularizer=l2_of(self.lam, self.C, float(examples.weights.sum())),
             model=self._model,
-            X=examples.X,
-            y=examples.y,
-            metadata=examples.metadata,
-            begin=examples.begin,
             intercept_shape=risks[0].intercept_shape,
             starts=self._starts((len(risks), risks[0].n_parameters)),
             look=_is_flat,
@@ -220,61 +190,9 @@ class LinearModel(Regularized):
         return tags
 
 
-def has_probabilities(classifier: Any) -> bool:
-    """Say whether the loss of a classifier implies probabilities, as `available_if` asks it."""
-    if classifier.loss_function().probability(np.zeros(1)) is None:
-        raise AttributeError(f"the loss {classifier.loss!r} implies no probabilities")
-    return True
-
-
-@dataclass(frozen=True)
-class Joint:
-    """A loss of all classes or labels together, and the loss of one that it extends."""
-
-    loss: Any
-    extends: type[Loss]
-    extended_name: str
-
-
-def joint_loss(model: LinearModel, parameter: str, known: Mapping[str, Joint | None]) -> Any:
-    """Return the loss of all classes or labels together, or None if each is fitted by itself.
-
-    Raises
-    ------
-    ValueError
-        If the parameter's value is unknown, or does not go with the loss.
-    """
-    value = getattr(model, parameter)
-    joint = look_up(parameter, value, known)
-    if joint is None:
-        return None
-    if not isinstance(model.loss_function(), joint.extends):
-        raise ValueError(
-            f"{parameter}={value!r} needs loss={joint.extended_name!r}, got {model.loss!r}"
-        )
-    return joint.loss
-
-
-def n_rows(classes: NDArray[Any]) -> int:
-    """Return how many rows of coefficients tell classes apart: of two, one."""
-    return 1 if len(classes) == 2 else len(classes)
-
-
-class LogProbabilities:
-    """For classifiers with `predict_proba`."""
-
-    @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))  # type: ignore[attr-defined]
-
-
-def require_two_classes(classes: NDArray[Any]) -> None:
-    """Raise ValueError if there is nothing to tell apart."""
-    if len(classes) < 2:
-        found = ", ".join(map(str, classes))
-        raise ValueError(f"a classifier needs two classes, got one class only: {found}")
+def split_off_shifts(parameters: Matrix, n_columns: int) -> Matrix:
+    """Return the coefficients, a row for each column, of a row of them that ends with shifts."""
+    return parameters[0, :-n_columns].reshape(n_columns, -1)
 
 
 def _is_flat(risk: Any, result: Result) -> bool:

@@ -12,20 +12,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan
-from cutplane.estimators.linear.model import (
-    Examples,
-    Joint,
-    LinearModel,
-    flat_symptom,
-    joint_loss,
-    n_rows,
-    require_two_classes,
-)
+from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.classes import Joint, joint_loss, n_rows, require_two_classes
+from cutplane.estimators.linear.model import LinearModel, flat_symptom, split_off_shifts
 from cutplane.losses import CLASSIFICATION, Hinge, LabelRanking
 from cutplane.risks import ScoredRisk
 
@@ -66,9 +59,6 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         features; those of independent labels are free.
     max_iter : int or None, default=1000
         Limit on iterations; for each label if they are independent.
-    method : str or Method, default="auto"
-        How to minimize. "auto" takes the level method for ranking, and chooses as
-        `LinearClassifier` does for independent labels; others choose by name.
     smoothing : float, default=0.5
         Width of the rounded kink of "smooth_hinge".
 
@@ -80,15 +70,6 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     intercept_ : ndarray of shape (n_labels,)
     multilabel_ : bool
         Whether ``y`` was a matrix.
-    certificate_ : Certificate, or a list with one for each independent label
-        Objective, lower bound, gap and status.
-    history_ : list of Record, or a list with one for each independent label
-        The bounds after every iteration.
-    method_ : str, or a list with one for each independent label
-        The name of the method that was used.
-    n_iter_ : int, or ndarray with one for each independent label
-    evaluations_ : int
-        Evaluations of the risk, all labels together.
 
     Examples
     --------
@@ -142,10 +123,6 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
             return Layout(rows, rows, shifts=rows)
         return super().layout()._replace(rows=rows, intercepts=rows, problems=rows)
 
-    def _complete(self, shifts: Vector | None) -> None:
-        if shifts is not None:
-            self._parameters = np.append(self.coef_, shifts)[None, :]
-
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         return super()._examples(X, y, sample_weight, multi_output=True)
 
@@ -188,8 +165,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
         rows, offsets = coef, np.nan_to_num(intercept, posinf=_AS_INFINITE, neginf=-_AS_INFINITE)
         if intercept.ndim == 2:
-            n_labels = intercept.shape[1]
-            rows, offsets = coef[0, :-n_labels].reshape(n_labels, -1), intercept[0]
+            rows, offsets = split_off_shifts(coef, intercept.shape[1]), intercept[0]
         return {"coef_": rows, "intercept_": offsets, "_parameters": coef}
 
     def __sklearn_tags__(self) -> Any:

@@ -27,12 +27,12 @@ from sklearn.utils.validation import validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
-from cutplane.core.result import Result
+from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Targets
+from cutplane.estimators.description import Description, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan
-from cutplane.estimators.linear.model import FLOATS, Examples, LinearModel
+from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.model import FLOATS, LinearModel
 from cutplane.estimators.parameters import weights_of
 from cutplane.losses import Quantile
 from cutplane.regularizers import L2
@@ -58,10 +58,6 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     ----------
     nu : float, default=0.5
         Largest share of outliers among the training examples, between 0 and 1.
-    method : str or Method, default="auto"
-        How to minimize. "auto" takes Newton's method for few features, else a bundle method, and
-        logs its choice; "newton", "grouped", "bmrm", "bmrm-line-search" and "limited-memory"
-        choose by name.
 
     Attributes
     ----------
@@ -86,7 +82,6 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         targets=Targets.NOTHING,
         only_loss="one_class",
         intercept="offset_",
-        saved=STRENGTH,
     )
 
     nu: float = field(default=0.5, kw_only=False)
@@ -127,7 +122,9 @@ class NoveltyDetector(OutlierMixin, LinearModel):
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        return Examples(X, y, weights_of(X, sample_weight), {"sample_weight": sample_weight})
+        return Examples(
+            X, y, weights_of(sample_weight, X.shape[0]), {"sample_weight": sample_weight}
+        )
 
     def _plan(self, examples: Examples) -> Plan:
         if not 0.0 < self.nu < 1.0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
+from cutplane.estimators.description import Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan
-from cutplane.estimators.linear.model import (
-    Examples,
-    LinearModel,
+from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.classes import (
     LogProbabilities,
     has_probabilities,
     require_two_classes,
 )
+from cutplane.estimators.linear.model import LinearModel
 from cutplane.losses import CLASSIFICATION, SharedScore
 from cutplane.risks import ScoredRisk
 
@@ -45,9 +44,6 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     categories : sequence, optional
         The grades from low to high. By default the order of an ordered pandas Categorical, else
         that of numbers; words without one are sorted, with a `LabelOrderWarning`.
-    method : str or Method, default="auto"
-        How to minimize. "auto" takes a bundle method with a line search; "bmrm",
-        "limited-memory" and others choose by name.
     smoothing : float, default=0.5
         Width of the rounded kink of "smooth_hinge".
 
@@ -77,7 +73,6 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         measures=Measures.CLASSIFICATION,
         least_classes=2,
         intercept="thresholds_",
-        saved=STRENGTH,
     )
 
     loss: Any = field(default="hinge", kw_only=False)
@@ -125,21 +120,21 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         return -np.diff(np.hstack([everyone, above, np.zeros_like(everyone)]), axis=1)
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
-        examples = super()._examples(X, y, sample_weight, **how)
-        return replace(examples, y=Grades(examples.y, _order_of(self.categories, y)))
+        self._order = _order_of(self.categories, y)  # validation forgets that of a Categorical
+        return super()._examples(X, y, sample_weight, **how)
 
     def _plan(self, examples: Examples) -> Plan:
         """Return one problem for all thresholds, each with targets that say who is above it."""
-        grades, weights, loss = examples.y, examples.weights, self.loss_function()
-        check_classification_targets(grades.labels)
-        self.classes_, numbers = grades.numbered(weights > 0.0)
+        y, weights, loss = examples.y, examples.weights, self.loss_function()
+        check_classification_targets(y)
+        self.classes_, numbers = _numbered(y, self._order, used=weights > 0.0)
         require_two_classes(self.classes_)
         n_thresholds = len(self.classes_) - 1
         above = np.where(numbers[:, None] > np.arange(n_thresholds), 1.0, -1.0)
         shared = SharedScore([loss] * n_thresholds)
         order, doubt = _in_order(self.classes_), None
         # The order of two grades is a matter of the sign alone.
-        if grades.order is None and len(self.classes_) > 2 and are_words(self.classes_):
+        if self._order is None and len(self.classes_) > 2 and are_words(self.classes_):
             doubt = (
                 f"grades are words, which were put in the order {order}; say theirs by "
                 "categories=[...], from low to high, or by an ordered pandas Categorical"
@@ -147,7 +142,6 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         risk = ScoredRisk(self._rows(examples.X), above, shared, weights=weights)
         return replace(
             self._plan_of(examples, [risk]),
-            y=grades.labels,
             doubt=doubt,
             advice="try a smaller lam or loss='logistic', and see whether the order is right: "
             f"{order}",
@@ -171,49 +165,29 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         return tags
 
 
-class Grades(NamedTuple):
-    """Grades of examples.
+def _numbered(
+    labels: NDArray[Any], order: list[Any] | None, *, used: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the grades that are used, from low to high, and their number for each example.
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n_samples,)
-    order : list or None
-        The possible grades, from low to high; None if not given.
+    ValueError says that an example that is used has a grade that the order does not have.
     """
-
-    labels: NDArray[Any]
-    order: list[Any] | None
-
-    def numbered(self, used: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the grades that are used, from low to high, and their number for each example.
-
-        Raises
-        ------
-        ValueError
-            If an example that is used has a grade that the order does not have.
-        """
-        found, numbers = np.unique(self.labels, return_inverse=True)
-        present = set(np.unique(numbers[used]).tolist())
-        labels = found.tolist()
-        order = labels if self.order is None else self.order
-        for place in sorted(present):
-            if labels[place] not in order:
-                raise ValueError(f"y has {labels[place]!r}, which is not in {_in_order(order)}")
-        place_of = {label: place for place, label in enumerate(labels)}
-        kept = [place_of[label] for label in order if place_of.get(label) in present]
-        rank = np.zeros(len(found), dtype=np.int64)  # those without weight may have any
-        rank[kept] = np.arange(len(kept))
-        return found[kept], rank[numbers]
+    found, numbers = np.unique(labels, return_inverse=True)
+    present = set(np.unique(numbers[used]).tolist())
+    known = found.tolist()
+    order = known if order is None else order
+    for place in sorted(present):
+        if known[place] not in order:
+            raise ValueError(f"y has {known[place]!r}, which is not in {_in_order(order)}")
+    place_of = {label: place for place, label in enumerate(known)}
+    kept = [place_of[label] for label in order if place_of.get(label) in present]
+    rank = np.zeros(len(found), dtype=np.int64)  # those without weight may have any
+    rank[kept] = np.arange(len(kept))
+    return found[kept], rank[numbers]
 
 
 def _order_of(categories: Any, y: Any) -> list[Any] | None:
-    """Return the order of grades that the user gave, or that ``y`` has, or None.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two categories, or one is repeated.
-    """
+    """Return the order of grades that the user gave, or that ``y`` has, or None."""
     if categories is not None:
         if isinstance(categories, str) or not np.iterable(categories):
             raise ValueError(f"categories must be a sequence of grades, got {categories!r}")

@@ -1,7 +1,14 @@
-"""Regularization paths: certified fits for a decreasing sequence of lam."""
+"""Regularization paths: certified fits for a decreasing sequence of lam, and which lams to try.
+
+A plane below the risk says nothing of the regularizer. So the planes found for one lam bound the
+objective of the next one, at once and tightly: only what is new near the new optimum is missing.
+"""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,20 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.certificate import Certificate
+from cutplane.compute.products import dot
+from cutplane.core.certificate import Certificate, Result
+from cutplane.core.problem import Problem
 from cutplane.estimators.cautions import (
+    ConstantModelWarning,
     LabelOrderWarning,
     warn,
-    warn_of_constant_model,
     warn_unless_successful,
 )
+from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.lams import decreasing, fits_along, lam_grid
+from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.parameters import check_parameters, look_up
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, Loss
+from cutplane.methods import automatic
+from cutplane.regularizers import L2
 from cutplane.report.figures import draw_path, png_of
+from cutplane.risks import ScoredRisk
+
+_DECADES = 4.0
 
 
 @interruptible
@@ -60,24 +75,18 @@ def path(
     lams : array-like, optional
         Strengths of the regularizer, in any order. By default ``n_lams`` of them over four
         decades, from a lam for which the coefficients are nearly zero.
-    multi_class : {"ovr", "crammer_singer", "softmax"}
-        The last two fit all classes at once, as in `LinearClassifier`.
-    pos_label : label, optional
-        Which of two classes is looked for, as in `LinearClassifier`.
+    multi_class, pos_label : optional
+        As in `LinearClassifier`. More than two classes are fitted all at once.
     n_lams : int
         How many lams to choose if none are given.
     intercept : bool
         Whether to fit an intercept. It is not regularized.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the examples.
-    tol, max_iter : optional
-        As in `minimize`, for each lam.
+    tol, max_iter, method, n_jobs : optional
+        As in the estimators, for each lam.
     time_limit : float, optional
         Limit on seconds for the whole path.
-    method : str or Method, optional
-        As in the estimators.
-    n_jobs : int, optional
-        Number of threads; all cores by default.
 
     Returns
     -------
@@ -147,7 +156,10 @@ def path(
     warn_unless_successful("path", tol, certificates)
     succeeded = all(certificate.status.success for certificate in certificates)
     if succeeded and not np.any(coefs) and plan.could_vary():
-        warn_of_constant_model("path", "the best coefficients are zero for every lam", plan.advice)
+        warn(
+            f"path: the best coefficients are zero for every lam; {plan.advice}",
+            ConstantModelWarning,
+        )
     return Path(
         lams=lams[: len(kept)],
         coefs=np.array(coefs).reshape(len(kept), *risks[0].intercept_shape, -1),
@@ -205,24 +217,20 @@ class Path:
 
     def table(self) -> str:
         """Return a line for each lam: bounds, gap, status and work."""
-        lines = [
+        title = (
             f"{'lam':>9}  {'objective':>12}  {'lower bound':>12}  {'gap':>8}  {'status':<15}  "
             f"{'evaluations':>11}  {'planes':>6}  {'time':>8}"
-        ]
-        lines += [
+        )
+        work = zip(self.evaluations, self.planes, self.seconds, strict=True)
+        lines = (
             f"{lam:9.3g}  {known.objective:12.6g}  {known.lower_bound:12.6g}  "
             f"{known.relative_gap:8.2e}  {known.status:<15}  {evaluations:11}  {planes:6}  "
             f"{seconds:6.2f} s"
-            for lam, known, evaluations, planes, seconds in zip(
-                self.lams,
-                self.certificates,
-                self.evaluations,
-                self.planes,
-                self.seconds,
-                strict=True,
+            for lam, known, (evaluations, planes, seconds) in zip(
+                self.lams, self.certificates, work, strict=True
             )
-        ]
-        return "\n".join(lines)
+        )
+        return "\n".join([title, *lines])
 
     def plot(self, scores: Vector | None = None) -> Any:
         """Return a matplotlib figure of bounds and gaps, and of scores such as `score` gives.
@@ -259,3 +267,67 @@ def _estimator_of(loss: str | Loss) -> type[LinearClassifier] | type[LinearRegre
         return LinearClassifier if loss.task == "classification" else LinearRegressor
     look_up("loss", loss, CLASSIFICATION | MEASURES | REGRESSION)
     return LinearRegressor if loss in REGRESSION else LinearClassifier
+
+
+def fits_along(
+    model: LinearModel, risk: ScoredRisk, lams: Vector, *, time_limit: float | None, part: str = ""
+) -> Iterator[Result]:
+    """Minimize the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
+
+    Options are those of the model, but for the ``time_limit``, which is for all lams together. In
+    its checkpoint these runs are the ``part`` of that name.
+    """
+    begin = time.perf_counter()
+    known, method = None, None
+    if model.method in (None, "auto"):
+        method = automatic(Problem(risk, L2(lams[0])), on_a_path=True)
+    for done, lam in enumerate(lams):
+        problem = Problem(risk, L2(lam))
+        result = solve(
+            model,
+            problem,
+            method or method_of(model, problem),
+            max_iter=model.max_iter,
+            time_limit=share_of_time(time_limit, begin, len(lams) - done),
+            planes_from=known,
+            part=os.path.join(part, f"lam-{done}"),
+        )
+        yield result
+        if result.state.stopped:
+            return
+        known = result.state
+
+
+def decreasing(lams: Any) -> Vector:
+    """Return the different ones of the user's lams, the largest first."""
+    given = np.asarray(lams)
+    if given.ndim > 1 or given.size == 0 or given.dtype.kind not in "iuf":
+        raise ValueError(f"lams must be a list of numbers, got {lams!r}")
+    values = np.atleast_1d(given.astype(np.float64))
+    wrong = values[~(np.isfinite(values) & (values > 0.0))]
+    if wrong.size:
+        raise ValueError(f"every lam must be positive and finite, got {wrong[0]:g}")
+    return np.unique(values)[::-1]
+
+
+def lam_grid(risks: Iterable[ScoredRisk], n_lams: int, *, name: str = "n_lams") -> Vector:
+    """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
+
+    With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
+    no model is better than ``w = 0`` by more than a half. There the grid begins. (A share of
+    ``tol`` in place of the half would make it begin far too high: on a9a at 80, and the best lam
+    is 1e-5 to 1e-4.)
+    """
+    if n_lams < 1:
+        raise ValueError(f"{name} must be at least 1, got {n_lams}")
+    largest = max(_lam_of_half(risk) for risk in risks)
+    return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
+
+
+def _lam_of_half(risk: ScoredRisk) -> float:
+    zero = risk.at(np.zeros(risk.n_parameters))
+    slope = zero.plane().slope
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        lam = float(np.divide(dot(slope, slope), abs(zero.value)))
+    # Without any signal in the features, or any loss, all lams give the same model.
+    return lam if np.isfinite(lam) and lam > 1e-290 else 1.0

@@ -12,8 +12,8 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan
-from cutplane.estimators.linear.model import Examples, LinearModel
+from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.model import LinearModel, split_off_shifts
 from cutplane.losses import NonCrossing, Quantile, SharedScore
 from cutplane.risks import ScoredRisk
 
@@ -39,9 +39,6 @@ class LinearQuantiles(LinearModel):
         Strength of the regularizer; 1e-4 unless ``C`` is given. Unless they are parallel, a 900th
         of it holds the intercepts near the quantiles of the targets, as seen from the mean of the
         features.
-    method : str or Method, default="auto"
-        How to minimize. "auto" takes the level method, or a bundle method with a line search if
-        the quantiles are parallel; others choose by name.
 
     Attributes
     ----------
@@ -113,11 +110,10 @@ class LinearQuantiles(LinearModel):
         return Layout(n_quantiles, n_quantiles, shifts=0 if self.parallel else n_quantiles)
 
     def _complete(self, shifts: Vector | None) -> None:
-        if shifts is not None:
-            self._parameters = np.append(self.coef_, shifts)[None, :]
-        elif (self.coef_ != self.coef_[0]).any():
-            raise ValueError("parallel quantiles with different slopes")
-        else:
+        super()._complete(shifts)
+        if self.parallel:
+            if (self.coef_ != self.coef_[0]).any():
+                raise ValueError("parallel quantiles with different slopes")
             self._parameters = self.coef_[:1]
 
     def _unused(self) -> dict[str, str]:
@@ -135,11 +131,10 @@ class LinearQuantiles(LinearModel):
 
     def _model(self, coef: Matrix, intercept: Matrix) -> Attributes:
         n_quantiles = intercept.shape[1]
-        rows = (
-            np.repeat(coef, n_quantiles, axis=0)
-            if self.parallel
-            else coef[0, :-n_quantiles].reshape(n_quantiles, -1)
-        )
+        if self.parallel:
+            rows = np.repeat(coef, n_quantiles, axis=0)
+        else:
+            rows = split_off_shifts(coef, n_quantiles)
         return {"coef_": rows, "intercept_": intercept[0] + self._shift, "_parameters": coef}
 
     def __sklearn_tags__(self) -> Any:

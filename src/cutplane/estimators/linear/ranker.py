@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,22 +11,15 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
-from cutplane.estimators.description import STRENGTH, Description, Measures, Reads, Targets
+from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan
+from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.linear.model import Examples, LinearModel
+from cutplane.estimators.linear.model import LinearModel
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.ranking.queries import Queries
 from cutplane.metrics.ranking import Rankings, mean_of_defined
 from cutplane.risks import ScoredRisk
-
-
-class _Judgments(NamedTuple):
-    """The relevance of documents, and the query that each belongs to."""
-
-    relevance: Vector
-    queries: Queries
 
 
 @estimator
@@ -48,9 +41,6 @@ class LinearRanker(LinearModel):
     pair_weights : {"equal", "grades", "gains"}, default="equal"
         What a pair counts in the loss "pairwise": 1, the difference of relevance, or of
         ``2^relevance``.
-    method : str or Method, default="auto"
-        How to minimize. "auto" takes a bundle method with a line search; "bmrm",
-        "bmrm-line-search", "limited-memory", "proximal", "trust-region" and "level" choose by name.
 
     Attributes
     ----------
@@ -77,7 +67,6 @@ class LinearRanker(LinearModel):
         targets=Targets.RELEVANCE,
         losses=RANKING,
         measures=Measures.RANKING,
-        saved=STRENGTH,
     )
     # Asked for by default: a search or a cross-validation that routes metadata passes them on.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
@@ -120,9 +109,9 @@ class LinearRanker(LinearModel):
         if n_documents == 1:
             raise ValueError("nothing to rank: there is only 1 sample")
         queries = _queries(qid, n_documents)
-        relevance = np.asarray(examples.y, dtype=np.float64)
-        metadata = {"qid": queries.names[queries.numbers], "sample_weight": sample_weight}
-        return self._fit(replace(examples, y=_Judgments(relevance, queries), metadata=metadata))
+        examples.metadata["qid"] = queries.names[queries.numbers]
+        fit_plan(self, self._plan_for(examples, queries))
+        return self
 
     def predict(self, X: Any) -> Any:
         """Return the score of each document; those of a query are ranked by it, highest first."""
@@ -133,19 +122,12 @@ class LinearRanker(LinearModel):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_documents, n_features)
-            Features.
+        X, sample_weight
+            As for `fit`.
         y : array-like of shape (n_documents,)
             Relevance, not negative; the gain is ``2^relevance - 1``.
         qid : array-like of shape (n_documents,)
             The query of each document. It may be left out only if it was for `fit`.
-        sample_weight : array-like of shape (n_documents,), optional
-            Weights of the queries, as for `fit`.
-
-        Returns
-        -------
-        float
-            NDCG with ``k`` as the estimator has it.
         """
         scores = self.predict(X)
         if qid is None and getattr(self, "n_queries_", None) != 1:  # unknown in a loaded model
@@ -167,16 +149,14 @@ class LinearRanker(LinearModel):
         unused.pop("k", None)  # `score` has a use for it
         return unused
 
-    def _plan(self, examples: Examples) -> Plan:
-        (relevance, queries), weights = examples.y, examples.weights
-        self.n_queries_ = len(queries)
+    def _plan_for(self, examples: Examples, queries: Queries) -> Plan:
+        rows, weights = self._rows(examples.X), examples.weights
         loss = cast(RankingLoss, self.loss_function()).for_queries(queries)
-        rows = self._rows(examples.X)
-        risk = ScoredRisk(rows, relevance, loss, weights=weights, intercept=False)
+        risk = ScoredRisk(rows, examples.y, loss, weights=weights, intercept=False)
         loss.check_judgements(risk.y, risk.weights)
+        self.n_queries_ = len(queries)
         return replace(
             self._plan_of(examples, [risk]),
-            y=relevance,
             advice="try loss='pairwise'" if self.loss == "ndcg" else "try a smaller lam",
         )
 

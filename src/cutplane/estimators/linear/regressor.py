@@ -10,10 +10,10 @@ from sklearn.base import RegressorMixin
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Measures, Targets
+from cutplane.estimators.description import Description, Measures, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan
-from cutplane.estimators.linear.model import Examples, LinearModel
+from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.model import LinearModel
 from cutplane.losses import REGRESSION
 from cutplane.risks import ScoredRisk
 
@@ -35,10 +35,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
         Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
     delta : float, default=1.35
         Residual from which on the loss "huber" is linear.
-    method : str or Method, default="auto"
-        How to minimize. "auto" takes Newton's method for few features, dual ascent for many sparse
-        ones, else a bundle method, and logs its choice; "newton", "dual-ascent", "grouped",
-        "bmrm", "bmrm-line-search" and "limited-memory" choose by name.
 
     Attributes
     ----------
@@ -61,7 +57,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
         targets=Targets.NUMBERS,
         losses=REGRESSION,
         measures=Measures.REGRESSION,
-        saved=STRENGTH,
     )
 
     loss: Any = field(default="squared", kw_only=False)

@@ -56,8 +56,7 @@ class TaggerPredictions(Regularized):
         -------
         list of ndarray, or one ndarray if ``X`` came as one matrix with ``lengths``
         """
-        tokens = self._tokens(X, lengths)
-        chains, scores = self._scores(tokens)
+        tokens, chains, scores = self._scored(X, lengths)
         return tokens.like_input(self.classes_[chains.best(scores)])
 
     def predict_n_best(self, X: Any, n: int, *, lengths: Any = None) -> list[list[RankedLabels]]:
@@ -73,8 +72,7 @@ class TaggerPredictions(Regularized):
             With the attributes ``labels``, ``score`` and, for the loss "crf", ``log_probability``.
         """
         check_scalar(n, "n", Integral, min_val=1)
-        tokens = self._tokens(X, lengths)
-        chains, scores = self._scores(tokens)
+        _, chains, scores = self._scored(X, lengths)
         found = n_best(chains, scores, int(n))
         if not (np.isfinite(scores.emissions).all() and np.isfinite(found.top_scores).all()):
             raise ValueError("the scores overflow: are the features on the scale of the fit?")
@@ -103,17 +101,15 @@ class TaggerPredictions(Regularized):
         -------
         list of ndarray of shape (n_tokens, n_labels), or one ndarray if ``X`` came as one matrix
         """
-        tokens = self._tokens(X, lengths)
-        chains, scores = self._scores(tokens)
+        tokens, chains, scores = self._scored(X, lengths)
         return tokens.like_input(ChainCRF().marginals(chains, scores))
 
     def score(self, X: Any, y: Any, *, lengths: Any = None) -> float:
         """Return the share of tokens whose label is right."""
-        tokens = self._tokens(X, lengths)
+        tokens, chains, scores = self._scored(X, lengths)
         labels = read_labels(y, tokens)
         if len(labels) == 0:
             raise ValueError("there is no token to score")
-        chains, scores = self._scores(tokens)
         return float(np.mean(self.classes_[chains.best(scores)] == labels))
 
     @property
@@ -141,9 +137,11 @@ class TaggerPredictions(Regularized):
             return vectorizer.feature_names_
         return getattr(self, "feature_names_in_", None)
 
-    def _tokens(self, X: Any, lengths: Any) -> Tokens:
+    def _scored(self, X: Any, lengths: Any) -> tuple[Tokens, Chains, ChainScores]:
+        """Return the tokens of a user's sequences, and their scores."""
         check_is_fitted(self)
-        return self._as_matrix(read_tokens(X, lengths), self.vectorizer_, reset=False)
+        tokens = self._as_matrix(read_tokens(X, lengths), self.vectorizer_, reset=False)
+        return tokens, *self._scores(tokens)
 
     def _as_matrix(self, tokens: Tokens, vectorizer: Any, *, reset: bool) -> Tokens:
         """Return tokens as rows of a matrix that was found to be fit for use."""

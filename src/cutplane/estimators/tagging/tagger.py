@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import field
 from typing import Any, Self
 
@@ -17,7 +16,7 @@ from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Plan, fit_plan
+from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
 from cutplane.estimators.tagging.predictions import TaggerPredictions
@@ -67,9 +66,8 @@ class SequenceTagger(TaggerPredictions):
         Features with names that fewer tokens have are left out.
     method : str or Method, default="auto"
         How to minimize. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
-        or "grouped" if the data are few; see `cutplane.quasi_newton`, `cutplane.block_ascent` and
-        `cutplane.bmrm`. Others by name are "bmrm", "bmrm-line-search", "limited-memory",
-        "proximal", "trust-region" and "level". Each of the first two is for its loss only.
+        or "grouped" if the data are few. Each of the first two is for its loss only; "bmrm",
+        "level" and others are for both.
     warm_start : bool, default=False
         Start at the weights of the last fit, as far as labels and features are the same.
 
@@ -111,6 +109,7 @@ class SequenceTagger(TaggerPredictions):
         methods=TAGGER_METHODS,
         measures=Measures.CHUNKS,
         least_classes=1,
+        saved={},
         defaults={"loss": "crf", "pairs": "observed", "templates": "chunking"},
     )
 
@@ -152,8 +151,9 @@ class SequenceTagger(TaggerPredictions):
         previous = self._named_weights() if self.warm_start and hasattr(self, "coef_") else None
         vectorizer = self._new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, vectorizer, reset=True)
-        begin = time.perf_counter()
-        weights = np.array(weights_of(tokens.lengths, sample_weight))
+        weights = np.array(weights_of(sample_weight, len(tokens.lengths)))
+        metadata = {"lengths": lengths, "sample_weight": sample_weight}
+        examples = Examples(X, y, weights, metadata)
         risk, classes = self._risk(tokens, y, weights)
         start = None
         if previous is not None:
@@ -166,13 +166,10 @@ class SequenceTagger(TaggerPredictions):
             return fitted | {"classes_": classes, "vectorizer_": vectorizer}
 
         plan = Plan(
+            examples=examples,
             risks=[risk],
             regularizer=l2_of(self.lam, self.C, float(weights.sum())),
             model=model,
-            X=X,
-            y=y,
-            metadata={"lengths": lengths, "sample_weight": sample_weight},
-            begin=begin,
             starts=[start],
             symptom=lambda seen, result: self._symptom(tokens),
         )

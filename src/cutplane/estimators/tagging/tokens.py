@@ -16,8 +16,11 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.validation import _num_samples
 
 from cutplane.structured.templates import TemplateVectorizer
+
+_COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class Tokens(NamedTuple):
@@ -84,13 +87,7 @@ class Tokens(NamedTuple):
 
 
 def read_tokens(X: Any, lengths: Any) -> Tokens:
-    """Return the tokens of ``X``.
-
-    Raises
-    ------
-    ValueError
-        That names the sequence if one does not fit the others.
-    """
+    """Return the tokens of ``X``; ValueError names the sequence that does not fit the others."""
     if lengths is not None:
         return _read_flat(X, lengths)
     if scipy.sparse.issparse(X) or getattr(X, "ndim", 1) == 2 or hasattr(X, "iloc"):
@@ -98,26 +95,20 @@ def read_tokens(X: Any, lengths: Any) -> Tokens:
     if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str):
         raise ValueError(f"X must be a list of sequences, got {type(X).__name__}")
     sequences = [_as_sequence(sequence, place) for place, sequence in enumerate(X)]
-    sizes = np.array([_length(sequence) for sequence in sequences], dtype=np.int64)
+    sizes = np.array([_num_samples(sequence) for sequence in sequences], dtype=np.int64)
     filled = [place for place, size in enumerate(sizes) if size]
-    if any(isinstance(sequences[place], list) for place in filled):
-        for place in filled:
-            if not isinstance(sequences[place], list):
-                raise ValueError(
-                    f"sequence {place} is a matrix, but others have tokens with named features"
-                )
+    matrices = [place for place in filled if not isinstance(sequences[place], list)]
+    if len(matrices) < len(filled):
+        if matrices:
+            raise ValueError(
+                f"sequence {matrices[0]} is a matrix, but others have tokens with named features"
+            )
         return Tokens([*chain.from_iterable(sequences[place] for place in filled)], sizes, False)
     return Tokens(_stacked(sequences, filled), sizes, False)
 
 
 def read_labels(y: Any, tokens: Tokens) -> NDArray[Any]:
-    """Return the labels of all tokens, concatenated.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer than tokens, with the place of the sequence.
-    """
+    """Return the labels of all tokens, concatenated; ValueError if they are not as many."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if tokens.flat and not _is_nested(y):
@@ -145,7 +136,7 @@ def _read_flat(X: Any, lengths: Any) -> Tokens:
         X = list(X)
     elif not hasattr(X, "shape"):
         X = np.asarray(X)
-    n_tokens = len(X) if isinstance(X, list) else X.shape[0]
+    n_tokens = _num_samples(X)
     if n_tokens != sizes.sum():
         raise ValueError(f"lengths sum to {sizes.sum()}, X has {n_tokens} tokens")
     return Tokens(X, sizes.astype(np.int64), True)
@@ -178,30 +169,20 @@ def _is_named(sequence: Any) -> bool:
     if not isinstance(sequence, Sequence) or isinstance(sequence, str) or not len(sequence):
         return False
     # A token may be empty: the first one that is not tells.
-    token = next((token for token in sequence if not _is_empty_list(token)), None)
+    token = next((each for each in sequence if not isinstance(each, _COLLECTIONS) or each), None)
     if isinstance(token, Mapping):
         return True
-    return isinstance(token, list | tuple | set | frozenset) and isinstance(next(iter(token)), str)
-
-
-def _is_empty_list(token: Any) -> bool:
-    return isinstance(token, list | tuple | set | frozenset) and not token
+    return isinstance(token, _COLLECTIONS) and isinstance(next(iter(token)), str)
 
 
 def _strings(token: Any, place: int) -> Any:
-    if isinstance(token, list | tuple | set | frozenset) and all(
-        isinstance(name, str) for name in token
-    ):
+    if isinstance(token, _COLLECTIONS) and all(isinstance(name, str) for name in token):
         return token
     raise ValueError(f"token {place} must be a dictionary or a list of strings, got {token!r}")
 
 
 def _is_nested(y: Any) -> bool:
     return isinstance(y, list | tuple) and len(y) > 0 and np.ndim(y[0]) == 1
-
-
-def _length(sequence: Any) -> int:
-    return len(sequence) if isinstance(sequence, list) else int(sequence.shape[0])
 
 
 def _stacked(sequences: list[Any], filled: list[int]) -> Any:

@@ -8,6 +8,7 @@ import os
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.threads import default_threads
@@ -28,7 +29,6 @@ from cutplane.io.models.schema import (
     model_schema,
     plain_value,
     restored_certificates,
-    restored_names,
 )
 from cutplane.io.sources import name_of, read_bytes
 
@@ -187,14 +187,9 @@ def _read(path: str | os.PathLike[str]) -> Content:
 
 
 def _restored(content: Content) -> Estimator:
-    """Return the estimator.
-
-    Raises
-    ------
-    Malformed
-        If the document is no model, or contradicts itself or the tensors.
-    """
-    document = checked(content.model, model_schema(structured.SCHEMA))
+    """Return the estimator."""
+    schema = model_schema(tuple(ESTIMATORS.values()), structured.SCHEMA)
+    document = checked(content.model, schema)
     of = ESTIMATORS[type(document).__name__]
     description: Description = of.description
     parameters = msgspec.structs.asdict(document.parameters)
@@ -211,8 +206,10 @@ def _restored(content: Content) -> Estimator:
         estimator.classes_ = document.classes.restored(least=description.least_classes)
     n_problems = _TENSORS[description.reads].restore(estimator, content.tensors, document)
     if document.feature_names is not None:
-        n_features = getattr(estimator, "n_features_in_", 0)
-        estimator.feature_names_in_ = restored_names(document.feature_names, n_features)
+        n_features, names = getattr(estimator, "n_features_in_", 0), document.feature_names
+        if len(names) != n_features:
+            raise Malformed(f"{len(names)} feature names for {n_features} features")
+        estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator.certificate_ = restored_certificates(document.certificates, estimator.tol, n_problems)
     return estimator
 

@@ -27,13 +27,7 @@ def tensors_of(estimator: Any) -> dict[str, NDArray[Any]]:
 
 
 def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) -> int:
-    """Make an estimator with parameters and classes a fitted one; return its number of problems.
-
-    Raises
-    ------
-    Malformed
-        If anything does not fit together.
-    """
+    """Make an estimator with parameters and classes a fitted one; return its number of problems."""
     try:
         layout = estimator.layout()
     except (TypeError, ValueError, OverflowError) as error:

@@ -19,7 +19,6 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from cutplane.core.certificate import Certificate, Status, relative
-from cutplane.estimators import ESTIMATORS
 from cutplane.estimators.description import Positive, Reads, parameters_of
 
 T = TypeVar("T")
@@ -77,13 +76,7 @@ class Classes(Struct):
         return cls(dtype, values)
 
     def restored(self, *, least: int) -> NDArray[Any]:
-        """Return the labels.
-
-        Raises
-        ------
-        Malformed
-            If they are not of their type, or fewer than ``least`` different ones.
-        """
+        """Return the labels."""
         dtype, values = self.dtype, self.values
         if not all(type(value) is CLASS_TYPES[dtype] for value in values):
             raise Malformed(f"classes are not of type {dtype}")
@@ -136,25 +129,12 @@ class CertificateEntry(Struct, frozen=True):
         )
 
     def certificate(self, tol: float) -> Certificate:
-        """Return the certificate of a run with this tolerance.
-
-        Raises
-        ------
-        Malformed
-            If it says that the tolerance was reached, and it was not.
-        """
+        """Return the certificate of a run with this tolerance."""
         lower = -math.inf if self.lower_bound is None else self.lower_bound
         gap = relative(self.objective - lower, self.objective)
         if self.status.success and gap > tol * _SLACK:
             raise Malformed(f"{self.status} with a relative gap of {gap:.2g}; tol is {tol:.2g}")
         return Certificate(self.objective, lower, self.status, self.valid, self.reason)
-
-
-def restored_names(names: list[str], n_features: int) -> NDArray[Any]:
-    """Return the names of features."""
-    if len(names) != n_features:
-        raise Malformed(f"{len(names)} feature names for {n_features} features")
-    return np.array(names, dtype=object)
 
 
 def restored_certificates(
@@ -167,19 +147,12 @@ def restored_certificates(
     return found if n_problems > 1 else found[0]
 
 
-def model_schema(structured: Any) -> Any:
-    """Return the schema of a model, of any estimator of the registry.
-
-    Parameters
-    ----------
-    structured : type
-        The schema of the entry ``structured``, for what is fitted to structures.
-    """
-    return _model_schema(tuple(ESTIMATORS.values()), structured)
-
-
 @cache
-def _model_schema(estimators: tuple[type[Any], ...], structured: Any) -> Any:
+def model_schema(estimators: tuple[type[Any], ...], structured: Any) -> Any:
+    """Return the schema of a model of any of these estimators.
+
+    ``structured`` is the schema of the entry of that name, for what is fitted to structures.
+    """
     return Union[  # noqa: UP007
         tuple(_schema(of, structured) for of in estimators if not of.description.becomes)
     ]
@@ -236,13 +209,7 @@ def tagged(kind: str, fields: Mapping[str, Any]) -> type[Struct]:
 
 
 def checked(document: object, schema: type[T]) -> T:
-    """Return a JSON document as an object of a schema.
-
-    Raises
-    ------
-    Malformed
-        If it is not one, with what is wrong and where.
-    """
+    """Return a JSON document as an object of a schema."""
     try:
         return msgspec.convert(document, schema)
     except msgspec.ValidationError as error:

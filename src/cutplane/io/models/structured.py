@@ -1,15 +1,14 @@
 """A `cutplane.StructuredPredictor` in a model file, if its model is one of the library.
 
 The only tensor is ``coef``. The document has an entry ``structured``: the kind of model, its
-constructor's options, and the sizes (and classes) that it looked up in the data. A model is
-restored by showing it the smallest examples that have these sizes. So it checks them itself.
+constructor's options, and the sizes (and classes) that it looked up in the data. It is restored as
+`cutplane.structured.model.LibraryModel` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from inspect import signature
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 import msgspec
 import numpy as np
@@ -25,85 +24,32 @@ from cutplane.io.models.schema import (
     plain_value,
     tagged,
 )
-from cutplane.structured import (
-    Graph,
-    GraphModel,
-    MulticlassModel,
-    MultilabelModel,
-    RNAFolding,
-    Tree,
-    TreeModel,
-)
+from cutplane.structured import MODELS
 from cutplane.structured.model import prepared
 
-_Examples = tuple[list[Any], list[Any]]
+
+def _sizes_of(kind: type[Any]) -> list[str]:
+    return [name for name in kind.looked_up if name != "classes"]
 
 
-class _Kind(NamedTuple):
-    """A model: names of its sizes, and the smallest examples with given sizes."""
-
-    of: type[Any]
-    sizes: tuple[str, ...]
-    smallest: Callable[..., _Examples]
-
-
-def _classes(classes: NDArray[Any], n_features: int) -> _Examples:
-    return [np.zeros(n_features)] * len(classes), list(classes)
-
-
-def _label_set(n_labels: int, n_features: int) -> _Examples:
-    return [np.zeros(n_features)], [np.zeros(n_labels)]
-
-
-def _tree(labels: int, n_features: int, n_edge_features: int) -> _Examples:
-    return [Tree(np.zeros((1, n_features)), [-1], np.zeros((1, n_edge_features)))], [[labels - 1]]
-
-
-def _graph(labels: int, n_features: int, n_edge_features: int) -> _Examples:
-    return [Graph(np.zeros((1, n_features)), [], np.zeros((0, n_edge_features)))], [[labels - 1]]
-
-
-def _nothing() -> _Examples:
-    return [], []
-
-
-_OF_NODES = ("labels", "n_features", "n_edge_features")
-_KINDS = {
-    kind.of.__name__: kind
-    for kind in (
-        _Kind(MulticlassModel, ("n_features",), _classes),
-        _Kind(MultilabelModel, ("n_labels", "n_features"), _label_set),
-        _Kind(TreeModel, _OF_NODES, _tree),
-        _Kind(GraphModel, _OF_NODES, _graph),
-        _Kind(RNAFolding, (), _nothing),
-    )
-}
-
-
-def _schema(kind: _Kind) -> Any:
-    name = kind.of.__name__
+def _schema(kind: type[Any]) -> Any:
+    name = kind.__name__
     sizes = msgspec.defstruct(
-        f"{name}Sizes", [(size, Size) for size in kind.sizes], forbid_unknown_fields=True
+        f"{name}Sizes", [(size, Size) for size in _sizes_of(kind)], forbid_unknown_fields=True
     )
-    options = arguments_of(kind.of)
+    options = arguments_of(kind)
     return tagged(name, {"options": options, "sizes": sizes, "classes": (Classes | None, None)})
 
 
-SCHEMA: Any = Union[tuple(map(_schema, _KINDS.values()))]  # noqa: UP007
+SCHEMA: Any = Union[tuple(map(_schema, MODELS.values()))]  # noqa: UP007
 """The schema of the entry ``structured``."""
 
 
 def describe(predictor: StructuredPredictor) -> dict[str, Any]:
-    """Return the model of a fitted predictor in plain values.
-
-    Raises
-    ------
-    TypeError
-        If it is not one of the library, or an option is no plain value.
-    """
+    """Return the model of a fitted predictor in plain values."""
     model = predictor.model_
     name = type(model).__name__
-    if name not in _KINDS or type(model) is not _KINDS[name].of:
+    if type(model) is not MODELS.get(name):
         raise TypeError(
             f"cannot save a StructuredPredictor of a model of your own: the code of {name} would "
             "not be in the file; keep coef_ by numpy.savez, or the whole by joblib for files that "
@@ -115,9 +61,9 @@ def describe(predictor: StructuredPredictor) -> dict[str, Any]:
     for option, value in options.items():
         if not is_plain(value):
             raise TypeError(f"cannot save {name} with {option}={value!r}")
-    sizes = {size: int(getattr(model, size)) for size in _KINDS[name].sizes}
+    sizes = {size: int(getattr(model, size)) for size in _sizes_of(type(model))}
     described: dict[str, Any] = {"kind": name, "options": options, "sizes": sizes}
-    if isinstance(model, MulticlassModel):
+    if "classes" in model.looked_up:
         described["classes"] = Classes.of(model.classes)
     return described
 
@@ -128,13 +74,7 @@ def tensors_of(predictor: StructuredPredictor) -> dict[str, NDArray[Any]]:
 
 
 def restore(predictor: StructuredPredictor, tensors: dict[str, NDArray[Any]], document: Any) -> int:
-    """Make a predictor with parameters a fitted one; return its number of problems.
-
-    Raises
-    ------
-    Malformed
-        If anything does not fit together.
-    """
+    """Make a predictor with parameters a fitted one; return its number of problems."""
     if set(tensors) != {"coef"}:
         raise Malformed(f"arrays {', '.join(sorted(tensors))}")
     coef = tensors["coef"]
@@ -148,18 +88,18 @@ def restore(predictor: StructuredPredictor, tensors: dict[str, NDArray[Any]], do
 def _restored_models(structured: Any, n_parameters: int) -> tuple[Any, Any]:
     """Return a model as it was constructed, and ready for use."""
     name = type(structured).__name__
-    kind, sizes = _KINDS[name], msgspec.structs.asdict(structured.sizes)
+    kind, sizes = MODELS[name], msgspec.structs.asdict(structured.sizes)
     # The examples to show have these sizes: they must not be larger than the file.
     if max(sizes.values(), default=0) > n_parameters:
         raise Malformed(f"sizes of {name} are no numbers up to {n_parameters}")
     shown: dict[str, Any] = dict(sizes)
-    if kind.of is MulticlassModel:
+    if "classes" in kind.looked_up:
         if structured.classes is None:
             raise Malformed("no classes")
         shown["classes"] = structured.classes.restored(least=1)
     try:
-        model = kind.of(**msgspec.structs.asdict(structured.options))
-        ready = prepared(model, *kind.smallest(**shown))
+        model = kind(**msgspec.structs.asdict(structured.options))
+        ready = prepared(model, *kind.smallest_examples(**shown))
     except (TypeError, ValueError, OverflowError) as error:
         raise Malformed(f"{name} cannot be restored: {error}") from None
     if ready.n_parameters != n_parameters or any(

@@ -27,13 +27,7 @@ _PLACES = ("coef_labels", "coef_starts")
 
 
 def tensors_of(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
-    """Return all that a fitted tagger predicts from, but its parameters and classes.
-
-    Raises
-    ------
-    TypeError
-        If its features have names that are no strings.
-    """
+    """Return all that a fitted tagger predicts from, but its parameters and classes."""
     coef: Any = tagger.coef_
     tensors = {
         "transitions": tagger.transitions_,
@@ -59,13 +53,7 @@ def tensors_of(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
 
 
 def restore(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]], document: object) -> int:
-    """Make a tagger with parameters and classes a fitted one; return its number of problems.
-
-    Raises
-    ------
-    Malformed
-        If anything does not fit together.
-    """
+    """Make a tagger with parameters and classes a fitted one; return its number of problems."""
     if tagger.pairs not in PAIRS:
         raise Malformed(f"unknown pairs {tagger.pairs!r}")
     sparse = PAIRS[tagger.pairs]

@@ -17,11 +17,11 @@ Relevant = NDArray[np.bool_]
 def quantiles_on_ray(
     quantiles: Vector,
     penalty: float,
+    step: float,
     y: Vector,
     scores: Matrix,
     direction: Matrix,
     weights: Vector,
-    step: float,
 ) -> tuple[float, float]:
     """Return the weighted sum of pinball losses and crossings, and its derivative by the step."""
     value = slope = 0.0
@@ -84,7 +84,7 @@ def _worst_pair(relevant: Any, scores: Any, direction: Any, step: float, i: int)
 
 @njit(cache=True, nogil=True)
 def worst_pair_on_ray(
-    relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector, step: float
+    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector
 ) -> tuple[float, float]:
     """Return the weighted sum of the worst pairs' losses, and its derivative by the step."""
     value = slope = 0.0
@@ -136,7 +136,7 @@ def _deal(relevant: Any, i: int, above: Any, below: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def all_pairs_on_ray(
-    relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector, step: float
+    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector
 ) -> tuple[float, float]:
     """Return the weighted sum of the mean losses of pairs, and its derivative by the step."""
     n_labels = scores.shape[1]

@@ -13,24 +13,26 @@ offset is a sum of targets, or of margins.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.threads import add_up, map_arrays
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_on_ray
-from cutplane.losses.columns import kernels as column_kernels
+from cutplane.losses.columns import kernels
 from cutplane.losses.pointwise.piecewise import Quantile
-from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent
+from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent, not_negative
 
 Targets = NDArray[Any]
 
-_PAIRS: dict[str, tuple[Any, Any]] = {
-    "all": (column_kernels.all_pairs_on_ray, column_kernels.all_pairs_slopes),
-    "worst": (column_kernels.worst_pair_on_ray, column_kernels.worst_pair_slopes),
+_PAIRS = {
+    "all": (kernels.all_pairs_on_ray, kernels.all_pairs_slopes),
+    "worst": (kernels.worst_pair_on_ray, kernels.worst_pair_slopes),
 }
 
 
@@ -44,43 +46,25 @@ class ColumnLoss(ScoreLoss):
     ties_intercepts = True
 
     @abstractmethod
-    def checked(self, y: Any) -> Targets:
+    def _checked(self, y: Any) -> Targets:
         """Return the targets as the other methods take them, or raise ValueError."""
+
+    @abstractmethod
+    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
+        """Return what does a block of rows: value and derivative on a ray, and the tangent."""
 
     def targets(self, y: Any, n_samples: int, weights: Vector) -> Targets:
         """Return the targets as the other methods take them, or raise ValueError."""
-        checked = self.checked(y)
+        checked = self._checked(y)
         if len(checked) != n_samples:
             raise ValueError(f"y has {len(checked)} rows, X has {n_samples}")
         return checked
 
-    def score_shape(self, y: Targets) -> tuple[int, ...]:
-        """Return how many scores an example has."""
-        return (self.n_columns(y),)
-
-    @abstractmethod
-    def n_columns(self, y: Targets) -> int:
-        """Return how many scores an example has."""
-
-    @abstractmethod
-    def _along(
-        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
-    ) -> tuple[float, float]:
-        """Return value and derivative on a ray, of one block of rows."""
-
-    @abstractmethod
-    def _fill_slopes(self, y: Targets, scores: Matrix, weights: Vector, out: Matrix) -> float:
-        """Set the slopes of one block of rows, and return the offset of the tangent."""
-
     def on_ray(self, y: Targets, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
-        scores, _, direction, _ = ray
-        parts = map_blocks(
-            lambda i: self._along(y[i], scores[i], direction[i], weights[i], step),
-            len(scores),
-            width=scores.shape[1],
-        )
-        return sum(value for value, _ in parts), sum(slope for _, slope in parts)
+        kernel = partial(self._kernels()[0], step)
+        value, slope = add_up(map_arrays(kernel, y, ray.scores, ray.direction, weights))
+        return value, slope
 
     def value(self, y: Targets, scores: Matrix, weights: Vector) -> float:
         """Return the weighted sum of losses."""
@@ -99,12 +83,7 @@ class ColumnLoss(ScoreLoss):
     def tangent(self, y: Targets, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the derivative by each score, weighted, and the offset of the tangent."""
         slopes = np.empty_like(scores)
-        offsets = map_blocks(
-            lambda i: self._fill_slopes(y[i], scores[i], weights[i], slopes[i]),
-            len(scores),
-            width=scores.shape[1],
-        )
-        return Tangent(slopes, sum(offsets))
+        return Tangent(slopes, sum(map_arrays(self._kernels()[1], y, scores, weights, slopes)))
 
 
 class NonCrossing(ColumnLoss):
@@ -127,20 +106,18 @@ class NonCrossing(ColumnLoss):
             raise ValueError(
                 f"quantiles must ascend, strictly between 0 and 1, got {self.quantiles.tolist()}"
             )
-        if not (np.isfinite(penalty) and penalty >= 0.0):
-            raise ValueError(f"the penalty must be finite and not negative, got {penalty}")
-        self.penalty = float(penalty)
+        self.penalty = not_negative("the penalty", penalty)
 
-    def checked(self, y: Any) -> Targets:
+    def _checked(self, y: Any) -> Targets:
         """Return the targets: one number an example."""
         numbers = np.ascontiguousarray(y, dtype=np.float64)
         if numbers.ndim != 1 or not np.isfinite(numbers).all():
             raise ValueError("targets must be finite numbers, one for each example")
         return numbers
 
-    def n_columns(self, y: Targets) -> int:
+    def score_shape(self, y: Targets) -> tuple[int, ...]:
         """Return the number of quantiles."""
-        return len(self.quantiles)
+        return self.quantiles.shape
 
     def constants(self, y: Targets, weights: Vector) -> Vector:
         """Return the quantiles of the targets."""
@@ -151,19 +128,12 @@ class NonCrossing(ColumnLoss):
         ]
         return np.maximum.accumulate(offsets)
 
-    def _along(
-        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
-    ) -> tuple[float, float]:
-        along: tuple[float, float] = column_kernels.quantiles_on_ray(
-            self.quantiles, self.penalty, y, scores, direction, weights, step
+    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
+        constants = (self.quantiles, self.penalty)
+        return (
+            partial(kernels.quantiles_on_ray, *constants),
+            partial(kernels.quantile_slopes, *constants),
         )
-        return along
-
-    def _fill_slopes(self, y: Targets, scores: Matrix, weights: Vector, out: Matrix) -> float:
-        offset: float = column_kernels.quantile_slopes(
-            self.quantiles, self.penalty, y, scores, weights, out
-        )
-        return offset
 
     def __repr__(self) -> str:
         quantiles = ", ".join(f"{quantile:g}" for quantile in self.quantiles)
@@ -188,7 +158,7 @@ class LabelRanking(ColumnLoss):
             raise ValueError(f"pairs must be 'all' or 'worst', got {pairs!r}")
         self.pairs = pairs
 
-    def checked(self, y: Any) -> Targets:
+    def _checked(self, y: Any) -> Targets:
         """Return which labels are relevant: a matrix of booleans, one column a label."""
         relevant = np.ascontiguousarray(y)
         if relevant.ndim != 2 or relevant.shape[1] == 0:
@@ -197,25 +167,16 @@ class LabelRanking(ColumnLoss):
             raise ValueError("labels must be 0 or 1")
         return relevant.astype(np.bool_)
 
-    def n_columns(self, y: Targets) -> int:
+    def score_shape(self, y: Targets) -> tuple[int, ...]:
         """Return the number of labels."""
-        return int(y.shape[1])
+        return y.shape[1:]
 
     def constants(self, y: Targets, weights: Vector) -> Vector:
         """Return 1 for labels that more than half of the examples have, -1 for the others."""
         return np.where(weights @ y > 0.5, 1.0, -1.0)
 
-    def _along(
-        self, y: Targets, scores: Matrix, direction: Matrix, weights: Vector, step: float
-    ) -> tuple[float, float]:
-        on_ray, _ = _PAIRS[self.pairs]
-        along: tuple[float, float] = on_ray(y, scores, direction, weights, step)
-        return along
-
-    def _fill_slopes(self, y: Targets, scores: Matrix, weights: Vector, out: Matrix) -> float:
-        _, fill_slopes = _PAIRS[self.pairs]
-        offset: float = fill_slopes(y, scores, weights, out)
-        return offset
+    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
+        return _PAIRS[self.pairs]
 
     def __repr__(self) -> str:
         return f"LabelRanking({self.pairs!r})"

@@ -23,13 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import map_blocks
 from cutplane.losses.measures.error_rate import (
     CountingMeasure,
     Flips,
     Sides,
     count_positives,
     flip_slopes,
+    for_both,
     threshold_between,
 )
 from cutplane.losses.measures.kernels import best_exchanges
@@ -93,7 +93,7 @@ class AtTop(CountingMeasure):
         most = min(len(side) - first for side, first in zip(sides, fewest, strict=True))
         ends = [_smallest(*part, most) for part in zip(sides, fewest, strict=True)]
         (missed_sum, missed), (flagged_sum, flagged) = ends
-        map_blocks(lambda i: [end.sort() for end in (missed, flagged)[i]], 2, width=most)
+        for_both(np.ndarray.sort, missed, flagged, width=most)
         gain, exchanges = best_exchanges(
             missed, flagged, missed_sum, flagged_sum, np.array(fewest, dtype=np.float64)
         )
@@ -114,6 +114,8 @@ class AtTop(CountingMeasure):
 class _AtK(AtTop):
     """A measure of the ``k`` examples with the highest scores."""
 
+    shown = ("k",)
+
     def __init__(self, k: float = 0.1) -> None:
         if not 0.0 < k < 1.0 and not (1 <= k < np.inf and k == int(k)):
             raise ValueError(
@@ -130,9 +132,6 @@ class _AtK(AtTop):
         super().check_targets(y)
         if self.k > len(y):
             raise ValueError(f"k is {self.k}, but there are only {len(y)} examples")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.k:g})"
 
 
 class PrecisionAtK(_AtK):

@@ -13,7 +13,8 @@ margins are sorted, and labelings are pairs of counts.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from cutplane.compute.threads import map_blocks
 from cutplane.losses.loss import Loss
 from cutplane.losses.measures.kernels import add_flips, split_margins
 from cutplane.losses.pointwise.piecewise import Hinge
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Flips(NamedTuple):
@@ -43,13 +47,8 @@ class Sides(NamedTuple):
         return cls(*split_margins(y, scores, weights))
 
     def sort(self) -> None:
-        """Sort both in place, each in a thread of its own if they are long."""
-
-        def run(sides: slice) -> None:
-            for margins in self[sides]:
-                margins.sort()
-
-        map_blocks(run, 2, width=(len(self.positive) + len(self.negative)) // 2)
+        """Sort both in place."""
+        for_both(np.ndarray.sort, *self, width=(len(self.positive) + len(self.negative)) // 2)
 
 
 class Measure(Loss):
@@ -78,6 +77,13 @@ class ErrorRate(Hinge):
     ``Delta`` and the scores are sums over examples, and so the worst labeling is found for each
     example by itself: ``max(0, 1/m - y*z/m)``.
     """
+
+
+def for_both(task: Callable[[S], T], positive: S, negative: S, *, width: int) -> list[T]:
+    """Return the results for positives and negatives, in two threads if they are ``width`` long."""
+    both: list[S] = [positive, negative]
+    parts = map_blocks(lambda i: [task(side) for side in both[i]], 2, width=width)
+    return [result for part in parts for result in part]
 
 
 def count_positives(y: Vector, weights: Vector) -> int:

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import map_blocks
 from cutplane.losses.measures.error_rate import (
     CountingMeasure,
     Flips,
     Sides,
     count_positives,
     flip_slopes,
+    for_both,
 )
-from cutplane.losses.measures.f_beta_kernels import minimize_over_offset, worst_flips
-from cutplane.losses.score_loss import AtBestOffset, Tangent
+from cutplane.losses.measures.f_beta_kernels import SortedMargins, minimize_over_offset, worst_flips
+from cutplane.losses.score_loss import AtBestOffset, Tangent, positive
 
 
 class _Balance(NamedTuple):
@@ -47,10 +47,10 @@ class FBeta(CountingMeasure):
         How much more recall counts than precision. 1 gives the F1 score.
     """
 
+    shown = ("beta",)
+
     def __init__(self, beta: float = 1.0) -> None:
-        if not (np.isfinite(beta) and beta > 0.0):
-            raise ValueError(f"beta must be positive and finite, got {beta}")
-        self.beta = float(beta)
+        self.beta = positive("beta", beta)
         self._beta2 = self.beta**2
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
@@ -65,7 +65,7 @@ class FBeta(CountingMeasure):
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores."""
         # The order of the scores does not depend on it: one sort serves all trials.
-        offset, value, *counts = minimize_over_offset(*_sorted(y, scores, weights), self._beta2)
+        offset, value, *counts = minimize_over_offset(_sorted(y, scores, weights), self._beta2)
         return AtBestOffset(offset, value, _Balance(Flips(*counts[:2]), Flips(*counts[2:])))
 
     def slopes_at(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Vector:
@@ -97,7 +97,7 @@ class FBeta(CountingMeasure):
         return (flagged + self._beta2 * missed) / size if size > 0.0 else 0.0
 
     def _worst(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Flips]:
-        value, *counts = worst_flips(*_sorted(y, scores, weights), self._beta2, 0.0)
+        value, *counts = worst_flips(_sorted(y, scores, weights), self._beta2, 0.0)
         return value, Flips(*counts)
 
     def _slopes_of(
@@ -112,24 +112,21 @@ class FBeta(CountingMeasure):
                 flip_slopes(y, scores, weights, sides, flips, (amount, amount), slopes)
         return slopes
 
-    def __repr__(self) -> str:
-        return f"FBeta({self.beta:g})"
-
 
 def f1() -> FBeta:
     """Return the loss for the F1 score."""
     return FBeta(1.0)
 
 
-def _sorted(y: Vector, scores: Vector, weights: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return the margins of both sides, increasing, and the sums of the first 0, 1, ... of them."""
+def _sorted(y: Vector, scores: Vector, weights: Vector) -> SortedMargins:
+    """Return the margins of both sides, increasing, and the sums of the first of them."""
     sides = Sides.of(y, scores, weights)
-    sides.sort()
-    sums = [np.zeros(len(margins) + 1) for margins in sides]
+    positive_sums, negative_sums = for_both(_sort_and_sum, *sides, width=len(y) // 2)
+    return *sides, positive_sums, negative_sums
 
-    def run(i: slice) -> None:
-        for margins, out in zip(sides[i], sums[i], strict=True):
-            np.cumsum(margins, out=out[1:])
 
-    map_blocks(run, 2, width=len(y) // 2)
-    return (*sides, *sums)  # type: ignore[return-value]
+def _sort_and_sum(margins: Vector) -> Vector:
+    margins.sort()
+    sums = np.zeros(len(margins) + 1)
+    np.cumsum(margins, out=sums[1:])
+    return sums

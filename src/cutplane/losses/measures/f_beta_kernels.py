@@ -12,29 +12,24 @@ next one takes a number of steps that is linear in the sample, all ``u`` togethe
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
+
+# Margins of positives and of negatives, increasing, and the sums of the first 0, 1, ... of each.
+SortedMargins: TypeAlias = tuple[Vector, Vector, Vector, Vector]
 
 _MOST_TRIALS = 200
 _ROUNDING = 16.0 * np.finfo(np.float64).eps
 
 
 @njit(cache=True, nogil=True)
-def worst_flips(
-    positive: Vector,
-    negative: Vector,
-    positive_sums: Vector,
-    negative_sums: Vector,
-    beta2: float,
-    offset: float,
-) -> tuple[float, int, int]:
-    """Return the loss of scores plus ``offset``, and how many are missed and flagged at it.
-
-    ``positive`` and ``negative`` are margins, increasing; the sums are of the first 0, 1, ... of
-    them.
-    """
+def worst_flips(margins: SortedMargins, beta2: float, offset: float) -> tuple[float, int, int]:
+    """Return the loss of scores plus ``offset``, and how many are missed and flagged at it."""
+    positive, negative, positive_sums, negative_sums = margins
     n_positive, n_negative = len(positive), len(negative)
     scale = max(n_positive, 1)
     largest, missed, flagged = -np.inf, 0, 0
@@ -62,10 +57,10 @@ def _rise(a: int, size: float, beta2: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _line(
-    positive_sums: Vector, negative_sums: Vector, beta2: float, u: int, b: int
-) -> tuple[float, float]:
+def _line(margins: SortedMargins, beta2: float, labeling: tuple[int, int]) -> tuple[float, float]:
     """Return height at offset zero and slope of a labeling's line, as a function of the offset."""
+    _, _, positive_sums, negative_sums = margins
+    u, b = labeling
     n_positive = len(positive_sums) - 1
     scale = max(n_positive, 1)
     size = n_positive - u + b + beta2 * n_positive
@@ -75,11 +70,7 @@ def _line(
 
 @njit(cache=True, nogil=True)
 def minimize_over_offset(
-    positive: Vector,
-    negative: Vector,
-    positive_sums: Vector,
-    negative_sums: Vector,
-    beta2: float,
+    margins: SortedMargins, beta2: float
 ) -> tuple[float, float, int, int, int, int]:
     """Minimize over the offset by cutting planes in one dimension; exact, as all parts are lines.
 
@@ -87,11 +78,10 @@ def minimize_over_offset(
     falls with the offset or is level, and one that rises or is level. Where an interval of offsets
     is best, its middle.
     """
-    n_positive, n_negative = len(positive), len(negative)
-    left, right = (n_positive, 0), (0, n_negative)  # the lines far out on both sides
+    left, right = (len(margins[0]), 0), (0, len(margins[1]))  # the lines far out on both sides
     lo, hi, pull_lo, pull_hi = -np.inf, np.inf, 0.0, 0.0
     offset, level, moved_lo = 0.0, False, False
-    value, u, b = worst_flips(positive, negative, positive_sums, negative_sums, beta2, offset)
+    value, u, b = worst_flips(margins, beta2, offset)
     best_offset, best = offset, value
     for trial in range(_MOST_TRIALS):
         if b == u:
@@ -105,8 +95,8 @@ def minimize_over_offset(
             right, hi, pull_hi = (u, b), offset, float(b - u)
             pull_lo *= 1.0 if moved_lo else 0.5
             moved_lo = False
-        h_left, s_left = _line(positive_sums, negative_sums, beta2, left[0], left[1])
-        h_right, s_right = _line(positive_sums, negative_sums, beta2, right[0], right[1])
+        h_left, s_left = _line(margins, beta2, left)
+        h_right, s_right = _line(margins, beta2, right)
         if s_left == 0.0 or s_right == 0.0:  # one class only: the loss falls to zero at the end
             crossing = (-h_left / s_left) if s_left < 0.0 else (-h_right / s_right)
         else:
@@ -122,7 +112,7 @@ def minimize_over_offset(
         interpolates = trial % 4 != 3 and lo < offset < hi
         if not interpolates:
             offset = crossing
-        value, u, b = worst_flips(positive, negative, positive_sums, negative_sums, beta2, offset)
+        value, u, b = worst_flips(margins, beta2, offset)
         if value < best:
             best_offset, best = offset, value
         if not interpolates and value <= model + _ROUNDING * size:
@@ -136,16 +126,14 @@ def minimize_over_offset(
         line = left if side == 0 else right
         end = np.nan
         for _ in range(_MOST_TRIALS):
-            height, slope = _line(positive_sums, negative_sums, beta2, line[0], line[1])
+            height, slope = _line(margins, beta2, line)
             if slope == 0.0:  # level all the way
                 break
             crossing = (value - height) / slope
             if crossing == end:
                 break
             end = crossing
-            there, missed, flagged = worst_flips(
-                positive, negative, positive_sums, negative_sums, beta2, end
-            )
+            there, missed, flagged = worst_flips(margins, beta2, end)
             tolerance = _ROUNDING * (abs(height) + abs(slope * end) + abs(value))
             if there <= value + tolerance or (flagged < missed) != (side == 0):
                 break
@@ -156,5 +144,5 @@ def minimize_over_offset(
     if np.isnan(ends[1]):
         ends[1] = ends[0]
     offset = ends[0] + 0.5 * (ends[1] - ends[0])
-    value = worst_flips(positive, negative, positive_sums, negative_sums, beta2, offset)[0]
+    value = worst_flips(margins, beta2, offset)[0]
     return offset, value, u, b, u, b

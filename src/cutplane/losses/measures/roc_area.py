@@ -10,15 +10,13 @@ where ``p`` and ``q`` are the weights of positives and of negatives, each scaled
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import map_blocks
-from cutplane.losses.measures.error_rate import Measure, Sides
+from cutplane.losses.measures.error_rate import Measure, Sides, for_both
 from cutplane.losses.measures.roc_area_kernels import (
     count_partners,
     keys_of_side,
@@ -27,8 +25,6 @@ from cutplane.losses.measures.roc_area_kernels import (
     sum_over_pairs,
 )
 from cutplane.losses.score_loss import AtBestOffset, Tangent
-
-T = TypeVar("T")
 
 
 class _Side(NamedTuple):
@@ -70,7 +66,11 @@ class _Pairs(NamedTuple):
     @classmethod
     def of(cls, y: Vector, scores: Vector, weights: Vector) -> _Pairs:
         """Return both sides, each made in a thread of its own if there are many examples."""
-        return cls(*_in_both(lambda label: _Side.of(y, scores, weights, label), len(y)))
+        return cls(
+            *for_both(
+                lambda label: _Side.of(y, scores, weights, label), 1.0, -1.0, width=len(y) // 2
+            )
+        )
 
     @property
     def weight(self) -> float:
@@ -142,13 +142,6 @@ class ROCArea(Measure):
             return float(places[-1])
         middle = float(places[lowest - 1] + 0.5 * (places[lowest] - places[lowest - 1]))
         return middle if middle < places[lowest] else float(places[lowest - 1])
-
-
-def _in_both(task: Callable[[float], T], n_samples: int) -> list[T]:
-    """Return the results for the labels 1 and -1, in two threads if there are many examples."""
-    labels = np.array([1.0, -1.0])
-    parts = map_blocks(lambda i: [task(label) for label in labels[i]], 2, width=n_samples // 2)
-    return [result for part in parts for result in part]
 
 
 def _equal(weights: Vector) -> bool:

@@ -99,8 +99,10 @@ def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOf
             continue
         if search.blur <= accuracy * search.value or search.temperature <= coldest:
             # The blur says how far from the best the offsets are only where the shares balance.
-            search.settle(max(np.sqrt(accuracy), _THERE))
-            if search.blur <= accuracy * search.value or search.temperature <= coldest:
+            settled = search.settle(max(np.sqrt(accuracy), _THERE))
+            if search.temperature <= coldest:
+                return search.result()
+            if settled and search.blur <= accuracy * search.value:
                 return search.result()
         search.cool(coldest=coldest)
 
@@ -194,9 +196,11 @@ class _Cooling:
             if self.imbalance <= _ROUNDING * wrong:
                 return True
             # A constant added to all offsets changes nothing; the ones keep it out of the step. The
-            # ridge is for classes that share no example with others.
+            # ridge is for classes that share no example with others: rounding of their excess must
+            # not make the step long, because the damping would then stop all other classes too.
             scale = max(float(np.trace(hessian)) / len(excess), _ROUNDING * wrong)
-            matrix = hessian / scale + 1e-12 * np.eye(len(excess)) + 1.0
+            ridge = max(1e-12, _ROUNDING * wrong / scale)
+            matrix = hessian / scale + ridge * np.eye(len(excess)) + 1.0
             step = -np.linalg.solve(matrix, excess / scale)
             spread = float(np.ptp(step))
             damping = np.log1p(spread) / spread if spread > 0.0 else 1.0

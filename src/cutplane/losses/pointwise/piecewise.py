@@ -17,17 +17,19 @@ along a ray of scores.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
 from cutplane.losses.pointwise import piecewise_kernels as kernels
 from cutplane.losses.pointwise.piecewise_search import Profile, best_constant, minimizers
-from cutplane.losses.score_loss import MARGIN_PIECES, RESIDUAL_PIECES
+from cutplane.losses.score_loss import MARGIN_PIECES, RESIDUAL_PIECES, not_negative, positive
 
 _INF = float("inf")
 
@@ -71,7 +73,7 @@ class PiecewiseLoss(Loss):
         self.left = left
         self.right = right
         # What the kernels want to know: is it a loss of margins, and of which shape?
-        self.kind: tuple[bool, Matrix] = (
+        self.kind: kernels.Kind = (
             task == "classification",
             np.array([_shape(left), _shape(right)]),
         )
@@ -84,32 +86,19 @@ class PiecewiseLoss(Loss):
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the weighted sum of losses."""
-        return sum(
-            map_blocks(lambda i: kernels.value(*self.kind, y[i], scores[i], weights[i]), len(y))
-        )
+        return self._sum(kernels.value, y, scores, weights)
 
     def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the derivative by each score."""
-        out = np.empty_like(scores)
-        map_blocks(
-            lambda i: kernels.slopes(*self.kind, y[i], scores[i], weights[i], out[i]), len(y)
-        )
-        return out
+        return self._each(kernels.slopes, y, scores, weights)
 
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
         """Return ``max_z slopes.z - loss(y, z)``."""
-        return sum(
-            map_blocks(lambda i: kernels.conjugate(*self.kind, y[i], slopes[i], weights[i]), len(y))
-        )
+        return self._sum(kernels.conjugate, y, slopes, weights)
 
     def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the second derivative by each score; zero at kinks and beyond rounded parts."""
-        out = np.empty_like(scores)
-        map_blocks(
-            lambda i: kernels.curvatures(*self.kind, y[i], scores[i], weights[i], out[i]),
-            len(y),
-        )
-        return out
+        return self._each(kernels.curvatures, y, scores, weights)
 
     def smoothed(self, width: float) -> PiecewiseLoss:
         """Return the loss with its kinks rounded."""
@@ -129,34 +118,26 @@ class PiecewiseLoss(Loss):
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
         return best_constant(self.kind, y, scores, weights)
 
+    # Scores are shifted block by block, so that no vector of shifted ones is needed.
     def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
-        # By blocks, so that no vector of shifted scores is needed.
-        return sum(
-            map_blocks(
-                lambda i: kernels.value(*self.kind, y[i], scores[i] + offset, weights[i]),
-                len(y),
-            )
+        return self._sum(
+            lambda kind, y, z, weights: kernels.value(kind, y, z + offset, weights),
+            *(y, scores, weights),
         )
 
     def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        out = np.empty_like(scores)
-        map_blocks(
-            lambda i: kernels.slopes(*self.kind, y[i], scores[i] + offset, weights[i], out[i]),
-            len(y),
+        return self._each(
+            lambda kind, y, z, weights, out: kernels.slopes(kind, y, z + offset, weights, out),
+            *(y, scores, weights),
         )
+
+    def _sum(self, kernel: Callable[..., float], *arrays: Vector) -> float:
+        return sum(map_arrays(partial(kernel, self.kind), *arrays))
+
+    def _each(self, kernel: Callable[..., None], *arrays: Vector) -> Vector:
+        out = np.empty_like(arrays[0])
+        map_arrays(partial(kernel, self.kind), *arrays, out)
         return out
-
-
-def _positive(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value > 0.0):
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
-
-
-def _not_negative(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value >= 0.0):
-        raise ValueError(f"{name} must be finite and not negative, got {value}")
-    return float(value)
 
 
 def _shape(piece: Piece) -> list[float]:
@@ -184,12 +165,11 @@ class SquaredHinge(PiecewiseLoss):
 class SmoothHinge(PiecewiseLoss):
     """The hinge with its kink rounded: quadratic for margins in ``(1 - smoothing, 1)``."""
 
-    def __init__(self, smoothing: float = 0.5) -> None:
-        self.smoothing = _positive("smoothing", smoothing)
-        super().__init__("classification", left=Piece(slope=1.0, curvature=1.0 / self.smoothing))
+    shown = ("smoothing",)
 
-    def __repr__(self) -> str:
-        return f"SmoothHinge({self.smoothing:g})"
+    def __init__(self, smoothing: float = 0.5) -> None:
+        self.smoothing = positive("smoothing", smoothing)
+        super().__init__("classification", left=Piece(slope=1.0, curvature=1.0 / self.smoothing))
 
 
 class Squared(PiecewiseLoss):
@@ -210,6 +190,8 @@ class Absolute(PiecewiseLoss):
 class Quantile(PiecewiseLoss):
     """The pinball loss ``max(q*(y - z), (1 - q)*(z - y))``, which the ``q``-quantile minimizes."""
 
+    shown = ("quantile",)
+
     def __init__(self, quantile: float = 0.5) -> None:
         if not 0.0 < quantile < 1.0:
             raise ValueError(f"a quantile lies strictly between 0 and 1, got {quantile}")
@@ -218,41 +200,35 @@ class Quantile(PiecewiseLoss):
             "regression", left=Piece(slope=quantile), right=Piece(slope=1.0 - quantile)
         )
 
-    def __repr__(self) -> str:
-        return f"Quantile({self.quantile:g})"
-
 
 class EpsilonInsensitive(PiecewiseLoss):
     """``max(0, |z - y| - epsilon)``, the loss of support vector regression."""
 
+    shown = ("epsilon",)
+
     def __init__(self, epsilon: float = 0.1) -> None:
-        self.epsilon = _not_negative("epsilon", epsilon)
+        self.epsilon = not_negative("epsilon", epsilon)
         piece = Piece(slope=1.0, start=self.epsilon)
         super().__init__("regression", left=piece, right=piece)
-
-    def __repr__(self) -> str:
-        return f"EpsilonInsensitive({self.epsilon:g})"
 
 
 class SquaredEpsilonInsensitive(PiecewiseLoss):
     """``max(0, |z - y| - epsilon)^2``."""
 
+    shown = ("epsilon",)
+
     def __init__(self, epsilon: float = 0.1) -> None:
-        self.epsilon = _not_negative("epsilon", epsilon)
+        self.epsilon = not_negative("epsilon", epsilon)
         piece = Piece(slope=_INF, curvature=2.0, start=self.epsilon)
         super().__init__("regression", left=piece, right=piece)
-
-    def __repr__(self) -> str:
-        return f"SquaredEpsilonInsensitive({self.epsilon:g})"
 
 
 class Huber(PiecewiseLoss):
     """``u^2 / 2`` for ``|u| <= delta``, ``delta*|u| - delta^2/2`` beyond, with ``u = z - y``."""
 
+    shown = ("delta",)
+
     def __init__(self, delta: float = 1.35) -> None:
-        self.delta = _positive("delta", delta)
+        self.delta = positive("delta", delta)
         piece = Piece(slope=self.delta, curvature=1.0)
         super().__init__("regression", left=piece, right=piece)
-
-    def __repr__(self) -> str:
-        return f"Huber({self.delta:g})"

@@ -1,6 +1,7 @@
 """Compiled kernels of piecewise losses; for the formula see `cutplane.losses.pointwise.piecewise`.
 
-A loss is a matrix `shape` with the rows left and right, and for each the columns
+The kind of a loss says whether it is one of margins, and has a matrix with the rows left and right,
+and for each the columns
 
     start    where the piece begins
     bend     curvature of its rounded part, 0 if it has none
@@ -13,13 +14,15 @@ so that value and slope of a piece need no branch, and the loops over examples a
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 
-IndexVector = NDArray[np.int64]
+Kind: TypeAlias = tuple[bool, Matrix]
 
 _START, _BEND, _JUMP, _RISE, _WIDTH = range(5)
 # Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.
@@ -27,8 +30,9 @@ _REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities m
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def value(of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector) -> float:
+def value(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
     """Return the weighted sum of losses."""
+    of_margin, shape = kind
     start_left, bend_left, _, rise_left, width_left = shape[0]
     start_right, bend_right, _, rise_right, width_right = shape[1]
     total = 0.0
@@ -49,12 +53,11 @@ def value(of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Ve
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def slopes(
-    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, out: Vector
-) -> None:
+def slopes(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the derivative of the weighted sum by each score; at a kink, the lesser one."""
     # Not in one loop with the sum of `value`: that would then depend in its last bit on where the
     # arrays lie in memory, because near each other the compiled code takes them to overlap.
+    of_margin, shape = kind
     start_left, bend_left, jump_left, _, width_left = shape[0]
     start_right, bend_right, jump_right, _, width_right = shape[1]
     for i in range(len(y)):
@@ -71,10 +74,9 @@ def slopes(
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
-def curvatures(
-    of_margin: bool, shape: Matrix, y: Vector, scores: Vector, weights: Vector, out: Vector
-) -> None:
+def curvatures(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the second derivative of the weighted sum by each score, inside the rounded parts."""
+    of_margin, shape = kind
     start_left, bend_left, _, _, width_left = shape[0]
     start_right, bend_right, _, _, width_right = shape[1]
     for i in range(len(y)):
@@ -87,15 +89,10 @@ def curvatures(
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def derivative(
-    of_margin: bool,
-    shape: Matrix,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    weights: Vector,
-    step: float,
+    kind: Kind, step: float, y: Vector, scores: Vector, direction: Vector, weights: Vector
 ) -> tuple[float, float]:
     """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
+    of_margin, shape = kind
     start_left, bend_left, jump_left, _, width_left = shape[0]
     start_right, bend_right, jump_right, _, width_right = shape[1]
     total, size = 0.0, 0.0
@@ -113,10 +110,11 @@ def derivative(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-def conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weights: Vector) -> float:
+def conjugate(kind: Kind, y: Vector, slopes: Vector, weights: Vector) -> float:
     """Return the conjugate of the weighted sum of losses."""
     # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
     slack = 1.0 + 4.0 * np.finfo(np.float64).eps
+    of_margin, shape = kind
     start_left, bend_left, _, rise_left, width_left = shape[0]
     start_right, bend_right, _, rise_right, width_right = shape[1]
     steepest_left = rise_left * slack if width_left < np.inf else np.inf
@@ -139,15 +137,10 @@ def conjugate(of_margin: bool, shape: Matrix, y: Vector, slopes: Vector, weights
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def curvature(
-    of_margin: bool,
-    shape: Matrix,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    weights: Vector,
-    step: float,
+    kind: Kind, step: float, y: Vector, scores: Vector, direction: Vector, weights: Vector
 ) -> float:
     """Return the second derivative along a ray, of the examples inside the rounded parts."""
+    of_margin, shape = kind
     start_left, bend_left, _, _, width_left = shape[0]
     start_right, bend_right, _, _, width_right = shape[1]
     total = 0.0
@@ -164,18 +157,13 @@ def curvature(
 
 @njit(cache=True, nogil=True)
 def _changing_between(
-    of_margin: bool,
-    shape: Matrix,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    lo: float,
-    hi: float,
-) -> IndexVector:
+    kind: Kind, lo: float, hi: float, y: Vector, scores: Vector, direction: Vector
+) -> NDArray[np.int64]:
     """Return the examples that may pass, between two steps, from one part of a piece to another.
 
     Mostly few do, so this test is all that most examples cost.
     """
+    of_margin, shape = kind
     start_left, _, _, _, width_left = shape[0]
     start_right, _, _, _, width_right = shape[1]
     hi = min(hi, 1e300)  # an infinite step times a speed of zero would be NaN
@@ -200,20 +188,20 @@ def _changing_between(
 
 @njit(cache=True, nogil=True)
 def events_between(
-    of_margin: bool,
-    shape: Matrix,
+    kind: Kind,
+    lo: float,
+    hi: float,
     y: Vector,
     scores: Vector,
     direction: Vector,
     weights: Vector,
-    lo: float,
-    hi: float,
 ) -> tuple[Vector, Vector, Vector]:
     """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``.
 
     The slope along a ray changes where an example enters or leaves a part of a piece.
     """
-    changing = _changing_between(of_margin, shape, y, scores, direction, lo, hi)
+    of_margin, shape = kind
+    changing = _changing_between(kind, lo, hi, y, scores, direction)
     # Of each side the start of the piece, and the end of its rounded part if it has one.
     most = 0
     for side in range(2):
@@ -229,11 +217,8 @@ def events_between(
         speed = y[i] * direction[i] if of_margin else direction[i]
         for side in range(2):
             # By scalars: a row `shape[side]` would be a new array for each example.
-            bend_here, jump_here, width = (
-                shape[side, _BEND],
-                shape[side, _JUMP],
-                shape[side, _WIDTH],
-            )
+            bend_here, jump_here = shape[side, _BEND], shape[side, _JUMP]
+            width = shape[side, _WIDTH]
             if bend_here == 0.0 and jump_here == 0.0:
                 continue
             sign = 2.0 * side - 1.0

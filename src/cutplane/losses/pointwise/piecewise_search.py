@@ -9,18 +9,19 @@ says first where the zero must be. That saves time only. The bracket and the res
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TypeVar
 
 import numpy as np
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import add_up, map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.pointwise import piecewise_kernels as kernels
 
-Kind: TypeAlias = tuple[bool, Matrix]
+T = TypeVar("T")
 
 _INF = float("inf")
 _FAR = 1e300
@@ -29,8 +30,8 @@ _CLOSING_STEPS = 6  # the most trial steps that narrow a bracket before it is se
 _FEW = 0.05  # share of the derivative's terms that may change inside a bracket narrow enough
 
 # Of every 256 examples 8 are looked at first: a cache line of scores, so that little is read.
-_STRIDE, _CHUNK = 256, 8
-_LEAST = 1 << 17  # examples from which on this pays
+STRIDE, CHUNK = 256, 8
+LEAST = 1 << 17  # examples from which on this pays
 
 _NOTHING = Quadratic(0.0, 0.0)
 
@@ -39,7 +40,7 @@ _NOTHING = Quadratic(0.0, 0.0)
 class Profile:
     """The loss of ``scores + k*direction`` plus ``extra(k)``; a number is a constant direction."""
 
-    kind: Kind
+    kind: kernels.Kind
     y: Vector
     scores: Vector
     direction: Vector | float
@@ -48,26 +49,21 @@ class Profile:
 
     def derivative(self, step: float) -> tuple[float, float]:
         """Return the derivative at ``step``, and the size of the terms it is made of."""
-        parts = map_blocks(lambda i: kernels.derivative(*self._block(i), step), len(self.scores))
-        slope = sum(part[0] for part in parts)
-        size = sum(part[1] for part in parts)
+        slope, size = add_up(self._map(kernels.derivative, step))
         return slope + self.extra.slope + self.extra.curvature * step, size
 
     def curvature(self, step: float) -> float:
         """Return the second derivative at ``step``."""
-        parts = map_blocks(lambda i: kernels.curvature(*self._block(i), step), len(self.scores))
-        return self.extra.curvature + sum(parts)
+        return self.extra.curvature + sum(self._map(kernels.curvature, step))
 
     def events_between(self, lo: float, hi: float) -> list[Vector]:
         """Return place, jump and change of curvature of the events between two steps."""
-        parts = map_blocks(
-            lambda i: kernels.events_between(*self._block(i), lo, hi), len(self.scores)
-        )
+        parts = self._map(kernels.events_between, lo, hi)
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     def part(self) -> Profile | None:
         """Return a part of the examples that stands for all of them; None if they are few."""
-        if len(self.scores) < _LEAST:
+        if len(self.scores) < LEAST:
             return None
         direction = self.direction
         return replace(
@@ -75,20 +71,26 @@ class Profile:
             y=_some(self.y),
             scores=_some(self.scores),
             direction=direction if isinstance(direction, float) else _some(direction),
-            weights=_some(self.weights) * (_STRIDE / _CHUNK),
+            weights=_some(self.weights) * (STRIDE / CHUNK),
         )
 
     def tilted(self, slope: float) -> Profile:
         """Return the same with ``slope*k`` added."""
         return replace(self, extra=Quadratic(self.extra.slope + slope, self.extra.curvature))
 
-    def _block(self, i: slice) -> tuple[bool, Matrix, Vector, Vector, Vector, Vector]:
-        direction = self.direction
-        if isinstance(direction, float):
-            along = _constant(direction, i.stop - i.start)
-        else:
-            along = direction[i]
-        return (*self.kind, self.y[i], self.scores[i], along, self.weights[i])
+    def _map(self, kernel: Callable[..., T], *steps: float) -> list[T]:
+        """Return the results of a kernel for these steps, block by block."""
+
+        def block(i: slice) -> T:
+            direction = self.direction
+            along = (
+                _constant(direction, i.stop - i.start)
+                if isinstance(direction, float)
+                else direction[i]
+            )
+            return kernel(self.kind, *steps, self.y[i], self.scores[i], along, self.weights[i])
+
+        return map_blocks(block, len(self.scores))
 
 
 def minimizers(profile: Profile) -> tuple[float, float]:
@@ -100,7 +102,7 @@ def minimizers(profile: Profile) -> tuple[float, float]:
     return _minimizers_beyond(profile, 0.0, slope, size, zero)
 
 
-def best_constant(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
+def best_constant(kind: kernels.Kind, y: Vector, scores: Vector, weights: Vector) -> float:
     """Return the constant that minimizes the loss when it is added to all scores.
 
     Where all constants of an interval are best, this is its middle: it depends neither on where
@@ -132,7 +134,7 @@ def _minimizers_beyond(
 
     ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero.
     """
-    bracket = _Bracket(profile, start, slope, zero)
+    bracket = Bracket(profile, start, slope, zero)
     _close(bracket, slope, size)
     lo, hi = bracket.lo, bracket.hi
     place, jump, bend = profile.events_between(lo, hi)
@@ -141,7 +143,7 @@ def _minimizers_beyond(
     )
 
 
-class _Bracket:
+class Bracket:
     """Two steps between which all zeros of the derivative lie, and the derivative there."""
 
     def __init__(self, profile: Profile, start: float, slope: float, zero: float) -> None:
@@ -166,7 +168,7 @@ class _Bracket:
         return min(max(secant, lo + margin), hi - margin)
 
 
-def _close(bracket: _Bracket, slope: float, size: float) -> None:
+def _close(bracket: Bracket, slope: float, size: float) -> None:
     """Narrow a bracket, known at its start only, until few terms change inside."""
     profile, start, zero = bracket.profile, bracket.start, bracket.zero
     part = profile.part() if slope < -zero else None
@@ -183,7 +185,7 @@ def _close(bracket: _Bracket, slope: float, size: float) -> None:
             step = bracket.secant()
         slope = bracket.narrow(step)
         if abs(slope) <= zero:
-            _close_around(bracket, step, size)
+            close_around(bracket, step, size)
             return
         if bracket.hi < _INF:
             closing += 1
@@ -191,7 +193,7 @@ def _close(bracket: _Bracket, slope: float, size: float) -> None:
                 return
 
 
-def _close_around(bracket: _Bracket, zero_at: float, size: float) -> None:
+def close_around(bracket: Bracket, zero_at: float, size: float) -> None:
     """Narrow a bracket to the neighborhood of a zero that a trial step has hit.
 
     As a rule that is the only one, of a squared loss. It can also be one of a flat stretch, between
@@ -226,8 +228,8 @@ def _rounding(profile: Profile, size: float) -> float:
 
 def _some(values: Vector) -> Vector:
     """Return a chunk of every stride of a vector."""
-    whole = len(values) // _STRIDE * _STRIDE
-    return np.ascontiguousarray(values[:whole].reshape(-1, _STRIDE)[:, :_CHUNK]).ravel()
+    whole = len(values) // STRIDE * STRIDE
+    return np.ascontiguousarray(values[:whole].reshape(-1, STRIDE)[:, :CHUNK]).ravel()
 
 
 @lru_cache(maxsize=8)

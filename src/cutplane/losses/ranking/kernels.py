@@ -2,12 +2,15 @@
 
 Documents are in the order of `Judged`: by query, and the most relevant first. Each kernel does the
 queries ``first <= q < last``; it writes the slope of every document, and for every query what the
-loss is and its offset, the part of it that does not move with the scores:
+loss is and its offset, the part of it that does not move with the scores. All three are zeros at
+the start, and stay so for queries that do not count:
 
     loss_q(z) = offset_q + sum_i slope_i * z_i
 
-``sorting`` holds for every query an order of its documents, numbered from 0. It may be any order at
-the start, and is the true one at the end: a query that was nearly sorted before costs little.
+``given`` are the scores, the documents in this order, and where the queries start; ``results`` are
+sorting, slopes, values and offsets. Sorting holds for every query an order of its documents,
+numbered from 0. It may be any order at the start, and is the true one at the end: a query that was
+nearly sorted before costs little.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _PATIENCE = 8
 
 
 @njit(cache=True, nogil=True)
-def _sort(keys: Any, order: Any) -> None:
+def sort_by_keys(keys: Any, order: Any) -> None:
     """Sort ``order`` by increasing keys, equal ones by their number; the result is unique."""
     moves = 0
     for t in range(1, len(order)):
@@ -65,17 +68,12 @@ def sum_of_pair_weights(starts: Any, grades: Any, levels: Any, base: float) -> A
 def pairwise_hinge(
     first: int,
     last: int,
-    scores: Any,
-    documents: Any,
-    starts: Any,
+    given: Any,
     grades: Any,
     levels: Any,
     base: float,
     scales: Any,
-    sorting: Any,
-    slopes: Any,
-    values: Any,
-    offsets: Any,
+    results: Any,
 ) -> None:
     """Sum ``(base + level_i - level_j) * max(0, 1 - (z_i - z_j))`` over pairs with i better than j.
 
@@ -83,12 +81,9 @@ def pairwise_hinge(
     scores find for each document the pairs that are not a margin of 1 apart. A Fenwick tree over
     the grades counts the partners: ``n log n`` for a query of n documents, and no pair is listed.
     """
-    largest = 0
-    most_grades = 0
-    for q in range(first, last):
-        largest = max(largest, starts[q + 1] - starts[q])
-        if starts[q + 1] > starts[q]:
-            most_grades = max(most_grades, grades[starts[q]])
+    (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
+    largest = np.diff(starts[first : last + 1]).max()
+    most_grades = grades[starts[first:last]].max()
     keys = np.empty(largest)
     # Sorted by score: the same documents as in ``order``, side by side in memory.
     z = np.empty(largest)
@@ -99,15 +94,12 @@ def pairwise_hinge(
     sums = np.empty(most_grades + 1)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
-        values[q] = offsets[q] = 0.0
         if scales[q] == 0.0:
-            for i in range(n):
-                slopes[documents[begin + i]] = 0.0
             continue
         for i in range(n):
             keys[i] = scores[documents[begin + i]]
         order = sorting[begin : begin + n]
-        _sort(keys[:n], order)
+        sort_by_keys(keys[:n], order)
         for t in range(n):
             i = order[t]
             z[t], grade[t], level[t] = keys[i], grades[begin + i], levels[begin + i]
@@ -172,44 +164,35 @@ def _below(counts: Any, sums: Any, grade: int) -> Any:
 def ndcg_hinge(
     first: int,
     last: int,
-    scores: Any,
-    documents: Any,
-    starts: Any,
+    given: Any,
     grades: Any,
     first_grade: Any,
     prices: Any,
     begins: Any,
     margins: Any,
-    sorting: Any,
-    slopes: Any,
-    values: Any,
-    offsets: Any,
+    results: Any,
 ) -> None:
     """Sum ``price * max(0, margin_m + z_j - z_i)`` over grades and their pairs.
 
     Document i has at least the grade, j is the m-th by score of those that have not. As neither
     scores nor margins increase with m, those that have a loss are the first ones, and the more the
-    lower i: one sweep over the sorted scores for each grade. For the tables see `MarginTables`.
+    lower i: one sweep over the sorted scores for each grade. For the tables see `margin_tables`.
     """
-    largest = 0
-    for q in range(first, last):
-        largest = max(largest, starts[q + 1] - starts[q])
+    (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
+    largest = np.diff(starts[first : last + 1]).max()
     keys = np.empty(largest)
     z = np.empty(largest)
     grade = np.empty(largest, dtype=np.int64)
     slope = np.empty(largest)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
-        values[q] = offsets[q] = 0.0
         top = first_grade[q + 1] - first_grade[q] + 1
         if top == 1:
-            for i in range(n):
-                slopes[documents[begin + i]] = 0.0
             continue
         for i in range(n):
             keys[i] = -scores[documents[begin + i]]
         order = sorting[begin : begin + n]
-        _sort(keys[:n], order)
+        sort_by_keys(keys[:n], order)
         for t in range(n):
             z[t], grade[t], slope[t] = -keys[order[t]], grades[begin + order[t]], 0.0
         relevant = n
@@ -249,18 +232,13 @@ def ndcg_hinge(
 def ndcg_list_hinge(
     first: int,
     last: int,
-    scores: Any,
-    documents: Any,
-    starts: Any,
+    given: Any,
     gains: Any,
     ideal: Any,
     discounts: Any,
     lengths: Any,
     scales: Any,
-    sorting: Any,
-    slopes: Any,
-    values: Any,
-    offsets: Any,
+    results: Any,
 ) -> None:
     """Find the ranking that violates the margin most: the documents sorted by ``z_i - gain_i``.
 
@@ -268,16 +246,12 @@ def ndcg_list_hinge(
     weight of each document in a perfect ranking. In any ranking it is the discount of its position
     up to the length of the query's list, and zero below.
     """
-    largest = 0
-    for q in range(first, last):
-        largest = max(largest, starts[q + 1] - starts[q])
+    (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
+    largest = np.diff(starts[first : last + 1]).max()
     keys = np.empty(largest)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
-        values[q] = offsets[q] = 0.0
         if scales[q] == 0.0:
-            for i in range(n):
-                slopes[documents[begin + i]] = 0.0
             continue
         lowest = np.inf
         for i in range(n):
@@ -285,7 +259,7 @@ def ndcg_list_hinge(
             lowest = min(lowest, score)
             keys[i] = gains[begin + i] - score
         order = sorting[begin : begin + n]
-        _sort(keys[:n], order)
+        sort_by_keys(keys[:n], order)
         offset = 1.0
         value = 0.0
         for t in range(n):

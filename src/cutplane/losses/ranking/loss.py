@@ -7,8 +7,9 @@ without documents of different relevance do not count.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,18 +37,17 @@ class Evaluated(NamedTuple):
     offset: float
 
 
-class Answers(NamedTuple):
-    """Room for the slope of every document, and for value and offset of every query."""
+class _Prepared(NamedTuple):
+    """What depends on targets and weights only."""
 
-    slopes: Vector
-    values: Vector
-    offsets: Vector
+    judged: Judged
+    kernel_arguments: tuple[Any, ...]
 
 
 class _Last(NamedTuple):
     """What was computed last, and for which scores."""
 
-    prepared: Any
+    prepared: _Prepared
     scores: Vector
     evaluated: Evaluated
 
@@ -59,10 +59,12 @@ class RankingLoss(Loss):
     additive = False
     of_differences = True
     search_slack = _SLACK
+    # One of `kernels.py`.
+    _kernel: ClassVar[Callable[..., None]]
 
     def __init__(self) -> None:
         self._queries: Queries | None = None
-        self._prepared: Any = None
+        self._prepared: _Prepared | None = None
         self._sortings: list[NDArray[np.int64]] = []
         self._last: _Last | None = None
 
@@ -119,18 +121,22 @@ class RankingLoss(Loss):
             self._last = last = _Last(prepared, scores.copy(), found)
         return last.evaluated
 
-    def _prepare(self, y: Vector, weights: Vector) -> Any:
+    def _prepare(self, y: Vector, weights: Vector) -> _Prepared:
         """Return what depends on targets and weights only; kept, since they rarely change."""
         prepared = self._prepared
         if prepared is None or not prepared.judged.is_for(y, weights):
             judged = Judged(self._queries or Queries.one(len(y)), y, weights)
-            self._prepared = prepared = self._prepare_for(judged)
+            self._prepared = prepared = _Prepared(judged, self._kernel_arguments(judged))
         return prepared
 
-    def _evaluate(self, prepared: Any, scores: Vector) -> Evaluated:
-        judged: Judged = prepared.judged
+    @abstractmethod
+    def _kernel_arguments(self, judged: Judged) -> tuple[Any, ...]:
+        """Return what the kernel needs besides documents and scores."""
+
+    def _evaluate(self, prepared: _Prepared, scores: Vector) -> Evaluated:
+        judged, arguments = prepared
         n_queries = len(judged.weights)
-        out = Answers(np.empty(len(scores)), np.empty(n_queries), np.empty(n_queries))
+        slopes, values, offsets = np.zeros(len(scores)), np.zeros(n_queries), np.zeros(n_queries)
         # What was sorted last is a good start for sorting. It has no effect on the result, so that
         # it may come from any earlier call; a call in another thread makes its own.
         try:
@@ -139,28 +145,15 @@ class RankingLoss(Loss):
             sorting = judged.positions()
         if len(sorting) != len(scores):
             sorting = judged.positions()
+        given = (scores, judged.documents, judged.starts)
+        results = (sorting, slopes, values, offsets)
         map_blocks(
-            lambda part: self._run(prepared, part, scores, sorting, out),
+            lambda part: self._kernel(part.start, part.stop, given, *arguments, results),
             n_queries,
             width=max(1, len(scores) // n_queries),
         )
         self._sortings.append(sorting)
-        return Evaluated(float(out.values.sum()), out.slopes, float(out.offsets.sum()))
-
-    @abstractmethod
-    def _prepare_for(self, judged: Judged) -> Any:
-        """Return what the kernel needs, with the documents as ``judged``."""
-
-    @abstractmethod
-    def _run(
-        self,
-        prepared: Any,
-        part: slice,
-        scores: Vector,
-        sorting: NDArray[np.int64],
-        out: Answers,
-    ) -> None:
-        """Do the queries of ``part``."""
+        return Evaluated(float(values.sum()), slopes, float(offsets.sum()))
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, too, starts without what is kept between calls.

@@ -20,39 +20,22 @@ neighbors, of which the sums are no smaller.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
-
-
-class MarginTables(NamedTuple):
-    """For every query, its grades from the second lowest up; for every grade, margins above 1.
-
-    Attributes
-    ----------
-    first_grade : ndarray of shape (n_queries + 1,)
-        Where the grades of each query begin in the next two.
-    prices : ndarray
-        What a pair of a document of at least this grade and one below counts.
-    begins : ndarray
-        Where its margins begin, and at last their number. After them, margins are 1.
-    margins : ndarray
-        Largest first.
-    """
-
-    first_grade: NDArray[np.int64]
-    prices: Vector
-    begins: NDArray[np.int64]
-    margins: Vector
 
 
 @njit(cache=True, nogil=True)
 def margin_tables(starts: Any, grades: Any, gains: Any, scales: Any, discounts: Any) -> Any:
-    """Return what `MarginTables` has, for documents in the order of `Judged`."""
+    """Return the margins above 1 of every query and grade, for documents in the order of `Judged`.
+
+    ``first_grade`` says where the grades of each query, from the second lowest up, begin in the
+    next two; ``prices`` what a pair of a document of at least this grade and one below counts;
+    ``begins`` where its margins begin, and at last their number; ``margins`` are these, largest
+    first. After them, margins are 1.
+    """
     k = len(discounts)
     best = np.zeros(k + 1)  # sums of the first discounts
     best[1:] = np.cumsum(discounts)

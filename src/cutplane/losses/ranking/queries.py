@@ -26,6 +26,8 @@ class Queries:
         The query of each document as its place in ``names``.
     sizes : ndarray of shape (n_queries,)
         How many documents each query has.
+    starts : ndarray of shape (n_queries + 1,)
+        Where each query begins, in documents sorted by query.
     """
 
     def __init__(self, qid: Any) -> None:
@@ -35,6 +37,7 @@ class Queries:
         self.names: NDArray[Any] = names
         self.numbers: NDArray[np.int64] = numbers
         self.sizes: NDArray[np.int64] = sizes
+        self.starts: NDArray[np.int64] = np.concatenate([[0], np.cumsum(sizes)])
 
     @classmethod
     def one(cls, n_documents: int) -> Queries:
@@ -44,6 +47,11 @@ class Queries:
     def qid(self, documents: NDArray[np.int64] | slice) -> NDArray[Any]:
         """Return the query of some of the documents."""
         return np.asarray(self.names[self.numbers[documents]])
+
+    def positions(self) -> NDArray[np.int64]:
+        """Return the position of each document in its query, from 0, when sorted by query."""
+        begins: NDArray[np.int64] = np.repeat(self.starts[:-1], self.sizes)
+        return np.arange(len(begins)) - begins
 
     def weights_of(self, weights: Vector) -> Vector:
         """Return the weight of each query, from equal weights of its documents."""
@@ -79,7 +87,7 @@ class Judged:
             raise ValueError(f"{len(y)} targets, but queries of {len(queries.numbers)} documents")
         self.y, self.doc_weights = y.copy(), weights.copy()
         self.documents = np.lexsort((-y, queries.numbers))
-        self.starts = np.concatenate([[0], np.cumsum(queries.sizes)])
+        self.starts, self.positions = queries.starts, queries.positions
         self.relevance = y[self.documents]
         self.grades = self._grades(queries.numbers[self.documents])
         self.weights = queries.weights_of(weights)
@@ -97,11 +105,6 @@ class Judged:
         lengths = np.diff(np.append(begins, len(values)))
         means: Vector = np.add.reduceat(values, begins) / lengths
         return np.repeat(means, lengths)
-
-    def positions(self) -> NDArray[np.int64]:
-        """Return the position of each document in its query, from 0."""
-        begins: NDArray[np.int64] = np.repeat(self.starts[:-1], np.diff(self.starts))
-        return np.arange(len(self.documents)) - begins
 
     def _grades(self, query: NDArray[np.int64]) -> NDArray[np.int64]:
         # Counted from the end, where the least relevant document of a query stands.
@@ -125,4 +128,10 @@ def gains_of(relevance: Vector) -> Vector:
 def discounts_of(n: int) -> Vector:
     """Return ``1/log2(1 + p)`` for the first ``n`` positions."""
     discounts: Vector = 1.0 / np.log2(np.arange(2.0, n + 2.0))
+    return discounts
+
+
+def discounts_at(positions: NDArray[np.int64], n: int) -> Vector:
+    """Return the discounts of positions, counted from 0, of which only the first ``n`` count."""
+    discounts: Vector = np.append(discounts_of(n), 0.0)[np.minimum(positions, n)]
     return discounts

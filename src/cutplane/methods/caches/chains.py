@@ -5,7 +5,6 @@ Labels take four bytes a token, so that twenty for each sequence are less than i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import cast
 
@@ -14,22 +13,13 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.methods.caches import chain_kernels as kernels
 from cutplane.methods.caches.chain_kernels import ChainData, ChainWeights
-from cutplane.methods.caches.kept import Indices, Kept, Outputs, Pull
+from cutplane.methods.caches.kept import Cache, Indices, Kept, Outputs, Pull
 from cutplane.risks.chain import ChainRisk
 from cutplane.risks.chain_points import ChainPoint
-from cutplane.structured.chains.kernels import Labels
 from cutplane.structured.chains.losses import WorstLabels
 
 
-@dataclass
-class KeptLabels:
-    """The labels kept of sequences, and their weights."""
-
-    kept: Kept
-    labels: Labels
-
-
-class ChainOutputs(Outputs[KeptLabels, ChainWeights]):
+class ChainOutputs(Outputs):
     """Labels of the sequences of a `ChainRisk` with the loss `cutplane.ChainMargin`."""
 
     def __init__(self, risk: ChainRisk) -> None:
@@ -40,26 +30,26 @@ class ChainOutputs(Outputs[KeptLabels, ChainWeights]):
         offsets = risk.data.chains.offsets
         self._data = ChainData(*risk.entries, offsets, self.weights, risk.weighted, risk.ends)
 
-    def first(self, most: int) -> KeptLabels:
-        """Return the state with the true outputs alone, and room for ``most`` of each example."""
+    def first(self, most: int) -> Cache:
+        """Return the true labels alone, with room for ``most`` of each sequence."""
         chains, y = self._risk.data.chains, self._risk.data.y
         labels = np.zeros(most * chains.n_tokens, dtype=np.int32)
         starts = np.repeat(chains.offsets[:-1], chains.lengths)
         labels[most * starts + np.arange(chains.n_tokens) - starts] = y
-        return KeptLabels(Kept.truths(chains.n_sequences, most), labels)
+        return Cache(Kept.truths(chains.n_sequences, most), labels)
 
-    def learn(self, state: KeptLabels, point: ChainPoint) -> KeptLabels:
+    def learn(self, cache: Cache, point: ChainPoint) -> Cache:
         """Take in the worst labels of each sequence at a point."""
         worst = cast(WorstLabels, point.outcome)
         kernels.insert(
-            self._data, state.kept, state.labels, worst.labels, worst.mistakes, self._zeros()
+            self._data, cache.kept, cache.outputs, worst.labels, worst.mistakes, self._zeros()
         )
-        return state
+        return cache
 
-    def minimizer(self, state: KeptLabels, pull: Pull) -> tuple[ChainWeights, Vector]:
+    def minimizer(self, cache: Cache, pull: Pull) -> tuple[ChainWeights, Vector]:
         """Return the minimizer, computed afresh, and the slope of the weights' plane."""
         w = self._zeros()
-        kernels.add_weighted(self._data, state.kept, state.labels, pull.stiffness, w)
+        kernels.add_weighted(self._data, cache.kept, cache.outputs, pull.stiffness, w)
         slope = -pull.stiffness * self.vector(w)
         pairs = self._risk.pairs
         coef, transitions, ends = np.split(
@@ -71,11 +61,11 @@ class ChainOutputs(Outputs[KeptLabels, ChainWeights]):
             w.ends[...] += ends.reshape(w.ends.shape)
         return w, slope
 
-    def ascend(self, state: KeptLabels, w: ChainWeights, pull: Pull, examples: Indices) -> Vector:
-        """Visit sequences in this order; return what each of all had to gain before its visit."""
-        gaps = np.zeros(len(self.weights))
-        kernels.ascend(self._data, state.kept, state.labels, pull.stiffness, w, examples, gaps)
-        return gaps
+    def move(
+        self, cache: Cache, w: ChainWeights, stiffness: float, examples: Indices, gaps: Vector
+    ) -> None:
+        """Visit sequences in this order; fill in what each had to gain before its visit."""
+        kernels.ascend(self._data, cache.kept, cache.outputs, stiffness, w, examples, gaps)
 
     def vector(self, w: ChainWeights) -> Vector:
         """Return the minimizer as a vector of parameters."""

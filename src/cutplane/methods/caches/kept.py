@@ -14,7 +14,8 @@ and other models: see the modules beside this one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,21 +75,19 @@ class Pull(NamedTuple):
         return cls(lam + strength, strength / (lam + strength) * center)
 
 
-class KeepsOutputs(Protocol):
-    """A state: weights of outputs, and what the outputs are."""
+@dataclass
+class Cache:
+    """Weights of outputs, and what the outputs are, in the form that suits the risk."""
 
     kept: Kept
+    outputs: Any
 
 
-S = TypeVar("S", bound=KeepsOutputs)
-W = TypeVar("W")
-
-
-class Outputs(ABC, Generic[S, W]):
+class Outputs(ABC):
     """What does not change while outputs are kept: the examples, their features and weights.
 
-    Its methods work on a state ``S``, which holds all that does change, and on ``W``, the minimizer
-    in the form in which compiled code moves it.
+    A `Cache` holds all that does change. ``w`` is the minimizer in the form in which compiled code
+    moves it.
     """
 
     weights: Vector
@@ -97,42 +96,49 @@ class Outputs(ABC, Generic[S, W]):
     def __init__(self, risk: Any) -> None: ...
 
     @abstractmethod
-    def first(self, most: int) -> S:
-        """Return the state with the true outputs alone, and room for ``most`` of each example."""
+    def first(self, most: int) -> Cache:
+        """Return the true outputs alone, with room for ``most`` of each example."""
 
     @abstractmethod
-    def learn(self, state: S, point: Any) -> S:
+    def learn(self, cache: Cache, point: Any) -> Cache:
         """Take in the worst output of each example at a point."""
 
     @abstractmethod
-    def minimizer(self, state: S, pull: Pull) -> tuple[W, Vector]:
+    def minimizer(self, cache: Cache, pull: Pull) -> tuple[Any, Vector]:
         """Return the minimizer, computed afresh, and the slope of the weights' plane."""
 
     @abstractmethod
-    def ascend(self, state: S, w: W, pull: Pull, examples: Indices) -> Vector:
-        """Visit examples in this order; return what each of all had to gain before its visit.
+    def move(self, cache: Cache, w: Any, stiffness: float, examples: Indices, gaps: Vector) -> None:
+        """Visit examples in this order; fill in what each had to gain before its visit.
 
         The weights are improved in place, and ``w`` goes along.
         """
 
-    @abstractmethod
-    def vector(self, w: W) -> Vector:
+    def vector(self, w: Any) -> Vector:
         """Return the minimizer as a vector of parameters."""
+        vector: Vector = w
+        return vector
 
-    def examples(self, state: S) -> Indices:
+    def ascend(self, cache: Cache, w: Any, pull: Pull, examples: Indices) -> Vector:
+        """Improve the weights of examples; return what each of all had to gain before."""
+        gaps = np.zeros(len(self.weights))
+        self.move(cache, w, pull.stiffness, examples, gaps)
+        return gaps
+
+    def examples(self, cache: Cache) -> Indices:
         """Return the examples whose weights can move."""
-        return np.flatnonzero((state.kept.counts > 1) & (self.weights > 0.0))
+        return np.flatnonzero((cache.kept.counts > 1) & (self.weights > 0.0))
 
-    def squared_norm(self, state: S) -> float:
+    def squared_norm(self, cache: Cache) -> float:
         """Return the squared norm of the longest kept difference of features, on average."""
-        longest = np.einsum("ipp->ip", state.kept.gram).max(axis=1)
+        longest = np.einsum("ipp->ip", cache.kept.gram).max(axis=1)
         return float(np.sum(self.weights * longest))
 
-    def plane(self, state: S, pull: Pull) -> tuple[Plane, Vector]:
+    def plane(self, cache: Cache, pull: Pull) -> tuple[Plane, Vector]:
         """Return the plane of the weights, and the minimizer that belongs to it exactly."""
-        kept = state.kept
+        kept = cache.kept
         np.divide(kept.alpha, kept.alpha.sum(axis=1, keepdims=True), out=kept.alpha)
-        w, slope = self.minimizer(state, pull)
+        w, slope = self.minimizer(cache, pull)
         losses = np.einsum("ip,ip->i", kept.alpha, kept.losses)
         return Plane(slope, float(np.sum(self.weights * losses))), self.vector(w)
 

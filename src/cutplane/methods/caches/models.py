@@ -7,7 +7,6 @@ of a store of indices and values; the true output, in place 0, has none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.methods.caches.kept import (
+    Cache,
     Indices,
     Kept,
     Outputs,
@@ -43,57 +43,45 @@ class Store(NamedTuple):
         return cls(indices, np.empty(n_entries), places[0], places[1], used)
 
 
-@dataclass
-class KeptFeatures:
-    """The outputs kept of a model, and their weights."""
-
-    kept: Kept
-    store: Store
-
-
-class ModelOutputs(Outputs[KeptFeatures, Vector]):
+class ModelOutputs(Outputs):
     """Outputs of the examples of a `StructuredRisk`."""
 
     def __init__(self, risk: StructuredRisk) -> None:
         self.weights = risk.weights
         self._n_parameters = risk.n_parameters
 
-    def first(self, most: int) -> KeptFeatures:
-        """Return the state with the true outputs alone, and room for ``most`` of each example."""
+    def first(self, most: int) -> Cache:
+        """Return the true outputs alone, with room for ``most`` of each example."""
         n = len(self.weights)
-        return KeptFeatures(Kept.truths(n, most), Store.empty(0, n, most))
+        return Cache(Kept.truths(n, most), Store.empty(0, n, most))
 
-    def learn(self, state: KeptFeatures, point: StructuredPoint) -> KeptFeatures:
+    def learn(self, cache: Cache, point: StructuredPoint) -> Cache:
         """Take in the worst output of each example at a point."""
         n_new = len(point.indices)
-        store = state.store
+        store: Store = cache.outputs
         if store.used[0] + n_new > len(store.indices):
             # Entries of outputs that were dropped are given up.
             room = 2 * (int(np.sum(store.ends - store.begins)) + n_new)
             packed = Store.empty(room, *store.begins.shape)
-            pack(state.kept, store, packed)
-            state.store = packed  # all at once: Ctrl-C before it leaves the outputs as they are
+            pack(cache.kept, store, packed)
+            cache.outputs = packed  # all at once: Ctrl-C before it leaves the outputs as they are
         insert(
-            state.kept, state.store, point.examples, point.starts, point.indices, point.values,
+            cache.kept, cache.outputs, point.examples, point.starts, point.indices, point.values,
             point.losses, np.zeros(self._n_parameters),
         )  # fmt: skip
-        return state
+        return cache
 
-    def minimizer(self, state: KeptFeatures, pull: Pull) -> tuple[Vector, Vector]:
+    def minimizer(self, cache: Cache, pull: Pull) -> tuple[Vector, Vector]:
         """Return the minimizer, computed afresh, and the slope of the weights' plane."""
         slope = np.zeros(self._n_parameters)
-        add_weighted(state.kept, state.store, self.weights, slope)
+        add_weighted(cache.kept, cache.outputs, self.weights, slope)
         return pull.center - slope / pull.stiffness, slope
 
-    def ascend(self, state: KeptFeatures, w: Vector, pull: Pull, examples: Indices) -> Vector:
-        """Visit examples in this order; return what each of all had to gain before its visit."""
-        gaps = np.zeros(len(self.weights))
-        ascend(state.kept, state.store, self.weights, pull.stiffness, w, examples, gaps)
-        return gaps
-
-    def vector(self, w: Vector) -> Vector:
-        """Return the minimizer as a vector of parameters."""
-        return w
+    def move(
+        self, cache: Cache, w: Vector, stiffness: float, examples: Indices, gaps: Vector
+    ) -> None:
+        """Visit examples in this order; fill in what each had to gain before its visit."""
+        ascend(cache.kept, cache.outputs, self.weights, stiffness, w, examples, gaps)
 
 
 @njit(cache=True, nogil=True)

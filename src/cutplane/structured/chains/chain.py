@@ -20,21 +20,12 @@ _MOST_SUMS = 1 << 22
 
 
 class ChainScores(NamedTuple):
-    """What the labels of a chain score: linear in the parameters.
+    """What the labels of a chain score: linear in the parameters."""
 
-    Attributes
-    ----------
-    emissions : ndarray of shape (n_tokens, n_labels)
-    transitions : ndarray of shape (n_labels, n_labels)
-        From a label (row) to the next one (column).
-    start, end : ndarray of shape (n_labels,)
-        Of the first and the last label of a sequence.
-    """
-
-    emissions: Matrix
-    transitions: Matrix
-    start: Vector
-    end: Vector
+    emissions: Matrix  # (n_tokens, n_labels)
+    transitions: Matrix  # (n_labels, n_labels), from a label (row) to the next one (column)
+    start: Vector  # (n_labels,), of the first label of a sequence
+    end: Vector  # (n_labels,), of the last one
 
     def moved(self, step: float, direction: ChainScores) -> ChainScores:
         """Return ``self + step * direction``."""
@@ -54,33 +45,18 @@ class ChainScores(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Sequences, cut into blocks of work.
+    """Sequences, cut into blocks of work."""
 
-    Attributes
-    ----------
-    offsets : ndarray of shape (n_sequences + 1,)
-        The tokens of sequence ``i`` are those from ``offsets[i]`` to ``offsets[i + 1]``.
-    bounds : ndarray of shape (n_blocks + 1,)
-        The sequences of block ``k`` are those from ``bounds[k]`` to ``bounds[k + 1]``.
-    """
-
-    offsets: Indices
-    bounds: Indices
+    offsets: Indices  # sequence i has the tokens from offsets[i] to offsets[i + 1]
+    bounds: Indices  # block k has the sequences from bounds[k] to bounds[k + 1]
 
 
 class Chains:
     """Sequences of tokens, whose tokens lie behind each other, cut into blocks of work.
 
-    Parameters
-    ----------
-    offsets : array-like of shape (n_sequences + 1,)
-        Where each sequence begins, and where the last one ends. Sequences may be empty.
-    n_labels : int
-        Number of labels.
-    n_threads : int, optional
-        For each pass over the sequences; it has no influence on the results.
-    n_blocks : int, optional
-        By default enough for many threads, and to make groups of.
+    ``offsets`` tells where each sequence begins, and where the last one ends; sequences may be
+    empty. The number of threads has no influence on the results. By default there are enough blocks
+    for many threads, and to make groups of.
     """
 
     def __init__(
@@ -97,11 +73,10 @@ class Chains:
         self.offsets: Indices = offsets.astype(np.int64)
         if (self.offsets != offsets).any():
             raise ValueError("offsets must be whole numbers")
-        lengths = np.diff(self.offsets)
-        if self.offsets[0] != 0 or (lengths < 0).any():
+        self.lengths = np.diff(self.offsets)
+        if self.offsets[0] != 0 or (self.lengths < 0).any():
             raise ValueError("offsets must begin with 0 and never fall")
-        self.lengths = lengths
-        self.n_sequences = len(lengths)
+        self.n_sequences = len(self.lengths)
         self.n_tokens = int(self.offsets[-1])
         self.n_labels = n_labels
         self.n_threads = default_threads() if n_threads is None else n_threads
@@ -149,9 +124,13 @@ class Chains:
         counts = _sums(pairs, weights[sequences], self.n_blocks * n * n)
         return counts.reshape(self.n_blocks, n, n)
 
-    def run(self, task: Callable[[int, int], object]) -> None:
-        """Run a task on ranges of blocks, on several threads."""
-        run_blocks(task, self.n_blocks, n_threads=self.n_threads)
+    def run(self, kernel: Callable[..., None], *arguments: Any) -> None:
+        """Call ``kernel(blocks, first, last, *arguments)`` on all blocks, on several threads."""
+        run_blocks(
+            lambda first, last: kernel(self.blocks, first, last, *arguments),
+            self.n_blocks,
+            n_threads=self.n_threads,
+        )
 
     def worst(
         self, scores: ChainScores, y: Labels, margin: float
@@ -162,12 +141,7 @@ class Chains:
         """
         labels = np.empty(self.n_tokens, dtype=np.int32)
         gains, mistakes = np.empty(self.n_sequences), np.empty(self.n_sequences, dtype=np.int64)
-        padded = scores.padded()
-        self.run(
-            lambda first, last: fill_worst(
-                padded, y, margin, self.blocks, first, last, labels, gains, mistakes
-            )
-        )
+        self.run(fill_worst, scores.padded(), y, margin, labels, gains, mistakes)
         return labels, gains, mistakes
 
     def best(self, scores: ChainScores) -> Labels:

@@ -7,8 +7,9 @@ A sequence of n tokens with labels ``y_1 .. y_n`` out of L has the score
 The program costs L^2 a token. Its inner loop runs along rows of a matrix that is padded to
 `padded(L)` columns, so that whole vectors fit.
 
-Scores and blocks of work are those of :mod:`cutplane.structured.chains.chain`. A kernel does the
-blocks from ``first_block`` up to and not including ``last_block``.
+Scores and blocks of work are those of :mod:`cutplane.structured.chains.chain`, whose
+`Chains.run` calls the kernels: for the blocks from ``first_block`` up to and not including
+``last_block``.
 """
 
 from __future__ import annotations
@@ -35,11 +36,8 @@ def padded(n_labels: int) -> int:
 
 def with_padding(matrix: Matrix, fill: float) -> Matrix:
     """Return a square matrix with both sides padded."""
-    n_labels = len(matrix)
-    width = padded(n_labels)
-    out = np.full((width, width), fill)
-    out[:n_labels, :n_labels] = matrix
-    return out
+    missing = padded(len(matrix)) - len(matrix)
+    return np.pad(matrix, (0, missing), constant_values=fill)
 
 
 @njit(cache=True, nogil=True)
@@ -69,23 +67,13 @@ def _gain(scores: ChainScores, y: Labels, labels: Labels, i0: int, i1: int) -> f
 
 @njit(cache=True, nogil=True)
 def fill_gains(
-    scores: ChainScores, y: Labels, labels: Labels,
-    blocks: Blocks, first_block: int, last_block: int, gains: Vector,
+    blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, labels: Labels, gains: Vector,
 ) -> None:  # fmt: skip
     """Fill in ``score(labels) - score(y)`` of each sequence."""
     offsets, bounds = blocks
     for i in range(bounds[first_block], bounds[last_block]):
         gains[i] = _gain(scores, y, labels, offsets[i], offsets[i + 1])
-
-
-@njit(cache=True, nogil=True)
-def transposed(T: Matrix, n_labels: int) -> Matrix:
-    """Return the transitions, padding left out, with one row for each label that is reached."""
-    backward = np.empty((n_labels, n_labels))
-    for a in range(n_labels):
-        for b in range(n_labels):
-            backward[b, a] = T[a, b]
-    return backward
 
 
 @njit(cache=True, nogil=True)
@@ -156,21 +144,20 @@ def trace_back(best: Matrix, backward: Matrix, i0: int, t: int, labels: Labels) 
 
 @njit(cache=True, nogil=True)
 def fill_worst(
-    scores: ChainScores, y: Labels, margin: float,
     blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, margin: float,
     labels: Labels, gains: Vector, mistakes: Indices,
 ) -> None:  # fmt: skip
     """Fill in the labels with the largest ``score(labels) + margin * (number of mistakes)``.
 
-    By Viterbi's algorithm. Transitions are padded with minus infinity. Also filled in are what the
-    labels score more than ``y``, and their number of mistakes.
+    Also what they score more than ``y``, and their mistakes. Transitions are padded with -inf.
     """
     offsets, bounds = blocks
     n_labels, width = scores.emissions.shape[1], scores.transitions.shape[1]
     first, last = bounds[first_block], bounds[last_block]
     best = np.full((longest_in(offsets, first, last), width), -np.inf)
     reach = np.empty(width)
-    backward = transposed(scores.transitions, n_labels)
+    backward = np.ascontiguousarray(scores.transitions[:n_labels, :n_labels].T)
     for i in range(first, last):
         i0, i1 = offsets[i], offsets[i + 1]
         if i0 == i1:

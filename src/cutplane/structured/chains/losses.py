@@ -31,10 +31,6 @@ from cutplane.structured.chains.marginals import (
     fill_marginals_in_log_space,
 )
 
-# Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
-# a number of tokens must not overflow.
-_FARTHEST = 500.0
-
 
 @dataclass(frozen=True)
 class LabeledChains:
@@ -65,20 +61,11 @@ class LabeledChains:
 
 
 class ChainSlopes(NamedTuple):
-    """The derivatives of a weighted sum of losses, and the offset of the tangent.
+    """The derivatives of a weighted sum of losses, and the offset of the tangent."""
 
-    Attributes
-    ----------
-    emissions : ndarray of shape (n_tokens, n_labels)
-    transitions : ndarray of shape (n_blocks, n_labels, n_labels)
-        The part of each block of sequences.
-    offsets : ndarray of shape (n_blocks,)
-        The part of each block of sequences.
-    """
-
-    emissions: Matrix
-    transitions: NDArray[np.float64]
-    offsets: Vector
+    emissions: Matrix  # (n_tokens, n_labels)
+    transitions: NDArray[np.float64]  # (n_blocks, n_labels, n_labels), the part of each block
+    offsets: Vector  # (n_blocks,), the part of each block
 
 
 class ChainOutcome(ABC):
@@ -96,18 +83,10 @@ class ChainOutcome(ABC):
 
 
 class ChainLoss(ABC):
-    """A convex function of the scores of sequences of labels.
+    """A convex function of the scores of sequences of labels."""
 
-    Attributes
-    ----------
-    worst_labels : bool
-        Whether it is a maximum over labels, and its outcomes are of the kind `WorstLabels`.
-    probabilities : bool
-        Whether its outcomes have the probabilities of labels, and it is smooth.
-    """
-
-    worst_labels = False
-    probabilities = False
+    worst_labels = False  # whether it is a maximum over labels, its outcomes are `WorstLabels`
+    probabilities = False  # whether its outcomes have the probabilities of labels, and it is smooth
 
     @abstractmethod
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> ChainOutcome:
@@ -156,13 +135,9 @@ class WorstLabels(ChainOutcome):
 
     def slope_along(self, direction: ChainScores) -> float:
         """Return the derivative of the value if the scores move."""
-        data, chains = self._data, self._data.chains
-        gains = np.empty(chains.n_sequences)
-        chains.run(
-            lambda first, last: fill_gains(
-                direction, data.y, self.labels, chains.blocks, first, last, gains
-            )
-        )
+        data = self._data
+        gains = np.empty(data.chains.n_sequences)
+        data.chains.run(fill_gains, direction, data.y, self.labels, gains)
         return dot(data.weights, gains)
 
 
@@ -170,6 +145,9 @@ class ChainCRF(ChainLoss):
     """``log sum_y' exp(score(y')) - score(y)``: a linear-chain conditional random field."""
 
     probabilities = True
+    # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse
+    # times a number of tokens must not overflow.
+    farthest = 500.0
 
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> Marginals:
         """Find the probabilities of labels and of pairs of labels."""
@@ -180,21 +158,13 @@ class ChainCRF(ChainLoss):
             slopes=np.empty((chains.n_tokens, n)),
             pairs=np.empty((chains.n_blocks, n, padded(n))),
         )
+        arguments = scores, data.y, data.weights, found
         top = float(T.max())
-        if top - T.min() <= _FARTHEST:
+        if top - T.min() <= self.farthest:
             E = with_padding(np.exp(T - top), 0.0)
-            factors = E, np.ascontiguousarray(E.T), top
-            chains.run(
-                lambda first, last: fill_marginals(
-                    scores, *factors, data.y, data.weights, chains.blocks, first, last, found
-                )
-            )
+            chains.run(fill_marginals, *arguments, E, np.ascontiguousarray(E.T), top)
         else:
-            chains.run(
-                lambda first, last: fill_marginals_in_log_space(
-                    scores, data.y, data.weights, chains.blocks, first, last, found
-                )
-            )
+            chains.run(fill_marginals_in_log_space, *arguments)
         return Marginals(data, found)
 
     def marginals(self, chains: Chains, scores: ChainScores) -> Matrix:

@@ -31,24 +31,12 @@ _NEGLIGIBLE = -40.0
 
 
 class MarginalSums(NamedTuple):
-    """What the forward-backward algorithm fills in.
+    """What the forward-backward algorithm fills in; all but the losses is weighted."""
 
-    Attributes
-    ----------
-    losses : ndarray of shape (n_sequences,)
-        ``log Z - score(y)`` of each sequence.
-    entropies : ndarray of shape (n_blocks,)
-        In each block the weighted sum of the entropies of its sequences.
-    slopes : ndarray of shape (n_tokens, n_labels)
-        The weighted probabilities of each token's labels, less those of y.
-    pairs : ndarray of shape (n_blocks, n_labels, padded(n_labels))
-        In each block the weighted sum of probabilities of pairs of labels.
-    """
-
-    losses: Vector
-    entropies: Vector
-    slopes: Matrix
-    pairs: NDArray[np.float64]
+    losses: Vector  # (n_sequences,): log Z - score(y)
+    entropies: Vector  # (n_blocks,), sums over the sequences of each block
+    slopes: Matrix  # (n_tokens, n_labels): probabilities of labels, less those of y
+    pairs: NDArray[np.float64]  # (n_blocks, n_labels, padded(n_labels)): sums of probabilities
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
@@ -92,9 +80,9 @@ def relative_scores(scores: ChainScores, token: int, first: bool, last: bool, ro
 
 @njit(cache=True, nogil=True, fastmath=_REORDER, error_model="numpy")
 def fill_marginals(
-    scores: ChainScores, E: Matrix, E_transposed: Matrix, top_transition: float,
-    y: Labels, weights: Vector, blocks: Blocks, first_block: int, last_block: int,
-    found: MarginalSums,
+    blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, weights: Vector, found: MarginalSums,
+    E: Matrix, E_transposed: Matrix, top_transition: float,
 ) -> None:  # fmt: skip
     """Fill in values, slopes and entropies by the forward-backward algorithm.
 
@@ -187,8 +175,8 @@ def _log_sum_exp(values: Vector, n: int) -> float:
 
 @njit(cache=True, nogil=True)
 def fill_marginals_in_log_space(
-    scores: ChainScores, y: Labels, weights: Vector,
-    blocks: Blocks, first_block: int, last_block: int, found: MarginalSums,
+    blocks: Blocks, first_block: int, last_block: int,
+    scores: ChainScores, y: Labels, weights: Vector, found: MarginalSums,
 ) -> None:  # fmt: skip
     """Fill in what `fill_marginals` does, for any transitions."""
     losses, entropies, slopes, pairs = found

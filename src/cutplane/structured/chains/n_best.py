@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
@@ -33,7 +32,6 @@ from cutplane.structured.chains.kernels import (
     longest_in,
     reach_labels,
     trace_back,
-    transposed,
 )
 
 
@@ -42,23 +40,12 @@ class NBest(NamedTuple):
 
     Of those that score the same, the one comes first whose label is the lower where they differ
     last.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n, n_tokens)
-        Row ``k`` has the labels of rank ``k`` of all sequences behind each other.
-    counts : ndarray of shape (n_sequences,)
-        How many there are of a sequence: fewer than n if it has no more.
-    top_scores : ndarray of shape (n_sequences,)
-        The scores of rank 0.
-    behind : ndarray of shape (n_sequences, n)
-        What each scores less than rank 0.
     """
 
-    labels: NDArray[np.int32]
-    counts: Indices
-    top_scores: Vector
-    behind: Matrix
+    labels: Labels  # (n, n_tokens): row k has rank k of all sequences behind each other
+    counts: Indices  # (n_sequences,): fewer than n if a sequence has no more
+    top_scores: Vector  # (n_sequences,), of rank 0
+    behind: Matrix  # (n_sequences, n): what each scores less than rank 0
 
 
 def n_best(chains: Chains, scores: ChainScores, n: int) -> NBest:
@@ -71,10 +58,8 @@ def n_best(chains: Chains, scores: ChainScores, n: int) -> NBest:
         top_scores=np.empty(chains.n_sequences),
         behind=np.empty((chains.n_sequences, n)),
     )
-    padded, no_mistakes = scores.padded(), np.zeros(chains.n_tokens, dtype=np.int32)
-    chains.run(
-        lambda first, last: _fill_n_best(padded, no_mistakes, chains.blocks, first, last, found)
-    )
+    no_mistakes = np.zeros(chains.n_tokens, dtype=np.int32)
+    chains.run(_fill_n_best, scores.padded(), no_mistakes, found)
     return found
 
 
@@ -133,7 +118,7 @@ def _line_up(
 
 @njit(cache=True, nogil=True)
 def _fill_n_best(
-    scores: ChainScores, y: Labels, blocks: Blocks, first_block: int, last_block: int, found: NBest
+    blocks: Blocks, first_block: int, last_block: int, scores: ChainScores, y: Labels, found: NBest
 ) -> None:
     """Fill in the best labels of each sequence; transitions are padded with minus infinity."""
     labels, counts, top_scores, behind = found
@@ -143,7 +128,7 @@ def _fill_n_best(
     first, last = bounds[first_block], bounds[last_block]
     best = np.full((longest_in(offsets, first, last), width), -np.inf)
     reach = np.empty(width)
-    backward = transposed(scores.transitions, n_labels)
+    backward = np.ascontiguousarray(scores.transitions[:n_labels, :n_labels].T)
     # The tree of those found, and the children that wait, in order, with what they score less: no
     # more of them than are still wanted.
     tree, children = np.empty((n, 3), dtype=np.int64), np.empty((n, 3), dtype=np.int64)

@@ -53,13 +53,7 @@ def best_labels(unary: Matrix, pairwise: Any, parents: Labels, order: Labels) ->
 
 
 def parents_first(parents: Labels) -> Labels:
-    """Return the nodes of a forest in an order that has parents before children.
-
-    Raises
-    ------
-    ValueError
-        If a parent is no node, or the nodes are no forest.
-    """
+    """Return the nodes of a forest with parents before children; raise ValueError if it is none."""
     n_nodes = len(parents)
     if n_nodes and (parents.min() < -1 or parents.max() >= n_nodes):
         raise ValueError(f"parents must be -1 (a root) or a node from 0 to {n_nodes - 1}")

@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.structured.graphs.forests import Forest, Labels, best_labels
-from cutplane.structured.graphs.local_polytope import best_integral, best_relaxed
+from cutplane.structured.graphs.local_polytope import RelaxedLabels, best_integral, best_relaxed
 from cutplane.structured.graphs.node_labels import NodeLabels
-from cutplane.structured.graphs.relaxed_labels import RelaxedLabels
 
-SEARCHES = {"exact": best_integral, "relaxed": best_relaxed}
-"""From names of searches to functions of unary scores, pairwise scores and edges."""
+_SEARCHES = {"exact": best_integral, "relaxed": best_relaxed}
 
 
 class Graph(NamedTuple):
@@ -60,8 +58,8 @@ class GraphModel(NodeLabels):
     def __init__(
         self, n_labels: int | None = None, *, search: str = "exact", symmetric: bool = False
     ) -> None:
-        if search not in SEARCHES:
-            raise ValueError(f"unknown search {search!r}: known are {', '.join(SEARCHES)}")
+        if search not in _SEARCHES:
+            raise ValueError(f"unknown search {search!r}: known are {', '.join(_SEARCHES)}")
         super().__init__(n_labels)
         self.search = search
         self.symmetric = symmetric
@@ -82,6 +80,14 @@ class GraphModel(NodeLabels):
             if len(y) != len(nodes):
                 raise ValueError(f"example {i} has {len(nodes)} nodes and {len(y)} labels")
         self.n_parameters = self.labels * self.n_features + self.n_edge_features * self.n_pairs
+
+    @staticmethod
+    def smallest_examples(
+        labels: int, n_features: int, n_edge_features: int
+    ) -> tuple[list[Any], list[Any]]:
+        """Return a node with the last label."""
+        node = Graph(np.zeros((1, n_features)), [], np.zeros((0, n_edge_features)))
+        return [node], [[labels - 1]]
 
     @property
     def n_pairs(self) -> int:
@@ -129,7 +135,7 @@ class GraphModel(NodeLabels):
             return _best_in_forest(unary, pairwise, x.edges, forest)
         if self.labels == 1:
             return np.zeros(len(unary), dtype=np.int64)
-        return SEARCHES[self.search](unary, pairwise, x.edges)
+        return _SEARCHES[self.search](unary, pairwise, x.edges)
 
     def _checked(self, x: Graph) -> Graph:
         """Return a graph as arrays that fit together, and to the model."""
@@ -141,12 +147,6 @@ class GraphModel(NodeLabels):
                 f"{self.n_features} and {self.n_edge_features}"
             )
         return x
-
-    def __repr__(self) -> str:
-        return (
-            f"GraphModel(n_labels={self.n_labels}, search={self.search!r}, "
-            f"symmetric={self.symmetric})"
-        )
 
 
 def _best_in_forest(

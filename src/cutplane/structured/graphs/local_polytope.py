@@ -2,15 +2,20 @@
 
     max_y  sum_v unary[v, y_v]  +  sum_e pairwise[e, y_u, y_v],   e = (u, v)
 
-as a linear program over the local polytope (`relaxed_labels`), or with
-integral nodes. One label of each node is its base, which takes what the others leave. So only the
-others are variables, x for nodes and z for edges, and all constraints are inequalities:
+as a linear program over the local polytope, or with integral nodes. The polytope has the labels
+that may be fractional,
+
+    nodes[v] >= 0, sum 1;   edges[e] >= 0, row sums nodes[u], column sums nodes[v]
+
+Labels proper are its points in zeros and ones; on a forest it has no other corners. One label of
+each node is its base, which takes what the others leave. So only the others are variables, x for
+nodes and z for edges, and all constraints are inequalities:
 
     sum_b z[e, a, b] <= x[u, a],   sum_a z[e, a, b] <= x[v, b],
     sum_a x[u, a] + sum_b x[v, b] - sum_ab z[e, a, b] <= 1,   x, z >= 0
 
-With all shares, and equations, HiGHS takes twice as long. The base is the label
-with the highest unary score, so that HiGHS begins at labels that are not bad.
+With all shares, and equations, HiGHS takes twice as long. The base is the label with the highest
+unary score, so that HiGHS begins at labels that are not bad.
 
 HiGHS stops at tolerances. Therefore every answer is compared with a bound that holds however
 inexact the dual solution is that it is computed from.
@@ -26,7 +31,6 @@ from scipy.sparse import csc_array
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.structured.graphs.forests import Labels
-from cutplane.structured.graphs.relaxed_labels import RelaxedLabels
 
 # HiGHS's tolerances are absolute: 1e-7 of reduced costs, 1e-6 of an integer program's gap. Close
 # to an optimum of the weights, labels differ by less: there gaps of 5e-10 times the largest cost
@@ -34,22 +38,69 @@ from cutplane.structured.graphs.relaxed_labels import RelaxedLabels
 _LARGEST_COST = 1e6
 # What is accepted as the best, for each node, as a part of the largest cost.
 _TOLERANCE = 1e-9
+_INTEGRAL = 1e-6  # a tenfold of what HiGHS may miss a bound by
+
+
+class RelaxedLabels(NamedTuple):
+    """How much of each label the nodes have, and of each pair of labels the edges."""
+
+    nodes: Matrix  # (n_nodes, n_labels)
+    edges: NDArray[np.float64]  # (n_edges, n_labels, n_labels): rows are for the first node
+
+    @classmethod
+    def of(cls, y: Any, edges: Labels, n_labels: int) -> RelaxedLabels:
+        """Return labels as shares of zero and one; shares are returned as they are."""
+        if isinstance(y, RelaxedLabels):
+            return y
+        y = np.asarray(y, dtype=np.int64)
+        nodes = np.zeros((len(y), n_labels))
+        nodes[np.arange(len(y)), y] = 1.0
+        pairs = np.zeros((len(edges), n_labels, n_labels))
+        pairs[np.arange(len(edges)), y[edges[:, 0]], y[edges[:, 1]]] = 1.0
+        return cls(nodes, pairs)
+
+    @property
+    def integral(self) -> bool:
+        """Whether these are labels proper, up to a solver's tolerance."""
+        return bool((np.minimum(self.nodes, 1.0 - self.nodes) < _INTEGRAL).all())
+
+    def rounded(self) -> Labels:
+        """Return the label that each node has most of."""
+        return np.asarray(np.argmax(self.nodes, axis=1), dtype=np.int64)
+
+    def repaired(self, edges: Labels) -> RelaxedLabels:
+        """Return a point of the polytope near to this one, which may miss it by a tolerance.
+
+        Nodes are scaled to one. Pairs are scaled until no row and no column has too much, and what
+        is missing is added as the product of what rows and columns miss.
+        """
+        nodes = np.maximum(self.nodes, 0.0)
+        nodes /= nodes.sum(axis=1, keepdims=True)
+        rows, columns = nodes[edges[:, 0]], nodes[edges[:, 1]]
+        pairs = np.maximum(self.edges, 0.0)
+        pairs *= _at_most_one(rows, pairs.sum(axis=2))[:, :, None]
+        pairs *= _at_most_one(columns, pairs.sum(axis=1))[:, None, :]
+        rows = np.maximum(rows - pairs.sum(axis=2), 0.0)
+        columns = np.maximum(columns - pairs.sum(axis=1), 0.0)
+        missing = np.maximum(rows.sum(axis=1), np.finfo(np.float64).tiny)
+        pairs += rows[:, :, None] * (columns / missing[:, None])[:, None, :]
+        return RelaxedLabels(nodes, pairs)
+
+
+def _at_most_one(wanted: Matrix, found: Matrix) -> Matrix:
+    """Return what to scale by, so that nothing exceeds what is wanted."""
+    return np.divide(wanted, found, out=np.ones_like(wanted), where=found > wanted)
 
 
 def best_relaxed(unary: Matrix, pairwise: Any, edges: Labels) -> Labels | RelaxedLabels:
     """Return the point of the local polytope with the highest score: labels, if it is integral.
 
-    Parameters
-    ----------
-    unary : ndarray of shape (n_nodes, n_labels)
-        At least two labels.
-    pairwise : ndarray of shape (n_edges, n_labels, n_labels)
-        At least one edge.
-    edges : ndarray of shape (n_edges, 2)
+    ``unary`` has the shape (n_nodes, n_labels), with two labels or more; ``pairwise`` (n_edges,
+    n_labels, n_labels) and ``edges`` (n_edges, 2), with one edge or more.
     """
     from scipy.optimize import linprog
 
-    program = _Program.of(unary, pairwise, edges)
+    program = LinearProgram.of(unary, pairwise, edges)
     answer: Any = linprog(program.costs, A_ub=program.matrix, b_ub=program.limits, method="highs")
     _require_success(answer)
     shares = program.shares(answer.x, edges)
@@ -68,7 +119,7 @@ def best_integral(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
     relaxed = best_relaxed(unary, pairwise, edges)
     if not isinstance(relaxed, RelaxedLabels):
         return relaxed
-    program = _Program.of(unary, pairwise, edges)
+    program = LinearProgram.of(unary, pairwise, edges)
     integral = np.zeros(len(program.costs), dtype=np.int64)
     integral[: program.n_unary] = 1  # pairs follow
     answer: Any = milp(
@@ -84,7 +135,7 @@ def best_integral(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
     return labels
 
 
-class _Program(NamedTuple):
+class LinearProgram(NamedTuple):
     """Minimize ``costs.x`` subject to ``matrix x <= limits`` and ``0 <= x <= 1``.
 
     Costs are scaled so that the largest is `_LARGEST_COST`.
@@ -93,13 +144,12 @@ class _Program(NamedTuple):
     costs: Vector
     matrix: Any
     limits: Vector
-    places: Labels
-    """Where each label of each node comes, beginning with its base."""
-    labels: Labels
-    """The label of each node at each place."""
+    places: Labels  # where each label of each node comes, beginning with its base
+    labels: Labels  # the label of each node at each place
 
     @classmethod
-    def of(cls, unary: Matrix, pairwise: Any, edges: Labels) -> _Program:
+    def of(cls, unary: Matrix, pairwise: Any, edges: Labels) -> LinearProgram:
+        """Return the program of some scores."""
         n_labels = unary.shape[1]
         base, every = np.argmax(unary, axis=1)[:, None], np.arange(n_labels)
         labels, places = (base + every) % n_labels, (every - base) % n_labels

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.structured.graphs.forests import Labels, best_labels, parents_first
+from cutplane.structured.graphs.node_labels import SeveralLabels
 
 
-class MultilabelModel:
+class MultilabelModel(SeveralLabels):
     """A set of labels, given as a vector of zeros and ones.
 
     Each label has a vector of weights. With `parents`, a label and its parent also have four, for
@@ -24,8 +25,7 @@ class MultilabelModel:
         problem of its own.
     """
 
-    releases_gil = True
-    n_parameters: int
+    looked_up = ("n_labels", "n_features")
 
     def __init__(self, parents: Any = None) -> None:
         self.parents = parents
@@ -36,15 +36,20 @@ class MultilabelModel:
         for i, y in enumerate(Y):
             if len(y) != self.n_labels or not np.isin(y, (0, 1)).all():
                 raise ValueError(f"output {i} is no vector of {self.n_labels} zeros and ones")
-        if self.parents is not None and len(self.parents) != self.n_labels:
-            raise ValueError(f"{len(self.parents)} parents for {self.n_labels} labels")
         joined = self.parents is not None
+        if joined and len(self.parents) != self.n_labels:
+            raise ValueError(f"{len(self.parents)} parents for {self.n_labels} labels")
         parents = np.asarray(self.parents if joined else np.full(self.n_labels, -1))
         if parents.dtype.kind not in "iu":
             raise ValueError(f"parents are no whole numbers, got {self.parents!r}")
         self._parents = parents.astype(np.int64)
         self._order = parents_first(self._parents)
         self.n_parameters = self.n_labels * self.n_features + (4 * self.n_labels if joined else 0)
+
+    @staticmethod
+    def smallest_examples(n_labels: int, n_features: int) -> tuple[list[Any], list[Any]]:
+        """Return an input of zeros without labels."""
+        return [np.zeros(n_features)], [np.zeros(n_labels)]
 
     def outputs(self, x: Any) -> list[Any]:
         """Return all sets of labels."""
@@ -61,24 +66,11 @@ class MultilabelModel:
         together[inner, y[self._parents[inner]], y[inner]] = 1.0
         return np.concatenate([single, together.ravel()])
 
-    def loss(self, y: Any, y_hat: Any) -> float:
-        """Return the number of wrong labels."""
-        return float(np.sum(np.asarray(y) != np.asarray(y_hat)))
-
-    def inference(self, x: Any, w: Vector) -> Labels:
-        """Return the labels with the highest score."""
-        return self._best(x, w, np.zeros((self.n_labels, 2)))
-
-    def loss_augmented_inference(self, x: Any, y: Any, w: Vector) -> Labels:
-        """Return the labels with the highest sum of score and loss."""
-        y = np.asarray(y)
-        return self._best(x, w, np.column_stack([y != 0, y != 1]).astype(np.float64))
-
-    def _best(self, x: Any, w: Vector, unary: Matrix) -> Labels:
+    def _best(self, x: Any, w: Vector, y: Labels | None) -> Labels:
+        unary = np.zeros((self.n_labels, 2))
+        if y is not None:
+            unary += np.column_stack([y != 0, y != 1])
         single, together = np.split(w, [self.n_labels * self.n_features])
         unary[:, 1] += single.reshape(self.n_labels, -1) @ np.asarray(x, dtype=np.float64)
         pairwise = together.reshape(-1, 2, 2) if len(together) else np.zeros((1, 2, 2))
         return best_labels(unary, np.ascontiguousarray(pairwise), self._parents, self._order)
-
-    def __repr__(self) -> str:
-        return f"MultilabelModel(parents={self.parents!r})"

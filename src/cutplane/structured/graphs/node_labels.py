@@ -1,4 +1,4 @@
-"""A label for each node: what models of trees and of graphs have in common."""
+"""Models of several labels at once: what they have in common."""
 
 from __future__ import annotations
 
@@ -10,36 +10,11 @@ import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.structured.graphs.forests import Labels
+from cutplane.structured.model import LibraryModel
 
 
-class NodeLabels(ABC):
-    """A label for each node, by features of nodes and edges; a wrong label costs 1.
-
-    Parameters are a weight for each label and node feature, then those of edge features.
-
-    Parameters
-    ----------
-    n_labels : int, optional
-        Labels are 0, 1, ...; by default as many as occur.
-    """
-
-    releases_gil = True
-    n_parameters: int
-    n_features: int
-    n_edge_features: int
-
-    def __init__(self, n_labels: int | None = None) -> None:
-        self.n_labels = n_labels
-
-    def _count_labels(self, Y: list[Any]) -> None:
-        largest = max(int(np.max(y, initial=0)) for y in Y)
-        self.labels = largest + 1 if self.n_labels is None else self.n_labels
-        if largest >= self.labels:
-            raise ValueError(f"label {largest} occurs, there are {self.labels} labels")
-
-    def outputs(self, x: Any) -> list[Any]:
-        """Return all labelings."""
-        return [np.array(y) for y in product(range(self.labels), repeat=len(x.nodes))]
+class SeveralLabels(LibraryModel, ABC):
+    """Several labels at once; a wrong one costs 1."""
 
     def loss(self, y: Any, y_hat: Any) -> float:
         """Return the number of wrong labels."""
@@ -56,6 +31,31 @@ class NodeLabels(ABC):
     @abstractmethod
     def _best(self, x: Any, w: Vector, y: Labels | None) -> Any:
         """Return the best labels, with the loss beside ``y`` if it is given."""
+
+
+class NodeLabels(SeveralLabels):
+    """A label for each node, by features of nodes and edges.
+
+    Parameters are a weight for each label and node feature, then those of edge features. Labels are
+    0, 1, ...; by default as many as occur.
+    """
+
+    looked_up = ("labels", "n_features", "n_edge_features")
+    n_features: int
+    n_edge_features: int
+
+    def __init__(self, n_labels: int | None = None) -> None:
+        self.n_labels = n_labels
+
+    def _count_labels(self, Y: list[Any]) -> None:
+        largest = max(int(np.max(y, initial=0)) for y in Y)
+        self.labels = largest + 1 if self.n_labels is None else self.n_labels
+        if largest >= self.labels:
+            raise ValueError(f"label {largest} occurs, there are {self.labels} labels")
+
+    def outputs(self, x: Any) -> list[Any]:
+        """Return all labelings."""
+        return [np.array(y) for y in product(range(self.labels), repeat=len(x.nodes))]
 
     def _unary(self, nodes: Matrix, w: Vector, y: Labels | None) -> tuple[Matrix, Vector]:
         """Return the scores of the nodes' labels, and the weights of edge features."""

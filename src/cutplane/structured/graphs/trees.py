@@ -55,10 +55,18 @@ class TreeModel(NodeLabels):
                     f"{len(y)} labels"
                 )
 
+    @staticmethod
+    def smallest_examples(
+        labels: int, n_features: int, n_edge_features: int
+    ) -> tuple[list[Any], list[Any]]:
+        """Return a root with the last label."""
+        root = Tree(np.zeros((1, n_features)), [-1], np.zeros((1, n_edge_features)))
+        return [root], [[labels - 1]]
+
     def joint_feature(self, x: Tree, y: Any) -> Vector:
         """Return sums of features by label, then of edge features by pairs of labels."""
         y = np.asarray(y, dtype=np.int64)
-        nodes, parents, edges = _arrays(x)
+        nodes, parents, edges = _as_arrays(x)
         by_label = np.zeros((self.labels, self.n_features))
         np.add.at(by_label, y, nodes)
         by_pair = np.zeros((self.labels, self.labels, self.n_edge_features))
@@ -67,7 +75,7 @@ class TreeModel(NodeLabels):
         return np.concatenate([by_label.ravel(), np.moveaxis(by_pair, 2, 0).ravel()])
 
     def _best(self, x: Tree, w: Vector, y: Labels | None) -> Labels:
-        nodes, parents, edges = _arrays(x)
+        nodes, parents, edges = _as_arrays(x)
         unary, rest = self._unary(nodes, w, y)
         weights = rest.reshape(self.n_edge_features, self.labels, self.labels)
         # Without edge features all edges have the same scores.
@@ -79,11 +87,8 @@ class TreeModel(NodeLabels):
             parents_first(parents),
         )
 
-    def __repr__(self) -> str:
-        return f"TreeModel(n_labels={self.n_labels})"
 
-
-def _arrays(x: Tree) -> tuple[Matrix, Labels, Matrix]:
+def _as_arrays(x: Tree) -> tuple[Matrix, Labels, Matrix]:
     nodes = np.asarray(x.nodes, dtype=np.float64)
     edges = np.ones((len(nodes), 1)) if x.edges is None else np.asarray(x.edges, dtype=np.float64)
     return nodes, np.asarray(x.parents, dtype=np.int64), edges

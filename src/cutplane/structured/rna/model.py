@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.structured.model import LibraryModel
 from cutplane.structured.rna.features import (
     BASES,
     N_FEATURES,
@@ -59,7 +60,7 @@ class PairCounts(NamedTuple):
         return 2 * self.right / total if total else 1.0
 
 
-class RNAFolding:
+class RNAFolding(LibraryModel):
     """The nested structure of an RNA sequence.
 
     Inputs are sequences of A, C, G and U, outputs structures in dots and brackets of the same
@@ -78,7 +79,6 @@ class RNAFolding:
         Where the weights of each kind of feature are, as slices: ``w[model.places["stack"]]``.
     """
 
-    releases_gil = True
     n_parameters = N_FEATURES
     places = PLACES
 
@@ -129,9 +129,6 @@ class RNAFolding:
             if not _can_pair(bases, i, j):
                 partners[i] = partners[j] = -1
         return _written(partners)
-
-    def __repr__(self) -> str:
-        return f"RNAFolding(missed={self.missed}, wrong={self.wrong})"
 
 
 def bases_of(x: str) -> Bases:

@@ -1,10 +1,15 @@
-"""Weights of examples."""
+"""What all risks check: weights of examples, and that scores are finite."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import NonFiniteRisk
 
 
 def normalized(weights: Vector | None, n_samples: int) -> Vector:
@@ -25,3 +30,14 @@ def normalized(weights: Vector | None, n_samples: int) -> Vector:
     scaled[scaled < 1e-200] = 0.0
     scaled /= scaled.sum()
     return scaled
+
+
+def require_finite(scores: Iterable[NDArray[np.float64]], w: Vector) -> None:
+    """Raise NonFiniteRisk if a score with the parameters ``w`` is infinite or NaN."""
+    for part in scores:
+        # The extremes tell of all: one is infinite or NaN if any score is.
+        if not math.isfinite(float(part.max(initial=0.0)) - float(part.min(initial=0.0))):
+            raise NonFiniteRisk(
+                f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
+                "scale the features, or raise lam"
+            )
