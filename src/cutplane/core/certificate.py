@@ -121,6 +121,26 @@ class Record(_Bounds):
 
 
 @dataclass(frozen=True, slots=True)
+class Stationarity:
+    """How a point that is called stationary was tested.
+
+    Attributes
+    ----------
+    radius : float
+        The smallest ball around it in which slopes were taken, in the metric of the regularizer.
+    slope : float
+        The length of the shortest vector in their hull; zero in the limit at a stationary point.
+    tolerance : float
+        The gap that was small enough. No step that was tried lowers the objective by more than a
+        tenth of it.
+    """
+
+    radius: float
+    slope: float
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The outcome of a run.
 
@@ -153,6 +173,11 @@ class Result:
     def status(self) -> Status:
         """Why the run ended."""
         return self.certificate.status
+
+    @property
+    def stationarity(self) -> Stationarity | None:
+        """How a point that is called stationary was tested; None for convex risks."""
+        return self.state.stationarity
 
     @property
     def iterations(self) -> int:

@@ -9,8 +9,10 @@ from typing import Protocol
 
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
+from cutplane.core.method import Found
 from cutplane.core.needs import evaluated_once
 from cutplane.core.state import State
+from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
 
 _log = logging.getLogger("cutplane")
@@ -52,6 +54,11 @@ def descend(
     """
     while True:
         status = rule(state)
+        if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
+            found_lower = leave(state, rule.tolerance(state))
+            clock(state)
+            if found_lower:
+                continue
         if status is not Status.RUNNING:
             final = recomputed(state)
             # Rounding can lift the recomputed objective just above the tolerance. Then go on.
@@ -71,6 +78,17 @@ def descend(
         keeper.write_if_due(state)
 
 
+def leave(state: State, tolerance: float) -> bool:
+    """Test the best point before it is called stationary; say whether a lower one was found."""
+    if is_tested(state, tolerance):
+        return False
+    state.stationarity, lowest = look_for_descent(state, tolerance)
+    before, own = state.best, state.policies
+    if state.keep_best([lowest]):
+        _, own.cuts = state.method.cuts.add(state, Found([], [lowest]), before, own.cuts)
+    return state.best is not before
+
+
 def iterate(state: State, check: Callable[[], None]) -> None:
     """Take one step of the method."""
     method, own = state.method, state.policies
@@ -88,6 +106,7 @@ def iterate(state: State, check: Callable[[], None]) -> None:
     bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
     progress |= bound_moved
     state.stalled_for = 0 if progress else state.stalled_for + 1
+    state.stationarity = None
     state.iteration += 1
 
 

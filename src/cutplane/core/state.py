@@ -13,7 +13,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector, copied
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
-from cutplane.core.certificate import Record, relative
+from cutplane.core.certificate import Record, Stationarity, relative
 from cutplane.core.method import Found, Method, PolicyStates
 from cutplane.core.needs import as_grouped, good_groups, planes_of_groups
 from cutplane.core.problem import Candidate, Problem
@@ -58,6 +58,7 @@ class State:
     stopped: bool = False
     interrupted: bool = False
     stalled_for: int = 0
+    stationarity: Stationarity | None = None
     refuted: bool = False
     history: list[Record] = field(default_factory=list)
 

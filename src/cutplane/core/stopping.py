@@ -35,6 +35,10 @@ class StoppingRule(ABC):
         """Return how long the run may still take, as far as the rule knows."""
         return math.inf
 
+    def tolerance(self, state: State) -> float:
+        """Return the gap that is small enough; zero for rules that do not look at it."""
+        return 0.0
+
     def __or__(self, other: StoppingRule) -> StoppingRule:
         """Stop when either rule says so; the first one names the reason."""
         return _Either(self, other)
@@ -53,6 +57,10 @@ class _Either(StoppingRule):
     def seconds_left(self, state: State) -> float:
         """Return how long the run may still take."""
         return min(self.first.seconds_left(state), self.second.seconds_left(state))
+
+    def tolerance(self, state: State) -> float:
+        """Return the gap that is small enough."""
+        return max(self.first.tolerance(state), self.second.tolerance(state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,10 @@ class Gap(StoppingRule):
             self.relative is not None and state.relative_gap <= self.relative
         )
         return Status.OPTIMAL if small_enough else Status.RUNNING
+
+    def tolerance(self, state: State) -> float:
+        """Return the gap that is small enough."""
+        return max(self.absolute or 0.0, (self.relative or 0.0) * abs(state.objective))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from cutplane.core.method import Cuts, Found, Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.problem import Candidate
 from cutplane.core.protocols import Plane, Point
+from cutplane.core.reduced.proximal import distance
 from cutplane.core.state import State
 
 
@@ -82,7 +83,8 @@ class ObjectiveCuts(Cuts):
         """Lower the planes if the best point is a new one, then add those of the points."""
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:
-            ways = bundle.localities + _length(before.w, best.w)
+            regularizer = quadratic(state.problem.regularizer)
+            ways = bundle.localities + distance(regularizer, before.w, best.w)
             bundle.lower(self._excess(bundle.heights_at(best.w), ways, state.objective), ways)
         for point in found.cut_at:
             bundle.add(self._plane(point, state))
@@ -96,7 +98,7 @@ class ObjectiveCuts(Cuts):
         if point is state.best:
             return Plane(slope, offset)
         height = dot(slope, state.best.w) + offset
-        way = _length(point.w, state.best.w)
+        way = distance(regularizer, point.w, state.best.w)
         excess = self._excess(np.array([height]), np.array([way]), state.objective)
         return Plane(slope, offset - float(excess[0]), locality=way)
 
@@ -104,8 +106,3 @@ class ObjectiveCuts(Cuts):
         """Return by how much planes of these heights at the best point must be lowered."""
         errors = np.maximum(np.abs(objective - heights), self.gamma * ways**self.omega)
         return np.asarray(np.maximum(heights - objective + errors, 0.0))
-
-
-def _length(start: Vector, end: Vector) -> float:
-    way = end - start
-    return math.sqrt(dot(way, way))

@@ -16,6 +16,7 @@ from cutplane.core.method import Found, Query
 from cutplane.core.needs import QUADRATIC, as_quadratic, as_searchable, quadratic
 from cutplane.core.problem import Candidate
 from cutplane.core.protocols import Point, Quadratic, Regularizer, Segment, sum_of
+from cutplane.core.reduced.proximal import distance
 from cutplane.core.search import Trial, minimize_on_segment, wolfe_search
 from cutplane.core.state import State
 
@@ -107,10 +108,10 @@ class ByTrials(Query):
         points: list[Point] = []
         objectives: list[float] = []
         direction = candidate.w - best.w
-        length = math.sqrt(dot(direction, direction))
+        along = regularizer.along(best.w, candidate.w)
+        length = distance(regularizer, best.w, candidate.w)
         if length == 0.0:
             return AtCandidate()(state, candidate, None)
-        along = regularizer.along(best.w, candidate.w)
 
         def evaluate(step: float) -> Trial:
             point = risk.at(best.w + step * direction if step != 1.0 else candidate.w)
@@ -134,8 +135,7 @@ class ByTrials(Query):
         if not usable:
             return Found(points, points, step=state.last_step), None
         lowest = min(usable, key=objectives.__getitem__)
-        moved = points[lowest].w - best.w
-        step = math.sqrt(dot(moved, moved))
+        step = distance(regularizer, best.w, points[lowest].w) or state.last_step
         if self.cut_at is CutAt.ALL:
             sound = [points[i] for i in usable]
             return Found(sound, sound, step=step), None

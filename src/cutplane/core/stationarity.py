@@ -1,0 +1,131 @@
+"""Before a run may call itself stationary, it must have failed to descend.
+
+The gap of a method for risks that are not convex is small near stationary points, but elsewhere
+too: a plane that was replaced (paper 004, Algorithm 6) makes it small whatever the slope is. So
+when the gap is small enough, steps from the best point ``w*`` are tried in the direction
+
+    -d,   d = the shortest vector in the hull of slopes of J taken within r of w*
+
+for a radius ``r`` that shrinks. A step that does not lower the objective brings a slope into the
+hull, which makes ``d`` shorter. If ``d`` vanishes, the point is stationary in Goldstein's sense
+(A. Goldstein: Optimization of Lipschitz continuous functions, 1977; the search is that of
+N. Mahdavi-Amiri and R. Yousefpour, 2012). Lengths are those of the regularizer's metric.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.certificate import Stationarity
+from cutplane.core.needs import quadratic
+from cutplane.core.protocols import Point, sum_of
+from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.state import State
+
+# With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam), and a slope
+# of length sqrt(2 lam eps) would not be told from zero. The radii are shares of that distance.
+_RADII = (0.1, 0.01)
+# How many steps are tried in each; chosen with the radii on random transductive problems,
+# differences of convex functions and the chained functions of paper 004, so that few of them were
+# needed, and other directions found no descent.
+_STEPS = (6, 8)
+# A descent is worth going on for if it is more than this share of eps.
+_WORTH = 0.1
+# Within a small radius little can be gained: a step that gains this share of what its slope
+# promises is followed as long as doubling it gains more.
+_PROMISE = 0.1
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def is_tested(state: State, tolerance: float) -> bool:
+    """Say whether the best point was tested already, for a gap about as small."""
+    return state.stationarity is not None and state.stationarity.tolerance <= 2.0 * tolerance
+
+
+def look_for_descent(state: State, tolerance: float) -> tuple[Stationarity | None, Point]:
+    """Test the best point; return how, or None if it failed, and the lowest point that was seen.
+
+    Parameters
+    ----------
+    state : State
+        Of a run with a quadratic regularizer.
+    tolerance : float
+        The gap that is small enough.
+    """
+    search = _Search(state, _WORTH * tolerance)
+    lam = quadratic(state.problem.regularizer).lam
+    distance, flat = math.sqrt(2.0 * tolerance / lam), math.sqrt(2.0 * tolerance * lam)
+    for share, most in zip(_RADII, _STEPS, strict=True):
+        radius = share * distance
+        if search.descends_within(radius, flat, most):
+            return None, search.lowest
+    return Stationarity(radius, search.length, tolerance), search.lowest
+
+
+class _Search:
+    """Slopes of the objective around the best point, and what their hull says."""
+
+    def __init__(self, state: State, worth: float) -> None:
+        self._problem, self._worth = state.problem, worth
+        self._center, self._objective = state.best, state.objective
+        self._planes_at = state.planes_at
+        self._regularizer = quadratic(state.problem.regularizer)
+        self._slopes = [(0.0, self._slope(state.best))]
+        way = self._regularizer.gradient(state.best.w)
+        size = math.sqrt(dot(way, self._regularizer.dual_metric(way)))
+        sign = -1.0 if dot(self._slopes[0][1], self._regularizer.dual_metric(way)) > 0.0 else 1.0
+        self._radial = sign / max(size, _TINY) * self._regularizer.dual_metric(way)
+        self.length = math.inf
+        self.lowest, self._gained = state.best, 0.0
+
+    def descends_within(self, radius: float, flat: float, most: int) -> bool:
+        """Try steps of this length until one descends, or the hull's shortest vector is flat."""
+        self._slopes = [(at, slope) for at, slope in self._slopes if at <= radius]
+        for trial in range(most):
+            direction = self._descent()
+            if self.length <= flat:
+                break
+            point = self._followed(direction, radius)
+            self._slopes.append((radius, self._slope(point)))
+            if trial == 0 and self._gained <= self._worth:
+                # All weights larger, or all smaller: hulls of few slopes are often blind to that.
+                self._followed(self._radial, radius)
+            if self._gained > self._worth:
+                return True
+        return False
+
+    def _descent(self) -> Vector:
+        """Return the direction of steepest descent for the hull, of length one."""
+        slopes = np.array([slope for _, slope in self._slopes])
+        images = np.array([self._regularizer.dual_metric(slope) for slope in slopes])
+        alpha = SimplexQP().solve(slopes @ images.T, np.zeros(len(slopes)), 1.0).alpha
+        self.length = math.sqrt(max(dot(alpha @ slopes, alpha @ images), 0.0))
+        return (
+            np.asarray(alpha @ images / -self.length) if self.length else np.zeros_like(slopes[0])
+        )
+
+    def _followed(self, direction: Vector, step: float) -> Point:
+        """Return the point after a step; go on while doubling the step pays."""
+        first, gain = self._after(direction, step)
+        while _PROMISE * step * self.length < gain <= self._worth:
+            step, before = 2.0 * step, gain
+            gain = self._after(direction, step)[1]
+            if gain <= before:
+                break
+        return first
+
+    def _after(self, direction: Vector, step: float) -> tuple[Point, float]:
+        """Return the point after a step, and how much lower it is."""
+        point = self._problem.risk.at(self._center.w + step * direction)
+        gain = self._objective - self._problem.objective(point)
+        if gain > self._gained:
+            self.lowest, self._gained = point, gain
+        return point, gain
+
+    def _slope(self, point: Point) -> Vector:
+        plane = sum_of(self._planes_at(point))
+        return np.asarray(plane.slope + self._regularizer.gradient(point.w))
