@@ -98,7 +98,8 @@ class ScoredRisk(Summable):
         loss.check_scores(
             self.y, self.weights, self.map.score_shape, intercept=self.minimizes_intercept
         )
-        if self.minimizes_intercept and (loss.ties_intercepts or not loss.convex):
+        knows_offsets = loss.convex or loss.finds_offsets
+        if self.minimizes_intercept and (loss.ties_intercepts or not knows_offsets):
             raise ValueError(
                 f"the intercepts of {loss!r} cannot be minimized out: give intercept=False, or a "
                 "map that has them"
@@ -170,10 +171,14 @@ class ScoredRisk(Summable):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
+        if not self.loss.convex:
+            raise ValueError(f"groups of planes need a convex loss, {self.loss!r} is not")
         return good_number_of_groups(self.rows) if self.loss.additive else 1
 
     def groups(self, n_groups: int) -> Groups:
         """Return the partition of the examples into ``n_groups`` groups."""
+        if not self.loss.convex:
+            raise ValueError(f"groups of planes need a convex loss, {self.loss!r} is not")
         if not self.loss.additive:
             raise ValueError(
                 f"groups need a loss that is a sum over examples, with one score each, "

@@ -1,0 +1,206 @@
+"""Compiled kernels of losses that are broken lines; see `cutplane.losses.pointwise.bounded`.
+
+A loss is a vector `shape`: where its three corners are, the slopes between them (it is flat
+outside), and its value at the middle one. ``of`` says what it is a function of: a margin ``y*z``, a
+residual ``z - y``, or the score ``z`` itself.
+
+Along a ray of scores the sum of losses is a broken line too. Its corners, the events, are where an
+example passes a corner of its loss; there the slope jumps up or down. `tally` puts all events into
+bins, whose sums say what the function is at the first and the last event of each bin; `inside`
+returns the events of some bins, and `sweep` walks over them in order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+
+OF_MARGIN, OF_RESIDUAL, OF_SCORE = range(3)
+# Columns of a table of bins: sum of jumps, of jumps times steps, of jumps below zero; first and
+# last event; how many there are.
+JUMPS, MOMENTS, FALLS, FIRST, LAST, COUNT = range(6)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def value(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector) -> float:
+    """Return the weighted sum of losses."""
+    first, middle, last, falling, rising, height = shape
+    total = 0.0
+    for i in range(len(y)):
+        v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
+        loss = (
+            height
+            - falling * (middle - min(max(v, first), middle))
+            + rising * (min(max(v, middle), last) - middle)
+        )
+        total += weights[i] * loss if weights[i] > 0.0 else 0.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def slopes(
+    of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector, out: Vector
+) -> None:
+    """Fill in the derivative by each score; at a corner that of the side that is not flat."""
+    first, middle, last, falling, rising, _ = shape
+    for i in range(len(y)):
+        v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
+        slope = 0.0
+        if first <= v < middle:
+            slope = falling
+        elif middle <= v <= last:
+            slope = rising
+        out[i] = weights[i] * (y[i] * slope if of == 0 else slope)
+
+
+@njit(cache=True, nogil=True)
+def begin(
+    of: int, shape: Vector, y: Vector, scores: Vector, direction: Vector, weights: Vector
+) -> float:
+    """Return the derivative along a ray right after its beginning."""
+    first, middle, last, falling, rising, _ = shape
+    total = 0.0
+    for i in range(len(y)):
+        v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
+        speed = y[i] * direction[i] if of == 0 else direction[i]
+        slope = 0.0
+        if speed > 0.0:
+            if first <= v < middle:
+                slope = falling
+            elif middle <= v < last:
+                slope = rising
+        elif first < v <= middle:
+            slope = falling
+        elif middle < v <= last:
+            slope = rising
+        total += weights[i] * slope * speed
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _bin_of(step: float, scale: float, both: bool, n_bins: int) -> int:
+    # Each operation keeps the order of steps, so bins follow each other as their events do.
+    share = 1.0 - scale / (scale + abs(step))
+    if both:
+        share = 0.5 + (0.5 * share if step > 0.0 else -0.5 * share)
+    return max(0, min(int(share * n_bins), n_bins - 1))
+
+
+@njit(cache=True, nogil=True)
+def tally(
+    of: int,
+    shape: Vector,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    both: bool,
+    scale: float,
+    farthest: float,
+    table: Matrix,
+) -> None:
+    """Add the events from the beginning (or on both sides of it) to a table of bins."""
+    n_bins = len(table)
+    corners = shape[:3]
+    jumps = np.array([shape[3], shape[4] - shape[3], -shape[4]])
+    for i in range(len(y)):
+        if weights[i] <= 0.0:
+            continue
+        v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
+        speed = y[i] * direction[i] if of == 0 else direction[i]
+        if speed == 0.0:
+            continue
+        size = weights[i] * abs(speed)
+        for j in range(3):
+            way = corners[j] - v
+            ahead = way > 0.0 if speed > 0.0 else way < 0.0
+            if jumps[j] == 0.0 or not (both or ahead):
+                continue
+            step = way / speed
+            if not abs(step) <= farthest:
+                continue
+            k = _bin_of(step, scale, both, n_bins)
+            jump = size * jumps[j]
+            table[k, JUMPS] += jump
+            table[k, MOMENTS] += jump * step
+            table[k, FALLS] += min(jump, 0.0)
+            table[k, FIRST] = min(table[k, FIRST], step)
+            table[k, LAST] = max(table[k, LAST], step)
+            table[k, COUNT] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def inside(
+    of: int,
+    shape: Vector,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    both: bool,
+    scale: float,
+    farthest: float,
+    wanted: NDArray[np.bool_],
+) -> tuple[Vector, Vector]:
+    """Return step and jump of the events in the bins that are wanted."""
+    n_bins = len(wanted)
+    corners = shape[:3]
+    jumps = np.array([shape[3], shape[4] - shape[3], -shape[4]])
+    steps, sizes = np.empty(3 * len(y)), np.empty(3 * len(y))
+    n = 0
+    for i in range(len(y)):
+        if weights[i] <= 0.0:
+            continue
+        v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
+        speed = y[i] * direction[i] if of == 0 else direction[i]
+        if speed == 0.0:
+            continue
+        for j in range(3):
+            way = corners[j] - v
+            ahead = way > 0.0 if speed > 0.0 else way < 0.0
+            if jumps[j] == 0.0 or not (both or ahead):
+                continue
+            step = way / speed
+            if abs(step) <= farthest and wanted[_bin_of(step, scale, both, n_bins)]:
+                steps[n], sizes[n] = step, weights[i] * abs(speed) * jumps[j]
+                n += 1
+    return steps[:n].copy(), sizes[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def sweep(
+    first: float,
+    value: float,
+    slope: float,
+    curvature: float,
+    steps: Vector,
+    jumps: Vector,
+    best: float,
+    lowest: float,
+    slack: float,
+) -> tuple[float, float]:
+    """Return the lowest step among sorted events, the first of which is at ``first``.
+
+    ``value`` and ``slope`` are those just before it. A step must be lower than the best one so far
+    by more than ``slack``, which is rounding; so that of equal ones the first is returned.
+    """
+    here = first
+    for e in range(len(steps)):
+        way = steps[e] - here
+        if way > 0.0:
+            if curvature > 0.0:
+                stop = -slope / curvature
+                if 0.0 < stop < way:
+                    low = value + 0.5 * slope * stop
+                    if low < lowest - slack:
+                        best, lowest = here + stop, low
+            value += way * (slope + 0.5 * curvature * way)
+            slope += curvature * way
+            here = steps[e]
+        if value < lowest - slack:
+            best, lowest = here, value
+        slope += jumps[e]
+    return best, lowest
