@@ -63,6 +63,10 @@ class Plan:
         Of a problem's intercepts; None if points have none.
     starts : sequence of vectors, or None
         Where to start each problem.
+    more_starts : sequence of sequences of vectors
+        Further starts of each problem, of which the best result is kept; none for all if empty.
+    start_certificates : sequence of Certificate
+        Of the convex fits that gave the first start of each problem.
     evaluations, certificates
         Of what was fitted to arrive at this plan.
     doubt : str or None
@@ -90,6 +94,8 @@ class Plan:
     begin: float
     intercept_shape: tuple[int, ...] | None = None
     starts: Sequence[Vector | None] | None = None
+    more_starts: Sequence[Sequence[Vector]] = ()
+    start_certificates: Sequence[Certificate] = ()
     evaluations: int = 0
     certificates: Sequence[Certificate] = ()
     doubt: str | None = None
@@ -131,6 +137,7 @@ class _Run:
     history: list[Record]
     evaluations: int
     seen: Any
+    reached: list[float]
 
 
 def fit_plan(estimator: Any, plan: Plan) -> None:
@@ -157,23 +164,37 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             return best.model_of(k, state)
 
         # After Ctrl-C each problem that is left gets one iteration: a model, a bound.
-        interrupted = bool(runs) and interrupted_so_far()
+        interrupted = bool(runs or plan.start_certificates) and interrupted_so_far()
         method = method_of(estimator, problem)
-        result = solve(
-            estimator,
-            problem,
-            method,
-            max_iter=1 if interrupted else estimator.max_iter,
-            time_limit=share_of_time(estimator.time_limit, plan.begin, n_problems - k),
-            start=None if plan.starts is None else plan.starts[k],
-            callbacks=[*estimator.callbacks, *progress, part.iterations(best_so_far)],
-            part=os.path.join(plan.part, f"problem-{k}" if n_problems > 1 else ""),
-        )
+        starts = [None if plan.starts is None else plan.starts[k]]
+        starts += plan.more_starts[k] if plan.more_starts else []
+        folder = os.path.join(plan.part, f"problem-{k}" if n_problems > 1 else "")
+        result, reached, evaluations = None, list[float](), 0
+        for s, start in enumerate(starts):
+            n_left = (n_problems - k) * len(starts) - s
+            found = solve(
+                estimator,
+                problem,
+                method,
+                max_iter=1 if interrupted else estimator.max_iter,
+                time_limit=share_of_time(estimator.time_limit, plan.begin, n_left),
+                start=start,
+                callbacks=[*estimator.callbacks, *progress, part.iterations(best_so_far)],
+                part=os.path.join(folder, f"start-{s}" if len(starts) > 1 else ""),
+            )
+            reached.append(found.certificate.objective)
+            evaluations += found.evaluations
+            if result is None or reached[-1] < result.certificate.objective:
+                result = found
+            interrupted = interrupted or found.state.interrupted
+            if found.state.stopped:  # there is a model, and no wish for a better one
+                break
+        assert result is not None
         certificate = result.certificate
         if interrupted:
             certificate = replace(certificate, status=Status.INTERRUPTED)
         seen = plan.look(risk, result)
-        runs.append(_Run(method.name, certificate, result.history, result.evaluations, seen))
+        runs.append(_Run(method.name, certificate, result.history, evaluations, seen, reached))
         model = best_so_far(result.state)
         if part is not context:
             part.end(model)
@@ -192,9 +213,13 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         evaluations_=plan.evaluations + sum(run.evaluations for run in runs),
         fit_seconds_=time.perf_counter() - plan.begin,
     )
+    if plan.start_certificates:
+        estimator.start_certificate_ = _one_or_all([*plan.start_certificates])
+        estimator.start_objectives_ = _one_or_all([np.array(run.reached) for run in runs])
     context.end(model)
     name = type(estimator).__name__
-    warn_unless_successful(name, estimator.tol, [*plan.certificates, *certificates])
+    before = [*plan.certificates, *plan.start_certificates]
+    warn_unless_successful(name, estimator.tol, [*before, *certificates])
     # Of a fit that did not succeed the warning says enough.
     if all(certificate.status.success for certificate in certificates):
         symptom = plan.symptom([run.seen for run in runs], result)

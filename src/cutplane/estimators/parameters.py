@@ -52,7 +52,10 @@ _DEFAULT_LAM = 1e-4
 
 _SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends")
 # Which numbers are allowed is said by the losses.
-_NUMBERS = ("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty")
+_NUMBERS = (
+    *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),
+    *("clip", "width"),
+)
 
 _RULES: dict[str, tuple[Check, str]] = {
     "tol": (_is_positive, "positive"),
@@ -67,6 +70,11 @@ _RULES: dict[str, tuple[Check, str]] = {
     "verbose": (
         lambda value: _is_switch(value) or _is_whole(value, 0),
         "a whole number, not negative",
+    ),
+    "n_starts": (_is_count, "a whole number above 0"),
+    "random_state": (
+        _or_none(lambda value: _is_whole(value, 0)),
+        "None or a whole number, not negative",
     ),
     "min_count": (_is_count, "a whole number above 0"),
     "templates": (_or_none(lambda value: isinstance(value, str)), "None or text"),

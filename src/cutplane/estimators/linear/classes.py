@@ -22,6 +22,7 @@ from cutplane.estimators.cautions import are_words
 from cutplane.estimators.linear.model import Joint
 from cutplane.losses import (
     CLASSIFICATION,
+    ROBUST_CLASSIFICATION,
     CrammerSinger,
     Hinge,
     Logistic,
@@ -62,7 +63,10 @@ def joined(coef: Matrix) -> Matrix:
 
 
 # They do not change when the classes change places.
-_SYMMETRIC: tuple[Any, ...] = tuple(CLASSIFICATION.values())
+_SYMMETRIC: tuple[Any, ...] = (
+    *CLASSIFICATION.values(),
+    *ROBUST_CLASSIFICATION.values(),
+)
 
 
 def check_pos_label(pos_label: Any, classes: NDArray[Any]) -> None:

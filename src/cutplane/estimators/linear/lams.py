@@ -19,6 +19,7 @@ from cutplane.core.problem import Problem
 from cutplane.core.result import Result
 from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.starts import convex_start
 from cutplane.methods import automatic
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
@@ -40,14 +41,20 @@ def fits_along(
         method = automatic(Problem(risk, L2(lams[0])), on_a_path=True)
     for done, lam in enumerate(lams):
         problem = Problem(risk, L2(lam))
+        folder, start = os.path.join(part, f"lam-{done}"), None
+        if not risk.convex:  # planes hold near one point only, and each lam begins anew
+            limit = share_of_time(time_limit, begin, 2 * (len(lams) - done))
+            start = convex_start(model, risk, L2(lam), time_limit=limit, part=folder)
+            folder = os.path.join(folder, "robust")
         result = solve(
             model,
             problem,
             method or method_of(model, problem),
             max_iter=model.max_iter,
             time_limit=share_of_time(time_limit, begin, len(lams) - done),
-            planes_from=known,
-            part=os.path.join(part, f"lam-{done}"),
+            start=start,
+            planes_from=known if risk.convex else None,
+            part=folder,
         )
         yield result
         if result.state.stopped:

@@ -21,7 +21,7 @@ from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.lams import decreasing, fits_along, lam_grid
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.parameters import check_parameters, look_up
-from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, Loss
+from cutplane.losses import Loss
 from cutplane.report.figures import draw_path, png_of
 
 
@@ -257,5 +257,6 @@ def _estimator_of(loss: str | Loss) -> type[LinearClassifier] | type[LinearRegre
     """Return the kind of estimator that has this loss."""
     if isinstance(loss, Loss):
         return LinearClassifier if loss.task == "classification" else LinearRegressor
-    look_up("loss", loss, CLASSIFICATION | MEASURES | REGRESSION)
-    return LinearRegressor if loss in REGRESSION else LinearClassifier
+    classify, regress = (of.description.losses for of in (LinearClassifier, LinearRegressor))
+    look_up("loss", loss, {**classify, **regress})
+    return LinearRegressor if loss in regress else LinearClassifier
