@@ -310,6 +310,6 @@ def test_registries():
 def test_methods_for_convex_risks_refuse(loss, method):
     X = np.random.default_rng(0).normal(size=(20, 3))
     risk = cp.ScoredRisk(X, np.sign(X[:, 0]), loss)
-    with pytest.raises(ValueError, match="needs|need") as refused:
+    with pytest.raises(ValueError, match="need") as refused:
         cp.minimize(risk, cp.L2(0.1), method=method())
     assert "\n" not in str(refused.value)

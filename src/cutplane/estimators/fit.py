@@ -169,7 +169,8 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         starts = [None if plan.starts is None else plan.starts[k]]
         starts += plan.more_starts[k] if plan.more_starts else []
         folder = os.path.join(plan.part, f"problem-{k}" if n_problems > 1 else "")
-        result, reached, evaluations = None, list[float](), 0
+        lowest: Result | None = None
+        reached, evaluations = list[float](), 0
         for s, start in enumerate(starts):
             n_left = (n_problems - k) * len(starts) - s
             found = solve(
@@ -184,12 +185,13 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             )
             reached.append(found.certificate.objective)
             evaluations += found.evaluations
-            if result is None or reached[-1] < result.certificate.objective:
-                result = found
+            if lowest is None or reached[-1] < lowest.certificate.objective:
+                lowest = found
             interrupted = interrupted or found.state.interrupted
             if found.state.stopped:  # there is a model, and no wish for a better one
                 break
-        assert result is not None
+        assert lowest is not None
+        result = lowest
         certificate = result.certificate
         if interrupted:
             certificate = replace(certificate, status=Status.INTERRUPTED)

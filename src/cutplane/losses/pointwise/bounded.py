@@ -4,8 +4,8 @@
     ClippedAbsolute    min(clip, |z - y|)
     Hat                max(0, 1 - |z|)
 
-A wrong label, or an outlier, costs at most ``clip``, however far it is on the wrong side, and beyond
-that it has no slope: it no longer pulls at the model.
+A wrong label, or an outlier, costs at most ``clip``, however far it is on the wrong side, and
+beyond that it has no slope: it no longer pulls at the model.
 
 There is no proof for such a fit, but all that is one-dimensional is exact: the search along a ray
 and the best intercept find the lowest of all local minima, from scores alone

@@ -41,9 +41,7 @@ def value(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector) ->
 
 
 @njit(cache=True, nogil=True)
-def slopes(
-    of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector, out: Vector
-) -> None:
+def slopes(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the derivative by each score; at a corner that of the side that is not flat."""
     first, middle, last, falling, rising, _ = shape
     for i in range(len(y)):

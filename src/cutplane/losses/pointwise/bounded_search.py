@@ -41,6 +41,9 @@ _ROUNDING = 1e-13
 _TOO_FAR = 1e300
 
 
+_NOTHING = Quadratic(0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Line:
     """The sum of losses along a ray, or along both directions of it.
@@ -55,7 +58,7 @@ class Line:
     scores: Vector
     direction: Vector | float
     weights: Vector
-    extra: Quadratic = Quadratic(0.0, 0.0)
+    extra: Quadratic = _NOTHING
     both: bool = False
 
     def block(self, i: slice) -> tuple[int, Vector, Vector, Vector, Vector, Vector]:
@@ -199,13 +202,9 @@ class _Bins:
         """Return the bins that may hold a step as low as this."""
         way = self.last - self.first
         with np.errstate(over="ignore", invalid="ignore"):
-            forward = self.value_first + _least(
-                self.slope_first + self.falls, self.curvature, way
-            )
+            forward = self.value_first + _least(self.slope_first + self.falls, self.curvature, way)
             # From the end backward the slope is nowhere above the last one less all jumps down.
-            backward = self.value_last + _least(
-                self.falls - self.slope_last, self.curvature, way
-            )
+            backward = self.value_last + _least(self.falls - self.slope_last, self.curvature, way)
             bound = np.fmax(forward, backward)
         # Where rounding says nothing, look.
         kept: NDArray[np.bool_] = ~(bound > lowest + self.slack)
