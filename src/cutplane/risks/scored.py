@@ -331,6 +331,8 @@ class ScoredSegment:
         self._risk = risk
         self._start = start
         self._end = end
+        # A search that takes its plane at the lowest point asks for that point twice.
+        self._last: tuple[float, ScoredPoint] | None = None
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimizes the risk plus the regularizer on the ray."""
@@ -357,10 +359,14 @@ class ScoredSegment:
 
     def at(self, step: float) -> ScoredPoint:
         """Return the point at ``step``, without a pass over the data."""
+        if self._last is not None and self._last[0] == step:
+            return self._last[1]
         start, end = self._start, self._end
         w = start.w + step * (end.w - start.w)
         guess = start.offset + step * (end.offset - start.offset)
-        return ScoredPoint(self._risk, w, _between(start.scores, end.scores, step), guess)
+        point = ScoredPoint(self._risk, w, _between(start.scores, end.scores, step), guess)
+        self._last = step, point
+        return point
 
 
 def _between(start: Scores, end: Scores, step: float) -> Scores:

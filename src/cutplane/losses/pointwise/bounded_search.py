@@ -117,18 +117,23 @@ def lowest_step(line: Line) -> float:
     step, lowest = bins.lowest()
     wanted = np.zeros(_N_BINS, dtype=np.bool_)
     kept = bins.may_be_below(lowest)
+    if not kept.any():
+        return step
     wanted[used[kept]] = True
+    from_step, to_step = float(bins.first[kept].min()), float(bins.last[kept].max())
     found = map_blocks(
-        lambda i: kernels.inside(*line.block(i), line.both, scale, farthest, wanted),
+        lambda i: kernels.inside(
+            *line.block(i), line.both, scale, farthest, wanted, from_step, to_step
+        ),
         len(line.scores),
     )
     steps, jumps = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.argsort(steps, kind="stable")
     steps, jumps = steps[order], jumps[order]
     curvature = line.extra.curvature
-    end = np.cumsum(table[kept, COUNT].astype(np.int64))
-    for k, start, stop in zip(np.flatnonzero(kept), end - table[kept, COUNT], end, strict=True):
-        part = slice(int(start), int(stop))
+    for k in np.flatnonzero(kept):
+        start = int(np.searchsorted(steps, bins.first[k], side="left"))
+        part = slice(start, int(np.searchsorted(steps, bins.last[k], side="right")))
         step, lowest = kernels.sweep(
             float(table[k, FIRST]),
             float(bins.value_first[k]),
