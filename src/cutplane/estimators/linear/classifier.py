@@ -151,8 +151,8 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     pos_label: Any = None
     smoothing: float = 0.5
     clip: float = 2.0
-    n_starts: int = 1  # type: ignore[misc]
-    random_state: int | None = 0  # type: ignore[misc]
+    n_starts: int = 1
+    random_state: int | None = 0  # type: ignore[assignment]
     beta: float = 1.0
     k: float = 0.1
 

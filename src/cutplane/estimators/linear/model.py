@@ -75,8 +75,8 @@ class LinearModel(Regularized):
 
     _task: ClassVar[Task]  # that its losses are for
     # Of fits with a loss that is not convex; parameters where there are names of such losses.
-    n_starts: ClassVar[int] = 1
-    random_state: ClassVar[int | None] = 0
+    n_starts = 1
+    random_state = 0
 
     @with_callbacks
     @interruptible

@@ -85,8 +85,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     delta: float = 1.35
     clip: float = 3.0
     width: float = 4.685
-    n_starts: int = 1  # type: ignore[misc]
-    random_state: int | None = 0  # type: ignore[misc]
+    n_starts: int = 1
+    random_state: int | None = 0  # type: ignore[assignment]
 
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""
