@@ -215,6 +215,8 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         evaluations_=plan.evaluations + sum(run.evaluations for run in runs),
         fit_seconds_=time.perf_counter() - plan.begin,
     )
+    for name in ("start_certificate_", "start_objectives_"):  # of an earlier fit
+        estimator.__dict__.pop(name, None)
     if plan.start_certificates:
         estimator.start_certificate_ = _one_or_all([*plan.start_certificates])
         estimator.start_objectives_ = _one_or_all([np.array(run.reached) for run in runs])
