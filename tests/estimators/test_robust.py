@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
@@ -214,3 +215,26 @@ def test_grades_refuse_what_they_cannot_do():
     X, _ = data("ramp")
     with pytest.raises(ValueError, match="cannot be minimized out"):
         cp.OrdinalClassifier(cp.Ramp()).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+
+
+def test_several_labels_may_have_such_a_loss():
+    X, _ = data("ramp")
+    model = cp.MultilabelClassifier(loss=cp.Ramp(), lam=1e-2).fit(X, (X > 0.0).astype(int))
+    assert all(one.status is cp.Status.STATIONARY for one in model.certificate_)
+
+
+def test_another_loss_leaves_no_starts():
+    X, y = data("ramp")
+    model = model_of("ramp").fit(X, y)
+    model.set_params(loss="hinge").fit(X, y)
+    assert not hasattr(model, "start_certificate_")
+    assert not hasattr(model, "start_objectives_")
+
+
+def test_time_is_shared_by_all_starts():
+    X, y = data("ramp", 2000)
+    model = model_of("ramp", lam=1e-7, tol=1e-9, time_limit=0.2, n_starts=3)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert model.certificate_.status is cp.Status.TIME_LIMIT
+    assert len(model.start_objectives_) == 3
