@@ -54,7 +54,7 @@ def slopes(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector, o
         out[i] = weights[i] * (y[i] * slope if of == 0 else slope)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def begin(
     of: int, shape: Vector, y: Vector, scores: Vector, direction: Vector, weights: Vector
 ) -> float:
@@ -64,17 +64,12 @@ def begin(
     for i in range(len(y)):
         v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
         speed = y[i] * direction[i] if of == 0 else direction[i]
-        slope = 0.0
-        if speed > 0.0:
-            if first <= v < middle:
-                slope = falling
-            elif middle <= v < last:
-                slope = rising
-        elif first < v <= middle:
-            slope = falling
-        elif middle < v <= last:
-            slope = rising
-        total += weights[i] * slope * speed
+        # At a corner, of the side that the ray goes to; without branches, to be vectorized.
+        right = speed > 0.0
+        falls = ((v > first) | (right & (v == first))) & ((v < middle) | (~right & (v == middle)))
+        rises = ((v > middle) | (right & (v == middle))) & ((v < last) | (~right & (v == last)))
+        slope = (falling if falls else 0.0) + (rising if rises else 0.0)
+        total += weights[i] * slope * speed if weights[i] > 0.0 else 0.0
     return total
 
 
@@ -87,7 +82,7 @@ def _bin_of(step: float, scale: float, both: bool, n_bins: int) -> int:
     return max(0, min(int(share * n_bins), n_bins - 1))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def tally(
     of: int,
     shape: Vector,
@@ -100,28 +95,33 @@ def tally(
     farthest: float,
     table: Matrix,
 ) -> None:
-    """Add the events from the beginning (or on both sides of it) to a table of bins."""
-    n_bins = len(table)
-    corners = shape[:3]
-    jumps = np.array([shape[3], shape[4] - shape[3], -shape[4]])
-    for i in range(len(y)):
-        if weights[i] <= 0.0:
+    """Add the events from the beginning (or on both sides of it) to a table of bins.
+
+    The last row of the table is for what is no event. Half of the corners are behind, so that a
+    branch would be taken at random; without one the bins are computed by a vectorized loop.
+    """
+    n_bins = len(table) - 1
+    bins, steps = np.empty(len(y), np.int32), np.empty(len(y))
+    for j in range(3):
+        corner = shape[j]
+        change = shape[3] if j == 0 else shape[4] - shape[3] if j == 1 else -shape[4]
+        if change == 0.0:
             continue
-        v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
-        speed = y[i] * direction[i] if of == 0 else direction[i]
-        if speed == 0.0:
-            continue
-        size = weights[i] * abs(speed)
-        for j in range(3):
-            way = corners[j] - v
-            ahead = way > 0.0 if speed > 0.0 else way < 0.0
-            if jumps[j] == 0.0 or not (both or ahead):
-                continue
-            step = way / speed
-            if not abs(step) <= farthest:
-                continue
-            k = _bin_of(step, scale, both, n_bins)
-            jump = size * jumps[j]
+        for i in range(len(y)):
+            v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
+            speed = y[i] * direction[i] if of == 0 else direction[i]
+            way = corner - v
+            step = way / speed  # not finite if the speed is zero
+            ahead = ((way > 0.0) & (speed > 0.0)) | ((way < 0.0) & (speed < 0.0))
+            is_event = (both | ahead) & (abs(step) <= farthest) & (weights[i] > 0.0)
+            # As in `_bin_of`, on floats alone.
+            share = 1.0 - scale / (scale + abs(step))
+            part = (0.5 + (0.5 * share if step > 0.0 else -0.5 * share)) if both else share
+            place = min(max(part * n_bins, 0.0), n_bins - 1.0)
+            steps[i] = step if is_event else 0.0
+            bins[i] = np.int32(place if is_event else float(n_bins))
+        for i in range(len(y)):
+            k, step, jump = bins[i], steps[i], change * weights[i] * abs(direction[i])
             table[k, JUMPS] += jump
             table[k, MOMENTS] += jump * step
             table[k, FALLS] += min(jump, 0.0)

@@ -226,10 +226,10 @@ def _table(line: Line, scale: float, farthest: float) -> Matrix:
     """Return the sums of all bins."""
 
     def block(i: slice) -> Matrix:
-        table = np.zeros((_N_BINS, 6))
+        table = np.zeros((_N_BINS + 1, 6))
         table[:, FIRST], table[:, LAST] = math.inf, -math.inf
         kernels.tally(*line.block(i), line.both, scale, farthest, table)
-        return table
+        return table[:-1]
 
     total, *others = map_blocks(block, len(line.scores))
     for table in others:
