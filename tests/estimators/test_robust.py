@@ -233,7 +233,7 @@ def test_another_loss_leaves_no_starts():
 
 def test_time_is_shared_by_all_starts():
     X, y = data("ramp", 2000)
-    model = model_of("ramp", lam=1e-7, tol=1e-9, time_limit=0.2, n_starts=3)
+    model = model_of("ramp", lam=1e-7, tol=1e-9, time_limit=1e-6, n_starts=3)
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
     assert model.certificate_.status is cp.Status.TIME_LIMIT
