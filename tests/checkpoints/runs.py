@@ -105,6 +105,7 @@ RUNS = {
     "quasi-newton": (chains(cp.ChainCRF()), L2, cp.quasi_newton),
     "quasi-newton, linear": (LOGISTIC, L2, cp.quasi_newton),
     "nrbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nrbm),
+    "nrbm, ramp": (linear(cp.Ramp()), L2, cp.nrbm),
     "nbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nbm),
 }
 
@@ -195,6 +196,7 @@ ESTIMATORS = {
         partial(cp.LinearClassifier, "logistic", multi_class="softmax"), y="grades"
     ),
     "classifier, cross-validated": fitted(partial(cp.LinearClassifierCV, lams=3, cv=2), y="y"),
+    "classifier, ramp": fitted(partial(cp.LinearClassifier, "ramp", n_starts=2), y="y"),
     "regressor": fitted(partial(cp.LinearRegressor, "absolute"), y="grades"),
     "ranker": fitted(cp.LinearRanker, y="grades", qid="queries"),
     "grades": fitted(cp.OrdinalClassifier, y="grades"),

@@ -15,13 +15,18 @@ from typer.testing import CliRunner
 import cutplane as cp
 from cutplane.cli.app import app
 from cutplane.cli.errors import ExitCode
-from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.losses import (
+    CLASSIFICATION,
+    REGRESSION,
+    ROBUST_CLASSIFICATION,
+    ROBUST_REGRESSION,
+)
 from cutplane.methods.registry import METHODS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
-LOSSES = CLASSIFICATION | REGRESSION
+LOSSES = CLASSIFICATION | ROBUST_CLASSIFICATION | REGRESSION | ROBUST_REGRESSION
 COMMANDS = typer.main.get_command(app).commands
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -166,7 +171,8 @@ def test_loss_is_as_described(row):
         pairs = [(y, z) for y in (0.5, 2.0) for z in places]
     one = np.ones(1)
     for y, z in pairs:
-        scope = {"exp": math.exp, "log": math.log, "max": max, "abs": abs, **values}
+        scope = {"exp": math.exp, "log": math.log, "max": max, "min": min, "abs": abs}
+        scope |= values
         described = eval(formula, {"__builtins__": {}}, {**scope, "y": y, "z": z, "u": z - y})
         assert loss(np.array([y]), np.array([z]), one)[0] == pytest.approx(described, abs=1e-12)
     assert (probability != "none") == (loss.probability(np.zeros(1)) is not None)

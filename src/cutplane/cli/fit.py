@@ -219,11 +219,13 @@ def _picture(fitted: Fit, name: str) -> Any:
     estimator, certificate = fitted.estimator, fitted.certificate
     problems = len(fitted.certificates)
     each = f", mean over {problems} classes" if problems > 1 else ""
+    near = f": within {percent(certificate.relative_gap)} of the optimum"
+    if certificate.status is Status.STATIONARY:  # of a risk that is not convex
+        near = ""
     return draw_run(
         mean_run(fitted.histories),
         title=f"{fitted.loss} loss on {os.path.basename(name)}, lam = {estimator.lam_:g}{each}",
-        subtitle=f"{certificate.status}: within {percent(certificate.relative_gap)} of "
-        f"the optimum after {estimator.fit_seconds_:.3g} s",
+        subtitle=f"{certificate.status}{near} after {estimator.fit_seconds_:.3g} s",
         tol=estimator.tol,
     )
 

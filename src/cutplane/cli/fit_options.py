@@ -36,8 +36,8 @@ _FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive"}
 # Checked before the file is read, and with the name of the option.
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
-    **dict.fromkeys(("delta", "smoothing", "beta"), require_positive),
-    **dict.fromkeys(("max_iter", "n_jobs", "min_count"), require_at_least_one),
+    **dict.fromkeys(("delta", "smoothing", "beta", "clip", "width"), require_positive),
+    **dict.fromkeys(("max_iter", "n_jobs", "min_count", "n_starts"), require_at_least_one),
     **dict.fromkeys(("quantile", "nu"), require_share),
     "epsilon": lambda option, value: require_positive(option, value or None),
 }

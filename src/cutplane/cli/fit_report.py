@@ -137,8 +137,7 @@ def fit_in_words(fit: Fit) -> str:
             f"data       {', '.join(_data(fit))}",
             f"model      {fit.loss} loss{joint}{_looked_for(fit)}, lam = {estimator.lam_:.6g}",
             f"work       {counts}",
-            f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
-            f"{each}",
+            f"{_bounds(certificate)}{each}",
             f"gap        {certificate.relative_gap:.2e} relative, tolerance {estimator.tol:g}",
             "",
             certificate_in_words(certificate),
@@ -169,6 +168,13 @@ def certificate_in_words(certificate: Certificate) -> str:
         f"bring the objective below {certificate.lower_bound:.6g};\nthis model has "
         f"{certificate.objective:.6g} and could be better by {share} at most."
     )
+
+
+def _bounds(certificate: Certificate) -> str:
+    # The lower bound of a risk that is not convex bounds nothing.
+    if certificate.status is Status.STATIONARY:
+        return f"objective  {certificate.objective:.8g}"
+    return f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
 
 
 def _proven(certificate: Certificate) -> dict[str, Any]:

@@ -82,6 +82,10 @@ class Plan:
         Of a problem's intercepts; None if points have none.
     starts : sequence of vectors, or None
         Where to start each problem.
+    more_starts : sequence of sequences of vectors
+        Further starts of each problem, of which the best result is kept; none for all if empty.
+    start_certificates : sequence of Certificate
+        Of the convex fits that gave the first start of each problem.
     evaluations, certificates
         Of what was fitted to arrive at this plan.
     doubt : str or None
@@ -106,6 +110,8 @@ class Plan:
     model: Callable[[Matrix, NDArray[np.float64]], Attributes]
     intercept_shape: tuple[int, ...] | None = None
     starts: Sequence[Vector | None] | None = None
+    more_starts: Sequence[Sequence[Vector]] = ()
+    start_certificates: Sequence[Certificate] = ()
     evaluations: int = 0
     certificates: Sequence[Certificate] = ()
     doubt: str | None = None
@@ -138,6 +144,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
 
     methods, certificates, seen = list[str](), list[Certificate](), list[Any]()
     histories, evaluations = list[list[Record]](), plan.evaluations
+    reached = list[Vector]()
     progress = [Progress(sys.stdout)] if estimator.verbose else []
     for k, risk in enumerate(risks):
         problem = Problem(risk, plan.regularizer)
@@ -145,29 +152,42 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         task = context
         if several:
             task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
+        starts = [None if plan.starts is None else plan.starts[k]]
+        starts += plan.more_starts[k] if plan.more_starts else []
+        folder = os.path.join(plan.part, f"problem-{k}" if several else "")
         # After Ctrl-C each problem that is left gets one iteration: a model, a bound.
-        interrupted = k > 0 and interrupted_so_far()
-        result = solve(
-            estimator,
-            problem,
-            method,
-            max_iter=1 if interrupted else estimator.max_iter,
-            time_limit=share_of_time(estimator.time_limit, begin, len(risks) - k),
-            start=None if plan.starts is None else plan.starts[k],
-            callbacks=[
-                *estimator.callbacks,
-                *progress,
-                task.iterations(partial(best_so_far, k=k)),
-            ],
-            part=os.path.join(plan.part, f"problem-{k}" if several else ""),
-        )
+        interrupted = (k > 0 or bool(plan.start_certificates)) and interrupted_so_far()
+        found = list[Result]()
+        for s, start in enumerate(starts):
+            n_left = (len(risks) - k) * len(starts) - s
+            found.append(
+                solve(
+                    estimator,
+                    problem,
+                    method,
+                    max_iter=1 if interrupted else estimator.max_iter,
+                    time_limit=share_of_time(estimator.time_limit, begin, n_left),
+                    start=start,
+                    callbacks=[
+                        *estimator.callbacks,
+                        *progress,
+                        task.iterations(partial(best_so_far, k=k)),
+                    ],
+                    part=os.path.join(folder, f"start-{s}" if len(starts) > 1 else ""),
+                )
+            )
+            interrupted = interrupted or (s > 0 and found[-1].state.interrupted)
+            if found[-1].state.stopped:  # there is a model, and no wish for a better one
+                break
+        result = min(found, key=lambda each: each.objective)
         certificate = result.certificate
         if interrupted:
             certificate = replace(certificate, status=Status.INTERRUPTED)
         methods.append(method.name)
         certificates.append(certificate)
         histories.append(result.history)
-        evaluations += result.evaluations
+        reached.append(np.array([each.objective for each in found]))
+        evaluations += sum(each.evaluations for each in found)
         seen.append(plan.look(risk, result))
         model = best_so_far(result.state, k)
         if several:
@@ -186,9 +206,15 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         evaluations_=evaluations,
         fit_seconds_=time.perf_counter() - begin,
     )
+    for name in ("start_certificate_", "start_objectives_"):  # of an earlier fit
+        estimator.__dict__.pop(name, None)
+    if plan.start_certificates:
+        estimator.start_certificate_ = _one_or_all([*plan.start_certificates])
+        estimator.start_objectives_ = _one_or_all(reached)
     context.end(model)
     name = type(estimator).__name__
-    warn_unless_successful(name, estimator.tol, [*plan.certificates, *certificates])
+    before = [*plan.certificates, *plan.start_certificates]
+    warn_unless_successful(name, estimator.tol, [*before, *certificates])
     # Of a fit that did not succeed the warning says enough.
     if all(certificate.status.success for certificate in certificates):
         symptom = plan.symptom(seen, result)

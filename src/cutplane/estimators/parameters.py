@@ -40,8 +40,13 @@ _DEFAULT_LAM = 1e-4
 _STRENGTHS = ("lam", "C")
 _SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends")
 # Which numbers are allowed is said by the losses.
-_NUMBERS = ("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty")
-_NONE_ALLOWED = {*_STRENGTHS, "max_iter", "time_limit", "n_jobs", "templates", "checkpoint"}
+_NUMBERS = (
+    *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),
+    *("clip", "width"),
+)
+_NONE_ALLOWED = {
+    *(*_STRENGTHS, "max_iter", "time_limit", "n_jobs", "templates", "checkpoint", "random_state"),
+}
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tol": (_is_positive, "positive"),
@@ -55,6 +60,8 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_switch(value) or _is_whole(value, 0),
         "a whole number, not negative",
     ),
+    "n_starts": (_is_whole, "a whole number above 0"),
+    "random_state": (lambda value: _is_whole(value, 0), "None or a whole number, not negative"),
     "min_count": (_is_whole, "a whole number above 0"),
     "templates": (lambda value: isinstance(value, str), "None or text"),
     "quantiles": (lambda value: not isinstance(value, str), "a sequence of numbers"),

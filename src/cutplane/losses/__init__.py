@@ -9,6 +9,8 @@ from cutplane.losses.measures.error_rate import ErrorRate
 from cutplane.losses.measures.f_beta import FBeta, f1
 from cutplane.losses.measures.roc_area import ROCArea
 from cutplane.losses.multiclass.losses import CrammerSinger, MulticlassLoss, Softmax
+from cutplane.losses.pointwise.bounded import BrokenLine, ClippedAbsolute, Hat, Ramp
+from cutplane.losses.pointwise.bounded_smooth import SmoothRamp, Tukey
 from cutplane.losses.pointwise.logistic import Logistic
 from cutplane.losses.pointwise.piecewise import (
     Absolute,
@@ -60,6 +62,18 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers, by name."""
 
+ROBUST_CLASSIFICATION: dict[str, Callable[..., Loss]] = {
+    "ramp": Ramp,
+    "smooth_ramp": SmoothRamp,
+}
+"""Losses for labels -1 and 1 of which some are wrong, by name: they are not convex."""
+
+ROBUST_REGRESSION: dict[str, Callable[..., Loss]] = {
+    "clipped_absolute": ClippedAbsolute,
+    "tukey": Tukey,
+}
+"""Losses for numbers of which some are far off, by name: they are not convex."""
+
 RANKING: dict[str, Callable[..., Loss]] = {
     "pairwise": PairwiseHinge,
     "ndcg": NDCGHinge,
@@ -72,14 +86,19 @@ __all__ = [
     "MEASURES",
     "RANKING",
     "REGRESSION",
+    "ROBUST_CLASSIFICATION",
+    "ROBUST_REGRESSION",
     "Absolute",
     "BreakEven",
+    "BrokenLine",
+    "ClippedAbsolute",
     "ColumnLoss",
     "CrammerSinger",
     "EpsilonInsensitive",
     "ErrorRate",
     "Exponential",
     "FBeta",
+    "Hat",
     "Hinge",
     "Huber",
     "LabelRanking",
@@ -96,14 +115,17 @@ __all__ = [
     "PrecisionAtK",
     "Quantile",
     "ROCArea",
+    "Ramp",
     "RankingLoss",
     "RecallAtK",
     "ScoreLoss",
     "SharedScore",
     "SmoothHinge",
     "SmoothLoss",
+    "SmoothRamp",
     "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
+    "Tukey",
 ]

@@ -109,7 +109,7 @@ class Loss(ScoreLoss):
             return -conjugate
         if value is None:
             value = self.value(y, scores, weights)
-        return value - float(slopes @ scores)
+        return value - dot(np.ascontiguousarray(slopes), np.ascontiguousarray(scores))
 
     def targets(self, y: Any, n_samples: int, weights: Vector) -> Vector:
         """Return the targets, one number an example, or raise ValueError."""

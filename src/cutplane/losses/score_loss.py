@@ -83,6 +83,11 @@ class ScoreLoss(ABC):
     ties_intercepts : bool
         Whether minimizing over the intercepts would be a problem of its own, because the loss ties
         the scores of an example together: then they are parameters of the map.
+    finds_offsets : bool
+        Whether a loss that is not convex finds the best offsets all the same, the same ones each
+        time: then they may be minimized out.
+    convex_twin : Loss or None
+        A convex loss whose minimizer is where to begin with one that is not convex.
     has_curvatures, has_conjugate : bool
         Whether there are second derivatives, and a conjugate.
     smooth : bool
@@ -101,6 +106,8 @@ class ScoreLoss(ABC):
     additive: bool = False
     of_differences: bool = False
     ties_intercepts: bool = False
+    finds_offsets: bool = False
+    convex_twin: Any = None
     has_curvatures: bool = False
     has_conjugate: bool = False
     smooth: bool = False

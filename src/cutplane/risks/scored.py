@@ -96,7 +96,8 @@ class ScoredRisk(Summable):
         loss.check_scores(
             self.y, self.weights, self.map.score_shape, intercept=self.minimizes_intercept
         )
-        if self.minimizes_intercept and (loss.ties_intercepts or not loss.convex):
+        knows_offsets = loss.convex or loss.finds_offsets
+        if self.minimizes_intercept and (loss.ties_intercepts or not knows_offsets):
             raise ValueError(
                 f"the intercepts of {loss!r} cannot be minimized out: give intercept=False, or a "
                 "map that has them"
@@ -168,10 +169,14 @@ class ScoredRisk(Summable):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
+        if not self.loss.convex:
+            raise ValueError(f"groups of planes need a convex loss, {self.loss!r} is not")
         return good_number_of_groups(self.rows) if self.loss.additive else 1
 
     def groups(self, n_groups: int) -> Groups:
         """Return the partition of the examples into ``n_groups`` groups."""
+        if not self.loss.convex:
+            raise ValueError(f"groups of planes need a convex loss, {self.loss!r} is not")
         if not self.loss.additive:
             raise ValueError(
                 f"groups need a loss that is a sum over examples, with one score each, "
@@ -319,6 +324,8 @@ class ScoredSegment:
         self._risk = risk
         self._start = start
         self._end = end
+        # A search that takes its plane at the lowest point asks for that point twice.
+        self._last: tuple[float, ScoredPoint] | None = None
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimizes the risk plus the regularizer on the ray."""
@@ -345,10 +352,14 @@ class ScoredSegment:
 
     def at(self, step: float) -> ScoredPoint:
         """Return the point at ``step``, without a pass over the data."""
+        if self._last is not None and self._last[0] == step:
+            return self._last[1]
         start, end = self._start, self._end
         w = start.w + step * (end.w - start.w)
         guess = start.offset + step * (end.offset - start.offset)
-        return ScoredPoint(self._risk, w, _between(start.scores, end.scores, step), guess)
+        point = ScoredPoint(self._risk, w, _between(start.scores, end.scores, step), guess)
+        self._last = step, point
+        return point
 
 
 def _between(start: Scores, end: Scores, step: float) -> Scores:

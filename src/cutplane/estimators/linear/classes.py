@@ -24,7 +24,15 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.parameters import look_up
-from cutplane.losses import CLASSIFICATION, CrammerSinger, Hinge, Logistic, Loss, Softmax
+from cutplane.losses import (
+    CLASSIFICATION,
+    ROBUST_CLASSIFICATION,
+    CrammerSinger,
+    Hinge,
+    Logistic,
+    Loss,
+    Softmax,
+)
 from cutplane.losses.measures.error_rate import CountingMeasure
 
 
@@ -114,7 +122,10 @@ def joined(coef: Matrix) -> Matrix:
 
 
 # They do not change when the classes change places.
-_SYMMETRIC: tuple[Any, ...] = tuple(CLASSIFICATION.values())
+_SYMMETRIC: tuple[Any, ...] = (
+    *CLASSIFICATION.values(),
+    *ROBUST_CLASSIFICATION.values(),
+)
 
 
 def check_pos_label(pos_label: Any, classes: NDArray[Any]) -> None:

@@ -34,7 +34,7 @@ from cutplane.estimators.linear.classes import (
     split_by_class,
 )
 from cutplane.estimators.linear.model import LinearModel, flat_symptom
-from cutplane.losses import CLASSIFICATION, MEASURES, MulticlassLoss
+from cutplane.losses import CLASSIFICATION, MEASURES, ROBUST_CLASSIFICATION, MulticlassLoss
 from cutplane.losses.measures.error_rate import Measure
 from cutplane.maps import AllPairs
 from cutplane.risks import ScoredRisk
@@ -54,7 +54,8 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     loss : str or Loss, default="hinge"
         "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential"; or a measure of the
         whole sample: "error_rate", "f1", "f_beta", "precision_at_k", "recall_at_k", "break_even" or
-        "roc_area".
+        "roc_area"; or one that wrong labels do little harm to, which is not convex, so that nothing
+        is proven: "ramp" or "smooth_ramp".
     multi_class : {"ovr", "crammer_singer", "softmax"}, default="ovr"
         How more than two classes are told apart. "ovr" fits each against the rest, with any loss.
         The others fit all classes at once, with one certificate: "crammer_singer" extends
@@ -72,7 +73,14 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     max_iter : int or None, default=1000
         Limit on iterations; for each class if more than two are fitted one against the rest.
     smoothing : float, default=0.5
-        Width of the rounded kink of "smooth_hinge".
+        Width of the rounded kinks of "smooth_hinge" and "smooth_ramp".
+    clip : float, default=2.0
+        The most that an example can cost with "ramp" or "smooth_ramp".
+    n_starts : int, default=1
+        How many starts to try with a loss that is not convex: the solution of a convex one, then
+        those of bootstrap samples. The best is kept.
+    random_state : int or None, default=0
+        Seed of the bootstrap samples.
     beta : float, default=1.0
         How much more recall counts than precision, for "f_beta".
     k : int or float, default=0.1
@@ -88,6 +96,10 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         One row for two classes; scores above zero mean the second one.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+    start_certificate_ : Certificate, or a list with one for each class against the rest
+        Only with a loss that is not convex: what is proven of the convex fit that was the start.
+    start_objectives_ : ndarray of shape (n_starts,), or a list of them
+        Only with a loss that is not convex: the objective that was reached from each start.
 
     Examples
     --------
@@ -104,7 +116,7 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     description = Description(
         task="classification",
         targets=Targets.CLASSES,
-        losses=CLASSIFICATION | MEASURES,
+        losses=CLASSIFICATION | MEASURES | ROBUST_CLASSIFICATION,
         measures=Measures.CLASSIFICATION,
         least_classes=2,
     )
@@ -115,6 +127,9 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     class_weight: Any = None
     pos_label: Any = None
     smoothing: float = 0.5
+    clip: float = 2.0
+    n_starts: int = 1
+    random_state: int | None = 0  # type: ignore[assignment]
     beta: float = 1.0
     k: float = 0.1
 

@@ -18,6 +18,7 @@ from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.path import decreasing, fits_along, lam_grid
 from cutplane.estimators.linear.regressor import LinearRegressor
+from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.regularizers import L2
 
 _N_LAMS = 20
@@ -75,7 +76,8 @@ class ChoosesLam(LinearModel):
     warm_start: ClassVar[bool] = False  # type: ignore[misc]
 
     def _fit(self, examples: Examples) -> Self:
-        fit_plan(self, self._with_best_lam(self._plan(examples), examples))
+        plan = self._with_best_lam(self._plan(examples), examples)
+        fit_plan(self, with_convex_starts(self, plan))
         return self
 
     def _with_best_lam(self, plan: Plan, examples: Examples) -> Plan:
@@ -105,7 +107,10 @@ class ChoosesLam(LinearModel):
         return replace(
             plan,
             regularizer=L2(lams[best]),
-            starts=_mean_start([fold.coefs[best] for fold in folds], shape),
+            # The mean of stationary points need not be near one.
+            starts=_mean_start([fold.coefs[best] for fold in folds], shape)
+            if risks[0].convex
+            else None,
             evaluations=sum(fold.evaluations for fold in folds),
             certificates=[certificate for fold in folds for certificate in fold.certificates],
             part="final",

@@ -18,6 +18,7 @@ from cutplane.estimators.description import Layout, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
 from cutplane.losses import Loss
 from cutplane.losses.loss import Task
@@ -48,6 +49,9 @@ class LinearModel(Regularized):
     """
 
     _task: ClassVar[Task]  # that its losses are for
+    # Of fits with a loss that is not convex; parameters where there are names of such losses.
+    n_starts = 1
+    random_state = 0
 
     @with_callbacks
     @interruptible
@@ -105,6 +109,8 @@ class LinearModel(Regularized):
         unused = set[str]().union(*map(loss_parameters, losses.values()))
         if isinstance(self.loss, str) and self.loss in losses:
             unused -= loss_parameters(losses[self.loss])
+        if self.loss_function().convex:
+            unused |= {"n_starts", "random_state"} & set(self.get_params(deep=False))
         return dict.fromkeys(sorted(unused), f"with loss={self.loss!r}")
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
@@ -125,7 +131,7 @@ class LinearModel(Regularized):
 
     def _fit(self, examples: Examples) -> Self:
         """Fit the model to validated examples."""
-        fit_plan(self, self._plan(examples))
+        fit_plan(self, with_convex_starts(self, self._plan(examples)))
         return self
 
     def _plan_of(

@@ -30,8 +30,9 @@ from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
+from cutplane.estimators.linear.starts import convex_start
 from cutplane.estimators.parameters import check_parameters, look_up
-from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, Loss
+from cutplane.losses import Loss
 from cutplane.methods import automatic
 from cutplane.regularizers import L2
 from cutplane.report.figures import draw_path, png_of
@@ -265,8 +266,9 @@ def _estimator_of(loss: str | Loss) -> type[LinearClassifier] | type[LinearRegre
     """Return the kind of estimator that has this loss."""
     if isinstance(loss, Loss):
         return LinearClassifier if loss.task == "classification" else LinearRegressor
-    look_up("loss", loss, CLASSIFICATION | MEASURES | REGRESSION)
-    return LinearRegressor if loss in REGRESSION else LinearClassifier
+    classify, regress = (of.description.losses for of in (LinearClassifier, LinearRegressor))
+    look_up("loss", loss, {**classify, **regress})
+    return LinearRegressor if loss in regress else LinearClassifier
 
 
 def fits_along(
@@ -283,14 +285,20 @@ def fits_along(
         method = automatic(Problem(risk, L2(lams[0])), on_a_path=True)
     for done, lam in enumerate(lams):
         problem = Problem(risk, L2(lam))
+        folder, start = os.path.join(part, f"lam-{done}"), None
+        if not risk.convex:  # planes hold near one point only, and each lam begins anew
+            limit = share_of_time(time_limit, begin, 2 * (len(lams) - done))
+            start = convex_start(model, risk, L2(lam), time_limit=limit, part=folder)
+            folder = os.path.join(folder, "robust")
         result = solve(
             model,
             problem,
             method or method_of(model, problem),
             max_iter=model.max_iter,
             time_limit=share_of_time(time_limit, begin, len(lams) - done),
-            planes_from=known,
-            part=os.path.join(part, f"lam-{done}"),
+            start=start,
+            planes_from=known if risk.convex else None,
+            part=folder,
         )
         yield result
         if result.state.stopped:

@@ -14,7 +14,7 @@ from cutplane.estimators.description import Description, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.losses import REGRESSION
+from cutplane.losses import REGRESSION, ROBUST_REGRESSION
 from cutplane.risks import ScoredRisk
 
 
@@ -26,7 +26,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     ----------
     loss : str or Loss, default="squared"
         "squared", "absolute", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive",
-        "huber" or "poisson".
+        "huber" or "poisson"; or one that gives up on outliers, which is not convex, so that
+        nothing is proven: "clipped_absolute" or "tukey".
     fit_intercept : bool, default=True
         Whether to fit an intercept. It is not regularized.
     quantile : float, default=0.5
@@ -35,11 +36,24 @@ class LinearRegressor(RegressorMixin, LinearModel):
         Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
     delta : float, default=1.35
         Residual from which on the loss "huber" is linear.
+    clip : float, default=3.0
+        The most that an example can cost with "clipped_absolute".
+    width : float, default=4.685
+        Residual from which on "tukey" is flat.
+    n_starts : int, default=1
+        How many starts to try with a loss that is not convex: the solution of a convex one, then
+        those of bootstrap samples. The best is kept.
+    random_state : int or None, default=0
+        Seed of the bootstrap samples.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
+    start_certificate_ : Certificate
+        Only with a loss that is not convex: what is proven of the convex fit that was the start.
+    start_objectives_ : ndarray of shape (n_starts,)
+        Only with a loss that is not convex: the objective that was reached from each start.
 
     Examples
     --------
@@ -55,7 +69,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     description = Description(
         task="regression",
         targets=Targets.NUMBERS,
-        losses=REGRESSION,
+        losses=REGRESSION | ROBUST_REGRESSION,
         measures=Measures.REGRESSION,
     )
 
@@ -64,6 +78,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
     quantile: float = 0.5
     epsilon: float = 0.1
     delta: float = 1.35
+    clip: float = 3.0
+    width: float = 4.685
+    n_starts: int = 1
+    random_state: int | None = 0  # type: ignore[assignment]
 
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""
