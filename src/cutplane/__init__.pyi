@@ -38,6 +38,7 @@ from .estimators import OrdinalClassifier as OrdinalClassifier
 from .estimators import Path as Path
 from .estimators import SequenceTagger as SequenceTagger
 from .estimators import StructuredPredictor as StructuredPredictor
+from .estimators import TransductiveClassifier as TransductiveClassifier
 from .estimators import UnusedParameterWarning as UnusedParameterWarning
 from .estimators import path as path
 from .io import load_model as load_model

@@ -34,8 +34,8 @@ def training_labels(
     """Return the labels of the file ``name`` as an estimator of the task takes them.
 
     ``certain`` says whether the user named the task, so that classes need not look like it. The
-    text of options that name labels (``pos_label`` and ``categories`` in ``named``) becomes labels
-    of the type that the file has.
+    text of options that name labels (``pos_label``, ``unlabeled`` and ``categories`` in ``named``)
+    becomes labels of the type that the file has.
     """
     if targets is Targets.NOTHING:
         return labels
@@ -49,6 +49,8 @@ def training_labels(
     labels = class_labels(labels, name, certain=certain)
     if "pos_label" in named:
         named["pos_label"] = _positive_label(named["pos_label"], labels, name)
+    if "unlabeled" in named:
+        named["unlabeled"] = _label_there("--unlabeled", named["unlabeled"], labels, name)
     return labels
 
 
@@ -93,13 +95,19 @@ def _are_too_rare(counts: NDArray[np.int64], must_repeat: dict[int, int]) -> boo
 
 def _positive_label(text: str, labels: NDArray[Any], name: str) -> Any:
     """Return the one of two classes that ``--positive`` names."""
+    n_classes = len(np.unique(labels))
+    if n_classes > 2:
+        raise InputError(f"--positive is for two classes, {name} has {n_classes}")
+    return _label_there("--positive", text, labels, name)
+
+
+def _label_there(option: str, text: str, labels: NDArray[Any], name: str) -> Any:
+    """Return the one of a file's labels that an option names."""
     classes = np.unique(labels)
-    if len(classes) > 2:
-        raise InputError(f"--positive is for two classes, {name} has {len(classes)}")
-    (found,) = _labels_of("--positive", [text], classes, name)
+    (found,) = _labels_of(option, [text], classes, name)
     if found not in classes.tolist():
         there = " and ".join(map(show_label, classes))
-        raise InputError(f"--positive {text}: {name} has no such label, only {there}")
+        raise InputError(f"{option} {text}: {name} has no such label, only {there}")
     return found
 
 

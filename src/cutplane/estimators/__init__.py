@@ -16,6 +16,7 @@ from cutplane.estimators.linear.path import Path, path
 from cutplane.estimators.linear.quantiles import LinearQuantiles
 from cutplane.estimators.linear.ranker import LinearRanker
 from cutplane.estimators.linear.regressor import LinearRegressor
+from cutplane.estimators.linear.transductive import TransductiveClassifier
 from cutplane.estimators.structured_predictor import StructuredPredictor
 from cutplane.estimators.tagging.tagger import SequenceTagger
 
@@ -35,6 +36,7 @@ __all__ = [
     "Path",
     "SequenceTagger",
     "StructuredPredictor",
+    "TransductiveClassifier",
     "UnusedParameterWarning",
     "estimators_by_task",
     "path",
@@ -48,6 +50,7 @@ ESTIMATORS: dict[str, type[Any]] = {
         OrdinalClassifier,
         NoveltyDetector,
         LinearRanker,
+        TransductiveClassifier,
         SequenceTagger,
         LinearQuantiles,
         MultilabelClassifier,

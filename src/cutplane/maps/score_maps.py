@@ -102,6 +102,48 @@ class OneScore(ScoreMap):
         return OneScore(self.rows.part(examples))
 
 
+class CenteredScore(ScoreMap):
+    """A score ``(x - mean).w + constant``: at the mean it is the constant, whatever ``w`` is.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features.
+    mean : ndarray of shape (n_features,)
+        Where the score is known.
+    constant : float
+        What it is there.
+    """
+
+    has_intercepts = True
+
+    def __init__(self, rows: Rows, mean: Vector, constant: float) -> None:
+        self.rows, self.mean, self.constant = rows, mean, constant
+        self.n_parameters = rows.shape[1]
+
+    def scores(self, w: Vector) -> Vector:
+        """Return the score of each example."""
+        scores = self.rows.scores(w)
+        scores += self.intercepts(w)
+        return scores
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return the derivatives by the parameters."""
+        return self.rows.pullback(slopes) - float(slopes.sum()) * self.mean
+
+    def plane(self, slopes: Vector, offset: float) -> tuple[Vector, float]:
+        """Return slope and offset of an affine function of the scores."""
+        return self.pullback(slopes), offset + float(slopes.sum()) * self.constant
+
+    def part(self, examples: Examples) -> CenteredScore:
+        """Return the map for some examples: of the same parameters, so with the same mean."""
+        return CenteredScore(self.rows.part(examples), self.mean, self.constant)
+
+    def intercepts(self, w: Vector) -> float:
+        """Return the score for features of zero."""
+        return self.constant - dot(self.mean, w)
+
+
 class PairMap(ScoreMap):
     """Scores of classes, with a weight for pairs of a class and a feature.
 

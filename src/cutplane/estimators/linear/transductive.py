@@ -1,0 +1,274 @@
+"""Few labels and many examples without one: the transductive support vector machine.
+
+    lam/2 |w|^2 + mean of max(0, 1 - y z) over the labeled + gamma * mean of max(0, 1 - |z|)
+                                                             over the unlabeled examples
+
+An example without a label costs what it would with the label that its score suggests, so that the
+boundary keeps away from all examples (paper 004, section 5.4). That is not convex. The fit begins
+at the support vector machine of the labeled examples, which is certified, and nothing is proven of
+where it ends. A trivial solution has all unlabeled examples on one side. With an intercept it is
+ruled out as by R. Collobert et al. (Large scale transductive SVMs, 2006): the mean score of the
+unlabeled examples is held at ``2 p - 1``, where ``p`` is the share of the positive class. So there
+is no intercept to be found: with ``m`` the mean of those examples, ``z = (x - m).w + 2 p - 1``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.core.certificate import Result
+from cutplane.core.interrupts import interrupted_so_far
+from cutplane.core.problem import Problem
+from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.description import Description, Layout, Measures, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
+from cutplane.estimators.linear.classes import n_rows, require_two_classes
+from cutplane.estimators.linear.model import LinearModel, flat_symptom
+from cutplane.estimators.parameters import l2_of
+from cutplane.losses import Hat, Hinge
+from cutplane.maps import CenteredScore
+from cutplane.methods import automatic
+from cutplane.methods.bundle import nbm, nrbm
+from cutplane.risks import ScoredRisk
+
+METHODS = {
+    "auto": automatic,
+    "nrbm": lambda problem: nrbm(),
+    "nbm": lambda problem: nbm(),
+}
+
+
+@estimator
+class TransductiveClassifier(ClassifierMixin, LinearModel):
+    """Linear support vector machine that learns from examples without labels too.
+
+    It minimizes ``lam/2 |w|^2`` plus the mean hinge loss of the labeled examples plus ``gamma``
+    times the mean of ``max(0, 1 - |z|)`` over the scores ``z`` of the others. That is not convex:
+    the fit starts at the certified support vector machine of the labeled examples, and ends where
+    no small step descends.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        How much the unlabeled examples count, all together, beside the labeled ones. With 0 the fit
+        is the support vector machine of the labeled examples, and certified.
+    unlabeled : label, default=-1
+        What marks an example without a label. None and NaN always do.
+    fit_intercept : bool, default=True
+        Whether to have an intercept. It is then not found by the fit: it holds the mean score of
+        the unlabeled examples at what `balance` says.
+    balance : "labels" or float, default="labels"
+        The share of the second of two classes among the unlabeled examples; "labels" takes that of
+        the labeled ones. Without an intercept it has no effect.
+    method : str or Method, default="auto"
+        "auto", "nrbm", "nbm" or a method for risks that are not convex.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        One row for two classes; scores above zero mean the second one.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    transduction_ : ndarray of shape (n_samples,)
+        The labels of the training examples: those given, and those predicted for the others.
+    start_certificate_ : Certificate, or a list with one for each class against the rest
+        What is proven of the support vector machine of the labeled examples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cutplane as cp
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(-2.0, 0.7, (50, 2)), rng.normal(2.0, 0.7, (50, 2))])
+    >>> y = np.full(100, -1)
+    >>> y[[0, 50]] = 0, 1
+    >>> model = cp.TransductiveClassifier(lam=1e-2).fit(X, y)
+    >>> bool((model.transduction_ == np.repeat([0, 1], 50)).all())
+    True
+    """
+
+    _task = "classification"
+    description = Description(
+        task="transductive",
+        targets=Targets.CLASSES,
+        only_loss="hinge",
+        methods=METHODS,
+        measures=Measures.CLASSIFICATION,
+        least_classes=2,
+    )
+
+    gamma: float = field(default=1.0, kw_only=False)
+    unlabeled: Any = -1
+    fit_intercept: bool = True
+    balance: Any = "labels"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X, sample_weight
+            As for the other linear models.
+        y : array-like of shape (n_samples,)
+            The labels, with `unlabeled`, None or NaN where there is none.
+
+        Returns
+        -------
+        TransductiveClassifier
+            Itself, fitted.
+        """
+        super().fit(X, y, sample_weight)
+        known, given = self._given
+        del self._given
+        self.transduction_ = np.where(known, given, self.predict(X))
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores: above zero means the second class.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each example; of classes with the same score, the first one."""
+        scores = self.decision_function(X)
+        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[best]
+
+    def layout(self) -> Layout:  # noqa: D102
+        rows = n_rows(self.classes_)
+        return Layout(rows, rows, problems=rows)
+
+    def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
+        if not 0.0 <= self.gamma < np.inf:
+            raise ValueError(f"gamma must be finite and not negative, got {self.gamma!r}")
+        if y is None:
+            return super()._examples(X, y, sample_weight, **how)
+        labels = np.asarray(y)
+        known = ~_is_unlabeled(labels, self.unlabeled)
+        if labels.ndim == 1 and known.any():
+            # The others get a label that has a meaning, so that validation does not stumble.
+            labels = np.where(known, labels, labels[known][0])
+            labels = np.array(labels.tolist()) if labels.dtype.kind == "O" else labels
+        elif not known.any():
+            raise ValueError("no example has a label")
+        examples = super()._examples(X, labels, sample_weight, **how)
+        self._given = known.reshape(-1), examples.y
+        return examples
+
+    def _plan(self, examples: Examples) -> Plan:
+        known, labels = self._given
+        check_classification_targets(labels)
+        weights = examples.weights
+        self.classes_ = np.unique(labels[known & (weights > 0.0)])
+        if len(self.classes_) == 1 and self.classes_[0] == 1 and self.unlabeled == -1:
+            raise ValueError(
+                "all labels are 1, and -1 marks examples without one: if it is a class, say what "
+                "marks them by unlabeled=..."
+            )
+        require_two_classes(self.classes_)
+        classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        free = ~known & (weights > 0.0)
+        rows = self._rows(examples.X)
+        regularizer = l2_of(self.lam, self.C, float(weights[known].sum()))
+        targets = [np.where(labels == positive, 1.0, -1.0) for positive in classes]
+        supervised = [
+            ScoredRisk(
+                rows.part(np.flatnonzero(known)),
+                y[known],
+                Hinge(),
+                weights=weights[known],
+                intercept=self.fit_intercept,
+            )
+            for y in targets
+        ]
+        plan = replace(
+            self._plan_of(examples, supervised), regularizer=regularizer, symptom=flat_symptom
+        )
+        self._centers = None
+        if self.gamma == 0.0 or not free.any():
+            return plan
+        mean, constants = np.zeros(rows.shape[1]), np.zeros(len(classes))
+        if self.fit_intercept:
+            mean = rows.pullback(np.where(free, weights, 0.0) / weights[free].sum())
+            shares = [self._share(y[known], weights[known], len(classes)) for y in targets]
+            constants = 2.0 * np.array(shares) - 1.0
+        self._centers = mean, constants
+        begins = [self._supervised(plan, k) for k in range(len(classes))]
+        risks = []
+        for y, constant in zip(targets, constants.tolist(), strict=True):
+            scores = CenteredScore(rows, mean, constant)
+            labeled, unlabeled = (
+                ScoredRisk(
+                    scores.part(np.flatnonzero(which)), y[which], loss, weights=weights[which]
+                )
+                for which, loss in ((known, Hinge()), (free, Hat()))
+            )
+            risks.append(labeled + self.gamma * unlabeled)
+        previous = plan.starts or [None] * len(classes)
+        return replace(
+            plan,
+            risks=risks,
+            intercept_shape=None,
+            starts=[
+                found.w if own is None else own for own, found in zip(previous, begins, strict=True)
+            ],
+            start_certificates=[found.certificate for found in begins],
+            evaluations=sum(found.evaluations for found in begins),
+            look=lambda risk, result: not result.w.any(),
+            part="transductive",
+        )
+
+    def _supervised(self, plan: Plan, k: int) -> Result:
+        """Return the certified support vector machine of the labeled examples, to start at."""
+        problem = Problem(plan.risks[k], plan.regularizer)
+        n_left = 2 * len(plan.risks) - k
+        return solve(
+            self,
+            problem,
+            automatic(problem),
+            max_iter=1 if interrupted_so_far() else self.max_iter,
+            time_limit=share_of_time(self.time_limit, plan.examples.begin, n_left),
+            part=os.path.join("labeled", f"problem-{k}"),
+        )
+
+    def _share(self, y: Vector, weights: Vector, n_classes: int) -> float:
+        """Return the share of the positive class among the unlabeled examples."""
+        if self.balance == "labels":
+            return float(weights[y > 0.0].sum() / weights.sum())
+        share = float(self.balance)
+        if not 0.0 < share < 1.0:
+            raise ValueError(f"balance must be 'labels' or lie between 0 and 1, got {share:g}")
+        if n_classes > 1:
+            raise ValueError("a share as balance is for two classes; give 'labels'")
+        return share
+
+    def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+        if self._centers is not None:
+            mean, constants = self._centers
+            intercept = constants - coef @ mean
+        return {"coef_": coef, "intercept_": intercept}
+
+
+def _is_unlabeled(labels: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
+    """Say of each label whether it is none."""
+    if labels.dtype.kind == "f":
+        return np.isnan(labels) | (labels == mark)
+    if labels.dtype.kind == "O":
+        return np.array(
+            [label is None or label != label or label == mark for label in labels.ravel()]
+        ).reshape(labels.shape)
+    return np.broadcast_to(np.equal(labels, mark), labels.shape)
