@@ -105,9 +105,13 @@ def map_arrays(kernel: Callable[..., T], *arrays: NDArray[Any]) -> list[T]:
 
     The slices are those of `map_blocks`, for rows as wide as those of the widest array.
     """
-    width = max(array[:1].size for array in arrays)
+    n_elements, n_numbers = len(arrays[0]), max([array.size for array in arrays])
+    if n_numbers < 2 * _VECTOR_BLOCK:  # one slice, and often a short one: it need not be made
+        return [kernel(*arrays)]
     return map_blocks(
-        lambda i: kernel(*[array[i] for array in arrays]), len(arrays[0]), width=width
+        lambda i: kernel(*[array[i] for array in arrays]),
+        n_elements,
+        width=n_numbers // n_elements,
     )
 
 
