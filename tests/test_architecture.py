@@ -121,6 +121,7 @@ PUBLIC = {
     "StructuredModel",
     "StructuredPredictor",
     "StructuredRisk",
+    "TransductiveClassifier",
     "Tree",
     "TreeModel",
     "WeightedSum",

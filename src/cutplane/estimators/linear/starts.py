@@ -36,9 +36,8 @@ def with_convex_starts(model: Any, plan: Plan) -> Plan:
     fit, is returned as it is.
     """
     risks = plan.risks
-    if not _has_twins(risks) or (
-        plan.starts is not None and any(start is not None for start in plan.starts)
-    ):
+    known = plan.starts is not None and any(start is not None for start in plan.starts)
+    if known or not _has_twins(risks):
         return plan
     random = np.random.default_rng(model.random_state)
     starts, certificates, evaluations = list[list[Vector]](), [], 0

@@ -8,12 +8,14 @@ boundary keeps away from all examples (paper 004, section 5.4). That is not conv
 at the support vector machine of the labeled examples, which is certified, and nothing is proven of
 where it ends. A trivial solution has all unlabeled examples on one side. With an intercept it is
 ruled out as by R. Collobert et al. (Large scale transductive SVMs, 2006): the mean score of the
-unlabeled examples is held at ``2 p - 1``, where ``p`` is the share of the positive class. So there
-is no intercept to be found: with ``m`` the mean of those examples, ``z = (x - m).w + 2 p - 1``.
+unlabeled examples is held at a constant ``c``. So there is no intercept to be found: with ``m`` the
+mean of those examples, ``z = (x - m).w + c``. In that paper ``c`` is ``2 p - 1``, where ``p`` is
+the share of the positive class; where one class is rare, that is far from what scores are like.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import field, replace
 from typing import Any, Self
@@ -24,6 +26,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
 from cutplane.core.certificate import Result
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.problem import Problem
@@ -38,13 +41,8 @@ from cutplane.losses import Hat, Hinge
 from cutplane.maps import CenteredScore
 from cutplane.methods import automatic
 from cutplane.methods.bundle import nbm, nrbm
+from cutplane.methods.registry import METHODS
 from cutplane.risks import ScoredRisk
-
-METHODS = {
-    "auto": automatic,
-    "nrbm": lambda problem: nrbm(),
-    "nbm": lambda problem: nbm(),
-}
 
 
 @estimator
@@ -66,9 +64,11 @@ class TransductiveClassifier(ClassifierMixin, LinearModel):
     fit_intercept : bool, default=True
         Whether to have an intercept. It is then not found by the fit: it holds the mean score of
         the unlabeled examples at what `balance` says.
-    balance : "labels" or float, default="labels"
-        The share of the second of two classes among the unlabeled examples; "labels" takes that of
-        the labeled ones. Without an intercept it has no effect.
+    balance : {"start", "labels"} or float, default="start"
+        At what the mean score of the unlabeled examples is held: "start" takes what the support
+        vector machine of the labeled ones gives them, "labels" ``2 p - 1`` with the share ``p`` of
+        the second class among the labeled ones, and a number is that share. Without an intercept it
+        has no effect.
     method : str or Method, default="auto"
         "auto", "nrbm", "nbm" or a method for risks that are not convex.
 
@@ -101,7 +101,7 @@ class TransductiveClassifier(ClassifierMixin, LinearModel):
         task="transductive",
         targets=Targets.CLASSES,
         only_loss="hinge",
-        methods=METHODS,
+        methods=METHODS | {"nrbm": lambda problem: nrbm(), "nbm": lambda problem: nbm()},
         measures=Measures.CLASSIFICATION,
         least_classes=2,
     )
@@ -109,7 +109,7 @@ class TransductiveClassifier(ClassifierMixin, LinearModel):
     gamma: float = field(default=1.0, kw_only=False)
     unlabeled: Any = -1
     fit_intercept: bool = True
-    balance: Any = "labels"
+    balance: Any = "start"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
@@ -201,13 +201,17 @@ class TransductiveClassifier(ClassifierMixin, LinearModel):
         self._centers = None
         if self.gamma == 0.0 or not free.any():
             return plan
+        begins = [self._supervised(plan, k) for k in range(len(classes))]
         mean, constants = np.zeros(rows.shape[1]), np.zeros(len(classes))
         if self.fit_intercept:
             mean = rows.pullback(np.where(free, weights, 0.0) / weights[free].sum())
-            shares = [self._share(y[known], weights[known], len(classes)) for y in targets]
-            constants = 2.0 * np.array(shares) - 1.0
+            constants = np.array(
+                [
+                    self._mean_score(y[known], weights[known], found, mean, len(classes))
+                    for y, found in zip(targets, begins, strict=True)
+                ]
+            )
         self._centers = mean, constants
-        begins = [self._supervised(plan, k) for k in range(len(classes))]
         risks = []
         for y, constant in zip(targets, constants.tolist(), strict=True):
             scores = CenteredScore(rows, mean, constant)
@@ -245,16 +249,28 @@ class TransductiveClassifier(ClassifierMixin, LinearModel):
             part=os.path.join("labeled", f"problem-{k}"),
         )
 
-    def _share(self, y: Vector, weights: Vector, n_classes: int) -> float:
-        """Return the share of the positive class among the unlabeled examples."""
+    def _mean_score(
+        self, y: Vector, weights: Vector, start: Result, mean: Vector, n_problems: int
+    ) -> float:
+        """Return at what the mean score of the unlabeled examples is held."""
+        if self.balance == "start":
+            point: Any = start.point
+            return dot(mean, start.w) + float(point.intercept)
         if self.balance == "labels":
-            return float(weights[y > 0.0].sum() / weights.sum())
-        share = float(self.balance)
-        if not 0.0 < share < 1.0:
-            raise ValueError(f"balance must be 'labels' or lie between 0 and 1, got {share:g}")
-        if n_classes > 1:
-            raise ValueError("a share as balance is for two classes; give 'labels'")
-        return share
+            share = float(weights[y > 0.0].sum() / weights.sum())
+        else:
+            try:
+                share = float(self.balance)
+            except ValueError:  # a word
+                share = math.nan
+            if not 0.0 < share < 1.0:
+                raise ValueError(
+                    "balance must be 'start', 'labels' or lie between 0 and 1, got "
+                    f"{self.balance!r}"
+                )
+            if n_problems > 1:
+                raise ValueError("a share as balance is for two classes; give 'start' or 'labels'")
+        return 2.0 * share - 1.0
 
     def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
         if self._centers is not None:
@@ -265,10 +281,10 @@ class TransductiveClassifier(ClassifierMixin, LinearModel):
 
 def _is_unlabeled(labels: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
     """Say of each label whether it is none."""
-    if labels.dtype.kind == "f":
-        return np.isnan(labels) | (labels == mark)
     if labels.dtype.kind == "O":
-        return np.array(
-            [label is None or label != label or label == mark for label in labels.ravel()]
-        ).reshape(labels.shape)
-    return np.broadcast_to(np.equal(labels, mark), labels.shape)
+        missing = [label is None or label != label or label == mark for label in labels.ravel()]
+        return np.array(missing, dtype=np.bool_).reshape(labels.shape)
+    # Words are never numbers, which NumPy would not compare.
+    comparable = isinstance(mark, str) == (labels.dtype.kind in "US")
+    marked = np.asarray(labels == mark if comparable else np.zeros(labels.shape, dtype=np.bool_))
+    return np.asarray(marked | np.isnan(labels) if labels.dtype.kind == "f" else marked)
