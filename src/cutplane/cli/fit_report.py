@@ -149,8 +149,9 @@ def certificate_in_words(certificate: Certificate) -> str:
     """Return what is proven about a fit, as sentences."""
     if certificate.status is Status.STATIONARY:
         return (
-            "Stationary: the method's measure of how much could be gained nearby is within the "
-            "tolerance.\nThe risk is not convex, so that this proves nothing."
+            "Stationary: no small step that was tried lowers the objective by a tenth of the "
+            "tolerance.\nThe risk is not convex, so that there may be better models: nothing is "
+            "proven."
         )
     if not certificate.valid:
         return f"Not proven: {_ENDINGS.get(certificate.status, certificate.status)}."
