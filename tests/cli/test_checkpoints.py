@@ -37,6 +37,7 @@ TASKS = {
     "ordinal": [],
     "novelty": ["--method", "bmrm"],
     "ranking": [],
+    "transductive": ["--unlabeled", 0],
     "sequences": ["--method", "bmrm"],
 }
 SOLVER = ["--tol", 1e-6]

@@ -110,7 +110,8 @@ class LinearModel(Regularized):
         if isinstance(self.loss, str) and self.loss in losses:
             unused -= loss_parameters(losses[self.loss])
         if self.loss_function().convex:
-            unused |= {"n_starts", "random_state"} & set(self.get_params(deep=False))
+            # A seed is set for all estimators alike, as scikit-learn's tools do: no word of that.
+            unused |= {"n_starts"} & set(self.get_params(deep=False))
         return dict.fromkeys(sorted(unused), f"with loss={self.loss!r}")
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
