@@ -34,7 +34,7 @@ def problem(rows, features):
     X = scipy.sparse.csr_matrix((values, ranks.ravel(), starts), shape=(rows, features))
     X.sum_duplicates()
     y = np.where(X @ rng.normal(size=features) + 0.1 * rng.normal(size=rows) > 0.0, 1.0, -1.0)
-    return cp.LinearRisk(X, y, cp.Hinge())
+    return cp.ScoredRisk(X, y, cp.Hinge())
 
 
 def timed(risk, method, iterations, checkpoint):

@@ -88,6 +88,37 @@ def has_probabilities(classifier: Any) -> bool:
     return True
 
 
+class ClassScores:
+    """For classifiers with a score for each class, or one for two classes."""
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores: above zero means the second class.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
+        """
+        scores = self._scores(X)  # type: ignore[attr-defined]
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of each example.
+
+        It does not depend on the other rows of ``X``. Of classes with the same score, the one that
+        comes first in ``classes_``.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            # A score of zero is not the class that is looked for.
+            second = scores >= 0.0 if self._is_turned() else scores > 0.0
+            return self.classes_[second.astype(np.intp)]  # type: ignore[attr-defined]
+        return self.classes_[scores.argmax(axis=1)]  # type: ignore[attr-defined]
+
+    def _is_turned(self) -> bool:
+        """Say whether what was fitted is the first of two classes, against the second."""
+        return False
+
+
 class LogProbabilities:
     """For classifiers with `predict_proba`."""
 

@@ -21,6 +21,7 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
     MULTI_CLASS,
+    ClassScores,
     LogProbabilities,
     check_pos_label,
     class_weights,
@@ -46,7 +47,7 @@ _SHARE_OF_TOL = 0.05
 
 
 @estimator
-class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
+class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, LinearModel):
     """Linear classifier that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -132,29 +133,6 @@ class LinearClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     random_state: int | None = 0  # type: ignore[assignment]
     beta: float = 1.0
     k: float = 0.1
-
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores: above zero means the second class.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of each example.
-
-        It does not depend on the other rows of ``X``. Of classes with the same score, the one that
-        comes first in ``classes_``.
-        """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            # A score of zero is not the class that is looked for.
-            second = scores >= 0.0 if self._is_turned() else scores > 0.0
-            return self.classes_[second.astype(np.intp)]
-        return self.classes_[scores.argmax(axis=1)]
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Any:

@@ -34,7 +34,7 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
-from cutplane.estimators.linear.classes import n_rows, require_two_classes
+from cutplane.estimators.linear.classes import ClassScores, n_rows, require_two_classes
 from cutplane.estimators.linear.model import LinearModel, flat_symptom
 from cutplane.estimators.parameters import l2_of
 from cutplane.losses import Hat, Hinge
@@ -46,7 +46,7 @@ from cutplane.risks import ScoredRisk
 
 
 @estimator
-class TransductiveClassifier(ClassifierMixin, LinearModel):
+class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     """Linear support vector machine that learns from examples without labels too.
 
     It minimizes ``lam/2 |w|^2`` plus the mean hinge loss of the labeled examples plus ``gamma``
@@ -131,22 +131,6 @@ class TransductiveClassifier(ClassifierMixin, LinearModel):
         del self._given
         self.transduction_ = np.where(known, given, self.predict(X))
         return self
-
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores: above zero means the second class.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
-        """
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of each example; of classes with the same score, the first one."""
-        scores = self.decision_function(X)
-        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[best]
 
     def layout(self) -> Layout:  # noqa: D102
         rows = n_rows(self.classes_)
