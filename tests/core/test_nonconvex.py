@@ -443,3 +443,34 @@ def test_weighted_regularizer_is_plain_one_in_scaled_coordinates(name, how):
     theirs = cp.minimize(plain, cp.L2(0.1), start=theta * start, **options)
     assert ours.evaluations == theirs.evaluations
     assert theta * ours.w == pytest.approx(theirs.w, rel=1e-6, abs=1e-9)
+
+
+def test_ctrl_c_during_the_test_of_a_point():
+    # The run has ended but for the test, and so has its best point.
+    function, regularizer, start = ALL["transductive"]
+    whole = cp.minimize(FunctionRisk(function, 3), regularizer, method=cp.nrbm(), start=start)
+    last = whole.history[-1].evaluations
+    calls = 0
+
+    def interrupted(w):
+        nonlocal calls
+        calls += 1
+        if calls == last + 2:
+            raise KeyboardInterrupt
+        return function(w)
+
+    risk = cp.FunctionRisk(interrupted, 3, convex=False)
+    result = cp.minimize(risk, regularizer, method=cp.nrbm(), start=start)
+    assert whole.evaluations > last + 2
+    assert result.status is cp.Status.INTERRUPTED
+    assert result.history[-1].objective == whole.history[-1].objective
+    assert result.w == pytest.approx(whole.w, rel=1e-2)
+    assert result.stationarity is None
+
+
+def test_without_a_quadratic_regularizer_nothing_is_tested():
+    function, _, start = ALL["waves in 3 dimensions"]
+    risk = cp.FunctionRisk(function, 3, convex=False)
+    result = cp.minimize(risk, cp.ElasticNet(1.0, 0.5), method=cp.bmrm(), start=start)
+    assert result.stationarity is None
+    assert not result.certificate.valid

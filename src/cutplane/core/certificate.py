@@ -176,7 +176,10 @@ class Result:
 
     @property
     def stationarity(self) -> Stationarity | None:
-        """How a point that is called stationary was tested; None for convex risks."""
+        """How a point that is called stationary was tested.
+
+        None for convex risks, and with a regularizer that is not quadratic: then it was not.
+        """
         return self.state.stationarity
 
     @property

@@ -10,7 +10,7 @@ from typing import Protocol
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found
-from cutplane.core.needs import evaluated_once
+from cutplane.core.needs import as_quadratic, evaluated_once
 from cutplane.core.state import State
 from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
@@ -55,7 +55,7 @@ def descend(
     while True:
         status = rule(state)
         if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
-            found_lower = leave(state, rule.tolerance(state))
+            found_lower = leave(state, rule.tolerance(state), check)
             clock(state)
             if found_lower:
                 continue
@@ -78,11 +78,11 @@ def descend(
         keeper.write_if_due(state)
 
 
-def leave(state: State, tolerance: float) -> bool:
+def leave(state: State, tolerance: float, check: Callable[[], None]) -> bool:
     """Test the best point before it is called stationary; say whether a lower one was found."""
-    if is_tested(state, tolerance):
+    if as_quadratic(state.problem.regularizer) is None or is_tested(state, tolerance):
         return False
-    state.stationarity, lowest = look_for_descent(state, tolerance)
+    state.stationarity, lowest = look_for_descent(state, tolerance, check)
     before, own = state.best, state.policies
     if state.keep_best([lowest]):
         _, own.cuts = state.method.cuts.add(state, Found([], [lowest]), before, own.cuts)

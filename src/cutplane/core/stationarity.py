@@ -15,6 +15,7 @@ N. Mahdavi-Amiri and R. Yousefpour, 2012). Lengths are those of the regularizer'
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -46,7 +47,9 @@ def is_tested(state: State, tolerance: float) -> bool:
     return state.stationarity is not None and state.stationarity.tolerance <= 2.0 * tolerance
 
 
-def look_for_descent(state: State, tolerance: float) -> tuple[Stationarity | None, Point]:
+def look_for_descent(
+    state: State, tolerance: float, check: Callable[[], None]
+) -> tuple[Stationarity | None, Point]:
     """Test the best point; return how, or None if it failed, and the lowest point that was seen.
 
     Parameters
@@ -55,8 +58,10 @@ def look_for_descent(state: State, tolerance: float) -> tuple[Stationarity | Non
         Of a run with a quadratic regularizer.
     tolerance : float
         The gap that is small enough.
+    check : callable
+        Called before each evaluation; may raise KeyboardInterrupt.
     """
-    search = _Search(state, _WORTH * tolerance)
+    search = _Search(state, _WORTH * tolerance, check)
     lam = quadratic(state.problem.regularizer).lam
     distance, flat = math.sqrt(2.0 * tolerance / lam), math.sqrt(2.0 * tolerance * lam)
     for share, most in zip(_RADII, _STEPS, strict=True):
@@ -69,16 +74,16 @@ def look_for_descent(state: State, tolerance: float) -> tuple[Stationarity | Non
 class _Search:
     """Slopes of the objective around the best point, and what their hull says."""
 
-    def __init__(self, state: State, worth: float) -> None:
-        self._problem, self._worth = state.problem, worth
+    def __init__(self, state: State, worth: float, check: Callable[[], None]) -> None:
+        self._problem, self._worth, self._check = state.problem, worth, check
         self._center, self._objective = state.best, state.objective
         self._planes_at = state.planes_at
         self._regularizer = quadratic(state.problem.regularizer)
         self._slopes = [(0.0, self._slope(state.best))]
-        way = self._regularizer.gradient(state.best.w)
-        size = math.sqrt(dot(way, self._regularizer.dual_metric(way)))
-        sign = -1.0 if dot(self._slopes[0][1], self._regularizer.dual_metric(way)) > 0.0 else 1.0
-        self._radial = sign / max(size, _TINY) * self._regularizer.dual_metric(way)
+        outward = self._regularizer.gradient(state.best.w)
+        image = self._regularizer.dual_metric(outward)
+        size = max(math.sqrt(dot(outward, image)), _TINY)
+        self._radial = image / (-size if dot(self._slopes[0][1], image) > 0.0 else size)
         self.length = math.inf
         self.lowest, self._gained = state.best, 0.0
 
@@ -89,8 +94,9 @@ class _Search:
             direction = self._descent()
             if self.length <= flat:
                 break
-            point = self._followed(direction, radius)
-            self._slopes.append((radius, self._slope(point)))
+            slope = self._slope(self._followed(direction, radius))
+            if np.isfinite(slope).all():
+                self._slopes.append((radius, slope))
             if trial == 0 and self._gained <= self._worth:
                 # All weights larger, or all smaller: hulls of few slopes are often blind to that.
                 self._followed(self._radial, radius)
@@ -101,12 +107,11 @@ class _Search:
     def _descent(self) -> Vector:
         """Return the direction of steepest descent for the hull, of length one."""
         slopes = np.array([slope for _, slope in self._slopes])
-        images = np.array([self._regularizer.dual_metric(slope) for slope in slopes])
-        alpha = SimplexQP().solve(slopes @ images.T, np.zeros(len(slopes)), 1.0).alpha
-        self.length = math.sqrt(max(dot(alpha @ slopes, alpha @ images), 0.0))
-        return (
-            np.asarray(alpha @ images / -self.length) if self.length else np.zeros_like(slopes[0])
-        )
+        gram = np.array([slopes @ self._regularizer.dual_metric(slope) for slope in slopes])
+        shortest = SimplexQP().solve(gram, np.zeros(len(slopes)), 1.0).alpha @ slopes
+        image = self._regularizer.dual_metric(shortest)
+        self.length = math.sqrt(max(dot(shortest, image), 0.0))
+        return np.asarray(image / -max(self.length, _TINY))
 
     def _followed(self, direction: Vector, step: float) -> Point:
         """Return the point after a step; go on while doubling the step pays."""
@@ -120,6 +125,7 @@ class _Search:
 
     def _after(self, direction: Vector, step: float) -> tuple[Point, float]:
         """Return the point after a step, and how much lower it is."""
+        self._check()
         point = self._problem.risk.at(self._center.w + step * direction)
         gain = self._objective - self._problem.objective(point)
         if gain > self._gained:

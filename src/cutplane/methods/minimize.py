@@ -255,7 +255,11 @@ def _result(status: Status, promise: StoppingRule, final: State, state: State) -
     if not consistent:
         status = Status.INCONSISTENT
     elif status is not Status.FAILED and promise(final) is Status.OPTIMAL:
-        status = Status.OPTIMAL if state.convex else Status.STATIONARY
+        if state.convex:
+            status = Status.OPTIMAL
+        elif state.stationarity is not None or status is Status.OPTIMAL:
+            status = Status.STATIONARY
+        # Else a limit, or Ctrl-C, came before the point was tested.
     certificate = Certificate(
         objective=final.objective,
         lower_bound=min(final.lower, final.objective) if consistent else final.lower,
