@@ -1,11 +1,18 @@
 """The tables and figures of the papers, computed anew: one module for what belongs together."""
 
-from cutplane.experiments import bmrm_figures, chained, lower_bound, ocr, proximal_figures
+from cutplane.experiments import (
+    bmrm_figures,
+    chained,
+    lower_bound,
+    ocr,
+    proximal_figures,
+    transductive,
+)
 from cutplane.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (bmrm_figures, lower_bound, chained, ocr, proximal_figures)
+    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, proximal_figures)
     for experiment in module.EXPERIMENTS
 }
 """From the names that the command line knows to the experiments."""

@@ -25,7 +25,7 @@ def load(name: str) -> tuple[Any, Vector]:
     Of 20 Newsgroups, the first ten groups are told from the other ten.
     """
     folder = folder_of(name)
-    with _missing_files_told(name):
+    with missing_files_told(name):
         if name == "news20_ng":
             with np.load(folder / "uni_labels.npz") as file:
                 y = np.where(file["train"] < 10, 1.0, -1.0)
@@ -45,7 +45,7 @@ class Words(NamedTuple):
 def load_words() -> tuple[Words, Words]:
     """Return the words that paper 004 trains on (folds 0 to 7), and those it tests on."""
     folder = folder_of("ocr_letters")
-    with _missing_files_told("ocr_letters"), np.load(folder / "ocr_letters.npz") as file:
+    with missing_files_told("ocr_letters"), np.load(folder / "ocr_letters.npz") as file:
         pixels = np.unpackbits(file["X"], axis=1).astype(np.float64)
         y, offsets, fold = file["y"].astype(np.int64), file["offsets"], file["fold"]
     lengths = np.diff(offsets)
@@ -58,7 +58,8 @@ def load_words() -> tuple[Words, Words]:
 
 
 @contextmanager
-def _missing_files_told(name: str) -> Iterator[None]:
+def missing_files_told(name: str) -> Iterator[None]:
+    """Say of a file that is missing which data set it belongs to."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,0 +1,208 @@
+"""Table 6 of paper 004: a transductive support vector machine for 3 against 8 of MNIST.
+
+    J(w) = lam/2 |w|^2 + mean hinge of 200 labeled + gamma * mean max(0, 1 - |z|) of the others
+
+The paper prints neither the number of principal components nor the scale of its features. Here
+there are 50 components, and rows have the length 2 on average: with that the objectives are within
+a fifth of the printed ones. 200 of the 11,982 training rows, drawn by a seed, have labels.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cutplane as cp
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.experiments.data import folder_of, missing_files_told
+from cutplane.experiments.experiment import Experiment, Progress, Row, minimize, settings
+
+LAM = 0.01
+GAMMAS = (1, 2, 5, 10, 20, 50)
+N_LABELED = 200
+N_DRAWS = 10
+_COMPONENTS = 50
+_LENGTH = 2.0
+_GAP = 1e-2
+_IMPROVEMENT = 0.01  # CCCP ends with a step that improves less, as in the paper
+
+# Evaluations, objective and test error as printed, by method and gamma.
+PUBLISHED: dict[str, tuple[tuple[int, float, float], ...]] = {
+    "NRBM": (
+        (24, 0.26, 0.057),
+        (21, 0.35, 0.055),
+        (25, 0.55, 0.051),
+        (39, 0.81, 0.049),
+        (90, 1.20, 0.048),
+        (41, 2.19, 0.084),
+    ),
+    "NBM": (
+        (113, 0.26, 0.058),
+        (59, 0.35, 0.054),
+        (197, 0.55, 0.051),
+        (57, 0.81, 0.051),
+        (104, 1.20, 0.051),
+        (193, 2.00, 0.054),
+    ),
+    "CCCP": (
+        (181, 0.26, 0.057),
+        (206, 0.36, 0.054),
+        (375, 0.57, 0.057),
+        (680, 0.86, 0.056),
+        (1083, 1.72, 0.122),
+        (151, 9.38, 0.548),
+    ),
+}
+
+
+class Digits(NamedTuple):
+    """Training rows and labels -1 and 1, and those of the test."""
+
+    X: Matrix
+    y: Vector
+    test_X: Matrix
+    test_y: Vector
+
+
+def load_digits(n_components: int = _COMPONENTS) -> Digits:
+    """Return 3 (1) and 8 (-1) of MNIST, projected on the first principal components."""
+    folder = folder_of("mnist")
+    parts = []
+    with missing_files_told("mnist"):
+        for name in ("train", "t10k"):
+            images = gzip.decompress((folder / f"{name}-images-idx3-ubyte.gz").read_bytes())
+            labels = gzip.decompress((folder / f"{name}-labels-idx1-ubyte.gz").read_bytes())
+            digits = np.frombuffer(labels, np.uint8, offset=8)
+            pixels = np.frombuffer(images, np.uint8, offset=16).reshape(len(digits), -1)
+            chosen = np.isin(digits, (3, 8))
+            parts.append((pixels[chosen] / 255.0, np.where(digits[chosen] == 3, 1.0, -1.0)))
+    (X, y), (test_X, test_y) = parts
+    mean = X.mean(axis=0)
+    components = np.linalg.svd(X - mean, full_matrices=False)[2][:n_components].T
+    X, test_X = (X - mean) @ components, (test_X - mean) @ components
+    scale = _LENGTH / float(np.sqrt((X**2).sum(axis=1).mean()))
+    return Digits(X * scale, y, test_X * scale, test_y)
+
+
+class Decided(cp.Loss):
+    """``max(1, |z|) - s z``: the hat with the concave ``-|z|`` replaced by its tangent at ``s``.
+
+    The hat is ``max(1, |z|) - |z|``, and the tangent is above it. ``s`` is the sign of the score at
+    the last point (A. Yuille, A. Rangarajan: The concave-convex procedure, 2003).
+    """
+
+    task = "classification"
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        outside = np.abs(scores) > 1.0
+        value = float(weights @ (np.maximum(1.0, np.abs(scores)) - y * scores))
+        return value, weights * (np.where(outside, np.sign(scores), 0.0) - y)
+
+
+class _Problem:
+    """The objective of one draw of the labels."""
+
+    def __init__(self, digits: Digits, labeled: Any, others: Any, gamma: float) -> None:
+        self._others, self._gamma = digits.X[others], gamma
+        self.supervised = cp.ScoredRisk(
+            digits.X[labeled], digits.y[labeled], cp.Hinge(), intercept=False
+        )
+        self.risk = self.supervised + gamma * cp.ScoredRisk(
+            self._others, np.ones(len(self._others)), cp.Hat(), intercept=False
+        )
+
+    def objective(self, w: Vector) -> float:
+        """Return J(w)."""
+        return self.risk.at(w).value + cp.L2(LAM).value(w)
+
+    def by_bundles(self, method: cp.Method, start: Vector) -> tuple[Vector, int]:
+        """Minimize by a method for risks that are not convex; return w and evaluations."""
+        result = minimize(
+            self.risk, cp.L2(LAM), method=method, stop=cp.Gap(relative=_GAP), start=start
+        )
+        return result.w, result.evaluations
+
+    def by_cccp(self, start: Vector) -> tuple[Vector, int]:
+        """Minimize a convex function above J that touches it, again and again; never rises."""
+        w, evaluations, objective = start, 0, self.objective(start)
+        while True:
+            signs = np.where(self._others @ w >= 0.0, 1.0, -1.0)
+            above = cp.ScoredRisk(self._others, signs, Decided(), intercept=False)
+            result = minimize(self.supervised + self._gamma * above, cp.L2(LAM), tol=_GAP, start=w)
+            evaluations += result.evaluations
+            reached = self.objective(result.w)
+            if reached < objective:
+                w = result.w
+            if objective - reached < _IMPROVEMENT * objective:
+                return w, evaluations
+            objective = reached
+
+
+def compare(
+    progress: Progress,
+    *,
+    n_draws: int = N_DRAWS,
+    gammas: tuple[int, ...] = GAMMAS,
+    n_labeled: int = N_LABELED,
+    digits: Digits | None = None,
+) -> Iterator[Row]:
+    """Yield a row for each gamma: means over draws of the labels, and the spread of errors."""
+    data = load_digits() if digits is None else digits
+    draws = []
+    for seed in range(n_draws):
+        order = np.random.default_rng(seed).permutation(len(data.y))
+        labeled, others = order[:n_labeled], order[n_labeled:]
+        risk = _Problem(data, labeled, others, 0.0).supervised
+        start = minimize(risk, cp.L2(LAM), tol=1e-4).w
+        draws.append((labeled, others, start))
+    for (gamma,) in settings(progress, gamma=gammas):
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in PUBLISHED}
+        for labeled, others, start in draws:
+            problem = _Problem(data, labeled, others, gamma)
+            for name, (w, evaluations) in {
+                "NRBM": problem.by_bundles(cp.nrbm(), start),
+                "NBM": problem.by_bundles(cp.nbm(), start),
+                "CCCP": problem.by_cccp(start),
+            }.items():
+                found[name].append((evaluations, problem.objective(w), _error(data, w)))
+        row: Row = {
+            "gamma": gamma,
+            "start error": float(np.mean([_error(data, start) for *_, start in draws])),
+        }
+        for name, ends in found.items():
+            evaluations, objective, error = np.mean(ends, axis=0).tolist()
+            printed = PUBLISHED[name][GAMMAS.index(gamma)]
+            row[f"{name} evaluations"], row[f"{name} objective"] = evaluations, objective
+            row[f"{name} error"] = error
+            row[f"{name} spread"] = float(np.std([end[2] for end in ends]))
+            row[f"{name} draws"] = ends
+            for what, value in zip(("evaluations", "objective", "error"), printed, strict=True):
+                row[f"{name} {what} (paper)"] = value
+        yield row
+    progress(1.0, "done")
+
+
+def _error(data: Digits, w: Vector) -> float:
+    return float(np.mean(np.sign(data.test_X @ w) != data.test_y))
+
+
+EXPERIMENTS = [
+    Experiment(
+        name="table6",
+        title="Transductive SVM, 3 against 8 of MNIST, means of 10 draws (paper 004, Table 6)",
+        run=compare,
+        columns=["gamma", "start error"]
+        + [
+            f"{name} {what}{source}"
+            for name in PUBLISHED
+            for what in ("evaluations", "objective", "error")
+            for source in ("", " (paper)")
+        ],
+        paper="its support vector machine of the labeled examples has an error of 0.0776; "
+        "UniverSVM's errors are .057 .057 .049 .075 .055 .143",
+    )
+]

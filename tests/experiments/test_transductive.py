@@ -1,0 +1,50 @@
+"""Table 6 of paper 004: complete, and computed on small data as on the real ones."""
+
+import numpy as np
+import pytest
+
+import cutplane as cp
+from cutplane.experiments.transductive import GAMMAS, PUBLISHED, Decided, Digits, compare
+
+
+def small_digits(seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(300) % 2, 1.0, -1.0)
+    X = rng.normal(size=(300, 5))
+    X[:, 0] += y
+    return Digits(X[:200], y[:200], X[200:], y[200:])
+
+
+def test_every_method_has_its_columns_beside_the_paper():
+    rows = list(
+        compare(
+            lambda share, what: None,
+            n_draws=2,
+            gammas=(1, 10),
+            n_labeled=20,
+            digits=small_digits(),
+        )
+    )
+    assert [row["gamma"] for row in rows] == [1, 10]
+    for row in rows:
+        for name in PUBLISHED:
+            assert row[f"{name} evaluations"] >= 1
+            assert 0.0 <= row[f"{name} error"] <= 0.5
+            assert len(row[f"{name} draws"]) == 2
+            # All are low: a step or two of CCCP is near what the bundle methods find.
+            assert row[f"{name} objective"] <= 1.5 * row["NRBM objective"]
+    assert all(len(printed) == len(GAMMAS) for printed in PUBLISHED.values())
+
+
+def test_a_step_of_cccp_is_above_the_hat_and_touches_it():
+    z = np.linspace(-3.0, 3.0, 101)
+    hat = np.maximum(0.0, 1.0 - np.abs(z))
+    for sign in (-1.0, 1.0):
+        values = np.array([Decided()(np.array([sign]), np.array([at]), np.ones(1))[0] for at in z])
+        assert np.all(values >= hat - 1e-15)
+        same = np.sign(z) == sign
+        assert values[same] == pytest.approx(hat[same], abs=1e-12)
+    risk = cp.ScoredRisk(z[:, None], np.where(z > 0, 1.0, -1.0), Decided(), intercept=False)
+    slope = risk.at(np.ones(1)).plane().slope
+    ahead, back = (risk.at(np.array([1.0 + step])).value for step in (1e-6, -1e-6))
+    assert slope[0] == pytest.approx((ahead - back) / 2e-6, abs=1e-3)
