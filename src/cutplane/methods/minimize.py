@@ -12,7 +12,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import Certificate, Result, Status
-from cutplane.core.loop import Callback, descend, recomputed
+from cutplane.core.loop import Callback, descend, leave, recomputed
 from cutplane.core.method import Method
 from cutplane.core.needs import size_known_to, term_size, why_unproven
 from cutplane.core.problem import Problem
@@ -146,6 +146,11 @@ def minimize(
         kept.after_iteration()  # the first state is whole, too
         try:
             status, final = descend(state, rule, clock.read, callbacks, kept, run.check)
+            small = promise(final) is Status.OPTIMAL  # as far as the gap tells
+            if small and status is Status.ITERATION_LIMIT and not state.convex:
+                leave(state, promise.tolerance(state), run.check)
+                clock.read(state)
+                final = recomputed(state)
             kept.write(state)
             if run.late:  # in the last moment
                 raise KeyboardInterrupt
