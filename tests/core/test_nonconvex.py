@@ -448,7 +448,8 @@ def test_weighted_regularizer_is_plain_one_in_scaled_coordinates(name, how):
 def test_ctrl_c_during_the_test_of_a_point():
     # The run has ended but for the test, and so has its best point.
     function, regularizer, start = ALL["transductive"]
-    whole = cp.minimize(FunctionRisk(function, 3), regularizer, method=cp.nrbm(), start=start)
+    risk = cp.FunctionRisk(function, 3, convex=False)
+    whole = cp.minimize(risk, regularizer, method=cp.nrbm(), start=start)
     last = whole.history[-1].evaluations
     calls = 0
 
