@@ -26,9 +26,9 @@ every = pytest.mark.parametrize("name", CASES)
 def exact_optimum(case, objective):
     """Return J at CVXPY's solution, moved into the domain: not below the minimum."""
     w = cvxpy.Variable(D)
-    scores = objective._X @ w + (cvxpy.Variable() if objective.intercept else 0.0)
-    losses = TWINS[type(objective.loss)].expression(objective.loss, objective._y, scores)
-    goal = cvxpy.Minimize(case.expression(w) + objective._p @ losses)
+    scores = objective.rows @ w + (cvxpy.Variable() if objective.intercept else 0.0)
+    losses = TWINS[type(objective.loss)].expression(objective.loss, objective.targets, scores)
+    goal = cvxpy.Minimize(case.expression(w) + objective.shares @ losses)
     with warnings.catch_warnings():  # what it reaches is compared to 1e-6
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")
         tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)

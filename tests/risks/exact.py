@@ -132,9 +132,9 @@ class Objective:
         dense = self.X.toarray() if scipy.sparse.issparse(self.X) else np.asarray(self.X)
         weights = np.ones(len(self.y)) if self.weights is None else np.asarray(self.weights)
         used = weights > 0
-        self._X = dense[used].astype(np.float64)
-        self._y = np.asarray(self.y, dtype=np.float64)[used]
-        self._p = weights[used] / weights[used].sum()
+        self.rows = dense[used].astype(np.float64)
+        self.targets = np.asarray(self.y, dtype=np.float64)[used]
+        self.shares = weights[used] / weights[used].sum()
         self._center = np.zeros(dense.shape[1]) if self.center is None else self.center
         self._theta = np.ones(dense.shape[1]) if self.theta is None else self.theta
 
@@ -146,19 +146,21 @@ class Objective:
         return 0.5 * self.lam * float(np.sum((self._theta * (w - self._center)) ** 2))
 
     def risk(self, w) -> float:
-        return self.best_offset(self._X @ w)[1] if self.intercept else self.mean(self._X @ w)
+        return self.best_offset(self.rows @ w)[1] if self.intercept else self.mean(self.rows @ w)
 
     def mean(self, scores) -> float:
         """Return the weighted mean loss of scores."""
         with np.errstate(over="ignore"):  # infinite far out, as it should be
-            return float(self._p @ TWINS[type(self.loss)].values(self.loss, self._y, scores))
+            return float(
+                self.shares @ TWINS[type(self.loss)].values(self.loss, self.targets, scores)
+            )
 
     def best_offset(self, scores) -> tuple[float, float]:
         """Return the constant added to the scores that makes the mean loss smallest, and that."""
         # Kinks are exact candidates for piecewise linear losses; the search is for smooth ones,
         # where its error in the offset (1e-8) shows squared in the value.
         reach = getattr(self.loss, "epsilon", 0.0)
-        kinks = np.concatenate([self._y - scores - reach, self._y - scores + reach])
+        kinks = np.concatenate([self.targets - scores - reach, self.targets - scores + reach])
         far = 50.0 if isinstance(self.loss, Logistic | Exponential | Poisson) else 0.0
         lo, hi = kinks.min() - far, kinks.max() + far
         found = minimize_scalar(
@@ -175,13 +177,13 @@ class Objective:
     @cached_property
     def solution(self) -> np.ndarray:
         """The exact solver's w."""
-        w = cvxpy.Variable(self._X.shape[1])
-        scores = self._X @ w
+        w = cvxpy.Variable(self.rows.shape[1])
+        scores = self.rows @ w
         if self.intercept:
             scores = scores + cvxpy.Variable()
-        losses = TWINS[type(self.loss)].expression(self.loss, self._y, scores)
+        losses = TWINS[type(self.loss)].expression(self.loss, self.targets, scores)
         penalty = cvxpy.sum_squares(cvxpy.multiply(self._theta, w - self._center))
-        goal = cvxpy.Minimize(0.5 * self.lam * penalty + self._p @ losses)
+        goal = cvxpy.Minimize(0.5 * self.lam * penalty + self.shares @ losses)
         if type(self.loss) not in DERIVATIVES:
             clarabel(goal)
             return w.value
@@ -195,12 +197,16 @@ class Objective:
         derivatives = DERIVATIVES[type(self.loss)]
         curvature = self.lam * self._theta**2
         for _ in range(4):
-            scores = self._X @ w
+            scores = self.rows @ w
             offset = self.best_offset(scores)[0] if self.intercept else 0.0
-            first, second = derivatives(self._y, scores + offset)
-            X = np.column_stack([self._X, np.ones(len(self._y))]) if self.intercept else self._X
-            gradient = X.T @ (self._p * first)
-            hessian = X.T @ ((self._p * second)[:, None] * X)
+            first, second = derivatives(self.targets, scores + offset)
+            X = (
+                np.column_stack([self.rows, np.ones(len(self.targets))])
+                if self.intercept
+                else self.rows
+            )
+            gradient = X.T @ (self.shares * first)
+            hessian = X.T @ ((self.shares * second)[:, None] * X)
             gradient[: len(w)] += curvature * (w - self._center)
             hessian[: len(w), : len(w)] += np.diag(curvature)
             better = w - np.linalg.lstsq(hessian, gradient)[0][: len(w)]
