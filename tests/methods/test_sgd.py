@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import cutplane as cp
 from cutplane.methods.sgd import BottouSteps, ConstantSteps, PegasosSteps, sgd
@@ -19,9 +20,9 @@ def hinge(**options):
 
 def chains(loss, *, n=20, **options):
     rng = np.random.default_rng(1)
-    lengths = rng.integers(0, 5, n)
+    lengths = rng.integers(1, 5, n)
     y = rng.integers(0, 3, lengths.sum())
-    features = np.eye(3)[y] + rng.normal(size=(len(y), 3))
+    features = scipy.sparse.csr_array(np.eye(3)[y] * rng.normal(size=(len(y), 3)))
     return cp.ChainRisk(
         features, y, np.concatenate([[0], np.cumsum(lengths)]), loss, n_labels=3, **options
     )
@@ -122,6 +123,39 @@ def test_a_seed_gives_the_same_run():
     assert np.array_equal(runs[0].w, runs[1].w)
     assert not np.array_equal(runs[0].w, runs[2].w)
     assert [done[:4] for done in runs[0].history] == [done[:4] for done in runs[1].history]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("loss", [cp.ChainMargin(), cp.ChainCRF()], ids=repr)
+@pytest.mark.parametrize("rule", [PegasosSteps(), BottouSteps(0.3), BottouSteps()], ids=repr)
+def test_compiled_steps_on_chains_equal_the_others(loss, ends, rule):
+    risk = chains(loss, ends=ends, weights=np.arange(1.0, 21.0) ** 0.7)
+    compiled = sgd(risk, cp.L2(0.05), passes=3, rule=rule)
+    # With a center, steps go through the risks of single sequences.
+    general = sgd(risk, cp.L2(0.05, center=np.zeros(risk.n_parameters)), passes=3, rule=rule)
+    assert compiled.w == pytest.approx(general.w, rel=1e-6, abs=1e-9)
+    assert compiled.rule == general.rule
+
+
+def test_compiled_steps_on_observed_pairs():
+    # The weights are there so that no labels tie, which rounding would decide.
+    risk = chains(cp.ChainMargin(), observed_only=True, weights=np.arange(1.0, 21.0) ** 0.7)
+    compiled = sgd(risk, cp.L2(0.05), passes=3, rule=PegasosSteps())
+    general = sgd(
+        risk, cp.L2(0.05, center=np.zeros(risk.n_parameters)), passes=3, rule=PegasosSteps()
+    )
+    assert compiled.w == pytest.approx(general.w, rel=1e-6, abs=1e-9)
+
+
+def test_compiled_steps_with_transitions_far_apart():
+    risk = chains(cp.ChainCRF())
+    start = np.zeros(risk.n_parameters)
+    start[9:] = np.linspace(-600.0, 600.0, 9)
+    rule = ConstantSteps(0.1)
+    compiled = sgd(risk, cp.L2(0.05), passes=1, rule=rule, start=start)
+    center = np.zeros(risk.n_parameters)
+    general = sgd(risk, cp.L2(0.05, center=center), passes=1, rule=rule, start=start)
+    assert compiled.w == pytest.approx(general.w, rel=1e-6, abs=1e-9)
 
 
 def test_evaluations_and_an_end():

@@ -28,6 +28,7 @@ from cutplane.core.needs import as_quadratic, offers
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import NonFiniteRisk, QuadraticRegularizer, Regularizer, Risk
 from cutplane.core.reduced.proximal import distance
+from cutplane.methods.chain_steps import ChainSteps, as_chains
 from cutplane.methods.step_rules import (
     BottouSteps,
     ConstantSteps,
@@ -258,9 +259,17 @@ class _Descent:
         self.batches, self.metric = batches, metric
         self._radius = math.inf if radius is None else radius
         self.center = metric.conjugate(np.zeros(batches.risk.n_parameters))[1]
+        # Sequences of a chain have steps of their own, which do not touch all parameters.
+        chains = as_chains(batches.risk)
+        alone = batches.size == 1 and offers(metric, "plain") and radius is None
+        self._compiled = ChainSteps(chains) if chains is not None and alone else None
 
     def follow(self, w: Vector, batches: list[Indices], sizes: Vector) -> Vector:
         """Take a step on each batch."""
+        if self._compiled is not None:
+            lengths = sizes * np.array([self.batches.factor(examples) for examples in batches])
+            shrinks = 1.0 - sizes * self.metric.lam
+            return self._compiled.follow(w, np.concatenate(batches), shrinks, lengths)
         for examples, size in zip(batches, sizes.tolist(), strict=True):
             slope = self.batches.risk_of(examples).at(w).plane().slope
             length = size * self.batches.factor(examples)
