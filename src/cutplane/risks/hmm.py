@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.compute.threads import InOrder, count_blocks, default_threads, run_blocks
+from cutplane.compute.threads import InOrder, default_threads, run_blocks
 from cutplane.core.protocols import KeptPoint, Plane
 from cutplane.risks.checks import normalized
 from cutplane.risks.composite import Summable
-from cutplane.structured.hmm.gaussians import GaussianSums, fill_best
+from cutplane.structured.hmm.decoding import blocks_of, state_scores
+from cutplane.structured.hmm.gaussians import GaussianSums
 from cutplane.structured.hmm.model import GaussianHMMs, Tables
 from cutplane.structured.hmm.paths import (
     MoveSums,
@@ -138,8 +139,9 @@ class HMMRisk(Summable):
         self.evaluations += 1
         self.inferences += self.n_examples
         tables = self.hmms.tables(w)
-        gains, sums = np.zeros(self.n_examples), self.hmms.no_sums()
-        bounds = self._bounds()
+        gains, mistakes = np.zeros(self.n_examples), np.zeros(self.n_examples)
+        sums = self.hmms.no_sums()
+        bounds = blocks_of(self.hmms, self.offsets)
 
         def add(found: tuple[GaussianSums, MoveSums]) -> None:
             for whole, part in zip(sums, found, strict=True):
@@ -150,7 +152,9 @@ class HMMRisk(Summable):
 
         def run(first: int, last: int) -> None:
             for block in range(first, last):
-                found = self._block(tables, bounds[block], bounds[block + 1], gains)
+                found = self._block(
+                    tables, bounds[block], bounds[block + 1], gains, mistakes
+                )
                 in_order.put(block, found)
 
         run_blocks(run, len(bounds) - 1, n_threads=self.n_threads)
@@ -160,16 +164,8 @@ class HMMRisk(Summable):
             return KeptPoint(w, np.inf, Plane(np.zeros_like(w), np.inf))
         return KeptPoint(w, value, Plane(slope, value - dot(slope, w)))
 
-    def _bounds(self) -> list[int]:
-        """Return where blocks of sequences begin, by their frames, and where the last ends."""
-        entries = len(self.frames) * self.n_parameters // max(self.hmms.n_states, 1)
-        n_blocks = min(count_blocks(entries), self.n_examples)
-        cuts = np.arange(1, n_blocks) * len(self.frames) // n_blocks
-        inner = np.searchsorted(self.offsets[:-1], cuts)
-        return [0, *inner.tolist(), self.n_examples]
-
     def _block(
-        self, tables: Tables, first: int, last: int, gains: Vector
+        self, tables: Tables, first: int, last: int, gains: Vector, mistakes: Vector
     ) -> tuple[GaussianSums, MoveSums]:
         """Fill in the gains of the sequences from first to last; return sums of their slopes."""
         sums = self.hmms.no_sums()
@@ -177,10 +173,8 @@ class HMMRisk(Summable):
             return sums
         begin, end = int(self.offsets[first]), int(self.offsets[last])
         n_all = self.hmms.n_classes * self.hmms.n_states
-        E = np.empty((end - begin, n_all))
-        fill_best(self.frames, begin, end, tables.gaussians, n_all, E)
+        E = state_scores(self.hmms, tables, self.frames, begin, end)
         worst, true = _no_path(end - begin), _no_path(end - begin)
-        mistakes = np.zeros(self.n_examples)
         if self.hmms.segments:
             find, y = worst_labels, self.y[begin:end]
         else:
