@@ -185,7 +185,8 @@ def worst_classes(
 ) -> None:  # fmt: skip
     """Find the class with the largest ``score + margin`` if it is wrong, for each sequence.
 
-    ``gains`` are ``score + margin - score of the true class``, and 0 where that one is the worst.
+    ``gains`` are ``score + margin - score of the true class``, and 0 where that one is the worst;
+    infinite where scores overflow.
     Only where it is not, best paths of both are filled in, with 1 in ``mistakes``. Paths and ``E``
     begin with the first frame of the first sequence; ``y`` has all sequences.
     """
@@ -203,8 +204,11 @@ def worst_classes(
             if c != y[i]:
                 s = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
                 v = best[n - 1, pad + s] + moves.end[s] + margin
-                if not v <= top:  # a NaN must not be lost
+                if v > top:
                     state, top = s, v
+        if not (np.isfinite(height) and np.isfinite(top)):
+            gains[i], mistakes[i] = np.inf, 0.0
+            continue
         gains[i] = 0.0 if state == right else top - height
         mistakes[i] = 0.0 if state == right else 1.0
         if state != right:
@@ -219,8 +223,8 @@ def worst_labels(
 ) -> None:  # fmt: skip
     """Find the labels with the largest ``score + margin * (wrong frames)``, for each sequence.
 
-    The best paths of these and of the true labels are filled in where there are wrong frames or the
-    gain is positive. Paths, ``E`` and ``y`` begin with the first frame of the first sequence.
+    ``gains`` and ``mistakes`` are as in `worst_classes`, but the latter count wrong frames. Paths,
+    ``E`` and ``y`` begin with the first frame of the first sequence.
     """
     n_all, pad = len(moves.start), padding(moves)
     n_states = n_all // len(moves.prior)
@@ -239,11 +243,12 @@ def worst_labels(
         for t in range(i0, i0 + n):
             if worst.states[t] // n_states != y[t]:
                 wrong += 1.0
-        # Without a wrong frame both are the best path of the true labels.
-        gains[i] = 0.0 if wrong == 0.0 and top == top else top - height
-        mistakes[i] = wrong
-        if top <= height:  # by rounding only
+        if not (np.isfinite(height) and np.isfinite(top)):
+            gains[i], mistakes[i] = np.inf, 0.0
+        elif wrong == 0.0 or top <= height:  # the latter by rounding only
             gains[i], mistakes[i] = 0.0, 0.0
+        else:
+            gains[i], mistakes[i] = top - height, wrong
 
 
 @njit(cache=True, nogil=True)
