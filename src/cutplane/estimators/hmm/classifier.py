@@ -107,7 +107,8 @@ class HMMClassifier(ClassifierMixin, HMMModel):
 
     def predict(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
         """Return the class of each sequence."""
-        return np.asarray(self.classes_[self._scores(X, lengths).argmax(axis=1)])
+        scores = self._scores(X, lengths)
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
         """Return the share of sequences whose class is right."""
@@ -128,7 +129,8 @@ class HMMClassifier(ClassifierMixin, HMMModel):
         )
 
     def _sequences(self, X: Any, lengths: Any, *, reset: bool) -> Tokens:
-        if isinstance(X, list | tuple) or lengths is not None or np.ndim(X) == 3:
+        listed = isinstance(X, list | tuple) and not (len(X) and np.ndim(X[0]) == 1)
+        if listed or lengths is not None or getattr(X, "ndim", 2) == 3:
             return self._frames(X, lengths, reset=reset)
         rows = validate_data(self, X, dtype=np.float64, reset=reset)
         return Tokens(rows, np.ones(len(rows), dtype=np.int64), True)
