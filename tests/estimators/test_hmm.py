@@ -247,7 +247,7 @@ def test_what_does_not_suit_the_model(of):
     with pytest.raises(NotFittedError):
         model.predict(X)
     model.fit(X, y)
-    with pytest.raises(ValueError, match="X has 3 features, but .* is expecting 2 features"):
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 2 features"):
         model.predict([np.zeros((4, 3))])
     with pytest.raises(ValueError, match="sequence 1 has no frames"):
         model.predict([X[0], np.empty((0, 2))])

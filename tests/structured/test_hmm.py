@@ -1,5 +1,7 @@
 """Gaussian hidden Markov models: paths, densities and likelihoods, by enumeration of all paths."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -51,7 +53,7 @@ def test_scores_of_classes(name):
     for seed in range(3):
         w, (X, offsets) = drawn(hmms, seed), frames_of(hmms, 1, 2, 3, 4)
         found = score_classes(hmms, w, X, offsets)
-        for i, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        for i, (begin, end) in enumerate(pairwise(offsets)):
             best = best_by_labels(hmms, w, X[begin:end])
             expected = [best[(c,) * (end - begin)] for c in range(hmms.n_classes)]
             np.testing.assert_allclose(found[i], expected, rtol=1e-10)
@@ -63,7 +65,7 @@ def test_best_segments(name):
     for seed in range(4):
         w, (X, offsets) = drawn(hmms, seed), frames_of(hmms, 1, 2, 4, seed=seed)
         labels, begins = label_frames(hmms, w, X, offsets)
-        for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+        for begin, end in pairwise(offsets):
             best = max(paths(hmms, w, X[begin:end]), key=lambda each: each[2])
             assert tuple(labels[begin:end]) == best[0]
             assert tuple(begins[begin:end]) == best[1]

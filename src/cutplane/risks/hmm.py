@@ -152,12 +152,14 @@ class HMMRisk(Summable):
 
         def run(first: int, last: int) -> None:
             for block in range(first, last):
-                found = self._block(
-                    tables, bounds[block], bounds[block + 1], gains, mistakes
-                )
+                found = self.hmms.no_sums()
+                self._block(tables, bounds[block], bounds[block + 1], gains, mistakes, found)
                 in_order.put(block, found)
 
-        run_blocks(run, len(bounds) - 1, n_threads=self.n_threads)
+        if len(bounds) == 2:  # one block: as for a single sequence, where this counts
+            self._block(tables, 0, self.n_examples, gains, mistakes, sums)
+        else:
+            run_blocks(run, len(bounds) - 1, n_threads=self.n_threads)
         value = float(np.sum(self.weights * gains))
         slope = self.hmms.gathered(*sums)
         if not (np.isfinite(value) and np.isfinite(slope).all()):
@@ -165,12 +167,17 @@ class HMMRisk(Summable):
         return KeptPoint(w, value, Plane(slope, value - dot(slope, w)))
 
     def _block(
-        self, tables: Tables, first: int, last: int, gains: Vector, mistakes: Vector
-    ) -> tuple[GaussianSums, MoveSums]:
-        """Fill in the gains of the sequences from first to last; return sums of their slopes."""
-        sums = self.hmms.no_sums()
+        self,
+        tables: Tables,
+        first: int,
+        last: int,
+        gains: Vector,
+        mistakes: Vector,
+        sums: tuple[GaussianSums, MoveSums],
+    ) -> None:
+        """Fill in the gains of the sequences from first to last, and add their slopes."""
         if first == last:
-            return sums
+            return
         begin, end = int(self.offsets[first]), int(self.offsets[last])
         n_all = self.hmms.n_classes * self.hmms.n_states
         E = state_scores(self.hmms, tables, self.frames, begin, end)
@@ -186,7 +193,6 @@ class HMMRisk(Summable):
             self.frames, self.offsets, first, last, tables.gaussians, n_all, self.hmms.n_states,
             self.weights, mistakes, worst, true, *sums,
         )  # fmt: skip
-        return sums
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of."""

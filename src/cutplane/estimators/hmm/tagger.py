@@ -140,9 +140,7 @@ class HMMTagger(HMMModel):
             raise ValueError("there is no frame to score")
         return float(np.mean(self.classes_[numbers] == read_labels(y, frames)))
 
-    def _labeled(
-        self, X: Any, lengths: Any
-    ) -> tuple[Tokens, NDArray[np.int32], NDArray[np.bool_]]:
+    def _labeled(self, X: Any, lengths: Any) -> tuple[Tokens, NDArray[np.int32], NDArray[np.bool_]]:
         check_is_fitted(self)
         frames = self._frames(X, lengths, reset=False)
         if not len(frames.lengths):

@@ -17,6 +17,8 @@ def blocks_of(hmms: GaussianHMMs, offsets: Indices) -> list[int]:
     n_frames, n_sequences = int(offsets[-1]), len(offsets) - 1
     work = n_frames * hmms.n_classes * hmms.n_states * hmms.n_components * hmms.n_features
     n_blocks = max(1, min(count_blocks(work), n_sequences))
+    if n_blocks == 1:
+        return [0, n_sequences]
     cuts = np.arange(1, n_blocks) * n_frames // n_blocks
     return [0, *np.searchsorted(offsets[:-1], cuts).tolist(), n_sequences]
 

@@ -8,15 +8,14 @@ lowers the likelihood as long as no floor is touched).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import default_threads, run_blocks
+from cutplane.structured.hmm.alignment import clusters, even_path
 from cutplane.structured.hmm.gaussians import fill_best
 from cutplane.structured.hmm.likelihood import Counts, align, count_expected, count_path
 from cutplane.structured.hmm.model import Array, Covariance, GaussianHMMs
@@ -27,7 +26,6 @@ from cutplane.structured.hmm.paths import Indices, Path
 _LEAST_PROBABILITY = 1e-4
 # A Gaussian that fewer frames belong to keeps mean and spread.
 _FEWEST_FRAMES = 1e-3
-_CLUSTER_STEPS = 10
 # Added to full covariances, as a share of the floor: few frames leave them singular.
 _RIDGE = 1e-6
 # EM has converged when an iteration gains less than this, a frame.
@@ -113,8 +111,8 @@ class Likelihood:
     ) -> tuple[Vector, list[float], Vector]:
         """Return the parameters of one class, log-likelihoods, and frames of its Gaussians."""
         frames = np.ascontiguousarray(frames)
-        path = _even_path(one, offsets)
-        components = Path(_clusters(frames, path.states, one), path.jumps)
+        path = even_path(one, offsets)
+        components = Path(clusters(frames, path.states, one), path.jumps)
         G = one.n_states * one.n_components
         parts = one.split(np.zeros(one.n_parameters))
         center = np.average(frames, axis=0, weights=np.repeat(weights, np.diff(offsets)))
@@ -191,67 +189,17 @@ def _orders(
     """Return the logarithms of how probable classes are at first, and after each other."""
     C = hmms.n_classes
     first = np.append(True, owners[1:] != owners[:-1])
-    counts = np.bincount(labels[first], weights=weights[owners[first]], minlength=C)
+    counts = np.zeros(C)
+    np.add.at(counts, labels[first], weights[owners[first]])
     follow = np.zeros(hmms.shapes["follow"])
     if hmms.segments:
         pairs = labels[:-1].astype(np.int64) * C + labels[1:]
         seen = np.where(first[1:], 0.0, weights[owners[1:]])
-        follow = np.bincount(pairs, weights=seen, minlength=C * C).reshape(C, C)
-        follow = np.log(_probabilities(follow + 1.0))  # any class may follow any, once more
+        seen_pairs: Array = np.zeros(C * C)
+        np.add.at(seen_pairs, pairs, seen)
+        # Any class may follow any, once more.
+        follow = np.log(_probabilities(seen_pairs.reshape(C, C) + 1.0))
     return {"prior": np.log(_probabilities(counts[None, :]))[0], "follow": follow}
-
-
-def _even_path(one: GaussianHMMs, offsets: Indices) -> Path:
-    """Return a path through equal parts of each sequence, as far as moves allow it."""
-    states = np.empty(offsets[-1], dtype=np.int32)
-    jumps = np.zeros(offsets[-1], dtype=np.int32)
-    for i0, i1 in pairwise(offsets.tolist()):
-        t = np.arange(i1 - i0)
-        states[i0:i1] = np.minimum(t * one.n_states // (i1 - i0), t * int(one.jumps[-1]))
-        jumps[i0 + 1 : i1] = np.searchsorted(one.jumps, np.diff(states[i0:i1]))
-    return Path(states, jumps)
-
-
-def _clusters(frames: Matrix, states: NDArray[np.int32], one: GaussianHMMs) -> NDArray[np.int32]:
-    """Return the Gaussian of each frame in its state, by k-means; nothing is left to chance.
-
-    Centers begin along the direction in which the frames of the state spread most, at quantiles.
-    """
-    found = np.zeros(len(frames), dtype=np.int32)
-    scale = frames.std(axis=0)
-    scale[scale == 0.0] = 1.0
-    for s in range(one.n_states if one.n_components > 1 else 0):
-        here = np.flatnonzero(states == s)
-        if len(here) < 2:
-            continue
-        x = (frames[here] - frames[here].mean(axis=0)) / scale
-        along = x @ _main_direction(x)
-        order = np.argsort(along, kind="stable")
-        own = np.empty(len(here), dtype=np.int64)
-        own[order] = np.arange(len(here)) * one.n_components // len(here)
-        for _ in range(_CLUSTER_STEPS):
-            n = np.bincount(own, minlength=one.n_components)
-            centers = np.array([x[own == m].mean(axis=0) if n[m] else x[0] for m in range(len(n))])
-            distances = ((x[:, None, :] - centers) ** 2).sum(axis=2)
-            distances[:, n == 0] = np.inf
-            nearest = distances.argmin(axis=1)
-            if (nearest == own).all():
-                break
-            own = nearest
-        found[here] = own
-    return found
-
-
-def _main_direction(x: Matrix) -> Vector:
-    """Return a direction of large variance: a few powers of the covariance, without a BLAS."""
-    covariance = np.einsum("ti,tj->ij", x, x)
-    direction = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    for _ in range(20):
-        length = math.sqrt(float((direction**2).sum()))
-        if length == 0.0:
-            return np.ones(x.shape[1])
-        direction = np.einsum("ij,j->i", covariance, direction / length)
-    return direction
 
 
 def _no_counts(one: GaussianHMMs) -> Counts:
@@ -325,7 +273,7 @@ def _regressions(covariance: Matrix) -> tuple[Vector, Vector]:
 
     With a Cholesky factor ``L`` of the covariance, ``inv(L / diag(L))`` has them in its rows.
     """
-    factor = np.linalg.cholesky(covariance)
+    factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     sds = np.diag(factor)
-    unit = np.linalg.solve(factor / sds, np.eye(len(sds)))
+    unit = np.asarray(np.linalg.solve(factor / sds, np.eye(len(sds))), dtype=np.float64)
     return np.log(sds), unit[np.tril_indices(len(sds), -1)]

@@ -94,7 +94,7 @@ def _best(table: Gaussians, squares: Vector, n_states: int, out: Matrix, t: int)
 def fill_best(
     frames: Matrix, first: int, last: int, table: Gaussians, n_states: int, out: Matrix
 ) -> None:
-    """Fill in what each state scores at the frames from ``first`` to ``last``, by its best Gaussian.
+    """Fill in what each state scores from frame ``first`` to ``last``, by its best Gaussian.
 
     With as many states as Gaussians these are the scores of all Gaussians.
     """

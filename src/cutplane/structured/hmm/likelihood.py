@@ -166,9 +166,7 @@ def count_path(
 
 
 @njit(cache=True, nogil=True)
-def align(
-    offsets: Indices, scores: Matrix, moves: Moves, path: Path, components: Path
-) -> None:
+def align(offsets: Indices, scores: Matrix, moves: Moves, path: Path, components: Path) -> None:
     """Fill in the best path of each sequence, and the best Gaussian of its state at each frame."""
     n_states, n_gaussians = len(moves.start), scores.shape[1]
     E = np.empty((len(scores), n_states))

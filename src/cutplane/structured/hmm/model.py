@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.structured.hmm.gaussians import GaussianSums, Gaussians
+from cutplane.structured.hmm.gaussians import Gaussians, GaussianSums
 from cutplane.structured.hmm.paths import Moves, MoveSums
 
 Array = NDArray[np.float64]
@@ -52,6 +52,13 @@ class Covariance(StrEnum):
 
 
 _FARTHEST_JUMP = 2  # left to right
+# How much scores count in a regularizer, beside means in standard deviations. Chosen on Spoken
+# Arabic Digits (two thirds of the training speakers, errors of the others; margin 50, lam 1). With
+# 1, 0.1, 0.03 and 0.01 the errors are 11.8, 10.0, 9.5 and 7.9 % for five states of four Gaussians
+# (maximum likelihood: 13.3 %), after 7, 95, 149 and more than 110 evaluations. For three states of
+# two Gaussians 0.1, 0.03, 0.01 and 0.003 give 10.7, 10.0, 9.6 and 10.8 % (13.3 %), after 79, 140,
+# and more than 120 evaluations.
+_SCORES = 0.03
 
 
 class Tables(NamedTuple):
@@ -135,27 +142,33 @@ class GaussianHMMs:
         """Length of the vector."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
+    @cached_property
+    def _places(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()]).tolist()
+        begins = [0, *ends[:-1]]
+        return {
+            name: (slice(begin, end), shape)
+            for begin, end, (name, shape) in zip(begins, ends, self.shapes.items(), strict=True)
+        }
+
     def split(self, w: Vector) -> dict[str, Array]:
         """Return the parts of a vector of parameters, by name: views of it."""
-        parts, begin = dict[str, Array](), 0
-        for name, shape in self.shapes.items():
-            end = begin + math.prod(shape)
-            parts[name] = w[begin:end].reshape(shape)
-            begin = end
-        return parts
+        return {name: w[place].reshape(shape) for name, (place, shape) in self._places.items()}
 
     def join(self, parts: dict[str, Array]) -> Vector:
         """Return the vector that has these parts."""
-        flat = [
-            np.broadcast_to(np.asarray(parts[name], dtype=np.float64), shape).ravel()
-            for name, shape in self.shapes.items()
-        ]
-        return np.concatenate(flat)
+        w = np.empty(self.n_parameters)
+        for name, part in self.split(w).items():
+            part[...] = parts[name]
+        return w
 
     def tables(self, w: Vector) -> Tables:
         """Return the parameters as the kernels read them: one column a Gaussian, or a state."""
         part, D, S = self.split(w), self.n_features, self.n_classes * self.n_states
-        log_sds = np.broadcast_to(part["log_sds"], self.shapes["means"]).reshape(-1, D)
+        means = part["means"].reshape(-1, D)
+        log_sds = part["log_sds"].reshape(-1, D)
+        if len(log_sds) < len(means):  # one for all
+            log_sds = np.repeat(log_sds, len(means), axis=0)
         constants = part["weights"].ravel() - log_sds.sum(axis=1) - 0.5 * D * math.log(2 * math.pi)
         with np.errstate(over="ignore"):  # what overflows makes a risk that is infinite
             scales = np.exp(-log_sds.T)
@@ -166,7 +179,7 @@ class GaussianHMMs:
         bands[self._band_of_arc, :, self.arcs[:, 1]] = part["arcs"].T
         return Tables(
             Gaussians(
-                np.ascontiguousarray(part["means"].reshape(-1, D).T),
+                np.ascontiguousarray(means.T),
                 np.ascontiguousarray(scales),
                 np.ascontiguousarray(lower),
                 constants,
@@ -223,14 +236,15 @@ class GaussianHMMs:
         return np.searchsorted(self.jumps, self.arcs[:, 1] - self.arcs[:, 0])
 
     def scale_free_weights(
-        self, w: Vector, *, spreads: float = 1.0, scores: float = 1.0
+        self, w: Vector, *, spreads: float = 1.0, scores: float = _SCORES
     ) -> Vector:
         """Return weights for a regularizer around ``w`` that do not depend on the features' units.
 
-        A mean counts in standard deviations, the logarithm of one as it is (by default a move of
-        the mean by one standard deviation costs as much as a spread that is e times as large), and
-        so do scores: logarithms of mixture weights, transitions and priors. ``lower`` counts by
-        what it adds to ``z`` per standard deviation of the other feature.
+        A mean counts in standard deviations, the logarithm of one as it is: a move of a mean by
+        one standard deviation costs as much as a spread that is e times as large. ``lower`` counts
+        by what it adds to ``z`` per standard deviation of the other feature. Scores, which are
+        logarithms of mixture weights, transitions and priors, count less by default: one adds to a
+        path once where a mean acts through a whole frame.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.structured.hmm.gaussians import GaussianSums, Gaussians, add_slopes
+from cutplane.structured.hmm.gaussians import Gaussians, GaussianSums, add_slopes
 
 Labels = NDArray[np.int32]
 Indices = NDArray[np.int64]
@@ -54,7 +54,8 @@ class Path(NamedTuple):
 @njit(cache=True, nogil=True)
 def padding(moves: Moves) -> int:
     """Return how many columns rows are padded by on either side."""
-    return max(abs(moves.jumps[0]), abs(moves.jumps[-1]))
+    pad: int = max(abs(moves.jumps[0]), abs(moves.jumps[-1]))
+    return pad
 
 
 @njit(cache=True, nogil=True)
