@@ -25,6 +25,8 @@ from .core.stopping import Gap as Gap
 from .core.stopping import Iterations as Iterations
 from .core.stopping import Seconds as Seconds
 from .estimators import ConstantModelWarning as ConstantModelWarning
+from .estimators import HMMClassifier as HMMClassifier
+from .estimators import HMMTagger as HMMTagger
 from .estimators import LabelOrderWarning as LabelOrderWarning
 from .estimators import LinearClassifier as LinearClassifier
 from .estimators import LinearClassifierCV as LinearClassifierCV
@@ -101,11 +103,13 @@ from .regularizers import QuadraticForm as QuadraticForm
 from .regularizers import SquaredLp as SquaredLp
 from .risks import ChainRisk as ChainRisk
 from .risks import FunctionRisk as FunctionRisk
+from .risks import HMMRisk as HMMRisk
 from .risks import ScoredRisk as ScoredRisk
 from .risks import StructuredRisk as StructuredRisk
 from .risks import WeightedSum as WeightedSum
 from .structured import ChainCRF as ChainCRF
 from .structured import ChainMargin as ChainMargin
+from .structured import GaussianHMMs as GaussianHMMs
 from .structured import Graph as Graph
 from .structured import GraphModel as GraphModel
 from .structured import MulticlassModel as MulticlassModel

@@ -57,6 +57,12 @@ def chains(loss):
     return made
 
 
+def hidden():
+    X, y = sequences()
+    offsets, labels = np.cumsum([0, *map(len, X)]), [int(each[0]) for each in y]
+    return cp.HMMRisk(cp.GaussianHMMs(3, 2, 1, 3), np.concatenate(X), offsets, labels)
+
+
 def classes():
     X, _ = dense()
     return cp.StructuredRisk(cp.MulticlassModel(), X[:30], np.arange(30) % 3)
@@ -106,6 +112,7 @@ RUNS = {
     "quasi-newton, linear": (LOGISTIC, L2, cp.quasi_newton),
     "nrbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nrbm),
     "nrbm, ramp": (linear(cp.Ramp()), L2, cp.nrbm),
+    "nrbm, hidden Markov models": (hidden, L2, cp.nrbm),
     "nbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nbm),
 }
 
@@ -152,7 +159,13 @@ def texts():
     return {"X": X, "y": y, "grades": grades, "labels": labels, "queries": np.arange(120) // 10}
 
 
-def fitted(make, *, y=None, sequences_of=False, **fit):
+def frames():
+    """Return sequences of vectors, each with a class."""
+    X, y = sequences()
+    return X, [int(labels[0]) for labels in y]
+
+
+def fitted(make, *, y=None, of=None, **fit):
     """Return a function that fits an estimator and tells everything it has learned."""
 
     def run_it(checkpoint=None, **options):
@@ -161,8 +174,8 @@ def fitted(make, *, y=None, sequences_of=False, **fit):
         given = {name: data[column] for name, column in fit.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fits of ten iterations do not converge
-            if sequences_of:
-                model.fit(*sequences())
+            if of is not None:
+                model.fit(*of())
             else:
                 model.fit(data["X"], *([] if y is None else [data[y]]), **given)
         return learned(model)
@@ -203,6 +216,8 @@ ESTIMATORS = {
     "quantiles": fitted(partial(cp.LinearQuantiles, [0.2, 0.8]), y="grades"),
     "labels": fitted(cp.MultilabelClassifier, y="labels"),
     "novelty": fitted(cp.NoveltyDetector),
-    "tagger": fitted(cp.SequenceTagger, sequences_of=True),
+    "tagger": fitted(cp.SequenceTagger, of=sequences),
+    "hidden Markov models": fitted(partial(cp.HMMClassifier, 2), of=frames),
+    "hidden Markov models, segments": fitted(partial(cp.HMMTagger, 1), of=sequences),
     "structured": fitted(partial(cp.StructuredPredictor, cp.MulticlassModel()), y="grades"),
 }

@@ -26,11 +26,19 @@ def made(of, **options):
     return of(**needed, **quick, **{"tol": 1e-2} | options)
 
 
+def plain_methods(of):
+    """Return two methods for it: one by name, another one itself."""
+    return ("bmrm", cp.level()) if "bmrm" in of.description.methods else ("nrbm", cp.nbm())
+
+
 def data_for(of):
     """Return what to fit it to: X, y and more by name."""
     reads, targets = of.description.reads, of.description.targets
-    if reads is Reads.SEQUENCES:
+    if reads in (Reads.SEQUENCES, Reads.FRAMES) and targets is Targets.TAGS:
         return [_X[i : i + 6] for i in range(0, 60, 6)], _GRADES.reshape(-1, 6).tolist(), {}
+    if reads is Reads.FRAMES:
+        order = np.argsort(_SCORES)
+        return [_X[order[i : i + 4]] for i in range(0, 60, 4)], np.arange(15) // 5, {}
     if reads is Reads.STRUCTURES:
         return _X, _GRADES, {}
     more = {"qid": np.arange(60) // 10} if reads is Reads.QUERIES else {}

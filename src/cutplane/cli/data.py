@@ -55,7 +55,7 @@ def read_examples(
 def load_for_files(path: str) -> Any:
     """Read a model whose inputs can be read from files."""
     estimator: Any = load_model(path)
-    if estimator.description.reads is Reads.STRUCTURES:
+    if estimator.description.reads in (Reads.STRUCTURES, Reads.FRAMES):
         raise InputError(
             f"{name_of(path)}: a {type(estimator).__name__} predicts in Python only, its inputs "
             "are no lines of a file"

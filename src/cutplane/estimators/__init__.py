@@ -7,6 +7,8 @@ from cutplane.estimators.cautions import (
     LabelOrderWarning,
     UnusedParameterWarning,
 )
+from cutplane.estimators.hmm.classifier import HMMClassifier
+from cutplane.estimators.hmm.tagger import HMMTagger
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.cross_validation import LinearClassifierCV, LinearRegressorCV
 from cutplane.estimators.linear.multilabel import MultilabelClassifier
@@ -23,6 +25,8 @@ from cutplane.estimators.tagging.tagger import SequenceTagger
 __all__ = [
     "ESTIMATORS",
     "ConstantModelWarning",
+    "HMMClassifier",
+    "HMMTagger",
     "LabelOrderWarning",
     "LinearClassifier",
     "LinearClassifierCV",
@@ -55,6 +59,8 @@ ESTIMATORS: dict[str, type[Any]] = {
         LinearQuantiles,
         MultilabelClassifier,
         StructuredPredictor,
+        HMMClassifier,
+        HMMTagger,
         LinearClassifierCV,
         LinearRegressorCV,
     )

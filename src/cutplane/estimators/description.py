@@ -43,6 +43,7 @@ class Reads(StrEnum):
     QUERIES = "rows with queries"
     SEQUENCES = "sequences"
     STRUCTURES = "structures"
+    FRAMES = "sequences of vectors"
 
 
 class Targets(StrEnum):

@@ -3,6 +3,7 @@
 from cutplane.experiments import (
     bmrm_figures,
     chained,
+    hmm,
     lower_bound,
     ocr,
     proximal_figures,
@@ -12,7 +13,7 @@ from cutplane.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, proximal_figures)
+    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, hmm, proximal_figures)
     for experiment in module.EXPERIMENTS
 }
 """From the names that the command line knows to the experiments."""

@@ -3,12 +3,14 @@
 from cutplane.risks.chain import ChainRisk
 from cutplane.risks.composite import WeightedSum
 from cutplane.risks.function import FunctionRisk
+from cutplane.risks.hmm import HMMRisk
 from cutplane.risks.scored import ScoredRisk
 from cutplane.risks.structured import StructuredRisk
 
 __all__ = [
     "ChainRisk",
     "FunctionRisk",
+    "HMMRisk",
     "ScoredRisk",
     "StructuredRisk",
     "WeightedSum",

@@ -8,6 +8,7 @@ from cutplane.structured.graphs.graphs import Graph, GraphModel
 from cutplane.structured.graphs.local_polytope import RelaxedLabels
 from cutplane.structured.graphs.multilabel import MultilabelModel
 from cutplane.structured.graphs.trees import Tree, TreeModel
+from cutplane.structured.hmm.model import GaussianHMMs
 from cutplane.structured.model import StructuredModel
 from cutplane.structured.rna.model import PairCounts, RNAFolding
 
@@ -22,6 +23,7 @@ __all__ = [
     "ChainCRF",
     "ChainLoss",
     "ChainMargin",
+    "GaussianHMMs",
     "Graph",
     "GraphModel",
     "MulticlassModel",

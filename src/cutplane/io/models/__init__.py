@@ -7,7 +7,8 @@ nothing about who wrote the file: the model is checked against a schema, and aga
 
 :mod:`~cutplane.io.models.files` writes and reads; :mod:`~cutplane.io.models.schema` says what the
 document may be, from the constructors' signatures and the estimators' descriptions; ``linear``,
-``tagger`` and ``structured`` know the tensors of what is fitted to rows, sequences and structures.
+``tagger``, ``structured`` and ``hmm`` know the tensors of what is fitted to rows, to sequences of
+tokens, to structures and to sequences of vectors.
 Whatever does not fit together raises `~cutplane.io.models.schema.Malformed`.
 
 Files of format 1 stay readable. A change that old readers would misread takes a new number.

@@ -18,7 +18,7 @@ from cutplane.estimators.estimator import Estimator
 from cutplane.estimators.parameters import threads_of
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
-from cutplane.io.models import linear, structured, tagger
+from cutplane.io.models import hmm, linear, structured, tagger
 from cutplane.io.models.schema import (
     NEVER_KEPT,
     CertificateEntry,
@@ -40,6 +40,7 @@ _TENSORS: dict[Reads, Any] = {
     Reads.QUERIES: linear,
     Reads.SEQUENCES: tagger,
     Reads.STRUCTURES: structured,
+    Reads.FRAMES: hmm,
 }
 
 

@@ -1,0 +1,1 @@
+"""Hidden Markov models with Gaussian mixtures: parameters, best paths, likelihood; no training."""

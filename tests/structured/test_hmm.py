@@ -1,0 +1,197 @@
+"""Gaussian hidden Markov models: paths, densities and likelihoods, by enumeration of all paths."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from cutplane.structured.hmm.decoding import label_frames, score_classes
+from cutplane.structured.hmm.estimation import Likelihood
+from cutplane.structured.hmm.gaussians import fill_best
+from cutplane.structured.hmm.likelihood import backward, forward, mix
+from cutplane.structured.hmm.model import Covariance, GaussianHMMs, Topology
+
+from .hmm_by_enumeration import SHAPES, best_by_labels, density, drawn, gaussian_of, paths
+
+shapes = pytest.mark.parametrize("name", SHAPES)
+WHOLE = [name for name, hmms in SHAPES.items() if not hmms.segments]
+SEGMENTS = [name for name, hmms in SHAPES.items() if hmms.segments]
+
+
+def frames_of(hmms, *lengths, seed=1):
+    X = np.random.default_rng(seed).normal(size=(sum(lengths), hmms.n_features))
+    return X, np.cumsum([0, *lengths])
+
+
+@shapes
+def test_densities(name):
+    hmms = SHAPES[name]
+    w, (X, _) = drawn(hmms), frames_of(hmms, 7)
+    G = hmms.n_components * hmms.n_classes * hmms.n_states
+    found = np.empty((7, G))
+    fill_best(X, 0, 7, hmms.tables(w).gaussians, G, found)
+    found = found.reshape(7, hmms.n_components, hmms.n_classes, hmms.n_states)
+    for t, m, c, k in np.ndindex(found.shape):
+        weight, mean, covariance = gaussian_of(hmms, w, c, k, m)
+        expected = weight + multivariate_normal(mean, covariance).logpdf(X[t])
+        assert found[t, m, c, k] == pytest.approx(expected, rel=1e-9)
+        assert density(hmms, w, X[t], c, k, m) == pytest.approx(expected, rel=1e-9)
+
+
+@shapes
+def test_parts_are_the_whole(name):
+    hmms = SHAPES[name]
+    w = drawn(hmms)
+    np.testing.assert_array_equal(hmms.join(hmms.split(w)), w)
+    assert sum(part.size for part in hmms.split(w).values()) == hmms.n_parameters
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_scores_of_classes(name):
+    hmms = SHAPES[name]
+    for seed in range(3):
+        w, (X, offsets) = drawn(hmms, seed), frames_of(hmms, 1, 2, 3, 4)
+        found = score_classes(hmms, w, X, offsets)
+        for i, (begin, end) in enumerate(pairwise(offsets)):
+            best = best_by_labels(hmms, w, X[begin:end])
+            expected = [best[(c,) * (end - begin)] for c in range(hmms.n_classes)]
+            np.testing.assert_allclose(found[i], expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_best_segments(name):
+    hmms = SHAPES[name]
+    for seed in range(4):
+        w, (X, offsets) = drawn(hmms, seed), frames_of(hmms, 1, 2, 4, seed=seed)
+        labels, begins = label_frames(hmms, w, X, offsets)
+        for begin, end in pairwise(offsets):
+            best = max(paths(hmms, w, X[begin:end]), key=lambda each: each[2])
+            assert tuple(labels[begin:end]) == best[0]
+            assert tuple(begins[begin:end]) == best[1]
+
+
+@pytest.mark.parametrize("topology", Topology)
+def test_the_likelihood_is_a_sum_over_all_paths(topology):
+    hmms = GaussianHMMs(1, 3, 2, 2, topology)
+    w, (X, _) = drawn(hmms), frames_of(hmms, 5)
+    tables, scores, E = hmms.tables(w), np.empty((5, 6)), np.empty((5, 3))
+    fill_best(X, 0, 5, tables.gaussians, 6, scores)
+    mix(scores, 3, E)
+    alpha, beta = np.empty_like(E), np.empty_like(E)
+    found = forward(E, tables.moves, alpha)
+    expected = np.logaddexp.reduce([score for *_, score in paths(hmms, w, X, mixed=True)])
+    assert found == pytest.approx(expected, rel=1e-12)
+    backward(E, tables.moves, beta)
+    totals = np.logaddexp.reduce(alpha + beta, axis=1)
+    np.testing.assert_allclose(totals, expected, rtol=1e-12)
+
+
+def generated(n=40, seed=0):
+    """Return two classes of sequences whose mean rises and falls."""
+    rng = np.random.default_rng(seed)
+    parts, y = [], np.arange(n, dtype=np.int32) % 2
+    for label in y:
+        level = np.linspace(-1, 1, rng.integers(6, 14))[:, None] * (1 - 2 * label)
+        parts.append(level * [1.0, 0.5] + rng.normal(0, 0.6, (len(level), 2)))
+    return np.concatenate(parts), np.cumsum([0, *map(len, parts)]), y
+
+
+@pytest.mark.parametrize("covariance", [Covariance.DIAGONAL, Covariance.FULL])
+@pytest.mark.parametrize("topology", Topology)
+def test_em_raises_the_likelihood(topology, covariance):
+    X, offsets, y = generated(200)
+    # Few states, so that each has frames enough to stay away from the floors.
+    hmms = GaussianHMMs(2, 2, 2, 2, topology, covariance)
+    how = Likelihood(n_iterations=15, floor=1e-6)
+    _, histories = how.fit(hmms, X, offsets, y, np.ones(len(y)))
+    for history in histories:
+        assert len(history) > 3
+        assert min(np.diff(history)) > -1e-9 * abs(history[-1])
+        assert history[-1] > history[0]
+
+
+def test_maximum_likelihood_of_one_gaussian_is_mean_and_variance():
+    X, offsets, y = generated()
+    hmms = GaussianHMMs(2, 1, 1, 2, covariance=Covariance.FULL)
+    w, _ = Likelihood().fit(hmms, X, offsets, y, np.ones(len(y)))
+    of_frames = np.repeat(y, np.diff(offsets))
+    for c in range(2):
+        _, mean, covariance = gaussian_of(hmms, w, c, 0, 0)
+        np.testing.assert_allclose(mean, X[of_frames == c].mean(axis=0), atol=1e-12)
+        expected = np.cov(X[of_frames == c].T, bias=True)
+        np.testing.assert_allclose(covariance, expected, atol=1e-6)
+    part = hmms.split(w)
+    np.testing.assert_allclose(np.exp(part["prior"]), [0.5, 0.5])
+    # A frame goes on or is the last one.
+    n_frames = np.bincount(of_frames)
+    np.testing.assert_allclose(np.exp(part["end"][:, 0]), 20 / n_frames, rtol=1e-9)
+    np.testing.assert_allclose(np.exp(part["arcs"][:, 0]), 1 - 20 / n_frames, rtol=1e-9)
+
+
+def test_a_shared_spread_is_the_mean_of_all():
+    X, offsets, y = generated()
+    hmms = GaussianHMMs(2, 1, 1, 2, covariance=Covariance.SHARED)
+    w, _ = Likelihood().fit(hmms, X, offsets, y, np.ones(len(y)))
+    of_frames = np.repeat(y, np.diff(offsets))
+    centered = X - np.array([X[of_frames == c].mean(axis=0) for c in range(2)])[of_frames]
+    np.testing.assert_allclose(np.exp(hmms.split(w)["log_sds"]), centered.std(axis=0), rtol=1e-6)
+
+
+def test_weights_count_as_copies():
+    X, offsets, y = generated(6)
+    hmms = GaussianHMMs(2, 2, 1, 2)
+    weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 3.0])
+    w, _ = Likelihood().fit(hmms, X, offsets, y, weights)
+    copies = np.repeat(np.arange(6), weights.astype(int))
+    parts = [X[offsets[i] : offsets[i + 1]] for i in copies]
+    ends = np.cumsum([0, *map(len, parts)])
+    again, _ = Likelihood().fit(hmms, np.concatenate(parts), ends, y[copies], np.ones(len(copies)))
+    np.testing.assert_allclose(w, again, rtol=1e-8, atol=1e-8)
+
+
+def test_runs_of_labels_are_segments():
+    X, offsets, _ = generated(8)
+    y = (np.arange(len(X), dtype=np.int32) // 4) % 3
+    hmms = GaussianHMMs(3, 2, 1, 2, segments=True)
+    w, _ = Likelihood().fit(hmms, X, offsets, y, np.ones(8))
+    follow = np.exp(hmms.split(w)["follow"])
+    np.testing.assert_allclose(follow.sum(axis=1), 1.0)
+    assert (follow[[0, 1, 2], [1, 2, 0]] > follow[[0, 1, 2], [2, 0, 1]]).all()
+
+
+def test_spreads_have_a_floor():
+    X = np.repeat([[0.0, 1.0], [5.0, 1.0]], 10, axis=0)
+    hmms = GaussianHMMs(2, 3, 2, 2)
+    w, _ = Likelihood(floor=0.01).fit(
+        hmms, X, np.array([0, 10, 20]), np.array([0, 1], dtype=np.int32), np.ones(2)
+    )
+    assert np.isfinite(w).all()
+    sds = np.exp(hmms.split(w)["log_sds"])
+    np.testing.assert_allclose(sds[..., 0], 0.25)  # a tenth of the standard deviation of all
+    np.testing.assert_allclose(sds[..., 1], 1.0)  # a feature that never changes
+
+
+def test_ten_thousand_frames():
+    X, offsets, y = generated(60)
+    hmms = GaussianHMMs(2, 4, 2, 2, segments=True)
+    labels = np.repeat(y, np.diff(offsets))
+    w, _ = Likelihood().fit(hmms, X, offsets, labels, np.ones(60))
+    n = 10_000 // len(X) + 1
+    long, ends = np.tile(X, (n, 1))[:10_000], np.array([0, 10_000])
+    found, _ = label_frames(hmms, w, long, ends)
+    truth = np.tile(labels, n)[:10_000]
+    assert np.mean(found == truth) > 0.6
+    one = GaussianHMMs(2, 4, 2, 2)
+    w, histories = Likelihood(n_iterations=2).fit(
+        one, np.tile(long, (2, 1)), np.array([0, 10_000, 20_000]), np.array([0, 1], np.int32),
+        np.ones(2),
+    )  # fmt: skip
+    assert np.isfinite(w).all()
+    assert np.isfinite(histories).all()
+    assert np.isfinite(score_classes(one, w, long, ends)).all()
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match="n_states must be at least 1, got 0"):
+        GaussianHMMs(2, 0, 1, 1)
