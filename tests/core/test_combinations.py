@@ -22,7 +22,15 @@ from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, Li
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
 from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
-from cutplane.methods import BlockAscent, DualEpochs, NewtonSteps, QuasiNewtonSteps
+from cutplane.methods import (
+    BlockAscent,
+    ConvexSteps,
+    DualEpochs,
+    NewtonSteps,
+    NoPlanes,
+    QuasiNewtonSteps,
+    SubgradientSteps,
+)
 
 from ..risks.exact import clarabel
 from .oracles import FunctionRisk, largest, ramp_loss, waves
@@ -37,6 +45,8 @@ STABILIZERS = {
     "balanced": BalancedProximal(),
     "ball": OverBall(),
     "proximal to best": ProximalToBest(),
+    "convex steps": ConvexSteps(),
+    "subgradient steps": SubgradientSteps(),
 }
 MEMORIES = {
     "all": KeepAll(),
@@ -54,7 +64,12 @@ QUERIES = {
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
 }
-CUTS = {"convex": ConvexCuts(), "non-convex": NonConvexCuts(), "objective": ObjectiveCuts()}
+CUTS = {
+    "convex": ConvexCuts(),
+    "non-convex": NonConvexCuts(),
+    "objective": ObjectiveCuts(),
+    "none": NoPlanes(),
+}
 
 
 class Problem(NamedTuple):
@@ -119,6 +134,10 @@ def _problems():
         Problem(classes.make_risk, classes.regularizer, np.zeros(9), classes.optimum),
     )
     y = np.where(X @ [1.0, -2.0, 0.5] + rng.normal(size=30) > 0, 1.0, -1.0)
+    yield (
+        "ramp",
+        Problem(lambda: cp.ScoredRisk(X, y, cp.Ramp()), cp.L2(0.1), np.full(3, 0.1)),
+    )
     ramp = ramp_loss(X, y)
     yield "ramp loss", Problem(lambda: FunctionRisk(ramp, 3), cp.L2(0.1), np.full(3, 0.1))
     yield "waves", Problem(lambda: FunctionRisk(waves, 2), cp.L2(0.5), np.array([1.0, -2.0]))
@@ -142,7 +161,13 @@ REASONS = [
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
-    r"nbm\(\) bounds nothing, so it takes risks that are not convex only; use bmrm\(\) .*",
+    r"the method \w+ bounds nothing, so it takes risks that are not convex only; use bmrm .*",
+    r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",
+    r"\w+ takes no planes, and \w+ makes planes of the (risk|objective)",
+    r"\w+ takes planes of the (risk|objective), and \w+ makes no planes",
+    r"\w+ has no model to search by; it needs AtCandidate",
+    r"\w+ has no planes that \w+ could drop; it needs KeepAll",
+    r"ConvexSteps needs a risk whose losses have a convex part, such as cp\.Ramp\(\); got .*",
 ]
 
 
@@ -202,7 +227,7 @@ def test_how_many_combinations_there_are():
                 said |= {reason for reason in REASONS if re.fullmatch(reason, method)}
             else:
                 legal[name] += 1
-    # Stabilizers but the two that go with one choice only; five searches, and quasi-Newton steps.
+    # Stabilizers but the four that go with one choice only; five searches, and quasi-Newton steps.
     free = 6 * len(MEMORIES) * 7
     assert legal == {
         "planes": 2 * free,
@@ -213,8 +238,10 @@ def test_how_many_combinations_there_are():
         "groups": free,
         "linear": 2 * free + 2 * 6 * len(MEMORIES),  # and Newton steps, dual ascent
         "structured": 2 * free + 6 * len(MEMORIES),  # and block ascent
-        "ramp loss": 2 * free + len(MEMORIES) * 7,  # and proximal to best
-        "waves": 2 * free + len(MEMORIES) * 7,
+        # Non-convex cuts, proximal to best, subgradient steps; convex steps.
+        "ramp": free + len(MEMORIES) * 7 + 1 + 1,
+        "ramp loss": free + len(MEMORIES) * 7 + 1,
+        "waves": free + len(MEMORIES) * 7 + 1,
     }
     assert said == set(REASONS)
 
