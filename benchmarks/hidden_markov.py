@@ -9,11 +9,11 @@ Gaussians, float64. The least of several turns, on the same threads.
 """
 
 import numpy as np
+from timing import describe_machine, stopwatch
 
 import cutplane as cp
 from cutplane.experiments.hmm import load_digits
 from cutplane.structured.hmm.estimation import Likelihood
-from timing import describe_machine, stopwatch
 
 TURNS = 7
 

@@ -49,6 +49,7 @@ from .losses import Absolute as Absolute
 from .losses import BreakEven as BreakEven
 from .losses import ClippedAbsolute as ClippedAbsolute
 from .losses import CrammerSinger as CrammerSinger
+from .losses import DoubleRamp as DoubleRamp
 from .losses import EpsilonInsensitive as EpsilonInsensitive
 from .losses import ErrorRate as ErrorRate
 from .losses import Exponential as Exponential
@@ -70,6 +71,7 @@ from .losses import Ramp as Ramp
 from .losses import RecallAtK as RecallAtK
 from .losses import ROCArea as ROCArea
 from .losses import SharedScore as SharedScore
+from .losses import SmoothHat as SmoothHat
 from .losses import SmoothHinge as SmoothHinge
 from .losses import SmoothRamp as SmoothRamp
 from .losses import Softmax as Softmax
@@ -91,8 +93,10 @@ from .methods.bundle import nbm as nbm
 from .methods.bundle import nrbm as nrbm
 from .methods.bundle import proximal as proximal
 from .methods.bundle import trust_region as trust_region
+from .methods.cccp import cccp as cccp
 from .methods.minimize import minimize as minimize
 from .methods.minimize import resume as resume
+from .methods.subgradient import subgradient as subgradient
 from .regularizers import L1 as L1
 from .regularizers import L2 as L2
 from .regularizers import Ball as Ball

@@ -113,6 +113,9 @@ RUNS = {
     "nrbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nrbm),
     "nrbm, ramp": (linear(cp.Ramp()), L2, cp.nrbm),
     "nrbm, hidden Markov models": (hidden, L2, cp.nrbm),
+    "cccp, ramp": (linear(cp.Ramp()), L2, cp.cccp),
+    "cccp, sum": (lambda: HINGE() + 2.0 * linear(cp.Hat(), intercept=False)(), L2, cp.cccp),
+    "subgradient": (linear(cp.Ramp()), L2, cp.subgradient),
     "nbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nbm),
 }
 
@@ -156,7 +159,11 @@ def texts():
     X, y = dense()
     grades = np.digitize(X @ np.ones(8), [-2.0, 0.0, 2.0])
     labels = (X[:, :3] + X[:, 3:6] > 0.0).astype(int)
-    return {"X": X, "y": y, "grades": grades, "labels": labels, "queries": np.arange(120) // 10}
+    some = np.where(np.arange(120) < 20, y > 0.0, -1)
+    return {
+        "X": X, "y": y, "grades": grades, "labels": labels, "queries": np.arange(120) // 10,
+        "some labels": some,
+    }  # fmt: skip
 
 
 def frames():
@@ -210,6 +217,14 @@ ESTIMATORS = {
     ),
     "classifier, cross-validated": fitted(partial(cp.LinearClassifierCV, lams=3, cv=2), y="y"),
     "classifier, ramp": fitted(partial(cp.LinearClassifier, "ramp", n_starts=2), y="y"),
+    "classifier, cccp": fitted(partial(cp.LinearClassifier, "ramp", method="cccp"), y="y"),
+    "few labels": fitted(cp.TransductiveClassifier, y="some labels"),
+    "few labels, annealed": fitted(
+        partial(cp.TransductiveClassifier, loss="smooth_hat", gamma_steps=3), y="some labels"
+    ),
+    "few labels, cccp": fitted(
+        partial(cp.TransductiveClassifier, loss="double_ramp", method="cccp"), y="some labels"
+    ),
     "regressor": fitted(partial(cp.LinearRegressor, "absolute"), y="grades"),
     "ranker": fitted(cp.LinearRanker, y="grades", qid="queries"),
     "grades": fitted(cp.OrdinalClassifier, y="grades"),

@@ -22,7 +22,15 @@ from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, Li
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
 from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
-from cutplane.methods import BlockAscent, DualEpochs, NewtonSteps, QuasiNewtonSteps
+from cutplane.methods import (
+    BlockAscent,
+    ConvexSteps,
+    DualEpochs,
+    NewtonSteps,
+    NoPlanes,
+    QuasiNewtonSteps,
+    SubgradientSteps,
+)
 
 from ..risks.exact import clarabel
 from .oracles import FunctionRisk, largest, ramp_loss, waves
@@ -37,6 +45,8 @@ STABILIZERS = {
     "balanced": BalancedProximal(),
     "ball": OverBall(),
     "proximal to best": ProximalToBest(),
+    "convex steps": ConvexSteps(),
+    "subgradient steps": SubgradientSteps(),
 }
 MEMORIES = {
     "all": KeepAll(),
@@ -54,7 +64,12 @@ QUERIES = {
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
 }
-CUTS = {"convex": ConvexCuts(), "non-convex": NonConvexCuts(), "objective": ObjectiveCuts()}
+CUTS = {
+    "convex": ConvexCuts(),
+    "non-convex": NonConvexCuts(),
+    "objective": ObjectiveCuts(),
+    "none": NoPlanes(),
+}
 
 
 class Problem(NamedTuple):
@@ -119,6 +134,10 @@ def _problems():
         Problem(classes.make_risk, classes.regularizer, np.zeros(9), classes.optimum),
     )
     y = np.where(X @ [1.0, -2.0, 0.5] + rng.normal(size=30) > 0, 1.0, -1.0)
+    yield (
+        "ramp",
+        Problem(lambda: cp.ScoredRisk(X, y, cp.Ramp()), cp.L2(0.1), np.full(3, 0.1)),
+    )
     ramp = ramp_loss(X, y)
     yield "ramp loss", Problem(lambda: FunctionRisk(ramp, 3), cp.L2(0.1), np.full(3, 0.1))
     yield "waves", Problem(lambda: FunctionRisk(waves, 2), cp.L2(0.5), np.array([1.0, -2.0]))
@@ -142,6 +161,12 @@ REASONS = [
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
+    r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",
+    r"\w+ takes no planes, and \w+ makes planes of the (risk|objective)",
+    r"\w+ takes planes of the (risk|objective), and \w+ makes no planes",
+    r"\w+ has no model to search by; it needs AtCandidate",
+    r"\w+ has no planes that \w+ could drop; it needs KeepAll",
+    r"ConvexSteps needs a risk whose losses have a convex part, such as cp\.Ramp\(\); got .*",
 ]
 
 
@@ -175,7 +200,7 @@ def test_every_combination_works_or_says_why_not(stabilizer, name):
         where = f"{stabilizer}, {', '.join(choices)}: {result!r}"
         assert np.isfinite(result.objective), where
         assert result.objective <= first, where
-        if problem.optimum is None or method.cuts.planes_of == "objective":
+        if problem.optimum is None or method.cuts.planes_of != "risk":
             assert not result.certificate.valid, where
             continue
         assert result.certificate.valid, where
@@ -198,20 +223,25 @@ def test_how_many_combinations_there_are():
                 said |= {reason for reason in REASONS if re.fullmatch(reason, method)}
             else:
                 legal[name] += 1
-    # Stabilizers but the two that go with one choice only; five searches, and quasi-Newton steps.
-    free = 6 * len(MEMORIES) * 7
-    near_best = len(MEMORIES) * 7  # proximal to best, with planes of the objective
+    # Stabilizers but the four that go with one choice only; quasi-Newton steps, and those at
+    # the candidate, on segments and by trials.
+    queries = 4 + len(CutAt)
+    free = 6 * len(MEMORIES) * queries
+    # Proximal to best, with planes of the objective, and subgradient steps: they bound nothing.
+    uncertified = len(MEMORIES) * queries + 1
     assert legal == {
-        "planes": 2 * free + near_best,
-        "function, other metric": 2 * free + near_best,
+        "planes": 2 * free + uncertified,
+        "function, other metric": 2 * free + uncertified,
         "elastic net": len(MEMORIES) * 3,  # no stabilizer, no search by trials
         "L1": len(MEMORIES) * 3,
         "ball": 1,
         "groups": free,
-        "linear": 2 * free + near_best + 2 * 6 * len(MEMORIES),  # and Newton steps, dual ascent
-        "structured": 2 * free + near_best + 6 * len(MEMORIES),  # and block ascent
-        "ramp loss": 2 * free + near_best,
-        "waves": 2 * free + near_best,
+        # And Newton steps, dual ascent, block ascent; convex steps.
+        "linear": 2 * free + uncertified + 2 * 6 * len(MEMORIES) + 1,
+        "structured": 2 * free + uncertified + 6 * len(MEMORIES) + 1,
+        "ramp": free + uncertified + 1,  # non-convex cuts only; and convex steps
+        "ramp loss": free + uncertified,
+        "waves": free + uncertified,
     }
     assert said == set(REASONS)
 

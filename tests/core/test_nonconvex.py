@@ -476,6 +476,11 @@ def test_ctrl_c_during_the_test_of_a_point():
 def test_without_a_quadratic_regularizer_nothing_is_tested():
     function, _, start = ALL["waves in 3 dimensions"]
     risk = cp.FunctionRisk(function, 3, convex=False)
-    result = cp.minimize(risk, cp.ElasticNet(1.0, 0.5), method=cp.bmrm(), start=start)
+    with pytest.raises(ValueError, match=r"the method bmrm needs a convex risk, .* use nrbm"):
+        cp.minimize(risk, cp.ElasticNet(1.0, 0.5), method=cp.bmrm(), start=start)
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    ramp = cp.ScoredRisk(X, np.sign(X[:, 0]), cp.Ramp())
+    result = cp.minimize(ramp, cp.ElasticNet(0.1, 0.5), method=cp.cccp(), start=np.ones(3))
+    assert result.status is cp.Status.STATIONARY
     assert result.stationarity is None
     assert not result.certificate.valid

@@ -120,6 +120,15 @@ def test_png_shows_both_bounds(make_run):
         assert near.sum() > 500
 
 
+@pytest.mark.parametrize("proven", [True, False])
+def test_legends_claim_no_more_than_is_proven(make_run, proven):
+    figure = draw_run(make_run(5), title="Ramp", proven=proven)
+    (legend,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+    said = " ".join(text.get_text() for text in legend.get_texts())
+    assert ("the optimum is in between" in said) == proven
+    assert ("lower bound" in said) == proven
+
+
 @pytest.mark.parametrize("kind", ["empty", "one", "flat", "unbounded", "zero gap"])
 def test_png_of_unusual_runs(make_run, kind):
     one = make_run(1)

@@ -220,13 +220,14 @@ def _picture(fitted: Fit, name: str) -> Any:
     problems = len(fitted.certificates)
     each = f", mean over {problems} classes" if problems > 1 else ""
     near = f": within {percent(certificate.relative_gap)} of the optimum"
-    if certificate.status is Status.STATIONARY:  # of a risk that is not convex
+    if not certificate.valid:  # of a risk that is not convex
         near = ""
     return draw_run(
         mean_run(fitted.histories),
         title=f"{fitted.loss} loss on {os.path.basename(name)}, lam = {estimator.lam_:g}{each}",
         subtitle=f"{certificate.status}{near} after {estimator.fit_seconds_:.3g} s",
         tol=estimator.tol,
+        proven=certificate.valid,
     )
 
 

@@ -37,7 +37,9 @@ _FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive"}
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
     **dict.fromkeys(("delta", "smoothing", "beta", "clip", "width"), require_positive),
-    **dict.fromkeys(("max_iter", "n_jobs", "min_count", "n_starts"), require_at_least_one),
+    **dict.fromkeys(
+        ("max_iter", "n_jobs", "min_count", "n_starts", "gamma_steps"), require_at_least_one
+    ),
     **dict.fromkeys(("quantile", "nu"), require_share),
     "epsilon": lambda option, value: require_positive(option, value or None),
 }

@@ -173,7 +173,7 @@ def certificate_in_words(certificate: Certificate) -> str:
 
 def _bounds(certificate: Certificate) -> str:
     # The lower bound of a risk that is not convex bounds nothing.
-    if certificate.status is Status.STATIONARY:
+    if not certificate.valid:
         return f"objective  {certificate.objective:.8g}"
     return f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
 

@@ -183,6 +183,11 @@ class Result:
         return self.state.stationarity
 
     @property
+    def convex_step(self) -> Certificate | None:
+        """What is proven of the last convex problem that `cutplane.cccp` solved; else None."""
+        return self.state.convex_step
+
+    @property
     def iterations(self) -> int:
         """How many times the reduced problem was solved."""
         return self.state.iteration

@@ -65,7 +65,7 @@ def descend(
             if status is not Status.OPTIMAL or rule(final) is not Status.RUNNING:
                 return status, final
         check()
-        state.seconds_left = rule.seconds_left(state)
+        state.seconds_left, state.enough = rule.seconds_left(state), rule.tolerance(state)
         keeper.before_iteration()
         iterate(state, (lambda: None) if keeper.keeps else check)
         keeper.after_iteration()

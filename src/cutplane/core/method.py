@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.needs import CURVED, Need, unmet
+from cutplane.core.needs import CURVED, Need, unmet, why_unproven
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Point, Risk
 
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from cutplane.core.bundle import Bundle
     from cutplane.core.state import State
 
-PlanesOf = Literal["risk", "objective"]
+PlanesOf = Literal["risk", "objective", "none"]
+_PLANES = {
+    "risk": "planes of the risk",
+    "objective": "planes of the objective",
+    "none": "no planes",
+}
 
 
 class Policy(ABC):  # noqa: B024 (its kinds have abstract methods)
@@ -44,7 +49,7 @@ class Stabilizer(Policy):
 
     Attributes
     ----------
-    planes_of : {"risk", "objective"}
+    planes_of : {"risk", "objective", "none"}
         What the planes of the bundle lie below.
     confined : bool
         Whether the risk may be evaluated at candidates only.
@@ -128,7 +133,7 @@ class Cuts(Policy):
 
     Attributes
     ----------
-    planes_of : {"risk", "objective"}
+    planes_of : {"risk", "objective", "none"}
         What the planes lie below.
     for_convex : bool
         Whether planes are taken to lie below the risk everywhere.
@@ -192,8 +197,17 @@ class Method:
             ),
             (
                 stabilizer.planes_of != cuts.planes_of,
-                f"{_name(stabilizer)} takes planes of the {stabilizer.planes_of}, and "
-                f"{cuts_name} makes planes of the {cuts.planes_of}",
+                f"{_name(stabilizer)} takes {_PLANES[stabilizer.planes_of]}, and "
+                f"{cuts_name} makes {_PLANES[cuts.planes_of]}",
+            ),
+            (
+                stabilizer.planes_of == "none" and self.query.leaves_candidate,
+                f"{_name(stabilizer)} has no model to search by; it needs AtCandidate",
+            ),
+            (
+                stabilizer.planes_of == "none" and self.memory.drops_planes,
+                f"{_name(stabilizer)} has no planes that {memory_name} could drop; it needs "
+                "KeepAll",
             ),
             (
                 self.query.makes_planes and not cuts.for_convex,
@@ -230,15 +244,20 @@ class Method:
     def takes_for_convex(self, risk: Risk) -> bool:
         """Say whether planes lie below the risk everywhere, so that a gap is a proof.
 
-        Where nobody has said whether the risk is convex, methods for convex risks assume it. Planes
-        of the objective that were lowered by a rule bound nothing, whatever the risk is.
+        Where nobody has said whether the risk is convex, methods for convex risks assume it.
+        Without planes of the risk nothing is bounded, whatever it is.
         """
-        if self.cuts.planes_of == "objective":
+        if self.cuts.planes_of != "risk":
             return False
         return self.cuts.for_convex if risk.convex is None else risk.convex
 
     def require_suitable(self, problem: Problem) -> None:
         """Raise ValueError if the method cannot minimize such a problem."""
+        if problem.risk.convex is False and self.cuts.for_convex:
+            raise ValueError(
+                f"the method {self.name} needs a convex risk, and this one is not"
+                f"{_because(problem.risk)}; use nrbm"
+            )
         if missing := self._missing(problem):
             policy, need = missing
             thing = problem.risk if need.of == "risk" else problem.regularizer
@@ -249,6 +268,11 @@ class Method:
             if need := unmet(policy.needs, problem.risk, problem.regularizer):
                 return policy, need
         return None
+
+
+def _because(risk: Risk) -> str:
+    reason = why_unproven(risk)
+    return f" ({reason})" if reason else ""
 
 
 def _name(policy: Policy) -> str:

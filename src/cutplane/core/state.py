@@ -13,7 +13,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector, copied
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
-from cutplane.core.certificate import Record, Stationarity, relative
+from cutplane.core.certificate import Certificate, Record, Stationarity, relative
 from cutplane.core.method import Found, Method, PolicyStates
 from cutplane.core.needs import as_grouped, good_groups, planes_of_groups
 from cutplane.core.problem import Candidate, Problem
@@ -39,7 +39,8 @@ class State:
     All of it is data, and nothing else remembers anything. What the policies of the ``method`` know
     is in ``policies``; all bounds belong to the ``problem``. ``last_step`` is how far from the best
     point the last search went. ``seconds_left`` is for a query that may take longer than the time
-    limit of the run allows.
+    limit of the run allows, ``enough`` the gap that is small enough, for a policy that solves
+    problems of its own; ``convex_step`` is what is proven of the last one.
     """
 
     problem: Problem
@@ -54,11 +55,13 @@ class State:
     evaluations: int = 0
     seconds: float = 0.0
     seconds_left: float = np.inf
+    enough: float = 0.0
     last_step: float | None = None
     stopped: bool = False
     interrupted: bool = False
     stalled_for: int = 0
     stationarity: Stationarity | None = None
+    convex_step: Certificate | None = None
     refuted: bool = False
     history: list[Record] = field(default_factory=list)
 

@@ -42,7 +42,7 @@ _SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends")
 # Which numbers are allowed is said by the losses.
 _NUMBERS = (
     *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),
-    *("clip", "width"),
+    *("clip", "width", "plateau"),
 )
 _NONE_ALLOWED = {
     *(*_STRENGTHS, "max_iter", "time_limit", "n_jobs", "templates", "checkpoint", "random_state"),
@@ -69,6 +69,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "above 0 and at most 1",
     ),
     "n_starts": (_is_whole, "a whole number above 0"),
+    "gamma_steps": (_is_whole, "a whole number above 0"),
     "random_state": (lambda value: _is_whole(value, 0), "None or a whole number, not negative"),
     "min_count": (_is_whole, "a whole number above 0"),
     "templates": (lambda value: isinstance(value, str), "None or text"),

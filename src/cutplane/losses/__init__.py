@@ -26,6 +26,7 @@ from cutplane.losses.pointwise.piecewise import (
     SquaredHinge,
 )
 from cutplane.losses.pointwise.smooth import Exponential, Poisson, SmoothLoss
+from cutplane.losses.pointwise.unlabeled import DoubleRamp, SmoothHat
 from cutplane.losses.ranking.loss import RankingLoss
 from cutplane.losses.ranking.losses import NDCGHinge, NDCGListHinge, PairwiseHinge
 from cutplane.losses.score_loss import ScoreLoss
@@ -74,6 +75,13 @@ ROBUST_REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers of which some are far off, by name: they are not convex."""
 
+UNLABELED: dict[str, Callable[..., Loss]] = {
+    "hat": Hat,
+    "double_ramp": DoubleRamp,
+    "smooth_hat": SmoothHat,
+}
+"""Losses for examples without a label, by name: they are not convex."""
+
 RANKING: dict[str, Callable[..., Loss]] = {
     "pairwise": PairwiseHinge,
     "ndcg": NDCGHinge,
@@ -88,12 +96,14 @@ __all__ = [
     "REGRESSION",
     "ROBUST_CLASSIFICATION",
     "ROBUST_REGRESSION",
+    "UNLABELED",
     "Absolute",
     "BreakEven",
     "BrokenLine",
     "ClippedAbsolute",
     "ColumnLoss",
     "CrammerSinger",
+    "DoubleRamp",
     "EpsilonInsensitive",
     "ErrorRate",
     "Exponential",
@@ -120,6 +130,7 @@ __all__ = [
     "RecallAtK",
     "ScoreLoss",
     "SharedScore",
+    "SmoothHat",
     "SmoothHinge",
     "SmoothLoss",
     "SmoothRamp",

@@ -31,11 +31,14 @@ class Loss(ScoreLoss):
         Classification losses see ``y`` in {-1, 1}; the others see numbers.
     search_slack : float
         The share of the possible gain that `minimize_along` may leave to save evaluations.
+    ignores_targets : bool
+        Whether targets have no meaning, as for examples without a label.
     """
 
     task: ClassVar[Task]
     additive = True
     search_slack: ClassVar[float] = 0.0
+    ignores_targets: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -116,6 +119,8 @@ class Loss(ScoreLoss):
         numbers = np.ascontiguousarray(y, dtype=np.float64)
         if numbers.shape != (n_samples,):
             raise ValueError(f"y has shape {numbers.shape}, X has {n_samples} rows")
+        if self.ignores_targets:
+            return np.ones(n_samples)
         used = weights > 0.0
         self.check_targets(numbers[used])
         self.check_weights(weights[used])

@@ -88,6 +88,9 @@ class ScoreLoss(ABC):
         time: then they may be minimized out.
     convex_twin : Loss or None
         A convex loss whose minimizer is where to begin with one that is not convex.
+    convex_part : Loss or None
+        A convex loss such that this one less it is concave: what `cutplane.cccp` needs, with a
+        method ``concave_slopes(y, scores)``, the derivative of the concave rest for each example.
     has_curvatures, has_conjugate : bool
         Whether there are second derivatives, and a conjugate.
     smooth : bool
@@ -108,6 +111,7 @@ class ScoreLoss(ABC):
     ties_intercepts: bool = False
     finds_offsets: bool = False
     convex_twin: Any = None
+    convex_part: Any = None
     has_curvatures: bool = False
     has_conjugate: bool = False
     smooth: bool = False

@@ -9,10 +9,12 @@ from cutplane.core.method import Method
 from cutplane.core.problem import Problem
 from cutplane.methods.automatic import automatic
 from cutplane.methods.block_ascent import block_ascent
-from cutplane.methods.bundle import bmrm, level, proximal, trust_region
+from cutplane.methods.bundle import bmrm, level, nbm, nrbm, proximal, trust_region
+from cutplane.methods.cccp import cccp
 from cutplane.methods.dual_ascent import dual_ascent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
+from cutplane.methods.subgradient import subgradient
 
 Methods = dict[str, Callable[[Problem], Method]]
 """From a name to the method for a problem."""
@@ -37,6 +39,7 @@ _FOR_ALL: Methods = {
     "proximal": lambda problem: proximal(),
     "trust-region": lambda problem: trust_region(),
     "level": lambda problem: level(),
+    "nrbm": lambda problem: nrbm(),
 }
 
 METHODS: Methods = _FOR_ALL | {
@@ -44,6 +47,16 @@ METHODS: Methods = _FOR_ALL | {
     "dual-ascent": lambda problem: dual_ascent(),
 }
 """Those for linear models."""
+
+FOR_OTHERS: Methods = {
+    "nbm": lambda problem: nbm(),
+    "cccp": lambda problem: cccp(),
+    "subgradient": lambda problem: subgradient(),
+}
+"""Those that prove nothing, for risks that are not convex."""
+
+ROBUST_METHODS: Methods = METHODS | FOR_OTHERS
+"""Those for linear models some of whose losses are not convex."""
 
 STRUCTURED_METHODS: Methods = _FOR_ALL | {"block-ascent": lambda problem: block_ascent()}
 """Those for structured models."""

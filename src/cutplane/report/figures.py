@@ -52,18 +52,23 @@ def png_of(figure: Any) -> bytes:
 
 
 def draw_run(
-    records: Sequence[Record], *, title: str, subtitle: str = "", tol: float | None = None
+    records: Sequence[Record],
+    *,
+    title: str,
+    subtitle: str = "",
+    tol: float | None = None,
+    proven: bool = True,
 ) -> Any:
     """Return a figure of a run's bounds and relative gap against iterations, ``tol`` marked.
 
-    Title and subtitle say what was fitted, and how it ended.
+    Title and subtitle say what was fitted, and how it ended; ``proven``, whether the bounds hold.
     """
     figure = new_figure((8.0, 6.4))
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
     _set_titles(above, title, subtitle)
     if records:
         x = np.array([record.iteration for record in records], dtype=float)
-        _plot_both(above, below, x, records, tol, steps="post")
+        _plot_both(above, below, x, records, tol, steps="post", proven=proven)
         below.set_xlabel("iteration")
         below.xaxis.get_major_locator().set_params(integer=True)
     return figure
@@ -87,7 +92,8 @@ def draw_path(
     figure = new_figure((8.0, 3.2 * n_panels))
     bounds, gaps, *rest = figure.subplots(n_panels, 1, sharex=True)
     _set_titles(bounds, title, subtitle)
-    _plot_both(bounds, gaps, lams, certificates, tol, steps=None)
+    proven = all(certificate.valid for certificate in certificates)
+    _plot_both(bounds, gaps, lams, certificates, tol, steps=None, proven=proven)
     if scores is not None:
         _plot_scores(rest[0], lams, scores)
     lowest = (gaps, *rest)[-1]
@@ -159,8 +165,12 @@ def _plot_both(
     tol: float | None,
     *,
     steps: Steps,
+    proven: bool,
 ) -> None:
-    """Draw bounds, with what is in between filled, and below them the relative gap."""
+    """Draw bounds, with what is in between filled, and below them the relative gap.
+
+    Of a risk that is not convex, where nothing is ``proven``, they are not called bounds.
+    """
     curves = curves_of(records)
     style = {"drawstyle": "steps-post" if steps else "default"}
     # What lies below the picture must not be infinite, or zero on a logarithmic scale.
@@ -168,9 +178,10 @@ def _plot_both(
     upper, lower = curves.upper, np.maximum(curves.lower, least)
     # Labeled in the order of the legend, from top to bottom.
     above.plot(x, upper, color=_VERMILLION, lw=2, label="objective of the best model", **style)
-    between = "the optimum is in between"
+    between = "the optimum is in between" if proven else "what the model could still gain"
+    below_it = "lower bound" if proven else "lowest point of the model: no bound"
     above.fill_between(x, lower, upper, step=steps, color="0.9", lw=0, label=between, zorder=1)
-    above.plot(x, lower, color=_BLUE, lw=2, ls=(0, (4, 1)), label="lower bound", **style)
+    above.plot(x, lower, color=_BLUE, lw=2, ls=(0, (4, 1)), label=below_it, **style)
     if curves.logarithmic:
         _make_logarithmic(above)
         margin = (curves.top / curves.bottom) ** 0.05

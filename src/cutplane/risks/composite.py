@@ -49,6 +49,15 @@ class Summable:
         """How many groups should make a run the fastest; 1 if the risk cannot be split."""
         return 1
 
+    @property
+    def has_majorants(self) -> bool:
+        """Whether there are convex risks above this one that touch it at a point."""
+        return self.convex is True
+
+    def majorant_at(self, point: Any) -> Any:
+        """Return a convex risk that is nowhere below this one, and the same at a point."""
+        return self
+
     # NumPy would take a risk for an array of one object: np.float64(2) * risk is ours.
     __array_ufunc__ = None
 
@@ -114,6 +123,19 @@ class WeightedSum(Summable):
         """Evaluate all risks at ``w``."""
         self.evaluations += 1
         return _sum_point([(factor, risk.at(w)) for factor, risk in self.terms])
+
+    @property
+    def has_majorants(self) -> bool:
+        """Whether all terms have convex risks above them, and none is subtracted."""
+        return all(
+            factor >= 0.0 and needs.offers(risk, "has_majorants") for factor, risk in self.terms
+        )
+
+    def majorant_at(self, point: SumPoint) -> WeightedSum:
+        """Return the sum of the convex risks above the terms that touch them at a point."""
+        terms: list[tuple[float, Any]] = self.terms
+        pairs = zip(terms, point.parts, strict=True)
+        return WeightedSum([(factor, risk.majorant_at(own)) for (factor, risk), (_, own) in pairs])
 
     @property
     def term_size(self) -> float:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Plane, Quadratic
+from cutplane.losses.pointwise.tilted import TiltedLoss
 from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
 from cutplane.maps import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
 from cutplane.risks.checks import normalized, require_finite
@@ -170,6 +171,26 @@ class ScoredRisk(Summable):
         part.__dict__.pop("term_size", None)
         part._begin()
         return part
+
+    @property
+    def has_majorants(self) -> bool:
+        """Whether there are convex risks above this one that touch it: see `majorant_at`."""
+        return self.map.linear and (self.convex or self.loss.convex_part is not None)
+
+    def majorant_at(self, point: ScoredPoint) -> ScoredRisk:
+        """Return a convex risk that is nowhere below this one, and the same at a point.
+
+        The concave part of the loss is replaced by its tangent there. Where the intercept is
+        minimized out, this holds for each intercept, so for the minimum too.
+        """
+        if self.convex:
+            return self
+        above = copy(self)
+        above.loss = TiltedLoss.above(self.loss, self.y, point.scores, point.offset, self.weights)
+        above.convex, above.unproven = True, ""
+        above.__dict__.pop("term_size", None)
+        above._begin()
+        return above
 
     @property
     def good_groups(self) -> int:

@@ -38,6 +38,7 @@ from cutplane.estimators.linear.model import LinearModel, flat_symptom
 from cutplane.losses import CLASSIFICATION, MEASURES, ROBUST_CLASSIFICATION, MulticlassLoss
 from cutplane.losses.measures.error_rate import Measure
 from cutplane.maps import AllPairs
+from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
@@ -118,6 +119,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, LinearMod
         task="classification",
         targets=Targets.CLASSES,
         losses=CLASSIFICATION | MEASURES | ROBUST_CLASSIFICATION,
+        methods=ROBUST_METHODS,
         measures=Measures.CLASSIFICATION,
         least_classes=2,
     )

@@ -15,6 +15,7 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.losses import REGRESSION, ROBUST_REGRESSION
+from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
 
 
@@ -70,6 +71,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         task="regression",
         targets=Targets.NUMBERS,
         losses=REGRESSION | ROBUST_REGRESSION,
+        methods=ROBUST_METHODS,
         measures=Measures.REGRESSION,
     )
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -29,20 +31,28 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Result
 from cutplane.core.interrupts import interrupted_so_far
+from cutplane.core.method import Method
 from cutplane.core.problem import Problem
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
+from cutplane.estimators.fit import Examples, Plan, method_of, share_of_time, solve
 from cutplane.estimators.linear.classes import ClassScores, n_rows, require_two_classes
 from cutplane.estimators.linear.model import LinearModel, flat_symptom
 from cutplane.estimators.parameters import l2_of
-from cutplane.losses import Hat, Hinge
+from cutplane.losses import UNLABELED, Hinge
 from cutplane.maps import CenteredScore
 from cutplane.methods import automatic
-from cutplane.methods.bundle import nbm, nrbm
-from cutplane.methods.registry import METHODS
+from cutplane.methods.registry import FOR_OTHERS, METHODS
 from cutplane.risks import ScoredRisk
+
+# By how much gamma grows from one step to the next.
+_GROWTH = 3.0
+
+
+def _or_automatic(name: str, problem: Problem) -> Method:
+    """Return a method for risks that are not convex; without unlabeled examples it is convex."""
+    return automatic(problem) if problem.risk.convex else FOR_OTHERS[name](problem)
 
 
 @estimator
@@ -59,6 +69,14 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     gamma : float, default=1.0
         How much the unlabeled examples count, all together, beside the labeled ones. With 0 the fit
         is the support vector machine of the labeled examples, and certified.
+    loss : {"hat", "double_ramp", "smooth_hat"} or Loss, default="hat"
+        The loss of the unlabeled examples, that of the labeled ones is the hinge:
+        ``max(0, 1 - |z|)``, the same with a flat top, or ``exp(-3 z^2)``.
+    plateau : float, default=0.3
+        Half the width of the flat top of "double_ramp".
+    gamma_steps : int, default=1
+        In how many steps `gamma` is reached. Each is three times the last one, and starts where
+        that one ended.
     unlabeled : label, default=-1
         What marks an example without a label. None and NaN always do.
     fit_intercept : bool, default=True
@@ -70,7 +88,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         the second class among the labeled ones, and a number is that share. Without an intercept it
         has no effect.
     method : str or Method, default="auto"
-        "auto", "nrbm", "nbm" or a method for risks that are not convex.
+        "auto", "nrbm", "nbm", "cccp", "subgradient" or a method for risks that are not convex.
 
     Attributes
     ----------
@@ -100,13 +118,16 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     description = Description(
         task="transductive",
         targets=Targets.CLASSES,
-        only_loss="hinge",
-        methods=METHODS | {"nrbm": lambda problem: nrbm(), "nbm": lambda problem: nbm()},
+        losses=UNLABELED,
+        methods=METHODS | {name: partial(_or_automatic, name) for name in FOR_OTHERS},
         measures=Measures.CLASSIFICATION,
         least_classes=2,
     )
 
     gamma: float = field(default=1.0, kw_only=False)
+    loss: Any = "hat"
+    plateau: float = 0.3
+    gamma_steps: int = 1
     unlabeled: Any = -1
     fit_intercept: bool = True
     balance: Any = "start"
@@ -133,6 +154,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         return self
 
     def layout(self) -> Layout:  # noqa: D102
+        super().layout()
         rows = n_rows(self.classes_)
         return Layout(rows, rows, problems=rows)
 
@@ -196,20 +218,22 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
                 ]
             )
         self._centers = mean, constants
-        risks = []
+        loss = self.loss_function()
+        parts = []
         for y, constant in zip(targets, constants.tolist(), strict=True):
             scores = CenteredScore(rows, mean, constant)
-            labeled, unlabeled = (
-                ScoredRisk(
-                    scores.part(np.flatnonzero(which)), y[which], loss, weights=weights[which]
-                )
-                for which, loss in ((known, Hinge()), (free, Hat()))
+            parts.append(
+                [
+                    ScoredRisk(
+                        scores.part(np.flatnonzero(which)), y[which], of, weights=weights[which]
+                    )
+                    for which, of in ((known, Hinge()), (free, loss))
+                ]
             )
-            risks.append(labeled + self.gamma * unlabeled)
         previous = plan.starts or [None] * len(classes)
-        return replace(
+        plan = replace(
             plan,
-            risks=risks,
+            risks=[labeled + self.gamma * unlabeled for labeled, unlabeled in parts],
             intercept_shape=None,
             starts=[
                 found.w if own is None else own for own, found in zip(previous, begins, strict=True)
@@ -219,6 +243,28 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
             look=lambda risk, result: not result.w.any(),
             part="transductive",
         )
+        return plan if any(own is not None for own in previous) else self._annealed(plan, parts)
+
+    def _annealed(self, plan: Plan, parts: Sequence[Sequence[ScoredRisk]]) -> Plan:
+        """Return the plan with the starts that smaller values of gamma lead to."""
+        assert plan.starts is not None
+        starts, evaluations, n_steps = [*plan.starts], plan.evaluations, self.gamma_steps
+        for step in range(1, n_steps):
+            gamma = self.gamma * _GROWTH ** (step - n_steps)
+            for k, (labeled, unlabeled) in enumerate(parts):
+                problem = Problem(labeled + gamma * unlabeled, plan.regularizer)
+                n_left = (n_steps - step + 1) * len(parts) - k
+                found = solve(
+                    self,
+                    problem,
+                    method_of(self, problem),
+                    max_iter=1 if interrupted_so_far() else self.max_iter,
+                    time_limit=share_of_time(self.time_limit, plan.examples.begin, n_left),
+                    start=starts[k],
+                    part=os.path.join("annealing", f"problem-{k}", f"step-{step}"),
+                )
+                starts[k], evaluations = found.w, evaluations + found.evaluations
+        return replace(plan, starts=starts, evaluations=evaluations)
 
     def _supervised(self, plan: Plan, k: int) -> Result:
         """Return the certified support vector machine of the labeled examples, to start at."""

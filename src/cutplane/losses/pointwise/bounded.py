@@ -29,12 +29,16 @@ from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_search import Line, lowest_step
-from cutplane.losses.pointwise.piecewise import Absolute, Hinge
+from cutplane.losses.pointwise.piecewise import Absolute, Hinge, Piece, PiecewiseLoss
 from cutplane.losses.score_loss import AtBestOffset
 
 _EPS = float(np.finfo(np.float64).eps)
 # How often to look a little farther to both sides of a corner, if rounding has moved it.
 _LOOKS = 6
+# max(0, |z| - 1) for labels -1 and 1: what is left of the hat where it gives up, up to a constant.
+BEYOND_MARGIN = PiecewiseLoss(
+    "classification", left=Piece(slope=1.0, start=2.0), right=Piece(slope=1.0)
+)
 
 
 class BrokenLine(Loss):
@@ -151,7 +155,7 @@ class Ramp(BrokenLine):
     """``min(clip, max(0, 1 - y*z))``: a hinge that gives up on examples far on the wrong side."""
 
     unproven = "the ramp loss is not convex: there may be lower points far away"
-    convex_twin = Hinge()
+    convex_twin = convex_part = Hinge()
 
     def __init__(self, clip: float = 2.0) -> None:
         self.clip = positive("clip", clip)
@@ -162,6 +166,10 @@ class Ramp(BrokenLine):
             slopes=(-1.0, 0.0),
         )
 
+    def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
+        """Return the derivative of ``-max(0, 1 - clip - y*z)``, the ramp less the hinge."""
+        return np.where(y * scores < 1.0 - self.clip, y, 0.0)
+
     def __repr__(self) -> str:
         return f"Ramp({self.clip:g})"
 
@@ -170,7 +178,7 @@ class ClippedAbsolute(BrokenLine):
     """``min(clip, |z - y|)``: the absolute loss, which gives up on outliers."""
 
     unproven = "the clipped absolute loss is not convex: there may be lower points far away"
-    convex_twin = Absolute()
+    convex_twin = convex_part = Absolute()
 
     def __init__(self, clip: float = 3.0) -> None:
         self.clip = positive("clip", clip)
@@ -180,6 +188,11 @@ class ClippedAbsolute(BrokenLine):
             corners=(-self.clip, 0.0, self.clip),
             slopes=(-1.0, 1.0),
         )
+
+    def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
+        """Return the derivative of ``-max(0, |z - y| - clip)``."""
+        u = scores - y
+        return np.where(np.abs(u) > self.clip, -np.sign(u), 0.0)
 
     def __repr__(self) -> str:
         return f"ClippedAbsolute({self.clip:g})"
@@ -192,7 +205,9 @@ class Hat(BrokenLine):
     ``z = 0`` is -1, not 0, so that a search does not rest on the top.
     """
 
+    ignores_targets = True
     unproven = "the hat loss is not convex: there may be lower points far away"
+    convex_part = BEYOND_MARGIN
 
     def __init__(self) -> None:
         super().__init__(
@@ -203,7 +218,6 @@ class Hat(BrokenLine):
             middle=1.0,
         )
 
-    def check_targets(self, y: Vector) -> None:
-        """Raise ValueError if a target is not finite; they have no meaning."""
-        if not np.isfinite(y).all():
-            raise ValueError("a target is not finite")
+    def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
+        """Return the derivative of ``-|z|``."""
+        return np.where(scores >= 0.0, -1.0, 1.0)

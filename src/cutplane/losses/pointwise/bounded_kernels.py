@@ -73,6 +73,36 @@ def begin(
     return total
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def typical_step(
+    of: int,
+    shape: Vector,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+    every: int,
+) -> float:
+    """Return the median step to a corner, of every so many examples; 1 if there is none.
+
+    ``direction`` has one entry if it is the same for all examples.
+    """
+    steps = np.empty(3 * (len(y) // every + 1))
+    n = 0
+    for i in range(0, len(y), every):
+        v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
+        d = direction[0] if len(direction) == 1 else direction[i]
+        speed = y[i] * d if of == 0 else d
+        if speed == 0.0 or weights[i] <= 0.0:
+            continue
+        for j in range(3):
+            step = abs((shape[j] - v) / speed)
+            if 0.0 < step < np.inf:
+                steps[n] = step
+                n += 1
+    return float(np.median(steps[:n])) if n else 1.0
+
+
 @njit(cache=True, nogil=True)
 def _bin_of(step: float, scale: float, both: bool, n_bins: int) -> int:
     # Each operation keeps the order of steps, so bins follow each other as their events do.
@@ -128,6 +158,83 @@ def tally(
             table[k, FIRST] = min(table[k, FIRST], step)
             table[k, LAST] = max(table[k, LAST], step)
             table[k, COUNT] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _least(slope: float, curvature: float, way: float) -> float:
+    """Return the least of ``slope*k + curvature/2 k^2`` for ``k`` from 0 to ``way``."""
+    stop = way if curvature == 0.0 else min(max(-slope / curvature, 0.0), way)
+    return min(stop * (slope + 0.5 * curvature * stop), 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def survey(
+    table: Matrix,
+    value: float,
+    slope: float,
+    curvature: float,
+    both: bool,
+    farthest: float,
+    rounding: float,
+) -> tuple[Matrix, NDArray[np.bool_], float, float, float]:
+    """Return what the function is at both ends of each bin, and its lowest point outside of them.
+
+    The rows of ``table`` are the bins that have events; ``value`` and ``slope`` are those where the
+    ray begins. Returned are values and slopes (value and slope at the first event, before it; at
+    the last one, after it), which bins may hold a lower point, the lowest step so far with its
+    value, and by how much values differ that rounding cannot tell apart.
+    """
+    n = len(table)
+    ends, kept = np.empty((n, 4)), np.zeros(n, np.bool_)
+    at, low = np.empty(3 * n + 3), np.empty(3 * n + 3)
+    n_points = 0
+    if not both:
+        at[0], low[0], n_points = 0.0, value, 1
+    jumps, moments, size = 0.0, 0.0, 0.0
+    begin, begin_value, begin_slope = 0.0, value, slope
+    half = 0.5 * curvature
+    for k in range(n + 1):
+        # Between two bins it is a parabola, before the first one and beyond the last one too, as
+        # far as events were counted.
+        if curvature > 0.0:
+            to = table[k, FIRST] if k < n else max(farthest, table[n - 1, LAST])
+            stop = -begin_slope / curvature
+            if 0.0 < stop < to - begin:
+                at[n_points], low[n_points] = begin + stop, begin_value + 0.5 * begin_slope * stop
+                n_points += 1
+        if k == n:
+            break
+        first, last = table[k, FIRST], table[k, LAST]
+        ends[k, 0] = value + first * (slope + jumps + half * first) - moments
+        ends[k, 1] = slope + jumps + curvature * first
+        jumps += table[k, JUMPS]
+        moments += table[k, MOMENTS]
+        size = max(size, abs(table[k, MOMENTS]))
+        ends[k, 2] = value + last * (slope + jumps + half * last) - moments
+        ends[k, 3] = slope + jumps + curvature * last
+        at[n_points], low[n_points] = first, ends[k, 0]
+        at[n_points + 1], low[n_points + 1] = last, ends[k, 2]
+        n_points += 2
+        begin, begin_value, begin_slope = last, ends[k, 2], ends[k, 3]
+    size += abs(value)
+    slack = rounding * (size if np.isfinite(size) else abs(value))
+    lowest = np.inf
+    for i in range(n_points):
+        if low[i] < lowest and np.isfinite(low[i]):
+            lowest = low[i]
+    step = at[0]
+    for i in range(n_points):
+        if low[i] <= lowest + slack:
+            step, lowest = at[i], low[i]
+            break
+    for k in range(n):
+        way, falls = table[k, LAST] - table[k, FIRST], table[k, FALLS]
+        forward = ends[k, 0] + _least(ends[k, 1] + falls, curvature, way)
+        # From the end backward the slope is nowhere above the last one less all jumps down.
+        backward = ends[k, 2] + _least(falls - ends[k, 3], curvature, way)
+        # Where rounding says nothing, look.
+        kept[k] = not (forward > lowest + slack or backward > lowest + slack)
+    return ends, kept, step, lowest, slack
 
 
 @njit(cache=True, nogil=True)

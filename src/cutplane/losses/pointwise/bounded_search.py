@@ -86,16 +86,12 @@ class Line:
 
     def scale(self) -> float:
         """Return the step of a typical corner."""
-        i = slice(None, None, max(1, len(self.scores) // _SAMPLE))
-        d = self.direction if isinstance(self.direction, float) else self.direction[i]
-        y, z = self.y[i], self.scores[i]
-        v = (y * z, z - y, z)[self.of]
-        speed = np.broadcast_to(y * d if self.of == kernels.OF_MARGIN else d, v.shape)
-        used = (speed != 0.0) & (self.weights[i] > 0.0)
-        with np.errstate(over="ignore"):
-            steps = np.abs((self.shape[:3, None] - v[used]) / speed[used])
-        steps = steps[np.isfinite(steps) & (steps > 0.0)]
-        typical = float(np.median(steps)) if steps.size else 1.0
+        d = self.direction
+        along = _constant(d, 1) if isinstance(d, float) else d
+        every = max(1, len(self.scores) // _SAMPLE)
+        typical = kernels.typical_step(
+            self.of, self.shape, self.y, self.scores, along, self.weights, every
+        )
         return min(max(typical, 1e-300), 1e300)
 
 
@@ -113,14 +109,14 @@ def lowest_step(line: Line) -> float:
     if not used.size:
         return 0.0 if line.both else _first_piece(slope, line.extra.curvature)
     table = table[used]
-    bins = _Bins(table, value, slope, line.extra, both=line.both, farthest=farthest)
-    step, lowest = bins.lowest()
-    wanted = np.zeros(_N_BINS, dtype=np.bool_)
-    kept = bins.may_be_below(lowest)
+    ends, kept, step, lowest, slack = kernels.survey(
+        table, value, slope, line.extra.curvature, line.both, farthest, _ROUNDING
+    )
     if not kept.any():
         return step
+    wanted = np.zeros(_N_BINS, dtype=np.bool_)
     wanted[used[kept]] = True
-    from_step, to_step = float(bins.first[kept].min()), float(bins.last[kept].max())
+    from_step, to_step = float(table[kept, FIRST].min()), float(table[kept, LAST].max())
     found = map_blocks(
         lambda i: kernels.inside(
             *line.block(i), line.both, scale, farthest, wanted, from_step, to_step
@@ -132,94 +128,22 @@ def lowest_step(line: Line) -> float:
     steps, jumps = steps[order], jumps[order]
     curvature = line.extra.curvature
     for k in np.flatnonzero(kept):
-        start = int(np.searchsorted(steps, bins.first[k], side="left"))
-        part = slice(start, int(np.searchsorted(steps, bins.last[k], side="right")))
+        start = int(np.searchsorted(steps, table[k, FIRST], side="left"))
+        part = slice(start, int(np.searchsorted(steps, table[k, LAST], side="right")))
         step, lowest = kernels.sweep(
             float(table[k, FIRST]),
-            float(bins.value_first[k]),
-            float(bins.slope_first[k]),
+            float(ends[k, 0]),
+            float(ends[k, 1]),
             curvature,
             steps[part],
             jumps[part],
             step,
             lowest,
-            bins.slack,
+            slack,
         )
     if curvature == 0.0 and line.extra.slope == 0.0:
-        step = _middle_of_flat(step, bins, table, steps, jumps, kept)
+        step = _middle_of_flat(step, table, ends, steps, jumps, kept)
     return float(step)
-
-
-class _Bins:
-    """The function at the first and the last corner of each bin."""
-
-    def __init__(
-        self,
-        table: Matrix,
-        value: float,
-        slope: float,
-        extra: Quadratic,
-        *,
-        both: bool,
-        farthest: float,
-    ) -> None:
-        first, last = table[:, FIRST], table[:, LAST]
-        after, moments = np.cumsum(table[:, JUMPS]), np.cumsum(table[:, MOMENTS])
-        before = np.concatenate([[0.0], after[:-1]])
-        moments_before = np.concatenate([[0.0], moments[:-1]])
-        half = 0.5 * extra.curvature
-        self.first, self.last, self.curvature = first, last, extra.curvature
-        self.falls = table[:, FALLS]
-        self.value_first = value + first * (slope + before + half * first) - moments_before
-        self.slope_first = slope + before + extra.curvature * first
-        self.value_last = value + last * (slope + after + half * last) - moments
-        self.slope_last = slope + after + extra.curvature * last
-        self.value, self.slope, self.both = value, slope, both
-        self.farthest = farthest
-        size = np.abs(table[:, MOMENTS]).max() + abs(value)
-        self.slack = _ROUNDING * float(size if math.isfinite(size) else abs(value))
-
-    def lowest(self) -> tuple[float, float]:
-        """Return the lowest point outside the bins and at their ends, and its value."""
-        steps, values = [self.first, self.last], [self.value_first, self.value_last]
-        if not self.both:
-            steps.append(np.zeros(1))
-            values.append(np.array([self.value]))
-        if self.curvature > 0.0:
-            # Between two bins it is a parabola, before the first one and beyond the last one too,
-            # as far as events were counted.
-            begin = np.concatenate([[0.0], self.last])
-            value = np.concatenate([[self.value], self.value_last])
-            slope = np.concatenate([[self.slope], self.slope_last])
-            way = np.append(self.first, max(self.farthest, self.last[-1])) - begin
-            stop = -slope / self.curvature
-            inner = (stop > 0.0) & (stop < way)
-            steps.append((begin + stop)[inner])
-            values.append((value + 0.5 * slope * stop)[inner])
-        at, low = np.concatenate(steps), np.concatenate(values)
-        low = np.where(np.isfinite(low), low, math.inf)
-        order = np.argsort(at, kind="stable")
-        at, low = at[order], low[order]
-        k = int(np.flatnonzero(low <= low.min() + self.slack)[0])
-        return float(at[k]), float(low[k])
-
-    def may_be_below(self, lowest: float) -> NDArray[np.bool_]:
-        """Return the bins that may hold a step as low as this."""
-        way = self.last - self.first
-        with np.errstate(over="ignore", invalid="ignore"):
-            forward = self.value_first + _least(self.slope_first + self.falls, self.curvature, way)
-            # From the end backward the slope is nowhere above the last one less all jumps down.
-            backward = self.value_last + _least(self.falls - self.slope_last, self.curvature, way)
-            bound = np.fmax(forward, backward)
-        # Where rounding says nothing, look.
-        kept: NDArray[np.bool_] = ~(bound > lowest + self.slack)
-        return kept
-
-
-def _least(slope: Vector, curvature: float, way: Vector) -> Vector:
-    """Return the least of ``slope*k + curvature/2 k^2`` for ``k`` from 0 to ``way``."""
-    stop = way if curvature == 0.0 else np.clip(-slope / curvature, 0.0, way)
-    return np.minimum(stop * (slope + 0.5 * curvature * stop), 0.0)
 
 
 def _table(line: Line, scale: float, farthest: float) -> Matrix:
@@ -265,23 +189,29 @@ def _first_piece(slope: float, curvature: float) -> float:
 
 
 def _middle_of_flat(
-    step: float, bins: _Bins, table: Matrix, steps: Vector, jumps: Vector, kept: NDArray[np.bool_]
+    step: float,
+    table: Matrix,
+    ends: Matrix,
+    steps: Vector,
+    jumps: Vector,
+    kept: NDArray[np.bool_],
 ) -> float:
     """Return the middle of the flat stretch that begins at a corner, if there is one."""
-    k = int(np.searchsorted(bins.last, step))
-    if k == len(bins.last) or bins.first[k] > step:
+    firsts, lasts = table[:, FIRST], table[:, LAST]
+    k = int(np.searchsorted(lasts, step))
+    if k == len(lasts) or firsts[k] > step:
         return step
     zero = 1e-13 * float(np.abs(jumps).sum() if jumps.size else 0.0)
     if kept[k]:
-        inside = (steps >= bins.first[k]) & (steps <= bins.last[k])
+        inside = (steps >= firsts[k]) & (steps <= lasts[k])
         at, size = steps[inside], jumps[inside]
-        slope = float(bins.slope_first[k]) + float(size[at <= step].sum())
+        slope = float(ends[k, 1]) + float(size[at <= step].sum())
         beyond = at[at > step]
         following = float(beyond[0]) if beyond.size else math.inf
     else:
-        slope, following = float(bins.slope_last[k]), math.inf
+        slope, following = float(ends[k, 3]), math.inf
     if following == math.inf:
-        following = float(bins.first[k + 1]) if k + 1 < len(bins.first) else math.inf
+        following = float(firsts[k + 1]) if k + 1 < len(firsts) else math.inf
     zero = max(zero, 1e-13 * float(-table[:, FALLS].sum()))
     if abs(slope) > zero or following == math.inf:
         return step

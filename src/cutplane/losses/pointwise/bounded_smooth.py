@@ -160,7 +160,7 @@ class SmoothRamp(RoundedLoss):
     def __init__(self, clip: float = 2.0, smoothing: float = 0.5) -> None:
         self.clip = positive("clip", clip)
         self.smoothing = positive("smoothing", smoothing)
-        self.convex_twin = SmoothHinge(smoothing)
+        self.convex_twin = self.convex_part = SmoothHinge(smoothing)
 
     def elements(self, y: Vector, scores: Vector) -> tuple[Vector, Vector]:
         """Return the loss of each example, and its derivative by the score."""
@@ -170,6 +170,11 @@ class SmoothRamp(RoundedLoss):
         values = 0.5 / self.smoothing * (near - far) * (near + far)
         values += np.clip(u - self.smoothing, 0.0, self.clip)
         return values, (far - near) * (y / self.smoothing)
+
+    def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
+        """Return the derivative of minus the smooth hinge that is ``clip`` farther out."""
+        far = np.clip(1.0 - y * scores - self.clip, 0.0, self.smoothing)
+        return np.asarray(far * (y / self.smoothing))
 
     def broken_twin(self) -> BrokenLine:
         """Return the ramp."""
@@ -191,8 +196,9 @@ class Tukey(RoundedLoss):
 
     def __init__(self, width: float = 4.685) -> None:
         self.width = positive("width", width)
-        # Where its slope is steepest, at width / sqrt(5), Huber's becomes linear.
-        self.convex_twin = Huber(self.width / math.sqrt(5.0))
+        # Where its slope is steepest, at width / sqrt(5), Huber's becomes linear. From there on
+        # Tukey's bends down, and before it bends up less: so the difference is concave.
+        self.convex_twin = self.convex_part = Huber(self.width / math.sqrt(5.0))
 
     def elements(self, y: Vector, scores: Vector) -> tuple[Vector, Vector]:
         """Return the loss of each example, and its derivative by the score."""
@@ -202,6 +208,11 @@ class Tukey(RoundedLoss):
         # 1 - (1 - s)^3 without cancellation.
         values = self.width**2 / 6.0 * share * (3.0 - share * (3.0 - share))
         return values, u * rest * rest
+
+    def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
+        """Return the derivative of Tukey's loss less Huber's."""
+        delta = self.convex_part.delta
+        return np.asarray(self.elements(y, scores)[1] - np.clip(scores - y, -delta, delta))
 
     def broken_twin(self) -> BrokenLine:
         """Return the clipped absolute loss that reaches its height at half the width."""
