@@ -81,6 +81,6 @@ def test_pegasos_comes_near_the_optimum():
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_is_documented(name):
+def test_every_experiment_is_listed(name):
     page = Path(__file__).parents[2] / "docs" / "reproduce.md"
-    assert f"`{name}`" in page.read_text() or f"reproduce {name}" in page.read_text()
+    assert f"\n{name} " in page.read_text()
