@@ -1,11 +1,13 @@
 """Tables 4 and 5 of paper 004: complete, and computed on small data as on the real ones."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import cutplane as cp
+from cutplane.core.policies.queries import CutAt
 from cutplane.core.problem import Problem
 from cutplane.experiments.data import Words
 from cutplane.experiments.ocr import TABLE_4, TABLE_5, compare, nrbmls
@@ -54,14 +56,23 @@ def test_what_was_published_is_complete(name):
     assert len(table.lams) == 7
 
 
-def test_the_greedy_search_gets_stuck_without_a_plane_at_the_candidate():
-    # At w = 0 all labels tie. A plane from nearby says nothing new, and the model proposes the same
-    # candidate again, which no trial on the way to descends.
-    risk = cp.ChainRisk(*small_words(0, n=40), cp.ChainMargin())
-    options = {"stop": cp.Gap(relative=0.01), "max_iter": 300}
-    stopped = cp.minimize(risk, cp.L2(1e-3), method=nrbmls(), **options)
-    assert stopped.status is cp.Status.OPTIMAL
-    assert stopped.evaluations > stopped.iterations  # some searches took more than one trial
+def test_nrbmls_takes_a_plane_at_the_candidate_where_no_trial_descends():
+    # The start is the optimum, at a kink: the first plane sends the search the wrong way.
+    def kink(w):
+        return float(abs(w[0])), np.where(w >= 0.0, 1.0, -1.0)
+
+    helped = nrbmls()
+    greedy = replace(helped, query=replace(helped.query, cut_at=CutAt.LOWEST))
+    steps = {}
+    for method in (helped, greedy):
+        risk = cp.FunctionRisk(kink, 1, convex=True)
+        stop = cp.Gap(relative=1e-9)
+        result = cp.minimize(risk, cp.L2(1.0), method=method, stop=stop, max_iter=1)
+        steps[method] = result.state.last_step
+        assert result.state.bundle.n_planes == (3 if method is helped else 2)
+        assert result.evaluations == 4  # the candidate was the first of three trials
+    assert steps[helped] is None  # it was no descent, and says nothing about the next
+    assert steps[greedy] > 0.0
 
 
 def test_chains_get_the_method_of_their_loss(caplog):

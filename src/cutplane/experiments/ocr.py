@@ -12,7 +12,8 @@ NRBMLS      200 planes and an aggregated one, Wolfe's conditions (constants 1e-4
             trial as far as the last step went, a plane at the lowest trial. Where no trial descends
             the greedy strategy gets stuck; then there is a second plane, at the candidate, and the
             length of the last step stays that of a descent.
-NBM         planes of the objective, a proximal term, 200 planes.
+NBM         planes of the objective, a proximal term, 200 planes, no locality, which convex risks
+            do not need; a second plane where no trial descends, as above.
 SVM-struct  one slack (T. Joachims, T. Finley, C.-N. Yu 2009), which is BMRM with C = 1/lam: planes
             at the candidate, dropped after 50 reduced problems without weight. Its caches of
             outputs are not there, and its rule to stop is the gap of the others.
@@ -35,6 +36,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
+from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt
 from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.experiments.data import Words, load_words
@@ -140,14 +142,23 @@ def scipy_l_bfgs(setting: Setting) -> Fit:
     return _uncertified(setting, *best, time.perf_counter() - start)
 
 
+_NBM = cp.Method(
+    ProximalToBest(),
+    LimitedMemory(_PLANES),
+    ByTrials(CutAt.LOWEST_OR_BOTH),
+    ObjectiveCuts(gamma=0.0),
+    name="nbm",
+)
+
+
 def nbm(setting: Setting) -> Fit:
-    """Run NBM with 200 planes until the objective is at the goal: its own gap proves nothing."""
+    """Run NBM until the objective is at the goal: its own gap proves nothing."""
     risk = setting.risk
     risk.inferences = 0
     result = minimize(
         risk,
         cp.L2(setting.lam),
-        method=cp.nbm(planes=_PLANES),
+        method=_NBM,
         tol=1e-6,
         max_iter=None,
         time_limit=_MOST_SECONDS,

@@ -166,7 +166,8 @@ def balanced_proximal(
     ----------
     radius : float, optional
         How far the optimum is at most from where the regularizer is zero. By default the paper's
-        optimistic strategy: start at 1, and grow by the root of 2 when an iterate gets there.
+        optimistic strategy: start at ``min(1, 1/sqrt(lam))``, and grow by the root of 2 when an
+        iterate gets there.
     line_search, planes, groups
         See `bmrm`.
     """
