@@ -34,6 +34,7 @@ class Differences:
         self.middle = 3.0 * rng.normal(size=n_parameters)
 
     def at(self, w):
+        """Evaluate the risk, and note how long it took."""
         begin = time.process_time()
         self.evaluations += 1
         u = self.scale * (w - self.middle)
@@ -48,11 +49,14 @@ class Differences:
 
 
 class Evaluated:
+    """The risk at a point."""
+
     def __init__(self, w, value, slope):
         self.w, self.value = w, value
         self._plane = cp.Plane(slope, value - float(slope @ w))
 
     def plane(self):
+        """Return the tangent plane."""
         return self._plane
 
 
@@ -63,6 +67,7 @@ class Watch:
         self.risk, self.marks = risk, []
 
     def __call__(self, state):
+        """Note an iteration; say whether there were enough."""
         self.state = state
         if state.bundle.n_planes >= PLANES - 2:
             own = time.process_time() - self.risk.seconds
