@@ -211,3 +211,22 @@ def test_warm_start_survives_changes_of_lam():
     assert not np.allclose(bundle.alpha, first, atol=1e-3)
     bundle.weigh(1.0, accuracy=0.0)
     np.testing.assert_allclose(bundle.alpha, first, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_parameters", [3, 200_000])  # the second is shared among threads
+def test_mean_and_heights_without_a_pass_equal_those_with_one(n_parameters):
+    rng = np.random.default_rng(0)
+    regularizer = L2(0.5, center=rng.normal(size=n_parameters))
+    bundle, w = Bundle(n_parameters, regularizer), rng.normal(size=n_parameters)
+    bundle.heights_at(w)  # remembered, and kept up to date with the planes
+    for _ in range(30):
+        bundle.add(Plane(rng.normal(size=n_parameters), float(rng.normal())))
+    bundle.weigh(0.5, accuracy=0.0)
+    value = candidate_below(bundle.aggregate(), regularizer).lower
+    assert bundle.lowest(0.5) == pytest.approx(value, rel=1e-12)
+    bundle.add_mean()
+    bundle.keep(np.arange(2, bundle.n_planes))
+    slopes = bundle.slopes
+    assert bundle.gram == pytest.approx(slopes @ slopes.T, rel=1e-10, abs=1e-9)
+    assert bundle.heights_at(w) == pytest.approx(slopes @ w + bundle.offsets, rel=1e-9, abs=1e-9)
+    assert bundle.heights_at(2 * w) == pytest.approx(2 * slopes @ w + bundle.offsets, abs=1e-8)

@@ -1,5 +1,6 @@
 """Each stabilizer solves the problem it stands for; Clarabel and closed forms are the judges."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import cvxpy
@@ -12,7 +13,7 @@ import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.policies.ball import OverBall
-from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
+from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem
@@ -449,3 +450,21 @@ def test_long_steps_do_not_multiply_rounding_errors(loss):
     )
     assert max(drifts) < 1e-13
     assert result.certificate.status is not cp.Status.INCONSISTENT
+
+
+def test_every_so_manieth_step_of_the_level_method_can_be_plain():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.where(rng.random(60) < 0.5, -1.0, 1.0)
+
+    def candidates(stabilizer):
+        risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
+        method = replace(cp.bmrm(line_search=False), stabilizer=stabilizer)
+        result = cp.minimize(risk, cp.L2(0.1), method=method, tol=1e-6)
+        assert result.status is cp.Status.OPTIMAL
+        return [(record.iteration, record.objective) for record in result.history]
+
+    assert candidates(Level(plain_every=1)) == candidates(NoStabilizer())
+    assert candidates(Level(plain_every=10_000)) == candidates(Level())
+    assert candidates(Level(plain_every=3)) != candidates(Level())
+    with pytest.raises(ValueError, match="plain_every must be at least 1, got 0"):
+        Level(plain_every=0)

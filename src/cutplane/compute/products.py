@@ -1,8 +1,9 @@
-"""Products of vectors that stay on one thread.
+"""Products of vectors without BLAS.
 
 NumPy hands long dot products to a threaded BLAS, whose threads go on spinning for some 30 ms after
 each call. That is the time of many iterations, on cores that the passes over the data need. These
-loops are limited by memory in the same way, and leave the other cores alone.
+loops are limited by memory in the same way, and leave the other cores alone. Only products with
+rows that no cache holds are shared among threads, row by row, so that bits are the same.
 
 Vectors are rows of a matrix; which of them, and in what order, is told by their numbers. So a
 vector can be dropped without moving the others.
@@ -15,10 +16,13 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.compute.threads import map_blocks
 
 Numbers = NDArray[np.int64]
 
 _REORDER = {"reassoc", "contract", "nsz"}
+# Rows with more numbers than this, 32 MB of them, are read from memory each time.
+_LARGE = 1 << 22
 
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
@@ -30,9 +34,18 @@ def dot(a: Vector, b: Vector) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
 def inner_products(rows: Matrix, numbers: Numbers, vector: Vector) -> Vector:
     """Return the dot products of the numbered rows with a vector."""
+    if len(numbers) * len(vector) < _LARGE:
+        return _inner_products(rows, numbers, vector)
+    parts = map_blocks(
+        lambda i: _inner_products(rows, numbers[i], vector), len(numbers), width=len(vector)
+    )
+    return np.concatenate(parts)
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _inner_products(rows: Matrix, numbers: Numbers, vector: Vector) -> Vector:
     out = np.empty(len(numbers))
     for i in range(len(numbers)):
         row = rows[numbers[i]]
@@ -43,16 +56,29 @@ def inner_products(rows: Matrix, numbers: Numbers, vector: Vector) -> Vector:
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
 def extend_gram(gram: Matrix, rows: Matrix, numbers: Numbers, vectors: Matrix) -> None:
     """Write the dot products of vectors with the numbered rows into a symmetric matrix.
 
     The vectors belong to the last rows: the products of each with all rows up to its own become a
     row and a column of the matrix.
     """
+    if len(numbers) * rows.shape[1] < _LARGE:
+        _extend_gram(gram, rows, numbers, vectors, 0, len(numbers))
+    else:
+        map_blocks(
+            lambda i: _extend_gram(gram, rows, numbers, vectors, i.start, i.stop),
+            len(numbers),
+            width=rows.shape[1],
+        )
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _extend_gram(
+    gram: Matrix, rows: Matrix, numbers: Numbers, vectors: Matrix, begin: int, end: int
+) -> None:
     n = len(numbers) - len(vectors)
     fours = len(vectors) // 4 * 4
-    for i in range(len(numbers)):
+    for i in range(begin, end):
         row = rows[numbers[i]]
         # Four at a time: a row is read from memory a quarter as often.
         for k in range(0, fours, 4):
@@ -74,16 +100,28 @@ def extend_gram(gram: Matrix, rows: Matrix, numbers: Numbers, vectors: Matrix) -
                 gram[i, n + k] = gram[n + k, i] = t0
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
 def combination(rows: Matrix, numbers: Numbers, weights: Vector) -> Vector:
     """Return the sum of the numbered rows, weighted; rows without weight are not read."""
     out = np.zeros(rows.shape[1])
+    if len(numbers) * len(out) < _LARGE:
+        _combine(rows, numbers, weights, 0, len(out), out)
+    else:  # in pieces of the sum that a core's cache holds
+        map_blocks(
+            lambda j: _combine(rows, numbers, weights, j.start, j.stop, out),
+            len(out),
+        )
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath=_REORDER)
+def _combine(
+    rows: Matrix, numbers: Numbers, weights: Vector, begin: int, end: int, out: Vector
+) -> None:
     for i in range(len(weights)):
         if weights[i] != 0.0:
             row, weight = rows[numbers[i]], weights[i]
-            for j in range(len(out)):
+            for j in range(begin, end):
                 out[j] += weight * row[j]
-    return out
 
 
 def gram_with_diagonal(rows: Matrix, diagonal: Vector) -> Matrix:

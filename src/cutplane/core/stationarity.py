@@ -22,7 +22,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Stationarity
-from cutplane.core.needs import quadratic
+from cutplane.core.needs import as_searchable, best_step, quadratic
 from cutplane.core.protocols import Point, sum_of
 from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.state import State
@@ -36,9 +36,13 @@ _RADII = (0.1, 0.01)
 _STEPS = (6, 8)
 # A descent is worth going on for if it is more than this share of eps.
 _WORTH = 0.1
+# No step is tried that can gain no more than this share of that, by the slopes that are known.
+_HOPEFUL = 0.5
 # Within a small radius little can be gained: a step that gains this share of what its slope
 # promises is followed as long as doubling it gains more.
 _PROMISE = 0.1
+# Points that know the risk along lines find the best step at once, up to so many times the radius.
+_FARTHEST = 100.0
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -79,7 +83,9 @@ class _Search:
         self._center, self._objective = state.best, state.objective
         self._planes_at = state.planes_at
         self._regularizer = quadratic(state.problem.regularizer)
-        self._slopes = [(0.0, self._slope(state.best))]
+        self._slopes: list[tuple[float, Vector]] = []
+        self._gram = np.empty((0, 0))
+        self._add(0.0, self._slope(state.best))
         outward = self._regularizer.gradient(state.best.w)
         image = self._regularizer.dual_metric(outward)
         size = max(math.sqrt(dot(outward, image)), _TINY)
@@ -89,14 +95,15 @@ class _Search:
 
     def descends_within(self, radius: float, flat: float, most: int) -> bool:
         """Try steps of this length until one descends, or the hull's shortest vector is flat."""
-        self._slopes = [(at, slope) for at, slope in self._slopes if at <= radius]
+        near = [i for i, (at, _) in enumerate(self._slopes) if at <= radius]
+        self._slopes, self._gram = [self._slopes[i] for i in near], self._gram[np.ix_(near, near)]
         for trial in range(most):
             direction = self._descent()
-            if self.length <= flat:
+            if self.length <= max(flat, _HOPEFUL * self._worth / radius):
                 break
             slope = self._slope(self._followed(direction, radius))
             if np.isfinite(slope).all():
-                self._slopes.append((radius, slope))
+                self._add(radius, slope)
             if trial == 0 and self._gained <= self._worth:
                 # All weights larger, or all smaller: hulls of few slopes are often blind to that.
                 self._followed(self._radial, radius)
@@ -106,9 +113,11 @@ class _Search:
 
     def _descent(self) -> Vector:
         """Return the direction of steepest descent for the hull, of length one."""
-        slopes = np.array([slope for _, slope in self._slopes])
-        gram = np.array([slopes @ self._regularizer.dual_metric(slope) for slope in slopes])
-        shortest = SimplexQP().solve(gram, np.zeros(len(slopes)), 1.0).alpha @ slopes
+        alpha = SimplexQP().solve(self._gram, np.zeros(len(self._slopes)), 1.0).alpha
+        shortest = np.zeros_like(self._center.w)
+        for weight, (_, slope) in zip(alpha, self._slopes, strict=True):
+            if weight > 0.0:
+                shortest += weight * slope
         image = self._regularizer.dual_metric(shortest)
         self.length = math.sqrt(max(dot(shortest, image), 0.0))
         return np.asarray(image / -max(self.length, _TINY))
@@ -116,6 +125,11 @@ class _Search:
     def _followed(self, direction: Vector, step: float) -> Point:
         """Return the point after a step; go on while doubling the step pays."""
         first, gain = self._after(direction, step)
+        if (center := as_searchable(self._center)) is not None:
+            segment = center.toward(first)
+            way = self._regularizer.along(center.w, first.w)
+            self._keep(segment.at(min(best_step(segment, way, None), _FARTHEST)))
+            return first
         while _PROMISE * step * self.length < gain <= self._worth:
             step, before = 2.0 * step, gain
             gain = self._after(direction, step)[1]
@@ -127,10 +141,24 @@ class _Search:
         """Return the point after a step, and how much lower it is."""
         self._check()
         point = self._problem.risk.at(self._center.w + step * direction)
+        return point, self._keep(point)
+
+    def _keep(self, point: Point) -> float:
+        """Return how much lower a point is, and keep it if none was as low."""
         gain = self._objective - self._problem.objective(point)
         if gain > self._gained:
             self.lowest, self._gained = point, gain
-        return point, gain
+        return gain
+
+    def _add(self, radius: float, slope: Vector) -> None:
+        """Take a slope into the hull."""
+        image = self._regularizer.dual_metric(slope)
+        self._slopes.append((radius, slope))
+        row = np.array([dot(other, image) for _, other in self._slopes])
+        n = len(row)
+        gram = np.empty((n, n))
+        gram[:-1, :-1], gram[-1], gram[:, -1] = self._gram, row, row
+        self._gram = gram
 
     def _slope(self, point: Point) -> Vector:
         plane = sum_of(self._planes_at(point))

@@ -3,8 +3,11 @@
     J(w) = lam/2 |w|^2 + mean hinge of 200 labeled + gamma * mean max(0, 1 - |z|) of the others
 
 The paper prints neither the number of principal components nor the scale of its features. Here
-there are 50 components, and rows have the length 2 on average: with that the objectives are within
-a fifth of the printed ones. 200 of the 11,982 training rows, drawn by a seed, have labels.
+there are 50 components, and rows have the length 1.7 on average, so that objectives are near the
+printed ones. The length was chosen by objectives, from a grid of 20 preparations (30 to 200
+components, lengths 1.4 to 2.4, four other draws of the labels) whose test errors were seen too: the
+errors are not those of a choice made blindly. 200 of the 11,982 training rows, drawn by a seed,
+have labels.
 """
 
 from __future__ import annotations
@@ -25,8 +28,10 @@ GAMMAS = (1, 2, 5, 10, 20, 50)
 N_LABELED = 200
 N_DRAWS = 10
 _COMPONENTS = 50
-_LENGTH = 2.0
+_LENGTH = 1.7
 _GAP = 1e-2  # for CCCP it is an improvement of 1 % at most, as in the paper
+_TESTED = "evaluations, tested"
+_COLUMNS = ("evaluations", "objective", "error", _TESTED)  # the first three as in the paper
 
 # Evaluations, objective and test error as printed, by method and gamma.
 PUBLISHED: dict[str, tuple[tuple[int, float, float], ...]] = {
@@ -80,7 +85,8 @@ def load_digits(n_components: int = _COMPONENTS) -> Digits:
             parts.append((pixels[chosen] / 255.0, np.where(digits[chosen] == 3, 1.0, -1.0)))
     (X, y), (test_X, test_y) = parts
     mean = X.mean(axis=0)
-    components = np.linalg.svd(X - mean, full_matrices=False)[2][:n_components].T
+    # Of 784 squared numbers, not of 12,000 rows; eigenvalues rise.
+    components = np.linalg.eigh(np.cov(X.T))[1][:, : -n_components - 1 : -1]
     X, test_X = (X - mean) @ components, (test_X - mean) @ components
     scale = _LENGTH / float(np.sqrt((X**2).sum(axis=1).mean()))
     return Digits(X * scale, y, test_X * scale, test_y)
@@ -94,20 +100,25 @@ class _Problem:
         self.supervised = cp.ScoredRisk(
             digits.X[labeled], digits.y[labeled], cp.Hinge(), intercept=False
         )
-        self.risk = self.supervised + gamma * cp.ScoredRisk(
+        self._undecided = cp.ScoredRisk(
             self._others, np.ones(len(self._others)), cp.Hat(), intercept=False
         )
+        self.risk = self.supervised + gamma * self._undecided
 
     def objective(self, w: Vector) -> float:
         """Return J(w)."""
         return self.risk.at(w).value + cp.L2(LAM).value(w)
 
-    def minimized_by(self, method: cp.Method, start: Vector) -> tuple[Vector, int]:
-        """Minimize by a method for risks that are not convex; return w and evaluations."""
+    def minimized_by(self, method: cp.Method, start: Vector) -> tuple[Vector, int, int]:
+        """Minimize by a method for risks that are not convex; return w and evaluations.
+
+        Those to the gap that the paper stops at, and all, with those of the last point's test.
+        """
         result = minimize(
             self.risk, cp.L2(LAM), method=method, stop=cp.Gap(relative=_GAP), start=start
         )
-        return result.w, result.evaluations
+        stop = next((at for at in result.history if at.relative_gap <= _GAP), result.history[-1])
+        return result.w, stop.evaluations, result.evaluations
 
 
 def compare(
@@ -128,34 +139,36 @@ def compare(
         start = minimize(risk, cp.L2(LAM), tol=1e-4).w
         draws.append((labeled, others, start))
     for (gamma,) in settings(progress, gamma=gammas):
-        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in PUBLISHED}
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in PUBLISHED}
         for labeled, others, start in draws:
             problem = _Problem(data, labeled, others, gamma)
-            for name, (w, evaluations) in {
+            for name, (w, evaluations, tested) in {
                 "NRBM": problem.minimized_by(cp.nrbm(), start),
                 "NBM": problem.minimized_by(cp.nbm(), start),
                 "CCCP": problem.minimized_by(cp.cccp(), start),
             }.items():
-                found[name].append((evaluations, problem.objective(w), _error(data, w)))
+                ends = (evaluations, problem.objective(w), _error(data, w), tested)
+                found[name].append(ends)
         row: Row = {
             "gamma": gamma,
             "start error": float(np.mean([_error(data, start) for *_, start in draws])),
         }
-        for name, ends in found.items():
-            evaluations, objective, error = np.mean(ends, axis=0).tolist()
+        for name, all_ends in found.items():
+            means = np.mean(all_ends, axis=0).tolist()
             printed = PUBLISHED[name][GAMMAS.index(gamma)]
-            row[f"{name} evaluations"], row[f"{name} objective"] = evaluations, objective
-            row[f"{name} error"] = error
-            row[f"{name} spread"] = float(np.std([end[2] for end in ends]))
-            row[f"{name} draws"] = ends
-            for what, value in zip(("evaluations", "objective", "error"), printed, strict=True):
+            for what, value in zip(_COLUMNS, means, strict=True):
+                row[f"{name} {what}"] = value
+            row[f"{name} spread"] = float(np.std([ends[2] for ends in all_ends]))
+            row[f"{name} draws"] = all_ends
+            for what, value in zip(_COLUMNS, printed, strict=False):
                 row[f"{name} {what} (paper)"] = value
         yield row
     progress(1.0, "done")
 
 
 def _error(data: Digits, w: Vector) -> float:
-    return float(np.mean(np.sign(data.test_X @ w) != data.test_y))
+    scores = cp.as_rows(data.test_X).scores(w)
+    return float(np.mean(np.sign(scores) != data.test_y))
 
 
 EXPERIMENTS = [
@@ -167,8 +180,9 @@ EXPERIMENTS = [
         + [
             f"{name} {what}{source}"
             for name in PUBLISHED
-            for what in ("evaluations", "objective", "error")
+            for what in _COLUMNS
             for source in ("", " (paper)")
+            if not (what == _TESTED and source)
         ],
         paper="its support vector machine of the labeled examples has an error of 0.0776; "
         "UniverSVM's errors are .057 .057 .049 .075 .055 .143",

@@ -28,7 +28,8 @@ _SEARCHES: dict[Search, Query] = {
     "full": OnSegment(
         beyond=0.0, enough=1.0, otherwise=ByTrials(cut_at=CutAt.LOWEST_AND_CANDIDATE)
     ),
-    "all": OnSegment(beyond=0.0, enough=1.0, otherwise=ByTrials(cut_at=CutAt.ALL)),
+    # Not on a segment: the exact minimum of a ray that leads over hills is often in a worse valley.
+    "all": ByTrials(cut_at=CutAt.ALL),
 }
 
 # How far below the risk planes are kept with "all", as a multiple of the paper's locality. Chosen
@@ -36,6 +37,11 @@ _SEARCHES: dict[Search, Query] = {
 # a table (docs/non-convex.md). On the 50, a run with 1 ends 0.26 % above the best objective known
 # on average, with 5 by 0.10 %, for 9 % more evaluations.
 _LOCALITY = 5.0
+
+# Candidates of "all" are those of the level method, so that a start in a good valley is not left by
+# a step of length |slope| / lam. Every third is the paper's: on the same 50 settings runs then end
+# 0.04 % lower on average than with the paper's alone, and with none of them 0.18 % higher.
+_NEAR_BEST = Level(plain_every=3)
 
 
 def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups = 1) -> Method:
@@ -201,15 +207,18 @@ def nrbm(*, line_search: Search = "all", planes: int | None = None) -> Method:
         Search the ray from the best point through the candidate, for steps that satisfy Wolfe's
         conditions (section 3.3.2). The paper takes one plane at the lowest point of the search
         ("greedy"), or another one at the candidate ("full"); "all" takes one at each point where
-        the risk was evaluated, which needs the fewest evaluations. With "none" the risk is
-        evaluated at the candidate, as in Algorithm 4.
+        the risk was evaluated, and two of three candidates from the level method, nearer to the
+        best point, which needs the fewest evaluations. With "none" the risk is evaluated at the
+        candidate, as in Algorithm 4.
     planes : int, optional
         Keep at most so many planes, and an aggregated one. All by default.
     """
     if line_search not in _SEARCHES:
         raise ValueError(f"line_search must be one of {', '.join(_SEARCHES)}, got {line_search!r}")
-    cuts = NonConvexCuts(_LOCALITY if line_search == "all" else 1.0)
-    return Method(NoStabilizer(), memory_of(planes), _SEARCHES[line_search], cuts, name="nrbm")
+    ours = line_search == "all"
+    cuts = NonConvexCuts(_LOCALITY if ours else 1.0)
+    stabilizer = _NEAR_BEST if ours else NoStabilizer()
+    return Method(stabilizer, memory_of(planes), _SEARCHES[line_search], cuts, name="nrbm")
 
 
 def nbm(*, planes: int | None = 100, gamma: float = 0.5, omega: float = 2.0) -> Method:

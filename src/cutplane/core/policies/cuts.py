@@ -70,14 +70,16 @@ class NonConvexCuts(Cuts):
         if best is not before:  # a descent step
             # Their mean may need less lowering than they do one by one, and keeps the gap from
             # growing (Lemma 4).
-            bundle.add(bundle.aggregate())
+            bundle.add_mean()
             localities = bundle.localities + self._locality(state, before.w)
             excess = bundle.heights_at(best.w) - (best.value - localities)
             bundle.lower(np.maximum(excess, 0.0), localities)
         for point in found.cut_at:
             bundle.add(self.repaired(point, state))
         # Lowered planes make a lower model: its minimum takes the place of the last one.
-        state.lower = bundle.minimize(state.problem, accuracy=state.accuracy).lower
+        lam = quadratic(state.problem.regularizer).lam
+        bundle.weigh(lam, accuracy=state.accuracy)
+        state.lower = bundle.lowest(lam)
         return state.lower > last, None
 
     def repaired(self, point: Point, state: State) -> Plane:

@@ -135,13 +135,24 @@ class Level(_NearBest):
     ----------
     share : float
         Where the level is, from the lower bound (0) to the best objective (1).
+    plain_every : int, optional
+        The last of so many iterations takes the minimizer of the model, wherever it is.
     """
 
     share: float = 0.3
+    plain_every: int | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share < 1.0:
             raise ValueError(f"the share must be between 0 and 1, got {self.share}")
+        if self.plain_every is not None and self.plain_every < 1:
+            raise ValueError(f"plain_every must be at least 1, got {self.plain_every}")
+
+    def propose(self, state: State, own: LastWeight) -> tuple[Candidate, LastWeight]:
+        """Minimize the model near the best point, or where it is lowest if it is time for that."""
+        if self.plain_every is None or (state.iteration + 1) % self.plain_every:
+            return _NearBest.propose(self, state, own)  # no super() in a class that slots rebuild
+        return state.bundle.minimize(state.problem, accuracy=state.accuracy), own
 
     def _verdict(self, here: ProximalProblem, lower: float, state: State) -> Verdict:
         # After a line search there may be no plane that touches the risk at the best point. The
