@@ -776,7 +776,7 @@ def test_non_convex_risk_is_at_best_stationary():
     result = cp.minimize(
         Waves(convex=False),
         cp.L2(100.0, center=[bottom]),
-        method=cp.bmrm(line_search=False),
+        method=cp.nrbm(line_search="none"),
         start=np.array([bottom]),
     )
     assert result.status is cp.Status.STATIONARY

@@ -27,12 +27,18 @@ WITH_WEIGHTS = (
 @parametrize_with_checks(
     [
         cp.LinearClassifier("ramp", **TIGHT),
+        cp.LinearClassifier("ramp", method="cccp", **TIGHT),
         cp.LinearRegressor("clipped_absolute", clip=50.0, **TIGHT),
+        cp.LinearRegressor("clipped_absolute", clip=50.0, method="cccp", **TIGHT),
     ]
 )
 def test_estimator_checks(estimator, check):
-    if check.func.__name__ in WITH_WEIGHTS:
-        pytest.skip("at which stationary point a run ends is a matter of rounding, too: see below")
+    if estimator.method == "auto" and check.func.__name__ in WITH_WEIGHTS:
+        # The checks ask for seven digits of the scores. Convex steps end at the minimum of a
+        # convex function, which two fits of the same function find alike; nrbm ends where its gap
+        # is small, and rounding can lead it to a point whose scores differ in the fifth digit, or
+        # into another valley.
+        pytest.skip("where nrbm ends is a matter of rounding, too: see below")
     check(estimator)
 
 

@@ -14,6 +14,7 @@ from cutplane.core.protocols import Quadratic
 from cutplane.losses import ROBUST_CLASSIFICATION, ROBUST_REGRESSION
 from cutplane.losses.pointwise import bounded_search
 from cutplane.losses.pointwise.bounded_smooth import downhill
+from cutplane.losses.pointwise.tilted import TiltedLoss
 
 BROKEN = [
     cp.Ramp(),
@@ -23,11 +24,18 @@ BROKEN = [
     cp.ClippedAbsolute(0.7),
     cp.Hat(),
 ]
+WITHOUT_OFFSETS = [cp.DoubleRamp(), cp.DoubleRamp(0.0), cp.DoubleRamp(0.8), cp.SmoothHat()]
 ROUNDED = [cp.SmoothRamp(), cp.SmoothRamp(0.7, 1.5), cp.Tukey(), cp.Tukey(1.0)]
 FORMULAS = {
     cp.Ramp: lambda loss, y, z: min(loss.clip, max(0.0, 1.0 - y * z)),
     cp.ClippedAbsolute: lambda loss, y, z: min(loss.clip, abs(z - y)),
     cp.Hat: lambda loss, y, z: max(0.0, 1.0 - abs(z)),
+    cp.DoubleRamp: lambda loss, y, z: (
+        # Two ramps of Collobert et al., one with each label, less a constant.
+        sum(min(1.0 + loss.plateau, max(0.0, 1.0 - label * z)) for label in (-1.0, 1.0))
+        - (1.0 + loss.plateau)
+    ),
+    cp.SmoothHat: lambda loss, y, z: np.exp(-3.0 * z * z),
     cp.SmoothRamp: lambda loss, y, z: _rounded(loss, y, z),
     cp.Tukey: lambda loss, y, z: (
         loss.width**2 / 6 * (1 - max(0.0, 1 - ((z - y) / loss.width) ** 2) ** 3)
@@ -35,6 +43,7 @@ FORMULAS = {
 }
 
 every_loss = pytest.mark.parametrize("loss", [*BROKEN, *ROUNDED], ids=repr)
+of_scores = pytest.mark.parametrize("loss", [*BROKEN, *ROUNDED, *WITHOUT_OFFSETS], ids=repr)
 every_broken_line = pytest.mark.parametrize("loss", BROKEN, ids=repr)
 
 
@@ -69,7 +78,7 @@ def corners_on(loss, y, scores, direction):
     return np.concatenate([(corner - v[moves]) / speed[moves] for corner in corners])
 
 
-@every_loss
+@of_scores
 @pytest.mark.parametrize("seed", range(5))
 def test_value_is_the_formula(loss, seed):
     y, scores, weights, _ = sample(loss, seed)
@@ -78,7 +87,7 @@ def test_value_is_the_formula(loss, seed):
     assert loss.value(y, scores, weights) == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
-@every_loss
+@of_scores
 @pytest.mark.parametrize("seed", range(5))
 def test_slopes_are_derivatives(loss, seed):
     y, scores, weights, rng = sample(loss, seed)
@@ -91,7 +100,7 @@ def test_slopes_are_derivatives(loss, seed):
         assert slopes[i] == pytest.approx((above - below) / (2 * h), abs=1e-7, rel=1e-5)
 
 
-@every_loss
+@of_scores
 @given(seed=st.integers(0, 10**6))
 def test_values_are_bounded(loss, seed):
     y, scores, weights, _ = sample(loss, seed)
@@ -277,7 +286,7 @@ def test_a_flat_stretch_of_offsets_gives_its_middle():
         assert best.offset == pytest.approx(1.0, abs=1e-12)
 
 
-@every_loss
+@of_scores
 def test_pickles(loss):
     copy = pickle.loads(pickle.dumps(loss))
     y, scores, weights, _ = sample(loss, 2)
@@ -290,6 +299,41 @@ def test_pickles(loss):
 def test_bad_parameters(make, value):
     with pytest.raises(ValueError, match="must be positive and finite"):
         make(value)
+
+
+@of_scores
+@given(seed=st.integers(0, 10**6))
+@example(seed=0)
+def test_what_lies_above_a_loss(loss, seed):
+    y, scores, weights, rng = sample(loss, seed, digits=1)  # often at corners
+    y = loss.targets(y, len(y), weights)
+    above = TiltedLoss.above(loss, y, scores, 0.0, weights)
+    assert above.convex
+    assert above.lower_bound == loss.lower_bound
+    at = above.value(y, scores, weights)
+    assert at == pytest.approx(loss.value(y, scores, weights), abs=1e-12)
+    middle, slopes = scores + 0.3, above.slopes(y, scores + 0.3, weights)
+    value = above.value(y, middle, weights)
+    tangent = above.tangent_offset(y, middle, slopes, weights)
+    for _ in range(10):
+        other = scores + rng.normal(scale=rng.choice([0.1, 1.0, 5.0]), size=len(y))
+        height = above.value(y, other, weights)
+        assert height >= loss.value(y, other, weights) - 1e-12
+        # It is convex: above its tangents, also through the conjugate.
+        assert height >= value + slopes @ (other - middle) - 1e-12
+        assert height >= slopes @ other + tangent - 1e-10
+        step = above.minimize_along(y, scores, other - scores, weights, Quadratic(0.1, 0.3))
+
+        def total(k, way=other - scores):
+            return above.value(y, scores + k * way, weights) + 0.1 * k + 0.15 * k * k
+
+        assert total(step) <= min(map(total, np.linspace(0.0, 2.0 * step + 1.0, 30))) + 1e-6
+
+
+def test_what_lies_above_knows_all_examples_together():
+    above = TiltedLoss.above(cp.Ramp(), np.ones(3), np.arange(-3.0, 0.0), 0.0, np.full(3, 1 / 3))
+    with pytest.raises(ValueError, match="all examples together"):
+        above.part(np.arange(2))
 
 
 def test_registries():

@@ -15,6 +15,7 @@ the share of the positive class; where one class is rare, that is far from what 
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ from cutplane.estimators.description import Description, Layout, Measures, Targe
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, method_of, share_of_time, solve
 from cutplane.estimators.linear.classes import ClassScores, n_rows, require_two_classes
+from cutplane.estimators.linear.labeled import LabeledMachine, is_unlabeled
 from cutplane.estimators.linear.model import LinearModel, flat_symptom
 from cutplane.estimators.parameters import l2_of
 from cutplane.losses import UNLABELED, Hinge
@@ -45,6 +47,8 @@ from cutplane.maps import CenteredScore
 from cutplane.methods import automatic
 from cutplane.methods.registry import FOR_OTHERS, METHODS
 from cutplane.risks import ScoredRisk
+
+_log = logging.getLogger("cutplane")
 
 # By how much gamma grows from one step to the next.
 _GROWTH = 3.0
@@ -87,6 +91,12 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         vector machine of the labeled ones gives them, "labels" ``2 p - 1`` with the share ``p`` of
         the second class among the labeled ones, and a number is that share. Without an intercept it
         has no effect.
+    safeguard : {"share", "none"}, default="share"
+        What to do if the unlabeled examples contradict the labels. "share" keeps the machine of the
+        labeled examples if the fit predicts a share of the second class for the unlabeled ones that
+        is farther from the share among the labeled ones than that machine's, and than chance
+        explains (two standard errors). Where `balance` is a number, that share is known, and there
+        is no such test.
     method : str or Method, default="auto"
         "auto", "nrbm", "nbm", "cccp", "subgradient" or a method for risks that are not convex.
 
@@ -100,6 +110,8 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         The labels of the training examples: those given, and those predicted for the others.
     start_certificate_ : Certificate, or a list with one for each class against the rest
         What is proven of the support vector machine of the labeled examples.
+    contradicted_ : ndarray of shape (1,) or (n_classes,)
+        Whether the `safeguard` has kept that machine. ``certificate_`` is then its certificate.
 
     Examples
     --------
@@ -131,6 +143,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     unlabeled: Any = -1
     fit_intercept: bool = True
     balance: Any = "start"
+    safeguard: str = "share"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
@@ -149,7 +162,8 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         """
         super().fit(X, y, sample_weight)
         known, given = self._given
-        del self._given
+        self._keep_machines(X)
+        del self._given, self._machines
         self.transduction_ = np.where(known, given, self.predict(X))
         return self
 
@@ -161,10 +175,12 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         if not 0.0 <= self.gamma < np.inf:
             raise ValueError(f"gamma must be finite and not negative, got {self.gamma!r}")
+        if self.safeguard not in ("share", "none"):
+            raise ValueError(f"safeguard must be 'share' or 'none', got {self.safeguard!r}")
         if y is None:
             return super()._examples(X, y, sample_weight, **how)
         labels = np.asarray(y)
-        known = ~_is_unlabeled(labels, self.unlabeled)
+        known = ~is_unlabeled(labels, self.unlabeled)
         if labels.ndim == 1 and known.any():
             # The others get a label that has a meaning, so that validation does not stumble.
             labels = np.where(known, labels, labels[known][0])
@@ -204,7 +220,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         plan = replace(
             self._plan_of(examples, supervised), regularizer=regularizer, symptom=flat_symptom
         )
-        self._centers = None
+        self._centers, self._machines = None, list[LabeledMachine]()
         if self.gamma == 0.0 or not free.any():
             return plan
         begins = [self._supervised(plan, k) for k in range(len(classes))]
@@ -218,6 +234,10 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
                 ]
             )
         self._centers = mean, constants
+        self._machines = [
+            LabeledMachine.of(found, rows, y[known], weights[known], np.where(free, weights, 0.0))
+            for y, found in zip(targets, begins, strict=True)
+        ]
         loss = self.loss_function()
         parts = []
         for y, constant in zip(targets, constants.tolist(), strict=True):
@@ -266,6 +286,24 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
                 starts[k], evaluations = found.w, evaluations + found.evaluations
         return replace(plan, starts=starts, evaluations=evaluations)
 
+    def _keep_machines(self, X: Any) -> None:
+        """Take the machines of the labeled examples where the others contradict the labels."""
+        known_share = not isinstance(self.balance, str)
+        machines = [] if self.safeguard == "none" or known_share else self._machines
+        self.contradicted_ = np.zeros(len(self.coef_), dtype=np.bool_)
+        if not machines:
+            return
+        scores = self._scores(X)
+        found: Any = self.certificate_  # type: ignore[has-type]
+        certificates = found if isinstance(found, list) else [found]
+        for k, machine in enumerate(machines):
+            if machine.is_contradicted_by(scores[:, k]):
+                self.contradicted_[k] = True
+                self.coef_[k], self.intercept_[k] = machine.w, machine.intercept
+                certificates[k] = machine.certificate
+                _log.info("the unlabeled examples contradict the labels: %s", machine.certificate)
+        self.certificate_ = certificates if len(machines) > 1 else certificates[0]
+
     def _supervised(self, plan: Plan, k: int) -> Result:
         """Return the certified support vector machine of the labeled examples, to start at."""
         problem = Problem(plan.risks[k], plan.regularizer)
@@ -307,14 +345,3 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
             mean, constants = self._centers
             intercept = constants - coef @ mean
         return {"coef_": coef, "intercept_": intercept}
-
-
-def _is_unlabeled(labels: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
-    """Say of each label whether it is none."""
-    if labels.dtype.kind == "O":
-        missing = [label is None or label != label or label == mark for label in labels.ravel()]
-        return np.array(missing, dtype=np.bool_).reshape(labels.shape)
-    # Words are never numbers, which NumPy would not compare.
-    comparable = isinstance(mark, str) == (labels.dtype.kind in "US")
-    marked = np.asarray(labels == mark if comparable else np.zeros(labels.shape, dtype=np.bool_))
-    return np.asarray(marked | np.isnan(labels) if labels.dtype.kind == "f" else marked)

@@ -19,6 +19,7 @@ from cutplane.losses.pointwise.bounded import BEYOND_MARGIN
 
 _STEEPNESS = 3.0  # that of O. Chapelle, A. Zien: Semi-supervised classification by low density
 # separation, 2005
+_BEND = 1.0 / np.sqrt(2.0 * _STEEPNESS)  # where the smooth hat is steepest, and begins to bend up
 
 
 class ElementwiseLoss(Loss):
@@ -97,17 +98,22 @@ class SmoothHat(ElementwiseLoss):
         return values, -2.0 * _STEEPNESS * near * values
 
     def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
-        """Return the derivative of ``-3 z^2``."""
-        return -2.0 * _STEEPNESS * scores
+        """Return the slope of the loss, but from where it bends up on the one that it has there."""
+        return self.elements(np.clip(scores, -_BEND, _BEND))[1]
 
 
 class _BentUp(ElementwiseLoss):
-    """``exp(-3 z^2) + 3 z^2``: convex, since the first bends down by at most 6."""
+    """The part of the smooth hat that bends up: flat inside, beyond it less its steepest slope."""
 
     smooth = True
 
     def elements(self, scores: Vector) -> tuple[Vector, Vector]:
         """Return the loss of each example, and its derivative by the score."""
+        inner = np.clip(scores, -_BEND, _BEND)
         values, slopes = SmoothHat().elements(scores)
-        bend = _STEEPNESS * scores
-        return values + bend * scores, slopes + 2.0 * bend
+        steepest = SmoothHat().elements(inner)[1]
+        beyond = np.abs(scores) > _BEND
+        top = float(np.exp(-_STEEPNESS * _BEND**2))
+        # Less its tangent, whose slope is the steepest one.
+        values = np.where(beyond, values - top - steepest * (scores - inner), 0.0)
+        return values, np.where(beyond, slopes - steepest, 0.0)
