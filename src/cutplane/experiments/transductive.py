@@ -20,6 +20,7 @@ import numpy as np
 
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.core.state import State
 from cutplane.experiments.data import folder_of, missing_files_told
 from cutplane.experiments.experiment import Experiment, Progress, Row, minimize, settings
 
@@ -29,7 +30,7 @@ N_LABELED = 200
 N_DRAWS = 10
 _COMPONENTS = 50
 _LENGTH = 1.7
-_GAP = 1e-2  # for CCCP it is an improvement of 1 % at most, as in the paper
+_GAP = 1e-2
 _TESTED = "evaluations, tested"
 _COLUMNS = ("evaluations", "objective", "error", _TESTED)  # the first three as in the paper
 
@@ -109,7 +110,7 @@ class _Problem:
         """Return J(w)."""
         return self.risk.at(w).value + cp.L2(LAM).value(w)
 
-    def minimized_by(self, method: cp.Method, start: Vector) -> tuple[Vector, int, int]:
+    def by_bundles(self, method: cp.Method, start: Vector) -> tuple[Vector, int, int]:
         """Minimize by a method for risks that are not convex; return w and evaluations.
 
         Those to the gap that the paper stops at, and all, with those of the last point's test.
@@ -119,6 +120,18 @@ class _Problem:
         )
         stop = next((at for at in result.history if at.relative_gap <= _GAP), result.history[-1])
         return result.w, stop.evaluations, result.evaluations
+
+    def by_cccp(self, start: Vector) -> tuple[Vector, int, int]:
+        """Take convex steps until one improves by 1 % at most, as the paper does: no test."""
+
+        def little(state: State) -> bool:
+            return state.history[-1].relative_gap <= _GAP
+
+        result = minimize(
+            self.risk, cp.L2(LAM), method=cp.cccp(), stop=cp.Gap(relative=_GAP), start=start,
+            callbacks=[little],
+        )  # fmt: skip
+        return result.w, result.evaluations, result.evaluations
 
 
 def compare(
@@ -143,9 +156,9 @@ def compare(
         for labeled, others, start in draws:
             problem = _Problem(data, labeled, others, gamma)
             for name, (w, evaluations, tested) in {
-                "NRBM": problem.minimized_by(cp.nrbm(), start),
-                "NBM": problem.minimized_by(cp.nbm(), start),
-                "CCCP": problem.minimized_by(cp.cccp(), start),
+                "NRBM": problem.by_bundles(cp.nrbm(), start),
+                "NBM": problem.by_bundles(cp.nbm(), start),
+                "CCCP": problem.by_cccp(start),
             }.items():
                 ends = (evaluations, problem.objective(w), _error(data, w), tested)
                 found[name].append(ends)
@@ -182,7 +195,7 @@ EXPERIMENTS = [
             for name in PUBLISHED
             for what in _COLUMNS
             for source in ("", " (paper)")
-            if not (what == _TESTED and source)
+            if not (what == _TESTED and (source or name == "CCCP"))
         ],
         paper="its support vector machine of the labeled examples has an error of 0.0776; "
         "UniverSVM's errors are .057 .057 .049 .075 .055 .143",
