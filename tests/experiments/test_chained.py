@@ -57,7 +57,7 @@ def test_published_numbers_are_complete(table):
 
 
 # Chained Crescent 2 with 1,000 parameters ends in another valley with candidates of the level
-# method, whatever their constants: 0.15 % above the paper's objective (docs/non-convex.md).
+# method, with all 12 constants that were looked at: 0.15 % above the paper's objective (docs/non-convex.md).
 WORSE = {781.5: 2e-3}
 
 
