@@ -310,7 +310,7 @@ EXPERIMENTS = [
         "NBM* takes 83 139 242 541 to the same objective",
     ),
     Experiment(
-        name="connected-digits",
+        name="connected",
         title="Hidden Markov models that find digits in connected utterances",
         run=compare_connected,
         columns=[
