@@ -187,9 +187,9 @@ class GaussianHMMs:
                 start,
                 bands.reshape(-1, S),
                 self.jumps,
-                part["end"].reshape(S),
-                part["prior"],
-                part["follow"],
+                part["end"].flatten(),  # copies: one type for the kernels, whatever w is
+                part["prior"].copy(),
+                part["follow"].copy(),
             ),
         )
 
