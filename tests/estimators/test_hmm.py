@@ -31,7 +31,7 @@ def words(n, seed=0, noise=1.3):
 
 def sentences(n, seed=0, n_words=4):
     """Return words one after the other, and the words that frames belong to."""
-    X, y = words(n * n_words, seed)
+    X, y = words(n * n_words, seed, noise=0.7)
     frames = [np.concatenate(X[i : i + n_words]) for i in range(0, len(X), n_words)]
     labels = [np.repeat(word, len(x)) for word, x in zip(y, X, strict=True)]
     return frames, [np.concatenate(labels[i : i + n_words]) for i in range(0, len(X), n_words)]

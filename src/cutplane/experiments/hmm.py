@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,14 @@ class Utterances(NamedTuple):
     offsets: NDArray[np.int64]
     y: NDArray[np.int32]  # of utterances; in connected ones, of frames
 
+    def taken(self, numbers: NDArray[np.int64]) -> Utterances:
+        """Return some utterances."""
+        spans = [slice(*self.offsets[i : i + 2]) for i in numbers]
+        frames = [self.frames[span] for span in spans]
+        return Utterances(
+            np.concatenate(frames), np.cumsum([0, *map(len, frames)]), self.y[numbers]
+        )
+
 
 def load_digits() -> tuple[Utterances, Utterances]:
     """Return Spoken Arabic Digits: utterances to train on, and to test on."""
@@ -76,7 +84,7 @@ def connected(digits: Utterances, seed: int) -> tuple[Utterances, list[list[int]
         order = order[n:]
     frames, labels, lengths = [], [], []
     for string in strings:
-        parts = [digits.frames[digits.offsets[i] : digits.offsets[i + 1]] for i in string]
+        parts = [digits.frames[slice(*digits.offsets[i : i + 2])] for i in string]
         frames += parts
         labels += [np.repeat(digits.y[i], len(part)) for i, part in zip(string, parts, strict=True)]
         lengths.append(sum(map(len, parts)))
@@ -108,9 +116,14 @@ class Comparison:
     """Models of maximum likelihood, and what each method makes of them."""
 
     def __init__(
-        self, train: Utterances, test: Utterances, *, n_states: int = N_STATES,
-        n_gaussians: int = N_GAUSSIANS, margin: float = MARGIN,
-    ) -> None:  # fmt: skip
+        self,
+        train: Utterances,
+        test: Utterances,
+        *,
+        n_states: int,
+        n_gaussians: int,
+        margin: float,
+    ) -> None:
         n_classes = int(train.y.max()) + 1
         self.hmms = cp.GaussianHMMs(n_classes, n_states, n_gaussians, train.frames.shape[1])
         self.risk = cp.HMMRisk(self.hmms, *train, margin=margin)
@@ -204,11 +217,21 @@ def compare(
     *,
     lams: tuple[float, ...] = LAMS,
     digits: tuple[Utterances, Utterances] | None = None,
-    **options: Any,
+    every: int = 1,
+    n_states: int = N_STATES,
+    n_gaussians: int = N_GAUSSIANS,
+    margin: float = MARGIN,
 ) -> Iterator[Row]:
-    """Yield a row for each lam."""
+    """Yield a row for each lam; with ``every``, each k-th training utterance is used."""
     progress(0.0, "maximum likelihood")
-    comparison = Comparison(*(load_digits() if digits is None else digits), **options)
+    train, test = load_digits() if digits is None else digits
+    comparison = Comparison(
+        train.taken(np.arange(0, len(train.y), every)),
+        test,
+        n_states=n_states,
+        n_gaussians=n_gaussians,
+        margin=margin,
+    )
     likelihood_error = comparison.error(comparison.start)
     for (lam,) in settings(progress, lam=lams):
         row: Row = {"lam": lam, "likelihood error": likelihood_error} | comparison.row(lam)
@@ -310,7 +333,7 @@ EXPERIMENTS = [
         "NBM* takes 83 139 242 541 to the same objective",
     ),
     Experiment(
-        name="connected-digits",
+        name="connected",
         title="Hidden Markov models that find digits in connected utterances",
         run=compare_connected,
         columns=[

@@ -156,12 +156,12 @@ class HMMRisk(Summable):
                 self._block(tables, bounds[block], bounds[block + 1], gains, mistakes, found)
                 in_order.put(block, found)
 
-        if len(bounds) == 2:  # one block: as for a single sequence, where this counts
+        if len(bounds) == 2:  # one block, as for a single sequence: nothing to add up
             self._block(tables, 0, self.n_examples, gains, mistakes, sums)
         else:
             run_blocks(run, len(bounds) - 1, n_threads=self.n_threads)
         value = float(np.sum(self.weights * gains))
-        slope = self.hmms.gathered(*sums)
+        slope = self.hmms.gathered(*sums) if mistakes.any() else np.zeros(self.n_parameters)
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             return KeptPoint(w, np.inf, Plane(np.zeros_like(w), np.inf))
         return KeptPoint(w, value, Plane(slope, value - dot(slope, w)))
@@ -189,6 +189,8 @@ class HMMRisk(Summable):
         find(
             self.offsets, first, last, E, tables.moves, y, self.margin, worst, true, gains, mistakes
         )
+        if not mistakes[first:last].any():
+            return
         add_differences(
             self.frames, self.offsets, first, last, tables.gaussians, n_all, self.hmms.n_states,
             self.weights, mistakes, worst, true, *sums,

@@ -237,7 +237,7 @@ def _reestimated(
         variances = np.maximum(counts.products / safe - shift**2, floors)
         log_sds[seen] = 0.5 * np.log(variances[seen])
     # What leaves a state goes on by an arc or ends.
-    arcs = counts.bands[one._band_of_arc, one.arcs[:, 1]]
+    arcs = counts.bands[one.band_of_arc, one.arcs[:, 1]]
     leaving = np.zeros((K, K + 1))
     leaving[one.arcs[:, 0], one.arcs[:, 1]] = arcs
     leaving[:, K] = counts.end

@@ -173,10 +173,9 @@ class GaussianHMMs:
         with np.errstate(over="ignore"):  # what overflows makes a risk that is infinite
             scales = np.exp(-log_sds.T)
         lower = part["lower"].reshape(len(log_sds), -1).T
-        start = np.full((self.n_classes, self.n_states), -np.inf)
-        start[:, self.starts] = part["start"]
-        bands = np.full((len(self.jumps), self.n_classes, self.n_states), -np.inf)
-        bands[self._band_of_arc, :, self.arcs[:, 1]] = part["arcs"].T
+        start, bands = np.full(S, -np.inf), np.full(len(self.jumps) * S, -np.inf)
+        start[self._places_of_starts] = part["start"]
+        bands[self._places_of_arcs] = part["arcs"]
         return Tables(
             Gaussians(
                 np.ascontiguousarray(means.T),
@@ -185,10 +184,10 @@ class GaussianHMMs:
                 constants,
             ),
             Moves(
-                start.reshape(S),
+                start,
                 bands.reshape(-1, S),
                 self.jumps,
-                part["end"].flatten(),
+                part["end"].flatten(),  # copies: one type for the kernels, whatever w is
                 part["prior"].copy(),
                 part["follow"].copy(),
             ),
@@ -214,7 +213,6 @@ class GaussianHMMs:
         """Return slopes by the entries of the tables as a vector of slopes by the parameters."""
         C, K = self.n_classes, self.n_states
         log_sds = gaussians.log_sds
-        bands = moves.bands.reshape(-1, C, K)
         return self.join(
             {
                 "means": gaussians.means.reshape(self.shapes["means"]),
@@ -223,8 +221,8 @@ class GaussianHMMs:
                 else log_sds.reshape(self.shapes["means"]),
                 "lower": gaussians.lower.reshape(self.shapes["lower"]),
                 "weights": gaussians.weights.reshape(self.shapes["weights"]),
-                "start": moves.start.reshape(C, K)[:, self.starts],
-                "arcs": bands[self._band_of_arc, :, self.arcs[:, 1]].T,
+                "start": moves.start[self._places_of_starts],
+                "arcs": moves.bands.ravel()[self._places_of_arcs],
                 "end": moves.end.reshape(C, K),
                 "prior": moves.prior,
                 "follow": moves.follow,
@@ -232,7 +230,19 @@ class GaussianHMMs:
         )
 
     @cached_property
-    def _band_of_arc(self) -> NDArray[np.int64]:
+    def _places_of_starts(self) -> NDArray[np.int64]:
+        """Where the parameters of starts stand among all states."""
+        return np.arange(self.n_classes)[:, None] * self.n_states + self.starts
+
+    @cached_property
+    def _places_of_arcs(self) -> NDArray[np.int64]:
+        """Where the parameters of arcs stand in the bands: rows are jumps, columns all states."""
+        to = np.arange(self.n_classes)[:, None] * self.n_states + self.arcs[:, 1]
+        return self.band_of_arc * (self.n_classes * self.n_states) + to
+
+    @cached_property
+    def band_of_arc(self) -> NDArray[np.int64]:
+        """The number of each arc's jump."""
         return np.searchsorted(self.jumps, self.arcs[:, 1] - self.arcs[:, 0])
 
     def scale_free_weights(
