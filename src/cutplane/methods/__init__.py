@@ -6,16 +6,34 @@ from cutplane.methods.dual_ascent import DualEpochs, dual_ascent
 from cutplane.methods.minimize import minimize
 from cutplane.methods.newton import NewtonSteps, newton
 from cutplane.methods.quasi_newton import QuasiNewtonSteps, quasi_newton
+from cutplane.methods.stochastic import (
+    Confident,
+    Iterate,
+    Sampling,
+    StochasticPasses,
+    adaptive,
+    online_proximal,
+    optimistic,
+    pegasos,
+)
 
 __all__ = [
     "BlockAscent",
+    "Confident",
     "DualEpochs",
+    "Iterate",
     "NewtonSteps",
     "QuasiNewtonSteps",
+    "Sampling",
+    "StochasticPasses",
+    "adaptive",
     "automatic",
     "block_ascent",
     "dual_ascent",
     "minimize",
     "newton",
+    "online_proximal",
+    "optimistic",
+    "pegasos",
     "quasi_newton",
 ]

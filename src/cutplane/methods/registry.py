@@ -13,6 +13,7 @@ from cutplane.methods.bundle import bmrm, level, proximal, trust_region
 from cutplane.methods.dual_ascent import dual_ascent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
+from cutplane.methods.stochastic import adaptive, online_proximal, optimistic, pegasos
 
 Methods = dict[str, Callable[[Problem], Method]]
 """From a name to the method for a problem."""
@@ -39,10 +40,19 @@ _FOR_ALL: Methods = {
     "level": lambda problem: level(),
 }
 
-METHODS: Methods = _FOR_ALL | {
-    "newton": lambda problem: newton(),
-    "dual-ascent": lambda problem: dual_ascent(),
+STOCHASTIC_METHODS: Methods = {
+    "pegasos": lambda problem: pegasos(),
+    "adaptive": lambda problem: adaptive(),
+    "online-proximal": lambda problem: online_proximal(),
+    "optimistic": lambda problem: optimistic(),
 }
+"""Those that take steps on single examples, and so can follow a stream."""
+
+METHODS: Methods = (
+    _FOR_ALL
+    | {"newton": lambda problem: newton(), "dual-ascent": lambda problem: dual_ascent()}
+    | STOCHASTIC_METHODS
+)
 """Those for linear models."""
 
 STRUCTURED_METHODS: Methods = _FOR_ALL | {"block-ascent": lambda problem: block_ascent()}
