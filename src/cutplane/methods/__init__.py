@@ -6,6 +6,7 @@ from cutplane.methods.dual_ascent import DualEpochs, dual_ascent
 from cutplane.methods.minimize import minimize
 from cutplane.methods.newton import NewtonSteps, newton
 from cutplane.methods.quasi_newton import QuasiNewtonSteps, quasi_newton
+from cutplane.methods.sgd import BottouSteps, ConstantSteps, PegasosSteps, StochasticRun, sgd
 from cutplane.methods.stochastic import (
     Confident,
     Iterate,
@@ -19,13 +20,17 @@ from cutplane.methods.stochastic import (
 
 __all__ = [
     "BlockAscent",
+    "BottouSteps",
     "Confident",
+    "ConstantSteps",
     "DualEpochs",
     "Iterate",
     "NewtonSteps",
+    "PegasosSteps",
     "QuasiNewtonSteps",
     "Sampling",
     "StochasticPasses",
+    "StochasticRun",
     "adaptive",
     "automatic",
     "block_ascent",
@@ -36,4 +41,5 @@ __all__ = [
     "optimistic",
     "pegasos",
     "quasi_newton",
+    "sgd",
 ]

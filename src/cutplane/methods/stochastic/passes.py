@@ -98,8 +98,7 @@ class Passes(Protocol):
 def passes_of(problem: Problem, settings: Settings) -> Passes:
     """Return the way to take passes on a problem, or raise ValueError if there is none."""
     risk: Any = problem.risk
-    n = n_examples_of(risk)
-    if settings.batch is None or settings.batch >= n:
+    if settings.batch is None or settings.batch >= risk.n_examples:
         return WholeSteps(problem, settings)
     form = getattr(getattr(risk, "loss", None), "slope_form", None)
     one_score = isinstance(getattr(risk, "map", None), OneScore)
@@ -120,11 +119,6 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
             "visit each example once"
         )
     return PartSteps(problem, settings)
-
-
-def n_examples_of(risk: Any) -> int:
-    """Return how many examples a risk is a sum over."""
-    return len(weights_of(risk))
 
 
 def weights_of(risk: Any) -> Vector:
