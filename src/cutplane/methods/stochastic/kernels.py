@@ -39,8 +39,11 @@ _CONTRACT = {"contract"}
 # Beyond this exponent losses that grow exponentially have the slope that they have there. It is
 # still one of their slopes, so that planes hold.
 _FARTHEST = 30.0
-# Numbers of ``v`` grow as the scale falls; then they are multiplied out.
-_LEAST_SCALE = 1e-9
+# Numbers of ``v`` grow as the scale falls, and are then multiplied out. A sum of iterates loses so
+# many digits by that.
+_LEAST_SCALE, _LEAST_WITH_SUM = 1e-9, 1e-4
+# So does a step that is this many times as long, squared, as the iterate before it.
+_WIDE = 1e8
 _NEVER = 1e15  # steps
 
 
@@ -188,17 +191,13 @@ def _add(
 
 @njit(cache=True, nogil=True)
 def multiply_out(v: Vector, summed: Vector, numbers: Vector, factor: float) -> None:
-    """Replace ``v`` by ``factor * v``, and what belongs to it; the scale becomes 1."""
-    if factor == 0.0:
-        if len(summed):
-            for j in range(len(v)):
-                summed[j] += numbers[MASS] * v[j]
-        numbers[MASS] = 0.0
-        v[:] = 0.0
-    else:
+    """Replace ``v`` by ``factor * v``; the scale becomes 1, and ``summed`` the whole sum."""
+    if len(summed):
         for j in range(len(v)):
-            v[j] *= factor
-        numbers[MASS] /= factor
+            summed[j] += numbers[MASS] * v[j]
+    numbers[MASS] = 0.0
+    for j in range(len(v)):
+        v[j] *= factor
     numbers[SCALE] = 1.0
 
 
@@ -240,6 +239,7 @@ def epoch(
     dense = len(indices) == 0
     bounded = steepness == steepness
     averaging = len(summed) > 0
+    least = _LEAST_WITH_SUM if averaging else _LEAST_SCALE
     scale, square = numbers[SCALE], numbers[SQUARE]
     steps, tau = numbers[STEPS], numbers[TAU]
     offset, offset_tau = numbers[OFFSET], numbers[OFFSET_TAU]
@@ -269,7 +269,7 @@ def epoch(
         # What w is multiplied by: all but lam*eta is left, and (4) pulls toward zero by tau too.
         shrink = (before if rule == ADAPTIVE else before + new) * eta
         tau += new
-        if shrink == 0.0 or abs(scale * shrink) < _LEAST_SCALE:
+        if abs(scale * shrink) < least:
             multiply_out(v, summed, numbers, scale * shrink)
             scale, product = 1.0, scale * shrink * product
         else:
@@ -284,6 +284,9 @@ def epoch(
             if batch > 1:
                 product = _product(values, indices, first, last, v)
             step = -eta * share * importance[i] * beta[i]
+            if averaging and numbers[MASS] > 0.0 and step * step * norms[i] > _WIDE * square:
+                multiply_out(v, summed, numbers, scale)
+                scale, product = 1.0, scale * product
             square += step * (2.0 * scale * product + step * norms[i])
             _add(values, indices, first, last, step / scale, v)
             if averaging:

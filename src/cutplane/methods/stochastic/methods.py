@@ -54,7 +54,7 @@ class StochasticPasses(Query):
         """Take a pass; return its plane, and where it led."""
         risk: Any = state.problem.risk
         plane, at_step = passes_of(state.problem, self.settings).taken(own)
-        points = [at_step] if at_step is not None else []
+        points: list[Any] = [at_step] if at_step is not None else []
         objective = own.objective
         if at_step is not None:
             objective = state.problem.objective(at_step)
@@ -62,10 +62,10 @@ class StochasticPasses(Query):
             last = risk.at(own.w)
             objective = state.problem.objective(last)
             points.append(last)
-            if getattr(risk, "minimizes_intercept", False):
-                own.numbers[kernels.OFFSET] = last.offset
         if self.settings.averages:
             points.append(risk.at(own.mean))
+        if getattr(risk, "minimizes_intercept", False):
+            own.numbers[kernels.OFFSET] = points[0].offset  # the best one there
         if own.confident:
             points.append(risk.at(own.chosen.copy()))
         return Found(points, [], [plane]), replace(own, objective=objective)

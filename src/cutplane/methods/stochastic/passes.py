@@ -64,17 +64,18 @@ class Game:
     delta: float
 
 
-def game_of(settings: Settings, lam: float, largest: float, steepest: float) -> Game:
-    """Return the constants, from the drop ``R(0) - min R`` and the steepest slope of an example."""
-    radius = math.sqrt(max(largest, 0.0) / lam) if settings.radius is None else settings.radius
+def game_of(settings: Settings, lam: float, drop: float, steepest: float) -> Game:
+    """Return the constants, from ``R(0)`` less a lower bound, and the steepest slope in a round."""
+    radius = math.sqrt(max(drop, 0.0) / lam) if settings.radius is None else settings.radius
     steepness = lam * radius + steepest if math.isfinite(steepest) else math.nan
     if settings.epsilon > 0.0 and not math.isfinite(steepness):
         raise ValueError(
             "epsilon must be 0 here: how many steps it takes is known only for losses whose "
             "slopes are bounded, such as cp.Hinge() and cp.Logistic(), on a linear model"
         )
-    # So many phases there are at most, for the hinge loss: the radius doubles in square.
-    phases = max(3.0 - math.log2(lam), 1.0)
+    # So many phases there are at most: the radius doubles in square, from 1 or less up to twice
+    # that of the ball and a little more. With the hinge loss and lam <= 1 it is 3 - log2(lam).
+    phases = 3.0 + max(2.0 * math.log2(radius), 0.0) if radius > 0.0 else 3.0
     return Game(
         lam=lam,
         radius=radius,
