@@ -58,7 +58,8 @@ class Played:
         self.lam = lam
         self.R = 1.0 / math.sqrt(lam) if radius is None else radius
         self.G = lam * self.R + 1.0 if steepness is None else steepness
-        walk = first_walk(Settings(rule), FEATURES, ROUNDS, self.R)
+        facts = np.ones((ROUNDS, 4))
+        walk = first_walk(Settings(rule), FEATURES, facts, self.R)
         X, y = np.zeros((ROUNDS, FEATURES)), np.zeros(ROUNDS)
         self.suffered, self.lengths, self.taus = [], [], []
         for t in range(ROUNDS):
@@ -67,12 +68,13 @@ class Played:
             hinge = max(0.0, 1.0 - y[t] * (X[t] @ w))
             self.suffered.append(lam / 2 * w @ w + hinge)
             self.lengths.append(np.linalg.norm(lam * w - (hinge > 0.0) * y[t] * X[t]))
+            facts[t, kernels.TARGET], facts[t, kernels.LENGTH] = y[t], X[t] @ X[t]
             before = walk.numbers[kernels.TAU]
             assert np.linalg.norm(w) <= self.R * (1 + 1e-9)
             kernels.epoch(
-                X.reshape(-1), np.empty(0, np.int32), np.zeros(1, np.int32), (X * X).sum(axis=1),
-                *HINGE, y, np.ones(ROUNDS), np.array([t]), 1, int(rule), lam, self.R, self.G,
-                0.0, 0.0, 1.0, walk.v, walk.summed, walk.chosen, walk.beta, walk.numbers, walk.seed,
+                X.reshape(-1), np.empty(0, np.int32), np.zeros(1, np.int32), walk.facts, *HINGE,
+                np.array([t]), 1, int(rule), lam, self.R, self.G, 0.0, math.inf, 0.0, 1.0,
+                walk.v, walk.summed, walk.chosen, walk.numbers, walk.seed,
             )  # fmt: skip
             self.taus.append(walk.numbers[kernels.TAU] - before)
         risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)

@@ -139,9 +139,12 @@ def plain_passes(risk, lam, settings, orders):
                 g = g + new * w
             tau += new
             w = w - eta * g
+            ball = min(B, R) if settings.longest < np.inf else B
             if settings.projected:
-                w = w * min(1.0, B / max(np.linalg.norm(w), 1e-300))
-            if settings.rule is Rule.OPTIMISTIC and np.linalg.norm(w) >= R:
+                w = w * min(1.0, ball / max(np.linalg.norm(w), 1e-300))
+            settled = eta * G <= settings.longest * R
+            at_rim = np.linalg.norm(w) >= R * (1 - 1e-12)
+            if settings.rule is Rule.OPTIMISTIC and settled and at_rim:
                 R, t, tau = np.sqrt(2) * R, 0, 0.0
             visited.append(w)
     return w, np.mean(visited, axis=0), R
@@ -150,11 +153,15 @@ def plain_passes(risk, lam, settings, orders):
 @every_rule
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("batch", [1, 7])
-@pytest.mark.parametrize("projected", [True, False])
+@pytest.mark.parametrize(("projected", "longest"), [(True, np.inf), (False, np.inf), (True, 0.5)])
 @pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic(), cp.Huber()], ids=repr)
-def test_compiled_steps_are_those_of_the_paper(rule, layout, batch, projected, loss):
+def test_compiled_steps_are_those_of_the_paper(
+    rule, layout, batch, projected, longest, loss
+):
     risk, lam = sample(loss, 3, layout), 0.02
-    settings = Settings(rule, batch, projected=projected, iterate=cp.Iterate.BEST)
+    settings = Settings(
+        rule, batch, projected=projected, iterate=cp.Iterate.BEST, longest=longest
+    )
     if loss.task == "regression":  # a bound on its slopes is delta, in place of 1
         loss = cp.Huber(1.0)
         risk = cp.ScoredRisk(risk.rows, risk.y, loss, weights=risk.weights, intercept=False)
@@ -198,15 +205,19 @@ def test_a_batch_of_all_examples_is_the_full_batch_bit_for_bit(rule, intercept):
         gradient = lam * w + slope
         t += 1.0
         before = lam * (t - 1.0) + tau
-        new = kernels.tau_of(int(rule), before + lam, np.sqrt(float(gradient @ gradient)), R)
+        steepness = np.sqrt(float(gradient @ gradient))
+        new = kernels.tau_of(int(rule), before + lam, steepness, R)
         eta = 1.0 / (before + lam + new)
         shrink = (before if rule is Rule.ADAPTIVE else before + new) * eta
         tau += new
         w = shrink * w - eta * slope
         length = np.sqrt(float(w @ w))
-        if length > radius:
-            w = (radius / length) * w
-        if rule is Rule.OPTIMISTIC and np.sqrt(float(w @ w)) >= R:
+        ball = min(radius, R)
+        if length > ball:
+            w = (ball / length) * w
+        settled = eta * steepness <= 0.0625 * R
+        at_rim = np.sqrt(float(w @ w)) >= (1.0 - 1e-12) * R
+        if rule is Rule.OPTIMISTIC and settled and at_rim:
             R, t, tau = R * np.sqrt(2.0), 0.0, 0.0
     assert seen["all"][0] == by_hand
 

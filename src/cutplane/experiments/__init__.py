@@ -5,6 +5,7 @@ from cutplane.experiments import (
     chained,
     lower_bound,
     ocr,
+    online,
     proximal_figures,
     transductive,
 )
@@ -12,7 +13,7 @@ from cutplane.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, proximal_figures)
+    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, online, proximal_figures)
     for experiment in module.EXPERIMENTS
 }
 """From the names that the command line knows to the experiments."""

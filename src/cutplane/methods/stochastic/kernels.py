@@ -35,6 +35,9 @@ PEGASOS, ADAPTIVE, BALANCED, OPTIMISTIC = range(4)
 ) = range(13)  # fmt: skip
 N_NUMBERS = 13
 
+# What is known of an example, side by side in memory: rows are visited in random order.
+TARGET, IMPORTANCE, LENGTH, SLOPE = range(4)
+
 _CONTRACT = {"contract"}
 # Beyond this exponent losses that grow exponentially have the slope that they have there. It is
 # still one of their slopes, so that planes hold.
@@ -45,6 +48,7 @@ _LEAST_SCALE, _LEAST_WITH_SUM = 1e-9, 1e-4
 # So does a step that is this many times as long, squared, as the iterate before it.
 _WIDE = 1e8
 _NEVER = 1e15  # steps
+_ROUNDING = 1e-12
 
 
 @njit(cache=True, nogil=True)
@@ -141,15 +145,20 @@ def begin_phase(
 @njit(cache=True, nogil=True, error_model="numpy")
 def end_step(
     numbers: Vector,
+    settled: bool,
     epsilon: float,
     delta: float,
     lam: float,
     steepness: float,
     seed: NDArray[np.uint64],
 ) -> None:
-    """Look whether the iterate has come near the radius that was hoped for (Algorithm 3)."""
-    near = numbers[RADIUS] - np.sqrt(2.0 * epsilon / lam)
-    if np.sqrt(numbers[SQUARE]) >= near:
+    """Look whether the iterate has come near the radius that was hoped for (Algorithm 3).
+
+    That counts once steps have ``settled``, and for the iterate that is to be returned.
+    """
+    looked_at = settled or numbers[STEPS] + 1.0 == numbers[CHOSEN]
+    near = (1.0 - _ROUNDING) * numbers[RADIUS] - np.sqrt(2.0 * epsilon / lam)
+    if looked_at and np.sqrt(numbers[SQUARE]) >= near:
         numbers[RADIUS] *= np.sqrt(2.0)
         begin_phase(numbers, epsilon, delta, lam, steepness, seed)
     elif numbers[STEPS] >= numbers[ENOUGH]:
@@ -206,11 +215,9 @@ def epoch(
     values: NDArray[Any],
     indices: NDArray[Any],
     starts: NDArray[Any],
-    norms: Vector,
+    facts: Matrix,
     form: int,
     shape: Matrix,
-    y: Vector,
-    importance: Vector,
     order: IndexVector,
     batch: int,
     rule: int,
@@ -218,21 +225,23 @@ def epoch(
     ball: float,
     steepness: float,
     offset_reach: float,
+    longest: float,
     epsilon: float,
     delta: float,
     v: Vector,
     summed: Vector,
     chosen: Vector,
-    beta: Vector,
     numbers: Vector,
     seed: NDArray[np.uint64],
 ) -> None:
     """Take a step on each batch of the examples in ``order``.
 
-    Rows without ``indices`` are dense. ``norms`` are the squared lengths of the rows. ``ball`` is
-    the radius that iterates are scaled back to, ``steepness`` a bound on all subgradients, or NaN:
+    Rows without ``indices`` are dense. ``facts`` has a line for each example: target, importance,
+    squared length of the row, and the last slope, which is written down. ``ball`` is the radius that iterates are scaled back to, ``steepness`` a bound on all subgradients, or NaN:
     then each has its own. ``offset_reach`` is the size of intercepts, zero if there is none.
-    ``v``, ``beta``, ``numbers`` and ``seed`` are updated in place, so is ``summed`` if it has a
+    ``longest`` is the share of the hoped-for radius that a step may at most have for Algorithm 3 to
+    look at where it led; if it is finite, iterates are also scaled back to that radius.
+    ``v``, ``facts``, ``numbers`` and ``seed`` are updated in place, so is ``summed`` if it has a
     length, and ``chosen`` becomes the iterate that Algorithm 3 returns.
     """
     width = np.uint64(len(v))
@@ -255,12 +264,12 @@ def epoch(
             first = np.uint64(i) * width if dense else np.uint64(starts[i])
             last = first + width if dense else np.uint64(starts[i + 1])
             product = _product(values, indices, first, last, v)
-            slope = slope_of(form, shape, y[i], scale * product + offset)
-            beta[i] = slope
-            pull = share * importance[i] * slope
+            slope = slope_of(form, shape, facts[i, TARGET], scale * product + offset)
+            facts[i, SLOPE] = slope
+            pull = share * facts[i, IMPORTANCE] * slope
             total += pull
             if not bounded:
-                length += abs(pull) * np.sqrt(norms[i])
+                length += abs(pull) * np.sqrt(facts[i, LENGTH])
         steps += 1.0
         steep = steepness if bounded else lam * np.sqrt(square) + length
         new = tau_of(rule, lam * steps + tau, steep, numbers[RADIUS])
@@ -277,23 +286,27 @@ def epoch(
         square *= shrink * shrink
         for k in range(begin, end):
             i = order[k]
-            if beta[i] == 0.0 or importance[i] == 0.0:
+            pull = share * facts[i, IMPORTANCE] * facts[i, SLOPE]
+            if pull == 0.0:
                 continue
             first = np.uint64(i) * width if dense else np.uint64(starts[i])
             last = first + width if dense else np.uint64(starts[i + 1])
             if batch > 1:
                 product = _product(values, indices, first, last, v)
-            step = -eta * share * importance[i] * beta[i]
-            if averaging and numbers[MASS] > 0.0 and step * step * norms[i] > _WIDE * square:
+            step, norm = -eta * pull, facts[i, LENGTH]
+            if averaging and numbers[MASS] > 0.0 and step * step * norm > _WIDE * square:
                 multiply_out(v, summed, numbers, scale)
                 scale, product = 1.0, scale * product
-            square += step * (2.0 * scale * product + step * norms[i])
+            square += step * (2.0 * scale * product + step * norm)
             _add(values, indices, first, last, step / scale, v)
             if averaging:
                 _add(values, indices, first, last, -numbers[MASS] * step / scale, summed)
-        if square > ball * ball:
-            scale *= ball / np.sqrt(square)
-            square = ball * ball
+        reach = ball
+        if rule == OPTIMISTIC and longest < np.inf:
+            reach = min(ball, numbers[RADIUS]) if ball < np.inf else ball
+        if square > reach * reach:
+            scale *= reach / np.sqrt(square)
+            square = reach * reach
         square = max(square, 0.0)
         if offset_reach > 0.0 and total != 0.0:
             # The same rule for a game without curvature, of which the size is known.
@@ -304,7 +317,8 @@ def epoch(
             numbers[SUMMANDS] += 1.0
         if rule == OPTIMISTIC:
             numbers[SQUARE], numbers[STEPS], numbers[TAU] = square, steps, tau
-            end_step(numbers, epsilon, delta, lam, steepness, seed)
+            settled = eta * steep <= longest * numbers[RADIUS]
+            end_step(numbers, settled, epsilon, delta, lam, steepness, seed)
             steps, tau = numbers[STEPS], numbers[TAU]
     numbers[SCALE], numbers[SQUARE] = scale, square
     numbers[STEPS], numbers[TAU] = steps, tau

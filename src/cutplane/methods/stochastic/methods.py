@@ -171,6 +171,7 @@ def optimistic(
     *,
     epsilon: float = 0.0,
     delta: float = 1.0,
+    longest: float = 0.0625,
     batch: int | None = 1,
     seed: int = 0,
     projected: bool = True,
@@ -189,10 +190,15 @@ def optimistic(
         With ``stop=cp.Confident()`` the run ends when, with probability ``1 - delta``, it is within
         ``epsilon`` of the optimum (Theorem 4, which assumes ``Sampling.DRAWN``). By default there
         is no such end, as in the experiments of the paper.
+    longest : float
+        The ball grows where a step leads to its rim that is no longer than this share of its
+        radius; until then iterates are scaled back to it. With ``math.inf`` the ball grows
+        whatever the step, as in the paper; but the first step of a phase is up to twice the radius
+        long, so that the ball may grow again and again for no reason.
     batch, seed, projected, radius, iterate, sampling, planes
         See `pegasos`.
     """
     settings = Settings(
-        Rule.OPTIMISTIC, batch, seed, projected, radius, iterate, sampling, epsilon, delta
+        Rule.OPTIMISTIC, batch, seed, projected, radius, iterate, sampling, epsilon, delta, longest
     )
     return _method("optimistic", planes, settings)

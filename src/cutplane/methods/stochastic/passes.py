@@ -156,7 +156,9 @@ class CompiledSteps:
         risk = self._risk
         drop = float(risk.at(np.zeros(risk.n_parameters)).value) - risk.lower_bound
         game = self._game(drop)
-        walk = first_walk(self._settings, risk.n_parameters, len(risk.y), game.radius)
+        slopes = np.zeros(len(risk.y))
+        facts = np.column_stack([risk.y, self._importance, self._norms, slopes])
+        walk = first_walk(self._settings, risk.n_parameters, facts, game.radius)
         if self._settings.rule is Rule.OPTIMISTIC:
             kernels.begin_phase(
                 walk.numbers, game.epsilon, game.delta, game.lam, game.steepness, walk.seed
@@ -200,17 +202,16 @@ class CompiledSteps:
             else (rows.by_rows, _NO_INDICES, _NO_STARTS)
         )
         kernels.epoch(
-            *entries, self._norms, self._kind, self._shape, risk.y, self._importance, order,
-            settings.batch, int(settings.rule), game.lam, game.ball, game.steepness,
-            self._offset_reach, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
-            walk.beta, numbers, walk.seed,
+            *entries, walk.facts, self._kind, self._shape, order, settings.batch, int(settings.rule), game.lam, game.ball, game.steepness,
+            self._offset_reach, settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
+            numbers, walk.seed,
         )  # fmt: skip
         return self.plane(walk), None
 
     def plane(self, walk: Walk) -> Plane:
         """Return the plane of all slopes."""
         risk = self._risk
-        slopes = risk.weights * walk.beta
+        slopes = risk.weights * walk.facts[:, kernels.SLOPE]
         if risk.minimizes_intercept:
             slopes = balanced(slopes)
         return Plane(risk.rows.pullback(slopes), -risk.loss.conjugate(risk.y, slopes, risk.weights))
@@ -228,7 +229,9 @@ class _EvaluatedSteps:
         """Return the walk before the first step."""
         risk = self._risk
         drop = float(risk.at(np.zeros(risk.n_parameters)).value) - risk.lower_bound
-        walk = first_walk(self._settings, risk.n_parameters, 0, self._game(drop).radius)
+        walk = first_walk(
+            self._settings, risk.n_parameters, np.empty((0, 4)), self._game(drop).radius
+        )
         if self._settings.rule is Rule.OPTIMISTIC:
             kernels.begin_phase(walk.numbers, 0.0, 1.0, self._lam, math.nan, walk.seed)
         walk.numbers[kernels.DROP] = drop
@@ -250,12 +253,16 @@ class _EvaluatedSteps:
         shrink = (before if rule == kernels.ADAPTIVE else before + new) * eta
         numbers[kernels.TAU] += new
         w = shrink * w - eta * slope
-        length = math.sqrt(float(w @ w))
-        if length > game.ball:
-            w = (game.ball / length) * w
+        length, ball, longest = math.sqrt(float(w @ w)), game.ball, self._settings.longest
+        hoped = float(numbers[kernels.RADIUS])
+        if rule == kernels.OPTIMISTIC and max(longest, ball) < math.inf:
+            ball = min(ball, hoped)
+        if length > ball:
+            w = (ball / length) * w
         numbers[kernels.SQUARE] = float(w @ w)
         if rule == kernels.OPTIMISTIC:
-            kernels.end_step(numbers, 0.0, 1.0, game.lam, math.nan, walk.seed)
+            settled = bool(eta * steepness <= longest * hoped)
+            kernels.end_step(numbers, settled, 0.0, 1.0, game.lam, math.nan, walk.seed)
         if self._settings.averages:
             walk.summed[:] += w
             numbers[kernels.SUMMANDS] += 1.0

@@ -9,7 +9,7 @@ from enum import Enum, IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.methods.stochastic import kernels
 
 
@@ -58,6 +58,7 @@ class Settings:
     sampling: Sampling = Sampling.SHUFFLED
     epsilon: float = 0.0
     delta: float = 1.0
+    longest: float = 0.0625
 
     def __post_init__(self) -> None:
         if self.batch is not None and (self.batch < 1 or self.batch != int(self.batch)):
@@ -70,6 +71,8 @@ class Settings:
             raise ValueError(f"epsilon must be finite and not negative, got {self.epsilon!r}")
         if not 0.0 < self.delta <= 1.0:
             raise ValueError(f"delta must be above 0 and at most 1, got {self.delta!r}")
+        if not self.longest > 0.0:
+            raise ValueError(f"longest must be positive, got {self.longest!r}")
         for name, value, kind in (
             ("iterate", self.iterate, Iterate),
             ("sampling", self.sampling, Sampling),
@@ -96,8 +99,8 @@ class Walk:
         With it, the sum of iterates is known; empty if their mean is not wanted.
     chosen : ndarray
         The iterate that Algorithm 3 returns; empty for other rules.
-    beta : ndarray
-        The last slope of each example's loss.
+    facts : ndarray
+        A line for each example: what does not change, and the last slope of its loss.
     numbers : ndarray
         All else, by the places that `kernels` names.
     seed : ndarray
@@ -109,7 +112,7 @@ class Walk:
     v: Vector
     summed: Vector
     chosen: Vector
-    beta: Vector
+    facts: Matrix
     numbers: Vector
     seed: NDArray[np.uint64]
     objective: float = math.nan
@@ -143,7 +146,7 @@ class Walk:
         self.numbers[kernels.SQUARE] = float(w @ w)
 
 
-def first_walk(settings: Settings, n_parameters: int, n_examples: int, radius: float) -> Walk:
+def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: float) -> Walk:
     """Return the walk before the first step, at zero."""
     numbers = np.zeros(kernels.N_NUMBERS)
     numbers[kernels.SCALE] = 1.0
@@ -155,7 +158,7 @@ def first_walk(settings: Settings, n_parameters: int, n_examples: int, radius: f
         v=np.zeros(n_parameters),
         summed=np.zeros(n_parameters if settings.averages else 0),
         chosen=np.zeros(n_parameters if optimistic else 0),
-        beta=np.zeros(n_examples),
+        facts=facts,
         numbers=numbers,
         seed=np.maximum(state, np.uint64(1)),
     )
