@@ -128,12 +128,8 @@ def plain_passes(risk, lam, settings, orders):
             )
             t += 1
             L = lam * t + tau
-            new = {
-                Rule.PEGASOS: lambda L=L: 0.0,
-                Rule.ADAPTIVE: lambda L=L: (np.sqrt(L**2 + 8 * G**2 / (3 * R**2)) - L) / 2,
-                Rule.BALANCED: lambda L=L: (np.sqrt(L**2 + G**2 / R**2) - L) / 2,
-                Rule.OPTIMISTIC: lambda L=L: (np.sqrt(L**2 + G**2 / R**2) - L) / 2,
-            }[settings.rule]()
+            factor = {Rule.PEGASOS: 0.0, Rule.ADAPTIVE: 8.0 / 3.0}.get(settings.rule, 1.0)
+            new = (np.sqrt(L**2 + factor * G**2 / R**2) - L) / 2
             eta = 1.0 / (L + new)
             if settings.rule is Rule.ADAPTIVE:
                 g = g + new * w
@@ -155,13 +151,9 @@ def plain_passes(risk, lam, settings, orders):
 @pytest.mark.parametrize("batch", [1, 7])
 @pytest.mark.parametrize(("projected", "longest"), [(True, np.inf), (False, np.inf), (True, 0.5)])
 @pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic(), cp.Huber()], ids=repr)
-def test_compiled_steps_are_those_of_the_paper(
-    rule, layout, batch, projected, longest, loss
-):
+def test_compiled_steps_are_those_of_the_paper(rule, layout, batch, projected, longest, loss):
     risk, lam = sample(loss, 3, layout), 0.02
-    settings = Settings(
-        rule, batch, projected=projected, iterate=cp.Iterate.BEST, longest=longest
-    )
+    settings = Settings(rule, batch, projected=projected, iterate=cp.Iterate.BEST, longest=longest)
     if loss.task == "regression":  # a bound on its slopes is delta, in place of 1
         loss = cp.Huber(1.0)
         risk = cp.ScoredRisk(risk.rows, risk.y, loss, weights=risk.weights, intercept=False)
@@ -314,14 +306,13 @@ def test_names_are_no_iterates():
 
 def test_what_cannot_be_done_is_refused():
     X, y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
+    squares = cp.ScoredRisk(X, y, cp.Squared(), intercept=False)
     with pytest.raises(ValueError, match="slopes are bounded"):
-        risk = cp.ScoredRisk(X, y, cp.Squared(), intercept=False)
-        cp.minimize(risk, cp.L2(0.1), method=cp.optimistic(epsilon=0.1))
+        cp.minimize(squares, cp.L2(0.1), method=cp.optimistic(epsilon=0.1))
     with pytest.raises(ValueError, match="sum over examples"):
         cp.minimize(cp.ScoredRisk(X, y, cp.ROCArea()), cp.L2(0.1), method=cp.pegasos())
     with pytest.raises(ValueError, match="L2"):
-        risk = cp.ScoredRisk(X, y, cp.Hinge())
-        cp.minimize(risk, cp.ElasticNet(0.1, 0.1), method=cp.pegasos())
+        cp.minimize(squares, cp.ElasticNet(0.1, 0.1), method=cp.pegasos())
     structured = cp.StructuredRisk(cp.MulticlassModel(), list(X), [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"Sampling\.SHUFFLED"):
         cp.minimize(structured, cp.L2(0.1), method=cp.pegasos(sampling=cp.Sampling.DRAWN))

@@ -85,7 +85,7 @@ def _vowels() -> Task:
 
 
 def _newsgroups() -> Task:
-    """The first ten of 20 newsgroups."""
+    """Of 20 newsgroups, the first ten."""
     folder, parts = folder_of("news20_ng"), []
     with np.load(folder / "uni_labels.npz") as labels:
         for name in ("train", "test"):
@@ -95,7 +95,7 @@ def _newsgroups() -> Task:
 
 
 def _splice_sites() -> Task:
-    """The third class of splice sites in DNA."""
+    """Splice sites in DNA, the third class."""
     with np.load(folder_of("dna") / "dna.npz") as file:
         return _fifth_left_out(file["X"], file["y"] == np.unique(file["y"])[-1])
 

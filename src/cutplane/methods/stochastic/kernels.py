@@ -73,11 +73,11 @@ def draw(examples: IndexVector, order: IndexVector, seed: NDArray[np.uint64]) ->
 def slope_of(form: int, shape: Matrix, y: float, z: float) -> float:
     """Return the slope of an example's loss at score ``z``; at a kink, the lesser one."""
     if form == LOGISTIC:
-        return -y / (1.0 + np.exp(min(y * z, 700.0)))
+        return float(-y / (1.0 + np.exp(min(y * z, 700.0))))
     if form == EXPONENTIAL:
-        return -y * np.exp(min(-y * z, _FARTHEST))
+        return float(-y * np.exp(min(-y * z, _FARTHEST)))
     if form == POISSON:
-        return np.exp(min(z, _FARTHEST)) - y
+        return float(np.exp(min(z, _FARTHEST)) - y)
     v = y * z - 1.0 if form == MARGIN_PIECES else z - y
     left, right = -v - shape[0, 0], v - shape[1, 0]
     slope = 0.0
@@ -105,9 +105,9 @@ def tau_of(rule: int, grown: float, steepness: float, radius: float) -> float:
 def steps_needed(
     epsilon: float, delta: float, lam: float, steepness: float, radius: float
 ) -> float:
-    """Return the least ``T`` with ``min(G^2 (1 + ln T)/(delta lam T), 4 R G/(delta sqrt T)) <= eps``.
+    """Return how many steps a phase of Algorithm 3 takes, with its own ``delta``.
 
-    ``delta`` is that of one phase.
+    That is the least ``T`` with ``min(G^2 (1 + ln T)/(delta lam T), 4 R G/(delta sqrt T)) <= eps``.
     """
     if epsilon <= 0.0:
         return _NEVER
@@ -122,7 +122,7 @@ def steps_needed(
             low = middle
         else:
             high = middle
-    return max(min(by_root, high), 1.0)
+    return float(max(min(by_root, high), 1.0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -237,12 +237,13 @@ def epoch(
     """Take a step on each batch of the examples in ``order``.
 
     Rows without ``indices`` are dense. ``facts`` has a line for each example: target, importance,
-    squared length of the row, and the last slope, which is written down. ``ball`` is the radius that iterates are scaled back to, ``steepness`` a bound on all subgradients, or NaN:
-    then each has its own. ``offset_reach`` is the size of intercepts, zero if there is none.
-    ``longest`` is the share of the hoped-for radius that a step may at most have for Algorithm 3 to
-    look at where it led; if it is finite, iterates are also scaled back to that radius.
-    ``v``, ``facts``, ``numbers`` and ``seed`` are updated in place, so is ``summed`` if it has a
-    length, and ``chosen`` becomes the iterate that Algorithm 3 returns.
+    squared length of the row, and the last slope, which is written down. ``ball`` is the radius
+    that iterates are scaled back to, ``steepness`` a bound on all subgradients, or NaN: then each
+    has its own. ``offset_reach`` is the size of intercepts, zero if there is none. ``longest`` is
+    the share of the hoped-for radius that a step may at most have for Algorithm 3 to look at where
+    it led; if it is finite, iterates are also scaled back to that radius. ``v``, ``facts``,
+    ``numbers`` and ``seed`` are updated in place, so is ``summed`` if it has a length, and
+    ``chosen`` becomes the iterate that Algorithm 3 returns.
     """
     width = np.uint64(len(v))
     dense = len(indices) == 0

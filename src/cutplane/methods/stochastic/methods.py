@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found, Method, Query
-from cutplane.core.needs import PLAIN_L2, Need
+from cutplane.core.needs import PLAIN_L2, Need, offers
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.policies.stabilizers import NoStabilizer
@@ -64,7 +64,7 @@ class StochasticPasses(Query):
             points.append(last)
         if self.settings.averages:
             points.append(risk.at(own.mean))
-        if getattr(risk, "minimizes_intercept", False):
+        if offers(risk, "minimizes_intercept"):
             own.numbers[kernels.OFFSET] = points[0].offset  # the best one there
         if own.confident:
             points.append(risk.at(own.chosen.copy()))
@@ -81,8 +81,7 @@ class Confident(StoppingRule):
 
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
-        own = state.policies.query
-        sure = isinstance(own, Walk) and own.confident
+        sure = offers(state.policies.query, "confident")
         return Status.STOPPED if sure else Status.RUNNING
 
 

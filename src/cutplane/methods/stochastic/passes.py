@@ -27,7 +27,6 @@ from cutplane.core.needs import offers
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane, Point
 from cutplane.losses.score_loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES
-from cutplane.maps import OneScore
 from cutplane.methods.coordinate_kernels import shuffle
 from cutplane.methods.dual_ascent import balanced
 from cutplane.methods.stochastic import kernels
@@ -101,9 +100,7 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
     risk: Any = problem.risk
     if settings.batch is None or settings.batch >= risk.n_examples:
         return WholeSteps(problem, settings)
-    form = getattr(getattr(risk, "loss", None), "slope_form", None)
-    one_score = isinstance(getattr(risk, "map", None), OneScore)
-    if one_score and form is not None and risk.rows.one_by_one:
+    if all(offers(risk, what) for what in ("map.plain", "loss.slope_form", "rows.one_by_one")):
         return CompiledSteps(problem, settings)
     if not offers(risk, "loss.additive", default=True):
         raise ValueError(
@@ -122,10 +119,11 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
     return PartSteps(problem, settings)
 
 
-def weights_of(risk: Any) -> Vector:
-    """Return the weights of the examples of a risk, which sum to one."""
-    weights: Vector = risk.weights if hasattr(risk, "weights") else risk.data.weights
-    return weights
+def entries_of(rows: Any) -> tuple[Any, Any, Any]:
+    """Return values, columns and starts of rows as compiled steps take them."""
+    if rows.sparse:
+        return rows.values, rows.indices, rows.starts
+    return rows.by_rows, _NO_INDICES, _NO_STARTS
 
 
 def steepest_slope(form: tuple[int, Any]) -> float:
@@ -195,16 +193,12 @@ class CompiledSteps:
         else:
             order = self._used.copy()
             shuffle(order, walk.seed)
-        rows = risk.rows
-        entries = (
-            (rows.values, rows.indices, rows.starts)
-            if rows.sparse
-            else (rows.by_rows, _NO_INDICES, _NO_STARTS)
-        )
+        assert settings.batch is not None
         kernels.epoch(
-            *entries, walk.facts, self._kind, self._shape, order, settings.batch, int(settings.rule), game.lam, game.ball, game.steepness,
-            self._offset_reach, settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
-            numbers, walk.seed,
+            *entries_of(risk.rows), walk.facts, self._kind, self._shape, order, settings.batch,
+            int(settings.rule), game.lam, game.ball, game.steepness, self._offset_reach,
+            settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen, numbers,
+            walk.seed,
         )  # fmt: skip
         return self.plane(walk), None
 
@@ -286,7 +280,7 @@ class PartSteps(_EvaluatedSteps):
 
     def taken(self, walk: Walk) -> tuple[Plane, None]:
         """Take a pass; return the sum of the planes of its batches."""
-        risk, weights = self._risk, weights_of(self._risk)
+        risk, weights = self._risk, self._risk.weights
         assert self._settings.batch is not None
         order = np.flatnonzero(weights)
         n = len(order)

@@ -120,7 +120,7 @@ class Walk:
     @property
     def w(self) -> Vector:
         """The iterate."""
-        return self.numbers[kernels.SCALE] * self.v
+        return np.asarray(self.numbers[kernels.SCALE] * self.v)
 
     @property
     def mean(self) -> Vector:
