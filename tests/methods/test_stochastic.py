@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
+from cutplane.compute.products import dot
 from cutplane.core.problem import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.methods.coordinate_kernels import shuffle
@@ -197,18 +198,18 @@ def test_a_batch_of_all_examples_is_the_full_batch_bit_for_bit(rule, intercept):
         gradient = lam * w + slope
         t += 1.0
         before = lam * (t - 1.0) + tau
-        steepness = np.sqrt(float(gradient @ gradient))
+        steepness = np.sqrt(dot(gradient, gradient))
         new = kernels.tau_of(int(rule), before + lam, steepness, R)
         eta = 1.0 / (before + lam + new)
         shrink = (before if rule is Rule.ADAPTIVE else before + new) * eta
         tau += new
         w = shrink * w - eta * slope
-        length = np.sqrt(float(w @ w))
+        length = np.sqrt(dot(w, w))
         ball = min(radius, R)
         if length > ball:
             w = (ball / length) * w
         settled = eta * steepness <= 0.0625 * R
-        at_rim = np.sqrt(float(w @ w)) >= (1.0 - 1e-12) * R
+        at_rim = dot(w, w) >= ((1.0 - 1e-12) * R) ** 2
         if rule is Rule.OPTIMISTIC and settled and at_rim:
             R, t, tau = R * np.sqrt(2.0), 0.0, 0.0
     assert seen["all"][0] == by_hand

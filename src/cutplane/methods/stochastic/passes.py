@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
 from cutplane.core.needs import offers
 from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane, Point
@@ -181,11 +182,16 @@ class CompiledSteps:
 
     def taken(self, walk: Walk) -> tuple[Plane, None]:
         """Take a pass; return the plane of all slopes, those of this pass and others."""
+        self.steps(walk)
+        return self.plane(walk), None
+
+    def steps(self, walk: Walk) -> None:
+        """Take the steps of a pass."""
         risk, settings, numbers = self._risk, self._settings, walk.numbers
         game = self._game(float(numbers[kernels.DROP]))
         # Free of the rounding that the last pass has left.
         kernels.multiply_out(walk.v, walk.summed, numbers, float(numbers[kernels.SCALE]))
-        numbers[kernels.SQUARE] = float(walk.v @ walk.v)
+        numbers[kernels.SQUARE] = dot(walk.v, walk.v)
         walk.forget_mean()
         if settings.sampling is Sampling.DRAWN:
             order = np.empty_like(self._used)
@@ -200,7 +206,6 @@ class CompiledSteps:
             settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen, numbers,
             walk.seed,
         )  # fmt: skip
-        return self.plane(walk), None
 
     def plane(self, walk: Walk) -> Plane:
         """Return the plane of all slopes."""
@@ -241,19 +246,19 @@ class _EvaluatedSteps:
         gradient = game.lam * w + slope
         numbers[kernels.STEPS] += 1.0
         before = game.lam * (numbers[kernels.STEPS] - 1.0) + numbers[kernels.TAU]
-        steepness = math.sqrt(float(gradient @ gradient))
+        steepness = math.sqrt(dot(gradient, gradient))
         new = kernels.tau_of(rule, before + game.lam, steepness, float(numbers[kernels.RADIUS]))
         eta = 1.0 / (before + game.lam + new)
         shrink = (before if rule == kernels.ADAPTIVE else before + new) * eta
         numbers[kernels.TAU] += new
         w = shrink * w - eta * slope
-        length, ball, longest = math.sqrt(float(w @ w)), game.ball, self._settings.longest
+        length, ball, longest = math.sqrt(dot(w, w)), game.ball, self._settings.longest
         hoped = float(numbers[kernels.RADIUS])
         if rule == kernels.OPTIMISTIC and max(longest, ball) < math.inf:
             ball = min(ball, hoped)
         if length > ball:
             w = (ball / length) * w
-        numbers[kernels.SQUARE] = float(w @ w)
+        numbers[kernels.SQUARE] = dot(w, w)
         if rule == kernels.OPTIMISTIC:
             settled = bool(eta * steepness <= longest * hoped)
             kernels.end_step(numbers, settled, 0.0, 1.0, game.lam, math.nan, walk.seed)

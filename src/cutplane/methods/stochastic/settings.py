@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
 from cutplane.methods.stochastic import kernels
 
 
@@ -143,7 +144,7 @@ class Walk:
         """Go on from another point."""
         self.v[:] = w
         self.numbers[kernels.SCALE] = 1.0
-        self.numbers[kernels.SQUARE] = float(w @ w)
+        self.numbers[kernels.SQUARE] = dot(w, w)
 
 
 def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: float) -> Walk:
