@@ -66,9 +66,12 @@ def test_what_is_proven_of_a_stream_holds(model, seed, sparse, intercept, weight
         part = slice(begin, begin + 40)
         given = None if weights is None else weights[part]
         model.partial_fit(X[part], y[part], sample_weight=given, window=window, **classes)
+    rough = model.certify(max_iter=0)
     certificate = model.certify()
     assert certificate is model.certificate_
     assert certificate.valid
+    assert rough.lower_bound <= certificate.lower_bound
+    assert rough.objective == certificate.objective
     last = slice(max(len(y) - window, 0), None)
     exact = _optimum(model, X[last], y[last], None if weights is None else weights[last])
     rounding = 1e-9 * (1.0 + exact.objective)

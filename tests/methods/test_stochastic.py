@@ -11,7 +11,7 @@ from cutplane.compute.products import dot
 from cutplane.core.problem import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.methods.coordinate_kernels import shuffle
-from cutplane.methods.stochastic import Rule, kernels
+from cutplane.methods.stochastic import Begin, Rule, kernels
 from cutplane.methods.stochastic.passes import CompiledSteps, passes_of
 from cutplane.methods.stochastic.settings import Settings
 
@@ -317,3 +317,24 @@ def test_what_cannot_be_done_is_refused():
     structured = cp.StructuredRisk(cp.MulticlassModel(), list(X), [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"Sampling\.SHUFFLED"):
         cp.minimize(structured, cp.L2(0.1), method=cp.pegasos(sampling=cp.Sampling.DRAWN))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_passes_may_begin_where_planes_lead(intercept):
+    risk = sample(cp.Hinge(), 6, m=200, intercept=intercept)
+    exact = cp.minimize(risk, cp.L2(0.01), tol=1e-6)
+    found = cp.minimize(
+        risk, cp.L2(0.01), method=cp.optimistic(begin=Begin.BETTER), tol=1e-2, max_iter=300
+    )
+    assert found.status == "optimal"
+    assert found.certificate.lower_bound <= exact.objective
+    with pytest.raises(TypeError, match="begin must be one of"):
+        cp.optimistic(begin="better")
+
+
+def test_planes_of_passes_serve_the_bundle_method():
+    risk = sample(cp.Hinge(), 6, m=200, intercept=True)
+    first = cp.minimize(risk, cp.L2(0.01), method=cp.optimistic(), tol=1e-9, max_iter=10)
+    result = cp.minimize(risk, cp.L2(0.01), method=cp.bmrm(), planes_from=first.state)
+    assert result.status == "optimal"
+    assert result.history[0].lower_bound >= first.certificate.lower_bound - 1e-9

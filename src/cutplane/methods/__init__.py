@@ -8,6 +8,7 @@ from cutplane.methods.newton import NewtonSteps, newton
 from cutplane.methods.quasi_newton import QuasiNewtonSteps, quasi_newton
 from cutplane.methods.sgd import BottouSteps, ConstantSteps, PegasosSteps, StochasticRun, sgd
 from cutplane.methods.stochastic import (
+    Begin,
     Confident,
     Iterate,
     Sampling,
@@ -19,6 +20,7 @@ from cutplane.methods.stochastic import (
 )
 
 __all__ = [
+    "Begin",
     "BlockAscent",
     "BottouSteps",
     "Confident",

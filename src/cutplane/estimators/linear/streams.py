@@ -115,13 +115,18 @@ class Streams(LinearModel):
         return super()._fit(examples)
 
     @available_if(can_stream)
-    def certify(self) -> Certificate | list[Certificate]:
+    def certify(self, *, max_iter: int = 100) -> Certificate | list[Certificate]:
         """Return what is proven of the model on the examples that `partial_fit` kept.
 
-        The objective is that of the coefficients, with the best intercept for these examples; the
-        lower bound comes from the slopes that each had when it was learned from, and from those at
-        the model. It becomes ``certificate_``, and its ``reason`` says how many examples it is
-        about.
+        The objective is that of the coefficients, with the best intercept for these examples. The
+        lower bound comes from the slopes that each had when it was learned from and, if that is
+        not within ``tol``, from a fit to them; the model does not change. The certificate becomes
+        ``certificate_``, and its ``reason`` says how many examples it is about.
+
+        Parameters
+        ----------
+        max_iter : int, default=100
+            Limit on the iterations of the fit; 0 for none.
 
         Returns
         -------
@@ -147,7 +152,9 @@ class Streams(LinearModel):
                 risk = ScoredRisk(
                     rows, y, self.loss_function(), weights=weights, intercept=self.fit_intercept
                 )
-                bounds = bounds_on(risk, stream.lam, stream.w, slopes)
+                bounds = bounds_on(
+                    *(risk, stream.lam, stream.w, slopes), tol=self.tol, max_iter=max_iter
+                )
                 small = bounds.objective - bounds.lower_bound <= self.tol * abs(bounds.objective)
                 status = Status.OPTIMAL if small else Status.STOPPED
                 found.append(

@@ -8,9 +8,10 @@ from cutplane.methods.stochastic.methods import (
     optimistic,
     pegasos,
 )
-from cutplane.methods.stochastic.settings import Iterate, Rule, Sampling
+from cutplane.methods.stochastic.settings import Begin, Iterate, Rule, Sampling
 
 __all__ = [
+    "Begin",
     "Confident",
     "Iterate",
     "Rule",

@@ -106,7 +106,7 @@ def _tau(grown: float, square: float) -> float:
     """Return ``(sqrt(L^2 + s) - L) / 2``, without cancellation."""
     if square == 0.0:
         return 0.0
-    return 0.5 * square / (np.sqrt(grown * grown + square) + grown)
+    return float(0.5 * square / (np.sqrt(grown * grown + square) + grown))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)

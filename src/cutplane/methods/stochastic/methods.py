@@ -12,16 +12,17 @@ from typing import Any, ClassVar
 
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found, Method, Query
-from cutplane.core.needs import PLAIN_L2, Need, offers
+from cutplane.core.needs import PLAIN_L2, Need, as_searchable, offers, quadratic
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.queries import best_step
 from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.state import State
 from cutplane.core.stopping import StoppingRule
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.passes import passes_of
-from cutplane.methods.stochastic.settings import Iterate, Rule, Sampling, Settings, Walk
+from cutplane.methods.stochastic.settings import Begin, Iterate, Rule, Sampling, Settings, Walk
 
 # Enough for the planes of many passes to be combined, few enough for the reduced problem to take
 # next to no time.
@@ -53,22 +54,35 @@ class StochasticPasses(Query):
     def __call__(self, state: State, candidate: Candidate, own: Walk) -> tuple[Found, Walk]:
         """Take a pass; return its plane, and where it led."""
         risk: Any = state.problem.risk
+        on_ray = self._better(state, candidate, own)
         plane, at_step = passes_of(state.problem, self.settings).taken(own)
-        points: list[Any] = [at_step] if at_step is not None else []
-        objective = own.objective
-        if at_step is not None:
-            objective = state.problem.objective(at_step)
-        elif self.settings.iterate is not Iterate.AVERAGE:
-            last = risk.at(own.w)
-            objective = state.problem.objective(last)
-            points.append(last)
+        points: list[Any] = [] if at_step is None else [at_step]
+        if at_step is None and self.settings.iterate is not Iterate.AVERAGE:
+            points.append(risk.at(own.w))
+        objective = state.problem.objective(points[0]) if points else own.objective
         if self.settings.averages:
             points.append(risk.at(own.mean))
         if offers(risk, "minimizes_intercept"):
             own.numbers[kernels.OFFSET] = points[0].offset  # the best one there
         if own.confident:
             points.append(risk.at(own.chosen.copy()))
-        return Found(points, [], [plane]), replace(own, objective=objective)
+        found = Found([*points, *on_ray], on_ray, [plane])
+        return found, replace(own, objective=objective)
+
+    def _better(self, state: State, candidate: Candidate, own: Walk) -> list[Any]:
+        """Go to a lower point if the bundle has led to one; return where it was looked for."""
+        if self.settings.begin is Begin.LAST:
+            return []
+        there: Any = state.problem.risk.at(candidate.w)
+        if (best := as_searchable(state.best)) is not None:
+            segment = best.toward(there)
+            along = quadratic(state.problem.regularizer).along(state.best.w, there.w)
+            there = segment.at(best_step(segment, along))
+        if not state.problem.objective(there) >= own.objective:
+            own.move_to(there.w)
+            if offers(state.problem.risk, "minimizes_intercept"):
+                own.numbers[kernels.OFFSET] = there.offset
+        return [there]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +191,7 @@ def optimistic(
     radius: float | None = None,
     iterate: Iterate = Iterate.LAST,
     sampling: Sampling = Sampling.SHUFFLED,
+    begin: Begin = Begin.LAST,
     planes: int = _PLANES,
 ) -> Method:
     """Proximal steps for a small ball, which grows when iterates come near (Algorithm 3).
@@ -194,10 +209,13 @@ def optimistic(
         radius; until then iterates are scaled back to it. With ``math.inf`` the ball grows
         whatever the step, as in the paper; but the first step of a phase is up to twice the radius
         long, so that the ball may grow again and again for no reason.
+    begin : Begin
+        Where a pass begins: with ``cp.methods.Begin.BETTER`` passes and planes take turns.
     batch, seed, projected, radius, iterate, sampling, planes
         See `pegasos`.
     """
     settings = Settings(
-        Rule.OPTIMISTIC, batch, seed, projected, radius, iterate, sampling, epsilon, delta, longest
+        *(Rule.OPTIMISTIC, batch, seed, projected, radius, iterate, sampling),
+        *(epsilon, delta, longest, begin),
     )
     return _method("optimistic", planes, settings)

@@ -46,6 +46,18 @@ class Iterate(Enum):
     BEST = "best"
 
 
+class Begin(Enum):
+    """Where a pass begins.
+
+    ``LAST``: where the last one ended. ``BETTER``: there, or at the lowest point of the ray from
+    the best point through the candidate of the bundle, if that is lower. It costs an evaluation
+    and a plane a pass.
+    """
+
+    LAST = "last"
+    BETTER = "better"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The options of `cutplane.pegasos` and its relatives."""
@@ -60,6 +72,7 @@ class Settings:
     epsilon: float = 0.0
     delta: float = 1.0
     longest: float = 0.0625
+    begin: Begin = Begin.LAST
 
     def __post_init__(self) -> None:
         if self.batch is not None and (self.batch < 1 or self.batch != int(self.batch)):
@@ -77,6 +90,7 @@ class Settings:
         for name, value, kind in (
             ("iterate", self.iterate, Iterate),
             ("sampling", self.sampling, Sampling),
+            ("begin", self.begin, Begin),
         ):
             if not isinstance(value, kind):
                 known = ", ".join(str(each) for each in kind)

@@ -7,7 +7,7 @@ the slope ``q_i`` of each at its own moment, for any weights ``p_i``,
     a = sum_i p_i q_i x_i / sum_i p_i,    b = -sum_i p_i l*(q_i) / sum_i p_i,
 
 so there is a lower bound for all that has been seen. What a model costs on all of it is not known
-without looking at it again: for that, the last ones may be kept (`Window`).
+without looking at it again: for that, the last ones must be kept.
 
 With an intercept the slopes must sum to zero. Slopes of the heavier sign are scaled down, which is
 why there are sums for both signs: ``-l*(s q) >= -s l*(q)`` for ``0 <= s <= 1``, as long as the loss
@@ -17,20 +17,20 @@ is never negative.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.bundle import Bundle
 from cutplane.core.problem import Problem, candidate_below
 from cutplane.core.protocols import Plane
 from cutplane.losses.loss import Loss
 from cutplane.losses.score_loss import RESIDUAL_PIECES
 from cutplane.maps import Rows
+from cutplane.methods.automatic import automatic
 from cutplane.methods.coordinate_kernels import shuffle
 from cutplane.methods.dual_ascent import balanced
+from cutplane.methods.minimize import minimize
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.passes import entries_of, game_of, steepest_slope
 from cutplane.methods.stochastic.settings import Iterate, Rule, Settings, Walk, first_walk
@@ -184,10 +184,13 @@ class Bounds:
     lower_bound: float
 
 
-def bounds_on(risk: ScoredRisk, lam: float, w: Vector, slopes: Vector) -> Bounds:
-    """Return the objective of a model, and a bound from older slopes and from those at the model.
+def bounds_on(
+    risk: ScoredRisk, lam: float, w: Vector, slopes: Vector, *, tol: float, max_iter: int
+) -> Bounds:
+    """Return the objective of a model, and a lower bound for all of them.
 
-    The intercept is the best one for the examples.
+    The bound comes from older slopes, those at the model, and a run from there of at most so many
+    iterations. The intercept is the best one for the examples.
     """
     problem = Problem(risk, L2(lam))
     point = risk.at(w)
@@ -195,15 +198,12 @@ def bounds_on(risk: ScoredRisk, lam: float, w: Vector, slopes: Vector) -> Bounds
     if risk.minimizes_intercept:
         scaled = balanced(scaled)
     older = Plane(risk.rows.pullback(scaled), -risk.loss.conjugate(risk.y, scaled, risk.weights))
-    planes: Sequence[Plane] = [
-        Plane(np.zeros(risk.n_parameters), risk.lower_bound),
-        older,
-        point.plane(),
-    ]
-    bundle = Bundle(risk.n_parameters, problem.regularizer, 1)
-    for plane in planes:
-        bundle.add(plane)
-    lower = bundle.minimize(problem, accuracy=0.0).lower
-    best = max([lower, *(problem.below(plane).lower for plane in planes)])
-    objective = problem.objective(point)
-    return Bounds(objective, min(best, objective))
+    objective, lower = problem.objective(point), problem.below(older).lower
+    if lower < objective - tol * abs(objective) and max_iter > 0:
+        method = automatic(problem)
+        run = minimize(
+            risk, problem.regularizer, method=method, tol=tol, max_iter=max_iter, start=w
+        )
+        lower = max(lower, run.certificate.lower_bound)
+    lower = max(lower, risk.lower_bound, problem.below(point.plane()).lower)
+    return Bounds(objective, min(lower, objective))
