@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -46,6 +46,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
+@settings(max_examples=10)  # two exact solutions each
 @given(
     seed=st.integers(0, 10**6),
     sparse=st.booleans(),
