@@ -80,9 +80,16 @@ from .losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
 from .losses import SquaredHinge as SquaredHinge
 from .losses import Tukey as Tukey
 from .maps import as_rows as as_rows
+from .methods import Confident as Confident
+from .methods import Iterate as Iterate
+from .methods import Sampling as Sampling
+from .methods import adaptive as adaptive
 from .methods import block_ascent as block_ascent
 from .methods import dual_ascent as dual_ascent
 from .methods import newton as newton
+from .methods import online_proximal as online_proximal
+from .methods import optimistic as optimistic
+from .methods import pegasos as pegasos
 from .methods import quasi_newton as quasi_newton
 from .methods.bundle import balanced_proximal as balanced_proximal
 from .methods.bundle import bmrm as bmrm

@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 import cutplane as cp
 from cutplane import LinearClassifier, LinearRegressor
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods.registry import METHODS
+from cutplane.methods.registry import METHODS, STOCHASTIC_METHODS
 
 
 def objective(model, X, y, loss):
@@ -179,9 +179,11 @@ def test_own_loss_object(cancer):
 def test_methods_agree(cancer, method):
     X, y = cancer
     X = sp.csr_array(X)
-    model = LinearClassifier(lam=0.1, tol=1e-5, method=method).fit(X, y)
+    # Gaps of stochastic steps fall like one over their number.
+    tol = 1e-3 if method in STOCHASTIC_METHODS else 1e-5
+    model = LinearClassifier(lam=0.1, tol=tol, method=method).fit(X, y)
     reference = LinearClassifier(lam=0.1, tol=1e-9).fit(X, y).certificate_
-    assert model.certificate_.objective <= reference.objective * (1 + 1e-5)
+    assert model.certificate_.objective <= reference.objective * (1 + tol)
     assert model.certificate_.lower_bound <= reference.objective
 
 

@@ -104,7 +104,7 @@ def iterate(state: State, check: Callable[[], None]) -> None:
     before = state.best
     progress |= state.keep_best(found.points)
     bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
-    progress |= bound_moved
+    progress |= bound_moved or method.query.restless
     state.stalled_for = 0 if progress else state.stalled_for + 1
     state.stationarity = None
     state.iteration += 1

@@ -106,11 +106,14 @@ class Query(Policy):
         Whether the risk may be evaluated elsewhere than at the candidate.
     makes_planes : bool
         Whether it finds planes that touch the risk nowhere, from duals.
+    restless : bool
+        Whether it moves on even if no bound does, so that a run never stalls.
     """
 
     __slots__ = ()
     leaves_candidate: ClassVar[bool] = True
     makes_planes: ClassVar[bool] = False
+    restless: ClassVar[bool] = False
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk where the run starts."""

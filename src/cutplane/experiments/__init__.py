@@ -6,6 +6,7 @@ from cutplane.experiments import (
     hmm,
     lower_bound,
     ocr,
+    online,
     proximal_figures,
     transductive,
 )
@@ -13,7 +14,16 @@ from cutplane.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, hmm, proximal_figures)
+    for module in (
+        bmrm_figures,
+        lower_bound,
+        chained,
+        ocr,
+        transductive,
+        hmm,
+        online,
+        proximal_figures,
+    )
     for experiment in module.EXPERIMENTS
 }
 """From the names that the command line knows to the experiments."""

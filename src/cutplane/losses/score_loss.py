@@ -24,8 +24,8 @@ Scores = NDArray[np.float64]
 Examples = NDArray[np.int64] | slice
 
 # The kinds of losses that dual coordinate ascent knows: made of pieces, of residuals or of margins
-# (`losses/pointwise/piecewise.py`), and the logistic one.
-RESIDUAL_PIECES, MARGIN_PIECES, LOGISTIC = range(3)
+# (`losses/pointwise/piecewise.py`), and the logistic one. Subgradient steps know two more.
+RESIDUAL_PIECES, MARGIN_PIECES, LOGISTIC, EXPONENTIAL, POISSON = range(5)
 
 
 class AtBestOffset(NamedTuple):
@@ -98,6 +98,8 @@ class ScoreLoss(ABC):
     dual_form : tuple or None
         What dual coordinate ascent has to know of the loss: the number of its kind and a matrix;
         None if it does not know it.
+    slope_form : tuple or None
+        The same for compiled subgradient steps, which know more losses.
     shown : tuple of str
         The numbers that tell a loss from others of its class, which are shown with its name.
     """
@@ -117,6 +119,11 @@ class ScoreLoss(ABC):
     smooth: bool = False
     dual_form: tuple[int, Matrix] | None = None
     shown: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def slope_form(self) -> tuple[int, Matrix] | None:
+        """See above."""
+        return self.dual_form
 
     @abstractmethod
     def targets(self, y: Any, n_samples: int, weights: Vector) -> NDArray[Any]:

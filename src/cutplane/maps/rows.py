@@ -51,7 +51,9 @@ class Rows(ABC):
     n_threads : int
         How many threads a product may use.
     sparse : bool
-        Whether they are CSR: ``values``, ``indices`` and ``starts``, with `squared_norms`.
+        Whether they are CSR: ``values``, ``indices`` and ``starts``.
+    one_by_one : bool
+        Whether compiled code may read a row by itself; then they have `squared_norms`.
     second_derivatives : bool
         Whether they have `weighted_gram`.
     """
@@ -61,6 +63,7 @@ class Rows(ABC):
     n_entries: int = 0
     n_threads: int = 1
     sparse: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = False
     second_derivatives: ClassVar[bool] = False
 
     @abstractmethod
@@ -116,7 +119,7 @@ class Rows(ABC):
         raise NotImplementedError(f"{self.layout} has no second derivatives")
 
     def squared_norms(self) -> Vector:
-        """Return the squared length of each row, if they are `sparse`."""
+        """Return the squared length of each row, if they are read `one_by_one`."""
         raise NotImplementedError(f"{self.layout} does not know the lengths of rows")
 
     def __str__(self) -> str:

@@ -40,6 +40,8 @@ class ScoreMap(ABC):
         line between two points, and does a convex loss make a convex risk.
     has_intercepts : bool
         Whether intercepts are among the parameters, and so not minimized out by the risk.
+    plain : bool
+        Whether a score is the product of a row and the parameters, and nothing else.
     """
 
     rows: Rows
@@ -47,6 +49,7 @@ class ScoreMap(ABC):
     score_shape: tuple[int, ...] = ()
     linear: ClassVar[bool] = True
     has_intercepts: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
 
     @abstractmethod
     def scores(self, w: Vector) -> NDArray[np.float64]:
@@ -80,6 +83,8 @@ class OneScore(ScoreMap):
     rows : Rows
         The features.
     """
+
+    plain = True
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows

@@ -56,6 +56,7 @@ class StoredRows(Rows):
 
     kernels: ClassVar[Kernels]
     second_derivatives = True
+    one_by_one = True
 
     def __init__(
         self,
@@ -173,6 +174,20 @@ class DenseRows(StoredRows):
     def even_blocks(self, n_blocks: int) -> Bounds:
         """Return the rows where blocks of as many rows begin, and where the last ends."""
         return even_bounds(self.shape[0], n_blocks)
+
+    @cached_property
+    def by_rows(self) -> NDArray[Any]:
+        """The numbers, row after row: a copy, made once, if they are stored by columns."""
+        return read_only(np.ascontiguousarray(self.X).reshape(-1))
+
+    def squared_norms(self) -> Vector:
+        """Return the squared length of each row; computed once."""
+        return self._norms
+
+    @cached_property
+    def _norms(self) -> Vector:
+        norms: Vector = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
+        return norms
 
     def entries(self) -> Entries:
         """Return values, columns and starts of rows in CSR, without the zeros: a copy."""

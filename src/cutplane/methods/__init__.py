@@ -8,26 +8,46 @@ from cutplane.methods.minimize import minimize
 from cutplane.methods.newton import NewtonSteps, newton
 from cutplane.methods.quasi_newton import QuasiNewtonSteps, quasi_newton
 from cutplane.methods.sgd import BottouSteps, ConstantSteps, PegasosSteps, StochasticRun, sgd
+from cutplane.methods.stochastic import (
+    Begin,
+    Confident,
+    Iterate,
+    Sampling,
+    StochasticPasses,
+    adaptive,
+    online_proximal,
+    optimistic,
+    pegasos,
+)
 from cutplane.methods.subgradient import SubgradientSteps, subgradient
 
 __all__ = [
+    "Begin",
     "BlockAscent",
     "BottouSteps",
+    "Confident",
     "ConstantSteps",
     "ConvexSteps",
     "DualEpochs",
+    "Iterate",
     "NewtonSteps",
     "NoPlanes",
     "PegasosSteps",
     "QuasiNewtonSteps",
+    "Sampling",
+    "StochasticPasses",
     "StochasticRun",
     "SubgradientSteps",
+    "adaptive",
     "automatic",
     "block_ascent",
     "cccp",
     "dual_ascent",
     "minimize",
     "newton",
+    "online_proximal",
+    "optimistic",
+    "pegasos",
     "quasi_newton",
     "sgd",
     "subgradient",

@@ -153,7 +153,7 @@ class DualAscent:
         slopes = risk.weights * duals.beta
         if duals.pull:
             duals = replace(duals, offset=duals.offset - duals.pull * float(slopes.sum()))
-            slopes = _balanced(slopes)
+            slopes = balanced(slopes)
         plane = Plane(
             self._rows.pullback(slopes), -self._loss.conjugate(risk.y, slopes, risk.weights)
         )
@@ -174,7 +174,7 @@ class DualAscent:
         return replace(duals, movable=movable)
 
 
-def _balanced(slopes: Vector) -> Vector:
+def balanced(slopes: Vector) -> Vector:
     """Return slopes that sum to zero, by scaling down those of the heavier sign, in place."""
     rising, falling = slopes > 0.0, slopes < 0.0
     up, down = float(slopes.sum(where=rising)), -float(slopes.sum(where=falling))

@@ -14,6 +14,7 @@ from cutplane.methods.cccp import cccp
 from cutplane.methods.dual_ascent import dual_ascent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
+from cutplane.methods.stochastic import adaptive, online_proximal, optimistic, pegasos
 from cutplane.methods.subgradient import subgradient
 
 Methods = dict[str, Callable[[Problem], Method]]
@@ -42,10 +43,19 @@ _FOR_ALL: Methods = {
     "nrbm": lambda problem: nrbm(),
 }
 
-METHODS: Methods = _FOR_ALL | {
-    "newton": lambda problem: newton(),
-    "dual-ascent": lambda problem: dual_ascent(),
+STOCHASTIC_METHODS: Methods = {
+    "pegasos": lambda problem: pegasos(),
+    "adaptive": lambda problem: adaptive(),
+    "online-proximal": lambda problem: online_proximal(),
+    "optimistic": lambda problem: optimistic(),
 }
+"""Those that take steps on single examples, and so can follow a stream."""
+
+METHODS: Methods = (
+    _FOR_ALL
+    | {"newton": lambda problem: newton(), "dual-ascent": lambda problem: dual_ascent()}
+    | STOCHASTIC_METHODS
+)
 """Those for linear models."""
 
 FOR_OTHERS: Methods = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
@@ -34,7 +34,9 @@ from cutplane.estimators.linear.classes import (
     require_two_classes,
     split_by_class,
 )
-from cutplane.estimators.linear.model import LinearModel, flat_symptom
+from cutplane.estimators.linear.model import FLOATS, flat_symptom
+from cutplane.estimators.linear.streams import Streams, can_stream
+from cutplane.estimators.parameters import weights_of
 from cutplane.losses import CLASSIFICATION, MEASURES, ROBUST_CLASSIFICATION, MulticlassLoss
 from cutplane.losses.measures.error_rate import Measure
 from cutplane.maps import AllPairs
@@ -48,7 +50,7 @@ _SHARE_OF_TOL = 0.05
 
 
 @estimator
-class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, LinearModel):
+class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Streams):
     """Linear classifier that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -136,6 +138,53 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, LinearMod
     beta: float = 1.0
     k: float = 0.1
 
+    @available_if(can_stream)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        window: int | None = None,
+    ) -> Self:
+        """Learn from a batch of a stream, each example once; see docs/streams.md.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All classes that the stream will have; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+        window : int, optional
+            How many examples, the last ones, are kept for `certify`, and how many the model is to
+            follow if the stream changes. None leaves it as it is: at first none are kept, and
+            older examples count as much as new ones.
+
+        Returns
+        -------
+        LinearClassifier
+            Itself. ``n_seen_`` is how many examples it has seen, ``seen_lower_bound_`` what no
+            model's objective on all of them is below.
+        """
+        begins = self._memory is None
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=begins)
+        check_classification_targets(y)
+        if begins:
+            self.__dict__.pop("classes_", None)
+        _check_partial_fit_first_call(self, classes)
+        require_two_classes(self.classes_)
+        check_pos_label(self.pos_label, self.classes_)
+        if len(strange := np.setdiff1d(y, self.classes_)):
+            found = ", ".join(map(repr, strange.tolist()))
+            raise ValueError(f"y has labels that are not among the classes: {found}")
+        weights = weights_of(sample_weight, X.shape[0])
+        if isinstance(self.class_weight, dict):
+            given = [self.class_weight.get(label, 1.0) for label in self.classes_.tolist()]
+            weights = weights * np.asarray(given)[np.searchsorted(self.classes_, y)]
+        return self._learn(X, self._targets(y), weights, window)
+
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class, for the losses that imply one.
@@ -212,15 +261,20 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, LinearMod
             features = AllPairs(features, len(classes))
             loss = type(joint)(accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY))
             # Examples of other classes have no weight: any number will do for them.
-            targets = [np.searchsorted(classes, y) % len(classes)]
+            targets: list[NDArray[Any]] = [np.searchsorted(classes, y) % len(classes)]
         else:
-            if len(classes) == 2:
-                classes = classes[:1] if self._is_turned() else classes[1:]
-            targets = [np.where(y == positive, 1.0, -1.0) for positive in classes]
+            targets = [*self._targets(y)]
         return [
             ScoredRisk(features, target, loss, weights=weights, intercept=self.fit_intercept)
             for target in targets
         ]
+
+    def _targets(self, y: NDArray[Any]) -> list[Vector]:
+        """Return the targets of each problem: one for two classes, else each against the rest."""
+        classes = self.classes_
+        if len(classes) == 2:
+            classes = classes[:1] if self._is_turned() else classes[1:]
+        return [np.where(y == positive, 1.0, -1.0) for positive in classes]
 
     def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
         loss = self.loss_function()

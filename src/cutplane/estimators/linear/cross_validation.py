@@ -70,6 +70,7 @@ class ChoosesLam(LinearModel):
     lams: Any = None
     cv: Any = None
     scoring: Any = None
+    streams = False
     # What is found by cross-validation is no parameter.
     lam: ClassVar[None] = None  # type: ignore[misc]
     C: ClassVar[None] = None  # type: ignore[misc]

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.losses import REGRESSION, ROBUST_REGRESSION
 from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
 
 
 @estimator
-class LinearRegressor(RegressorMixin, LinearModel):
+class LinearRegressor(RegressorMixin, Streams):
     """Linear regression that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -84,6 +85,33 @@ class LinearRegressor(RegressorMixin, LinearModel):
     width: float = 4.685
     n_starts: int = 1
     random_state: int | None = 0  # type: ignore[assignment]
+
+    @available_if(can_stream)
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, window: int | None = None
+    ) -> Self:
+        """Learn from a batch of a stream, each example once; see docs/streams.md.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        window : int, optional
+            How many examples, the last ones, are kept for `certify`, and how many the model is to
+            follow if the stream changes. None leaves it as it is: at first none are kept, and
+            older examples count as much as new ones.
+
+        Returns
+        -------
+        LinearRegressor
+            Itself. ``n_seen_`` is how many examples it has seen, ``seen_lower_bound_`` what no
+            model's objective on all of them is below.
+        """
+        examples = self._examples(X, y, sample_weight, reset=self._memory is None)
+        target = np.asarray(examples.y, dtype=np.float64)
+        self.loss_function().check_targets(target)
+        return self._learn(examples.X, [target], examples.weights, window)
 
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""

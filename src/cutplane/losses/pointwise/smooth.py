@@ -15,6 +15,7 @@ from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import find_root
 from cutplane.losses.loss import Loss
+from cutplane.losses.score_loss import EXPONENTIAL, POISSON
 
 
 class SmoothLoss(Loss):
@@ -115,6 +116,7 @@ class Exponential(SmoothLoss):
     """``exp(-y*z)``, the loss of AdaBoost. Grows fast: outliers rule the fit."""
 
     task = "classification"
+    slope_form = (EXPONENTIAL, np.zeros((2, 5)))
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""
@@ -142,6 +144,7 @@ class Poisson(SmoothLoss):
     """Half the Poisson deviance ``exp(z) - y*z + y*log(y) - y``: counts with mean ``exp(z)``."""
 
     task = "regression"
+    slope_form = (POISSON, np.zeros((2, 5)))
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""

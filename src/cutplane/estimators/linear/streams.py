@@ -1,0 +1,227 @@
+"""Learning from a stream: batch after batch, each example once, and a certificate when asked for.
+
+`partial_fit` takes stochastic steps on the examples of a batch, by the rules of paper 002. Nothing
+is kept of them but sums that bound what any model could achieve on all that was seen. With a
+``window`` the last examples are kept too: then `certify` says how good the model is on them, and
+steps stay as long as after so many examples, so that the model follows a stream that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.metaestimators import available_if
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import thread_limit
+from cutplane.core.certificate import Certificate, Status
+from cutplane.core.method import Method
+from cutplane.estimators.fit import Examples
+from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.parameters import l2_of, threads_of
+from cutplane.methods.registry import STOCHASTIC_METHODS
+from cutplane.methods.stochastic import StochasticPasses, optimistic
+from cutplane.methods.stochastic.settings import Settings
+from cutplane.methods.stochastic.stream import Stream, bounds_on
+from cutplane.risks import ScoredRisk
+
+_UNPROVEN = "the objective is that of the last batch of a stream; certify() proves more"
+
+
+def can_stream(model: Any) -> bool:
+    """Say whether a model learns from streams, as `available_if` asks it."""
+    if not model.streams:
+        raise AttributeError(f"{type(model).__name__} chooses lam, and needs all examples for that")
+    if model.loss_function().slope_form is None:
+        raise AttributeError(f"the loss {model.loss!r} is no convex function of single scores")
+    if getattr(model, "multi_class", "ovr") != "ovr":
+        raise AttributeError("a stream has one score at a time: use multi_class='ovr'")
+    if _steps_of(model.method) is None:
+        known = ", ".join(map(repr, STOCHASTIC_METHODS))
+        raise AttributeError(
+            f"partial_fit takes stochastic steps: method must be 'auto', {known}, or one of these "
+            f"as an object, got {model.method!r}"
+        )
+    return True
+
+
+def _steps_of(method: Any) -> Settings | None:
+    """Return the rule of the steps that a method stands for, or None if it takes none."""
+    if isinstance(method, str) and method in STOCHASTIC_METHODS:
+        method = STOCHASTIC_METHODS[method](None)  # type: ignore[arg-type]
+    elif method is None or method == "auto":
+        method = optimistic()
+    if isinstance(method, Method) and isinstance(method.query, StochasticPasses):
+        return method.query.settings
+    return None
+
+
+@dataclass
+class Batch:
+    """Examples that are kept: targets and slopes have a column for each problem."""
+
+    X: Any
+    targets: Matrix
+    weights: Vector
+    slopes: Matrix
+
+    def last(self, n_examples: int) -> Batch:
+        """Return the last of them."""
+        first = max(len(self.weights) - n_examples, 0)
+        return Batch(
+            self.X[first:], self.targets[first:], self.weights[first:], self.slopes[first:]
+        )
+
+
+@dataclass
+class Memory:
+    """What a model knows of a stream: a `Stream` for each problem, and the last examples."""
+
+    streams: list[Stream]
+    window: int
+    kept: list[Batch]
+
+    @property
+    def n_kept(self) -> int:
+        """How many examples are kept."""
+        return sum(len(batch.weights) for batch in self.kept)
+
+    def keep(self, batch: Batch) -> None:
+        """Keep a batch, and forget what is older than the window."""
+        if not self.window:
+            return
+        self.kept.append(batch.last(self.window))
+        while (excess := self.n_kept - self.window) > 0:
+            oldest = self.kept[0]
+            if len(oldest.weights) <= excess:
+                del self.kept[0]
+            else:
+                self.kept[0] = oldest.last(len(oldest.weights) - excess)
+
+
+class Streams(LinearModel):
+    """A linear model that learns from streams as well."""
+
+    streams: ClassVar[bool] = True
+    _memory: Memory | None = None
+
+    def _fit(self, examples: Examples) -> Self:
+        self.__dict__.pop("_memory", None)
+        return super()._fit(examples)
+
+    @available_if(can_stream)
+    def certify(self, *, max_iter: int = 100) -> Certificate | list[Certificate]:
+        """Return what is proven of the model on the examples that `partial_fit` kept.
+
+        The objective is that of the coefficients, with the best intercept for these examples. The
+        lower bound comes from the slopes that each had when it was learned from and, if that is
+        not within ``tol``, from a fit to them; the model does not change. The certificate becomes
+        ``certificate_``, and its ``reason`` says how many examples it is about.
+
+        Parameters
+        ----------
+        max_iter : int, default=100
+            Limit on the iterations of the fit; 0 for none.
+
+        Returns
+        -------
+        Certificate, or a list with one for each class against the rest
+        """
+        memory = self._memory
+        if memory is None or not memory.kept:
+            raise ValueError(
+                "there are no examples to certify the model on: give partial_fit a window"
+            )
+        kept, seen = memory.n_kept, memory.streams[0].n_seen
+        X = _stacked([batch.X for batch in memory.kept])
+        weights = np.concatenate([batch.weights for batch in memory.kept])
+        reason = f"on the last {kept} examples" if kept < seen else f"on all {kept} examples seen"
+        found = []
+        with thread_limit(threads_of(self.n_jobs)):
+            rows = self._rows(X)
+            for k, stream in enumerate(memory.streams):
+                y, slopes = (
+                    np.concatenate([getattr(batch, name)[:, k] for batch in memory.kept])
+                    for name in ("targets", "slopes")
+                )
+                risk = ScoredRisk(
+                    rows, y, self.loss_function(), weights=weights, intercept=self.fit_intercept
+                )
+                bounds = bounds_on(
+                    *(risk, stream.lam, stream.w, slopes), tol=self.tol, max_iter=max_iter
+                )
+                small = bounds.objective - bounds.lower_bound <= self.tol * abs(bounds.objective)
+                status = Status.OPTIMAL if small else Status.STOPPED
+                found.append(
+                    Certificate(bounds.objective, bounds.lower_bound, status, True, reason)
+                )
+        self.certificate_: Any = found[0] if len(found) == 1 else found
+        return self.certificate_
+
+    def _learn(self, X: Any, targets: Sequence[Vector], weights: Vector, window: Any) -> Self:
+        """Learn from a batch, with targets for each problem, and set the fitted attributes."""
+        self._check_parameters()
+        if window is not None and not (isinstance(window, Integral) and int(window) >= 0):
+            raise ValueError(f"window must be None or a whole number, not negative, got {window!r}")
+        if self._memory is None:
+            self._memory = self._begun(len(targets), X.shape[1])
+        memory = self._memory
+        if window is not None:
+            memory.window = int(window)
+        with thread_limit(threads_of(self.n_jobs)):
+            rows = self._rows(X)
+            slopes, costs = [], []
+            for stream, y in zip(memory.streams, targets, strict=True):
+                stream.window = memory.window
+                slopes.append(stream.learn(rows, y, weights))
+                costs.append(stream.objective(rows, y, weights))
+        memory.keep(Batch(X, np.column_stack(targets), weights, np.column_stack(slopes)))
+        streams = memory.streams
+        coef = np.array([stream.w for stream in streams])
+        intercept = np.array([stream.offset for stream in streams])
+        unproven = [Certificate(cost, -np.inf, Status.STOPPED, False, _UNPROVEN) for cost in costs]
+        self.__dict__.update(
+            self._model(coef, intercept),
+            certificate_=unproven[0] if len(unproven) == 1 else unproven,
+            lam_=streams[0].lam,
+            method_=self._stream_settings().rule.name.lower(),
+            n_seen_=streams[0].n_seen,
+            seen_lower_bound_=(
+                streams[0].lower_bound()
+                if len(streams) == 1
+                else np.array([stream.lower_bound() for stream in streams])
+            ),
+        )
+        return self
+
+    def _begun(self, n_problems: int, n_features: int) -> Memory:
+        if self.C is not None:
+            raise ValueError("partial_fit needs lam in place of C, which hangs on all examples")
+        if getattr(self, "class_weight", None) == "balanced":
+            raise ValueError(
+                "class_weight='balanced' hangs on all examples: give partial_fit a dictionary"
+            )
+        loss, settings = self.loss_function(), self._stream_settings()
+        lam = l2_of(self.lam, None, 1.0).lam
+        streams = [
+            Stream(loss, lam, settings, n_features, self.fit_intercept) for _ in range(n_problems)
+        ]
+        return Memory(streams, 0, [])
+
+    def _stream_settings(self) -> Settings:
+        """Return the rule of the steps, with the seed of the method or of the model."""
+        settings = _steps_of(self.method)
+        assert settings is not None
+        own_seed = isinstance(self.method, Method)
+        return settings if own_seed else replace(settings, seed=self.random_state or 0)
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    if scipy.sparse.issparse(parts[0]):
+        return scipy.sparse.vstack(parts, format="csr")
+    return np.vstack(parts)

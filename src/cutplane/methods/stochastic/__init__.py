@@ -1,0 +1,24 @@
+"""Stochastic subgradient methods, each pass certified by the plane of its slopes (paper 002)."""
+
+from cutplane.methods.stochastic.methods import (
+    Confident,
+    StochasticPasses,
+    adaptive,
+    online_proximal,
+    optimistic,
+    pegasos,
+)
+from cutplane.methods.stochastic.settings import Begin, Iterate, Rule, Sampling
+
+__all__ = [
+    "Begin",
+    "Confident",
+    "Iterate",
+    "Rule",
+    "Sampling",
+    "StochasticPasses",
+    "adaptive",
+    "online_proximal",
+    "optimistic",
+    "pegasos",
+]

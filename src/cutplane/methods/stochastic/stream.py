@@ -1,0 +1,209 @@
+"""Examples that come batch by batch: each is learned from once, and bounds what could be learned.
+
+What a stream knows does not grow with it: the iterate, and two sums over all examples so far. With
+the slope ``q_i`` of each at its own moment, for any weights ``p_i``,
+
+    min_w lam/2 |w|^2 + sum_i p_i l_i(x_i.w) / sum_i p_i  >=  b - |a|^2 / (2 lam),
+    a = sum_i p_i q_i x_i / sum_i p_i,    b = -sum_i p_i l*(q_i) / sum_i p_i,
+
+so there is a lower bound for all that has been seen. What a model costs on all of it is not known
+without looking at it again: for that, the last ones must be kept.
+
+With an intercept the slopes must sum to zero. Slopes of the heavier sign are scaled down, which is
+why there are sums for both signs: ``-l*(s q) >= -s l*(q)`` for ``0 <= s <= 1``, as long as the loss
+is never negative.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.core.problem import Problem, candidate_below
+from cutplane.core.protocols import Plane
+from cutplane.losses.loss import Loss
+from cutplane.losses.score_loss import RESIDUAL_PIECES
+from cutplane.maps import Rows
+from cutplane.methods.automatic import automatic
+from cutplane.methods.coordinate_kernels import shuffle
+from cutplane.methods.dual_ascent import balanced
+from cutplane.methods.minimize import minimize
+from cutplane.methods.stochastic import kernels
+from cutplane.methods.stochastic.passes import entries_of, game_of, steepest_slope
+from cutplane.methods.stochastic.settings import Iterate, Rule, Settings, Walk, first_walk
+from cutplane.regularizers import L2
+from cutplane.risks import ScoredRisk
+
+
+@dataclass
+class Stream:
+    """Stochastic steps on examples that come batch by batch.
+
+    Parameters
+    ----------
+    loss : Loss
+        With a form that compiled steps know.
+    lam : float
+        Strength of the regularizer.
+    settings : Settings
+        The rule of the steps; ``batch=None`` takes a step on each batch that is given.
+    n_parameters : int
+    intercept : bool
+        Whether there is an intercept, which is not regularized.
+    window : int
+        If positive, steps do not become shorter than after so many: the iterate follows a stream
+        that changes.
+    """
+
+    loss: Loss
+    lam: float
+    settings: Settings
+    n_parameters: int
+    intercept: bool
+    window: int = 0
+    n_seen: int = 0
+    weight: float = 0.0
+    at_zero: float = 0.0
+    reach: float = 0.0
+    longest_row: float = 0.0
+    walk: Walk = field(init=False)
+    # For slopes that are zero or positive, and for negative ones: sums of slopes of planes, of
+    # their offsets, and of the slopes themselves.
+    slopes: Matrix = field(init=False)
+    offsets: Vector = field(init=False)
+    tilts: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        radius = self.settings.radius or 1.0  # known once there are examples
+        self.walk = first_walk(self.settings, self.n_parameters, np.empty((0, 4)), radius)
+        self.slopes = np.zeros((2, self.n_parameters))
+        self.offsets, self.tilts = np.zeros(2), np.zeros(2)
+
+    @property
+    def w(self) -> Vector:
+        """The parameters: the iterate, or the mean of all iterates."""
+        return self.walk.mean if self.settings.iterate is Iterate.AVERAGE else self.walk.w
+
+    @property
+    def offset(self) -> float:
+        """The intercept."""
+        return float(self.walk.numbers[kernels.OFFSET])
+
+    def objective(self, rows: Rows, y: Vector, weights: Vector) -> float:
+        """Return what the model costs on some examples."""
+        weights = np.ascontiguousarray(weights / weights.sum()) if weights.any() else weights
+        scores = rows.scores(self.w) + self.offset
+        return L2(self.lam).value(self.w) + self.loss.value(y, scores, weights)
+
+    def learn(self, rows: Rows, y: Vector, weights: Vector) -> Vector:
+        """Take steps on a batch, in a random order; return the slope of each example's loss."""
+        form = self.loss.slope_form
+        assert form is not None
+        used = np.flatnonzero(weights)
+        if not len(used):
+            return np.zeros(len(y))
+        y, weights = np.ascontiguousarray(y), np.ascontiguousarray(weights)
+        zeros = np.zeros(len(y))
+        self.weight += float(weights.sum())
+        self.n_seen += len(used)
+        self.at_zero += self.loss.value(y, zeros, weights)
+        self.reach += float(weights @ np.abs(y))
+        norms = rows.squared_norms()
+        # As if weights were 1 on average, so far as is known.
+        importance = weights * (self.n_seen / self.weight)
+        self.longest_row = max(self.longest_row, float((importance * np.sqrt(norms)).max()))
+        steepest = steepest_slope(form) * self.longest_row if self.longest_row else 0.0
+        drop = self.at_zero / self.weight - self.loss.lower_bound
+        game = game_of(self.settings, self.lam, drop, steepest)
+        walk, numbers, rule = self.walk, self.walk.numbers, self.settings.rule
+        if rule is not Rule.OPTIMISTIC:
+            numbers[kernels.RADIUS] = game.radius
+        elif self.n_seen == len(used):  # the first batch
+            numbers[kernels.RADIUS] = min(1.0, game.radius)
+            kernels.begin_phase(
+                numbers, game.epsilon, game.delta, game.lam, game.steepness, walk.seed
+            )
+        size = 0.0
+        if self.intercept:
+            size = self.reach / self.weight if form[0] == RESIDUAL_PIECES else 1.0
+        facts = np.column_stack([y, importance, norms, zeros])
+        shuffle(used, walk.seed)
+        kernels.epoch(
+            *entries_of(rows), facts, *form, used, self.settings.batch or len(used), int(rule),
+            game.lam, game.ball, game.steepness, size or float(self.intercept),
+            self.settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
+            numbers, walk.seed,
+        )  # fmt: skip
+        self._forget()
+        slopes: Vector = facts[:, kernels.SLOPE].copy()
+        self._add(rows, y, weights, slopes)
+        return slopes
+
+    def _forget(self) -> None:
+        """Let steps be as long as after a window of them."""
+        numbers, batch = self.walk.numbers, self.settings.batch or 1
+        most = math.ceil(self.window / batch)
+        if self.window and numbers[kernels.STEPS] > most:
+            numbers[kernels.TAU] *= math.sqrt(most / numbers[kernels.STEPS])
+            numbers[kernels.STEPS] = float(most)
+
+    def _add(self, rows: Rows, y: Vector, weights: Vector, slopes: Vector) -> None:
+        """Add the slopes of a batch to those of all."""
+        for k, chosen in enumerate((slopes >= 0.0, slopes < 0.0)):
+            own = np.where(chosen, weights, 0.0)
+            conjugate = self.loss.conjugate(y, own * slopes, own)
+            assert conjugate is not None
+            self.slopes[k] += rows.pullback(own * slopes)
+            self.offsets[k] -= conjugate
+            self.tilts[k] += float((own * slopes).sum())
+
+    def lower_bound(self) -> float:
+        """Return what no model's objective is below, on all that was seen."""
+        if not self.weight:
+            return -math.inf
+        shares = np.ones(2)
+        if self.intercept:
+            up, down = float(self.tilts[0]), -float(self.tilts[1])
+            shares = np.array(
+                [min(down / up, 1.0) if up else 1.0, min(up / down, 1.0) if down else 1.0]
+            )
+        plane = Plane(
+            shares @ self.slopes / self.weight, float(shares @ self.offsets) / self.weight
+        )
+        return max(candidate_below(plane, L2(self.lam)).lower, self.loss.lower_bound)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is proven of a model on some examples."""
+
+    objective: float
+    lower_bound: float
+
+
+def bounds_on(
+    risk: ScoredRisk, lam: float, w: Vector, slopes: Vector, *, tol: float, max_iter: int
+) -> Bounds:
+    """Return the objective of a model, and a lower bound for all of them.
+
+    The bound comes from older slopes, those at the model, and a run from there of at most so many
+    iterations. The intercept is the best one for the examples.
+    """
+    problem = Problem(risk, L2(lam))
+    point = risk.at(w)
+    scaled = risk.weights * slopes
+    if risk.minimizes_intercept:
+        scaled = balanced(scaled)
+    older = Plane(risk.rows.pullback(scaled), -risk.loss.conjugate(risk.y, scaled, risk.weights))
+    objective, lower = problem.objective(point), problem.below(older).lower
+    if lower < objective - tol * abs(objective) and max_iter > 0:
+        method = automatic(problem)
+        run = minimize(
+            risk, problem.regularizer, method=method, tol=tol, max_iter=max_iter, start=w
+        )
+        lower = max(lower, run.certificate.lower_bound)
+    lower = max(lower, risk.lower_bound, problem.below(point.plane()).lower)
+    return Bounds(objective, min(lower, objective))
