@@ -99,7 +99,7 @@ class _Search:
         self._slopes, self._gram = [self._slopes[i] for i in near], self._gram[np.ix_(near, near)]
         for trial in range(most):
             direction = self._descent()
-            if self.length <= max(flat, _HOPEFUL * self._worth / radius):
+            if self.length <= flat or self.length * radius <= _HOPEFUL * self._worth:
                 break
             slope = self._slope(self._followed(direction, radius))
             if np.isfinite(slope).all():

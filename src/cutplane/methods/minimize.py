@@ -24,7 +24,7 @@ from cutplane.risks.function import Function, as_risk, is_function_of
 
 # A run aims at this share of the tolerance it promises, and settles for the whole when a limit
 # comes first. Near the end the gap shrinks by a constant factor an iteration, so the last digit is
-# cheap, and what the user gets is safely inside.
+# cheap, and what the user gets is safely inside. Where the gap is no proof, nothing is promised.
 _AIM = 0.25
 
 # The objective may come out differently when it is computed once more by this share of the terms
@@ -62,7 +62,8 @@ def minimize(
         By default `bmrm` with its line search, or `nrbm` if the risk is not convex.
     tol : float
         The relative gap ``(J - lower bound) / |J|`` that is promised. The run aims at a quarter of
-        it, and is ``optimal`` when the whole is reached.
+        it, and is ``optimal`` when the whole is reached. Of risks that are not convex nothing is
+        promised, and the run ends at the whole.
     max_iter, time_limit : optional
         Stop after so many iterations, or seconds, with the best point so far and its gap.
     stop : StoppingRule, optional
@@ -127,7 +128,7 @@ def minimize(
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     # Trouble comes first: a gap below zero is small enough, but no success.
-    rule = Trouble() | (stop or Gap(relative=_AIM * tol))
+    rule = Trouble() | (stop or (Gap(relative=_AIM * tol) if convex else promise))
     if max_iter is not None:
         rule |= Iterations(max_iter)
     if time_limit is not None:
