@@ -11,7 +11,7 @@ Methods in capitals are the paper's, as far as its text tells:
 NRBMLS      200 planes and an aggregated one, Wolfe's conditions (constants 1e-4 and 0.9), the first
             trial as far as the last step went, a plane at the lowest trial. Where no trial descends
             the greedy strategy gets stuck; then there is a second plane, at the candidate, and the
-            length of the last step stays that of a descent.
+            length of the last step stays that of a descent. Chosen on these data.
 NBM         planes of the objective, a proximal term, 200 planes, no locality, which convex risks
             do not need; a second plane where no trial descends, as above.
 SVM-struct  one slack (T. Joachims, T. Finley, C.-N. Yu 2009), which is BMRM with C = 1/lam: planes
