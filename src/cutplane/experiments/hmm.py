@@ -2,7 +2,7 @@
 
     J(w) = lam/2 |theta (w - w_0)|^2 + mean over utterances of max_y [F(x, y) + Delta] - F(x, y_i)
 
-The paper has TIMIT, whose license forbids a copy here: Spoken Arabic Digits (UCI) stand in for it,
+The paper has TIMIT, which is not free: Spoken Arabic Digits (UCI) stand in for it,
 6,600 utterances of ten digits by 66 speakers to train, 2,200 by 22 others to test. The paper prints
 neither ``theta`` nor how its sum is scaled; ``lam`` here is a hundred times that of the paper, in
 the same proportions. Evaluations are those of the risk of all utterances; a pass of SGD is one.
