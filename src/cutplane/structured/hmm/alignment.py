@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.structured.chains.kernels import Indices
 from cutplane.structured.hmm.model import GaussianHMMs
-from cutplane.structured.hmm.paths import Indices, Path
+from cutplane.structured.hmm.paths import Path
 
 _CLUSTER_STEPS = 10
 

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import count_blocks, default_threads, run_blocks
+from cutplane.structured.chains.kernels import Indices
 from cutplane.structured.hmm.gaussians import fill_best
 from cutplane.structured.hmm.model import GaussianHMMs, Tables
-from cutplane.structured.hmm.paths import ENTERED, Indices, Path, best_labels, class_scores
+from cutplane.structured.hmm.paths import ENTERED, Path, best_labels, class_scores
 
 
 def blocks_of(hmms: GaussianHMMs, offsets: Indices) -> list[int]:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import default_threads, run_blocks
+from cutplane.structured.chains.kernels import Indices
 from cutplane.structured.hmm.alignment import clusters, even_path
 from cutplane.structured.hmm.gaussians import fill_best
 from cutplane.structured.hmm.likelihood import Counts, align, count_expected, count_path
 from cutplane.structured.hmm.model import Array, Covariance, GaussianHMMs
-from cutplane.structured.hmm.paths import Indices, Path
+from cutplane.structured.hmm.paths import Path
 
 # Probabilities of moves and of Gaussians are at least this: zeros would have no logarithm, and what
 # was not seen in training must remain possible.

@@ -14,7 +14,8 @@ import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.structured.hmm.paths import Indices, Moves, Path, last_state, reach, trace_back
+from cutplane.structured.chains.kernels import Indices, longest_in
+from cutplane.structured.hmm.paths import Moves, Path, last_state, reach, room_for, trace_back
 
 
 class Counts(NamedTuple):
@@ -175,11 +176,8 @@ def align(offsets: Indices, scores: Matrix, moves: Moves, path: Path, components
             E[t, s] = scores[t, s]
             for g in range(n_states + s, n_gaussians, n_states):
                 E[t, s] = max(E[t, s], scores[t, g])
-    longest = 1
-    for i in range(len(offsets) - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    pad = max(abs(moves.jumps[0]), abs(moves.jumps[-1]))
-    best, row = np.full((longest, n_states + 2 * pad), -np.inf), np.empty(n_states)
+    longest = longest_in(offsets, 0, len(offsets) - 1)
+    best, row = room_for(longest, moves), np.empty(n_states)
     nothing = np.empty(0, np.int32)
     for i in range(len(offsets) - 1):
         i0, n = offsets[i], offsets[i + 1] - offsets[i]

@@ -11,14 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.structured.chains.kernels import Indices, Labels, longest_in
 from cutplane.structured.hmm.gaussians import Gaussians, GaussianSums, add_slopes
-
-Labels = NDArray[np.int32]
-Indices = NDArray[np.int64]
 
 ENTERED = -1  # in place of a jump: the state begins a new segment
 
@@ -148,7 +145,8 @@ def trace_back(
 
 
 @njit(cache=True, nogil=True)
-def _room(longest: int, moves: Moves) -> Matrix:
+def room_for(longest: int, moves: Moves) -> Matrix:
+    """Return room for the best scores of a sequence, padded."""
     return np.full((longest, len(moves.start) + 2 * padding(moves)), -np.inf)
 
 
@@ -160,7 +158,7 @@ def class_scores(offsets: Indices, first: int, last: int, E: Matrix, moves: Move
     """
     n_classes = len(moves.prior)
     n_states = len(moves.start) // n_classes
-    best, row = _room(_longest(offsets, first, last), moves), np.empty(len(moves.start))
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(len(moves.start))
     scores, nothing = np.empty((last - first, n_classes)), np.empty(0, np.int32)
     for i in range(first, last):
         n = offsets[i + 1] - offsets[i]
@@ -169,14 +167,6 @@ def class_scores(offsets: Indices, first: int, last: int, E: Matrix, moves: Move
             s = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
             scores[i - first, c] = best[n - 1, padding(moves) + s] + moves.end[s]
     return scores
-
-
-@njit(cache=True, nogil=True)
-def _longest(offsets: Indices, first: int, last: int) -> int:
-    longest = 1
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
 
 
 @njit(cache=True, nogil=True)
@@ -193,7 +183,7 @@ def worst_classes(
     """
     n_classes = len(moves.prior)
     n_states, pad = len(moves.start) // n_classes, padding(moves)
-    best, row = _room(_longest(offsets, first, last), moves), np.empty(len(moves.start))
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(len(moves.start))
     nothing = np.empty(0, np.int32)
     for i in range(first, last):
         i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
@@ -229,7 +219,7 @@ def worst_labels(
     """
     n_all, pad = len(moves.start), padding(moves)
     n_states = n_all // len(moves.prior)
-    best, row = _room(_longest(offsets, first, last), moves), np.empty(n_all)
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(n_all)
     for i in range(first, last):
         i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
         reach(E, i0, n, moves, y, -np.inf, best, row)
@@ -257,7 +247,7 @@ def best_labels(
     offsets: Indices, first: int, last: int, E: Matrix, moves: Moves, path: Path
 ) -> None:
     """Fill in the best path through all classes, for each sequence."""
-    best, row = _room(_longest(offsets, first, last), moves), np.empty(len(moves.start))
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(len(moves.start))
     nothing = np.empty(0, np.int32)
     for i in range(first, last):
         i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
