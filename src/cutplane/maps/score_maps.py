@@ -40,6 +40,9 @@ class ScoreMap(ABC):
         line between two points, and does a convex loss make a convex risk.
     has_intercepts : bool
         Whether intercepts are among the parameters, and so not minimized out by the risk.
+    observed : bool
+        Whether only pairs of a class and a feature that occur together have a weight: see
+        `ObservedPairs`.
     """
 
     rows: Rows
@@ -47,6 +50,7 @@ class ScoreMap(ABC):
     score_shape: tuple[int, ...] = ()
     linear: ClassVar[bool] = True
     has_intercepts: ClassVar[bool] = False
+    observed: ClassVar[bool] = False
 
     @abstractmethod
     def scores(self, w: Vector) -> NDArray[np.float64]:
@@ -63,6 +67,12 @@ class ScoreMap(ABC):
     def plane(self, slopes: NDArray[np.float64], offset: float) -> tuple[Vector, float]:
         """Return slope and offset, by the parameters, of an affine function of the scores."""
         return self.pullback(slopes), offset
+
+    def plane_at(
+        self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float
+    ) -> tuple[Vector, float]:
+        """Return the same for a map that is not linear: what touches at ``w``, with its scores."""
+        return self.plane(slopes, offset)
 
     def intercepts(self, w: Vector) -> Any:
         """Return what a score is for features of zero."""
@@ -145,15 +155,7 @@ class CenteredScore(ScoreMap):
 
 
 class PairMap(ScoreMap):
-    """Scores of classes, with a weight for pairs of a class and a feature.
-
-    Attributes
-    ----------
-    observed : bool
-        Whether only pairs that occur together have a weight: see `ObservedPairs`.
-    """
-
-    observed: ClassVar[bool] = False
+    """Scores of classes, with a weight for pairs of a class and a feature."""
 
     @abstractmethod
     def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
