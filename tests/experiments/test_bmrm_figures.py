@@ -68,12 +68,14 @@ def test_pegasos_comes_near_the_optimum():
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=100) > 0, 1.0, -1.0)
     risk, lam = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False), 0.1
     optimum = cp.minimize(risk, cp.L2(lam), tol=1e-8).objective
-    steps = pegasos(risk, lam, steps=300)
-    objectives = [step.objective for step in steps]
+    steps = pegasos(risk, lam, steps=300).history
+    objectives = [step.lowest for step in steps]
     assert objectives == sorted(objectives, reverse=True)
     assert optimum * (1 - 1e-7) <= objectives[-1] <= optimum + 0.01
-    # The first point is zero, where the hinge loss is one.
-    assert steps[0].objective == pytest.approx(1.0, rel=1e-14)
+    # The first step goes from zero, where the hinge loss is one, to the end of the ball.
+    slope = risk.at(np.zeros(5)).plane().slope
+    w = -slope / max(lam, np.linalg.norm(slope) * np.sqrt(lam))
+    assert steps[0].objective == pytest.approx(0.5 * lam * w @ w + risk.at(w).value, rel=1e-12)
 
 
 def test_registry():

@@ -17,17 +17,14 @@ nothing says when to stop.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 import cutplane as cp
-from cutplane.compute.products import dot
 from cutplane.core.protocols import Risk
 from cutplane.experiments.data import load
 from cutplane.experiments.experiment import Experiment, Progress, Row, first, minimize, settings
+from cutplane.methods.sgd import Pass, PegasosSteps, StochasticRun, sgd
 from cutplane.report.figures import Series, draw_curves
 
 # The name of each data set, and its lam for Figure 3, as in paper 000: 1e-4 for reuters-ccat and
@@ -52,26 +49,16 @@ _METHODS = {
 }
 
 
-class Step(NamedTuple):
-    """A step of a subgradient method: the best objective so far, and what it cost."""
-
-    objective: float
-    seconds: float
-
-
-def pegasos(risk: Risk, lam: float, *, steps: int) -> list[Step]:
+def pegasos(risk: Risk, lam: float, *, steps: int) -> StochasticRun:
     """Minimize ``lam/2 |w|^2 + risk(w)`` from ``w = 0``, with so many subgradient steps."""
-    start = time.perf_counter()
-    radius = 1.0 / math.sqrt(lam)
-    w, best = np.zeros(risk.n_parameters), np.inf
-    history = []
-    for t in range(1, steps + 1):
-        point = risk.at(w)
-        best = min(best, 0.5 * lam * dot(w, w) + point.value)
-        history.append(Step(best, time.perf_counter() - start))
-        w = (1.0 - 1.0 / t) * w - point.plane().slope / (lam * t)
-        w *= radius / max(math.sqrt(dot(w, w)), radius)
-    return history
+    return sgd(
+        risk,
+        cp.L2(lam),
+        passes=steps,
+        batch_size=None,
+        rule=PegasosSteps(),
+        radius=1.0 / math.sqrt(lam),
+    )
 
 
 def _risk(data: str) -> cp.ScoredRisk:
@@ -109,12 +96,13 @@ def _objective_rows(progress: Progress) -> Iterator[Row]:
             exact = _fit(risk, lam, cp.dual_ascent(), _GOAL / 1000)
             optima[data] = exact.certificate.lower_bound
         target = optima[data] + _GOAL
-        history: Sequence[Step | cp.Record]
+        history: Sequence[Pass | cp.Record]
         if method == "Pegasos":
-            history = pegasos(risk, lam, steps=_PEGASOS_STEPS)
+            history = pegasos(risk, lam, steps=_PEGASOS_STEPS).history
+            objectives = [step.lowest for step in history]
         else:
             history = _fit(risk, lam, _METHODS[method], _GOAL / 10).history
-        objectives = [step.objective for step in history]
+            objectives = [step.objective for step in history]
         reached = first(objective <= target for objective in objectives)
         yield {
             "data": data,

@@ -149,6 +149,11 @@ class ChainRisk(Summable):
         return self.data.chains.n_sequences
 
     @property
+    def weights(self) -> Vector:
+        """Weights of the sequences, which sum to one."""
+        return self.data.weights
+
+    @property
     def inference_steps(self) -> int:
         """How many steps the dynamic programs of all sequences take."""
         return self.data.chains.n_tokens * self.n_labels**2

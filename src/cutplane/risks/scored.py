@@ -137,6 +137,11 @@ class ScoredRisk(Summable):
         self.evaluations = 0
         self._groups: dict[int, Groups] = {}
 
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.weights)
+
     def part(self, examples: Examples) -> ScoredRisk:
         """Return the risk of some of the examples, with their weights scaled to sum to one.
 

@@ -51,7 +51,7 @@ class ChainWeights(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _score_token(data: ChainData, token: int, coef: Matrix, scores: Matrix, row: int) -> None:
+def score_token(data: ChainData, token: int, coef: Matrix, scores: Matrix, row: int) -> None:
     """Write the scores of a token's labels to a row."""
     n_labels = coef.shape[1]
     for b in range(n_labels):
@@ -63,7 +63,7 @@ def _score_token(data: ChainData, token: int, coef: Matrix, scores: Matrix, row:
 
 
 @njit(cache=True, nogil=True)
-def _add_token(data: ChainData, token: int, label: int, by: float, coef: Matrix) -> None:
+def add_token(data: ChainData, token: int, label: int, by: float, coef: Matrix) -> None:
     """Add a token's features, times a number, to the coefficients of a label."""
     for e in range(np.uint64(data.starts[token]), np.uint64(data.starts[token + 1])):
         feature = np.uint64(data.indices[e])
@@ -88,7 +88,7 @@ def _add_labels(
     """Add the features of ``labels[at:]``, times a number, but for those also at ``other``."""
     for t in range(n):
         if labels[at + t] != labels[other + t]:
-            _add_token(data, i0 + t, labels[at + t], by, w.coef)
+            add_token(data, i0 + t, labels[at + t], by, w.coef)
     _add_pairs(labels, at, n, by, w)
 
 
@@ -131,7 +131,7 @@ def ascend(
                 if labels[first + p * n + t] != labels[first + t]:
                     differ = True
             if differ:
-                _score_token(data, i0 + t, w.coef, scores, t)
+                score_token(data, i0 + t, w.coef, scores, t)
             else:
                 scores[t, labels[first + t]] = 0.0
         _rank(scores, w, n, labels, first, kept, i, heights)
@@ -144,7 +144,7 @@ def ascend(
                 by = -weights[i] / stiffness * shares[label]
                 shares[label] = 0.0
                 if by != 0.0:
-                    _add_token(data, i0 + t, label, by, w.coef)
+                    add_token(data, i0 + t, label, by, w.coef)
         for p in range(count):
             if moved[p] != 0.0:
                 _add_pairs(labels, first + p * n, n, -weights[i] / stiffness * moved[p], w)
