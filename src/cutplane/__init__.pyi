@@ -75,6 +75,7 @@ from .losses import Squared as Squared
 from .losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
 from .losses import SquaredHinge as SquaredHinge
 from .losses import Tukey as Tukey
+from .maps import TorchScores as TorchScores
 from .maps import as_rows as as_rows
 from .methods import block_ascent as block_ascent
 from .methods import dual_ascent as dual_ascent
@@ -103,6 +104,7 @@ from .risks import ChainRisk as ChainRisk
 from .risks import FunctionRisk as FunctionRisk
 from .risks import ScoredRisk as ScoredRisk
 from .risks import StructuredRisk as StructuredRisk
+from .risks import TorchRisk as TorchRisk
 from .risks import WeightedSum as WeightedSum
 from .structured import ChainCRF as ChainCRF
 from .structured import ChainMargin as ChainMargin

@@ -177,11 +177,30 @@ class Network:
             for name, each in self.module.named_parameters()
             if not each.requires_grad
         }
-        layers = [
-            (name, type(layer), [(key, value) for key, value in _settings(layer)])
-            for name, layer in self.module.named_modules()
-        ]
-        return {"layers": layers, "constants": fixed, "dtype": str(self.dtype)}
+        return {"layers": layers_of(self.module), "constants": fixed, "dtype": str(self.dtype)}
+
+
+def function_module(function: Any, n_parameters: int) -> Any:
+    """Return a module whose one parameter is the first argument of a function."""
+    torch = import_torch()
+
+    class Function(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.function = function
+            self.w = torch.nn.Parameter(torch.zeros(n_parameters, dtype=torch.float64))
+
+        def forward(self, *inputs: Any) -> Any:
+            return self.function(self.w, *inputs)
+
+    return Function()
+
+
+def layers_of(module: Any) -> list[Any]:
+    """Return names, classes and settings of a module and all its parts."""
+    return [
+        (name, type(layer), list(_settings(layer))) for name, layer in module.named_modules()
+    ]
 
 
 def trained(module: Any) -> list[Any]:
@@ -220,5 +239,6 @@ def _joined(tensors: Any) -> Vector:
 def _settings(layer: Any) -> Iterator[tuple[str, Any]]:
     """Yield what a layer's constructor left behind in plain values."""
     for key, value in sorted(vars(layer).items()):
-        if not key.startswith("_") and key != "training" and isinstance(value, _SIMPLE):
+        plain = isinstance(value, _SIMPLE) or callable(value)
+        if plain and not key.startswith("_") and key != "training":
             yield key, value

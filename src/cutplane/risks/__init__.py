@@ -5,11 +5,13 @@ from cutplane.risks.composite import WeightedSum
 from cutplane.risks.function import FunctionRisk
 from cutplane.risks.scored import ScoredRisk
 from cutplane.risks.structured import StructuredRisk
+from cutplane.risks.torch import TorchRisk
 
 __all__ = [
     "ChainRisk",
     "FunctionRisk",
     "ScoredRisk",
     "StructuredRisk",
+    "TorchRisk",
     "WeightedSum",
 ]

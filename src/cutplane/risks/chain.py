@@ -70,7 +70,8 @@ class ChainRisk(Summable):
     weights : ndarray of shape (n_sequences,), optional
         Weights of the sequences, not negative; scaled to sum to one. Equal by default.
     per_token : bool
-        Whether the mean is one over tokens: the loss of all sequences divided by their number.
+        Whether the risk is divided by the mean length of a sequence, and so is the mean loss of a
+        token.
     n_threads : int, optional
         Number of threads; all cores by default. It has no influence on the results.
 
@@ -121,10 +122,10 @@ class ChainRisk(Summable):
         if chains.n_tokens != n_tokens:
             raise ValueError(f"offsets end at {chains.n_tokens}, X has {n_tokens} rows")
         shares = normalized(weights, chains.n_sequences)
-        self.per_token = per_token
-        if per_token:
-            shares = shares / (shares @ chains.lengths)
         self.data = LabeledChains(chains, labels, shares)
+        self._divisor = 1.0
+        if per_token:
+            self._divide_by(float(shares @ chains.lengths))
         self.loss = loss
         self.ends = ends
         self.map: ScoreMap = given or AllPairs(self.rows, self.n_labels)
@@ -151,7 +152,7 @@ class ChainRisk(Summable):
     @property
     def weights(self) -> Vector:
         """Weights of the sequences, which sum to one."""
-        return self.data.weights
+        return self.data.weights * self._divisor
 
     @property
     def inference_steps(self) -> int:
@@ -172,7 +173,7 @@ class ChainRisk(Summable):
     @cached_property
     def entries(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
         """The features in CSR: values, columns, and starts of rows; None if they are not known."""
-        return self.rows.entries()
+        return self.rows.entries() if self.map.linear else None
 
     @cached_property
     def weighted(self) -> NDArray[np.bool_]:
@@ -202,14 +203,15 @@ class ChainRisk(Summable):
     def part(self, examples: Indices | slice) -> ChainRisk:
         """Return the risk of some sequences, by their numbers or as a slice.
 
-        The parameters are the same; weights are scaled to sum to one.
+        The parameters are the same; weights are scaled to sum to one. Where the risk is a mean over
+        tokens, that of a part is divided by the same number.
         """
         chains = self.data.chains
         chosen = np.arange(chains.n_sequences)[examples]
         lengths = chains.lengths[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         tokens = np.repeat(chains.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return ChainRisk(
+        part = ChainRisk(
             self.map.part(tokens),
             self.data.y[tokens],
             offsets,
@@ -217,9 +219,14 @@ class ChainRisk(Summable):
             n_labels=self.n_labels,
             ends=self.ends,
             weights=self.data.weights[chosen],
-            per_token=self.per_token,
             n_threads=chains.n_threads,
         )
+        part._divide_by(self._divisor)
+        return part
+
+    def _divide_by(self, divisor: float) -> None:
+        self._divisor = divisor
+        self.data = LabeledChains(self.data.chains, self.data.y, self.data.weights / divisor)
 
     def evaluate_once(self, w: Vector) -> KeptPoint:
         """Evaluate the risk at ``w``, and keep nothing but value and plane.
