@@ -33,6 +33,7 @@ from .estimators import LinearRanker as LinearRanker
 from .estimators import LinearRegressor as LinearRegressor
 from .estimators import LinearRegressorCV as LinearRegressorCV
 from .estimators import MultilabelClassifier as MultilabelClassifier
+from .estimators import NeuralFeatures as NeuralFeatures
 from .estimators import NoveltyDetector as NoveltyDetector
 from .estimators import OrdinalClassifier as OrdinalClassifier
 from .estimators import Path as Path

@@ -4,6 +4,7 @@ from cutplane.experiments import (
     bmrm_figures,
     chained,
     lower_bound,
+    neural,
     ocr,
     proximal_figures,
     transductive,
@@ -12,7 +13,7 @@ from cutplane.experiments.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, proximal_figures)
+    for module in (bmrm_figures, lower_bound, chained, ocr, transductive, neural, proximal_figures)
     for experiment in module.EXPERIMENTS
 }
 """From the names that the command line knows to the experiments."""

@@ -266,6 +266,11 @@ class ChainRisk(Summable):
         emissions, *rest = self._parts(w)
         return self.pairs.as_matrix(emissions), *rest
 
+    def beside_emissions(self, w: Vector) -> tuple[Any, Vector, Vector]:
+        """Return transitions, and weights at start and end (zero if there are none)."""
+        _, transitions, start, end = self._parts(w)
+        return transitions, start, end
+
     def _parts(self, w: Vector) -> tuple[Vector, Any, Vector, Vector]:
         n = self.n_labels
         emissions, transitions, ends = np.split(w, np.cumsum([self.map.n_parameters, n * n]))
