@@ -54,7 +54,8 @@ class TorchScores(ScoreMap):
     --------
     >>> import cutplane as cp
     >>> import torch  # doctest: +SKIP
-    >>> scores = cp.TorchScores(torch.nn.Linear(2, 1), [[0.0, 1.0], [1.0, 0.0]])  # doctest: +SKIP
+    >>> scores = cp.TorchScores(torch.nn.Linear(2, 3), X)  # doctest: +SKIP
+    >>> risk = cp.ChainRisk(scores, y, offsets, cp.ChainCRF())  # doctest: +SKIP
     """
 
     linear = False
@@ -75,16 +76,19 @@ class TorchScores(ScoreMap):
         self.batch = int(batch)
         self.start = self.network.start
         self.n_parameters = self.network.n_parameters
-        self._take(X if scipy.sparse.issparse(X) else np.asarray(X))
-        if self.rows.shape[0] == 0:
+        X = X if scipy.sparse.issparse(X) else np.asarray(X)
+        if X.shape[0] == 0:
             raise ValueError("a map needs at least one example")
+        self._take(X)
         with self.network.at(self.start):
             found = self._batch_scores(np.array([0, 1]), 0)
         self.score_shape = found.shape[1:]
 
     def _take(self, X: Any) -> None:
         self._X = X.tocsr() if scipy.sparse.issparse(X) else X
-        flat = self._X if scipy.sparse.issparse(X) else self._X.reshape(len(self._X), -1)
+        flat = self._X
+        if not scipy.sparse.issparse(flat):
+            flat = flat.reshape(len(flat), int(np.prod(flat.shape[1:])))
         self.rows = as_rows(flat)
 
     def part(self, examples: Examples) -> TorchScores:

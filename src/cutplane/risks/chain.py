@@ -101,7 +101,7 @@ class ChainRisk(Summable):
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
         self.rows, given = rows_and_map(rows, n_threads=n_threads)
-        if given is not None and len(given.score_shape) != 1:
+        if given is not None and len(given.score_shape) != 1 and (given.linear or n_labels != 1):
             raise TypeError(f"a chain needs a score for each label, {given} has one a token")
         n_tokens, self.n_features = self.rows.shape
         if n_tokens == 0:
@@ -114,7 +114,7 @@ class ChainRisk(Summable):
         if n_labels is None:
             n_labels = int(labels.max()) + 1 if given is None else given.score_shape[0]
         self.n_labels = n_labels
-        if given is not None and given.score_shape != (n_labels,):
+        if given is not None and (given.score_shape or (1,)) != (n_labels,):
             raise ValueError(f"{given} has {given.score_shape[0]} scores for {n_labels} labels")
         if not labels.max() < self.n_labels:
             raise ValueError(f"y has label {labels.max()}, there are {self.n_labels} labels")
@@ -255,7 +255,7 @@ class ChainRisk(Summable):
     def scores(self, w: Vector) -> ChainScores:
         """Return the scores of labels and transitions: one pass over the data."""
         emissions, *rest = self._parts(w)
-        return ChainScores(self.map.scores(emissions), *rest)
+        return ChainScores(self.map.scores(emissions).reshape(-1, self.n_labels), *rest)
 
     def split(self, w: Vector) -> tuple[Any, Any, Vector, Vector]:
         """Return coefficients, transitions, and weights at start and end (zero if there are none).

@@ -55,7 +55,9 @@ class ChainBatches:
         sums: list[Any] = [None] * len(self._batches)
 
         def slopes_of(k: int, emissions: Matrix) -> Matrix:
-            scores = ChainScores(np.ascontiguousarray(emissions), *rest)
+            # One label's scores come as a vector.
+            emissions = np.ascontiguousarray(emissions.reshape(len(emissions), -1))
+            scores = ChainScores(emissions, *rest)
             require_finite(scores, w, whose=f"scores of {self._map}")
             outcome = loss.evaluate(self._batches[k], scores)
             slopes = outcome.slopes()

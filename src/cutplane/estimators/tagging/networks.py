@@ -115,7 +115,7 @@ class Begun(NamedTuple):
     def fitted(self, w: Vector) -> tuple[Any, Matrix]:
         """Return the network with the first of these parameters, and the weights of labels."""
         features = deepcopy(self.features)
-        n_labels = self.scores.score_shape[0]
+        n_labels = int(np.prod(self.scores.score_shape))
         n_inner = sum(each.numel() for each in trained(features))
         write_vector(trained(features), w[:n_inner])
         coef = w[n_inner : self.scores.n_parameters].reshape(n_labels, -1)
