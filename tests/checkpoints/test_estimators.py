@@ -72,7 +72,13 @@ def test_every_write_boundary_of_several_problems(tmp_path):
         assert again() == expected, steps[nth]
 
 
-@pytest.mark.parametrize("name", ["classifier", "regressor", "ranker", "tagger", "structured"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("classifier", "regressor", "ranker", "tagger", "structured"),
+        *(name for name in ESTIMATORS if name == "tagger, network"),
+    ],
+)
 def test_ctrl_c(name, tmp_path):
     # Without a write before: what Ctrl-C leaves is all there is. It comes once the loop has begun.
     whole = calls_of(partial(checkpointed, name, tmp_path / "first", every=1e9), after="descend")

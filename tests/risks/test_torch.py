@@ -184,8 +184,11 @@ def test_what_is_not_finite_is_said_in_one_line(value, said):
 
 
 def test_a_gradient_that_is_not_finite():
-    risk = cp.TorchRisk(lambda w, x: w.abs().sum().sqrt() + 0.0 * x, (X[:, 0], None), n_parameters=2)
-    with pytest.raises(cp.NonFiniteRisk, match="gradient of the function has 2 of 2 entries"):
+    def root(w, x):
+        return w.abs().sum().sqrt() + 0.0 * x
+
+    risk = cp.TorchRisk(root, (X[:, 0], None), n_parameters=2)
+    with pytest.raises(cp.NonFiniteRisk, match=r"gradient of root\(\) has 2 of 2 entries"):
         risk.at(np.zeros(2))
 
 

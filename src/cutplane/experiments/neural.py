@@ -107,9 +107,7 @@ class NeuroCRF:
         scores = cp.TorchScores(
             self._module, words.X.astype(np.float32), dtype=import_torch().float32
         )
-        return cp.ChainRisk(
-            scores, words.y, words.offsets, cp.ChainCRF(), per_token=self.per_token
-        )
+        return cp.ChainRisk(scores, words.y, words.offsets, cp.ChainCRF(), per_token=self.per_token)
 
     def error(self, w: Vector) -> float:
         """Return the share of wrong letters in the words of the test."""
@@ -118,9 +116,7 @@ class NeuroCRF:
         return float(np.mean(labels != self.test.y))
 
 
-def by_bundles(
-    method: cp.Method, model: NeuroCRF, regularizer: cp.L2, most: int | None
-) -> Found:
+def by_bundles(method: cp.Method, model: NeuroCRF, regularizer: cp.L2, most: int | None) -> Found:
     """Minimize by a bundle method, to the gap or for a number of evaluations."""
     most = _MOST_EVALUATIONS if most is None else most
     lowest: list[tuple[float, Vector]] = []

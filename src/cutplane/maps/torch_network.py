@@ -198,9 +198,7 @@ def function_module(function: Any, n_parameters: int) -> Any:
 
 def layers_of(module: Any) -> list[Any]:
     """Return names, classes and settings of a module and all its parts."""
-    return [
-        (name, type(layer), list(_settings(layer))) for name, layer in module.named_modules()
-    ]
+    return [(name, type(layer), list(_settings(layer))) for name, layer in module.named_modules()]
 
 
 def trained(module: Any) -> list[Any]:

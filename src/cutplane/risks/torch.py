@@ -82,7 +82,7 @@ class TorchRisk(Summable):
     def __init__(
         self,
         module: Any,
-        data: tuple[Any, Any],
+        data: Any,
         loss: Any = None,
         *,
         n_parameters: int | None = None,

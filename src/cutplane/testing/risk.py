@@ -89,7 +89,9 @@ def check_risk(
         for start, end in pairwise(points):
             _check_segment(tried, risk, start, end)
         passed.append("segments agree with the risk")
-    splits = offers(risk, "loss.additive", default=True) and offers(risk, "map.linear", default=True)
+    splits = offers(risk, "loss.additive", default=True) and offers(
+        risk, "map.linear", default=True
+    )
     if splits and all(offers(point, "planes") for point in points):
         for point in points:
             _check_groups(tried, point)

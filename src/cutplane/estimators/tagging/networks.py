@@ -77,16 +77,14 @@ class NeuralFeatures(BaseEstimator):
         sizes = self.hidden
         if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
             raise ValueError(f"hidden must be a sequence of sizes of layers, got {sizes!r}")
-        for name, value, least in (
-            *(("hidden", size, 1) for size in sizes),
-            ("epochs", self.epochs, 0),
-            ("batch_size", self.batch_size, 1),
-        ):
-            if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
+        counts: list[tuple[str, Any, int]] = [("hidden", size, 1) for size in sizes]
+        counts += [("epochs", self.epochs, 0), ("batch_size", self.batch_size, 1)]
+        for name, value, least in counts:
+            if not isinstance(value, Integral) or int(value) < least:
                 raise ValueError(f"{name} must be whole numbers from {least} on, got {value!r}")
         for name in ("learning_rate", "momentum", "weight_decay", "scale"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not 0.0 <= value < np.inf:
+            if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
                 raise ValueError(f"{name} must be a number, not negative, got {value!r}")
         if self.dtype not in _DTYPES:
             raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, got {self.dtype!r}")

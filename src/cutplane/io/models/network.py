@@ -35,7 +35,9 @@ def tensors_of(tagger: SequenceTagger) -> Tensors:
     }
     tensors["n_features"] = np.array([tagger.n_features_in_], dtype=np.int64)
     if isinstance(tagger.features, NeuralFeatures):
-        settings = {name: plain_value(value) for name, value in tagger.features.get_params().items()}
+        settings = {
+            name: plain_value(value) for name, value in tagger.features.get_params().items()
+        }
         tensors[_SETTINGS] = np.frombuffer(msgspec.json.encode(settings), dtype=np.uint8)
     return tensors
 
