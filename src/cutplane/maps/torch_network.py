@@ -171,13 +171,7 @@ class Network:
 
     def identity(self) -> dict[str, Any]:
         """Return what the outputs depend on, besides inputs and parameters."""
-        fixed = {name: each.cpu().numpy() for name, each in self.module.named_buffers()}
-        fixed |= {
-            name: each.detach().cpu().numpy()
-            for name, each in self.module.named_parameters()
-            if not each.requires_grad
-        }
-        return {"layers": layers_of(self.module), "constants": fixed, "dtype": str(self.dtype)}
+        return {"module": identity_of(self.module), "dtype": str(self.dtype)}
 
 
 def function_module(function: Any, n_parameters: int) -> Any:
@@ -196,9 +190,20 @@ def function_module(function: Any, n_parameters: int) -> Any:
     return Function()
 
 
-def layers_of(module: Any) -> list[Any]:
-    """Return names, classes and settings of a module and all its parts."""
-    return [(name, type(layer), list(_settings(layer))) for name, layer in module.named_modules()]
+def identity_of(function: Any) -> Any:
+    """Return what a module consists of, but the parameters to learn; another function as it is."""
+    if not isinstance(function, import_torch().nn.Module):
+        return function
+    fixed = {name: each.cpu().numpy() for name, each in function.named_buffers()}
+    fixed |= {
+        name: each.detach().cpu().numpy()
+        for name, each in function.named_parameters()
+        if not each.requires_grad
+    }
+    layers = [
+        (name, type(layer), list(_settings(layer))) for name, layer in function.named_modules()
+    ]
+    return {"layers": layers, "constants": fixed}
 
 
 def trained(module: Any) -> list[Any]:

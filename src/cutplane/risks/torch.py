@@ -24,8 +24,8 @@ from cutplane.maps.torch_network import (
     Network,
     batch_bounds,
     function_module,
+    identity_of,
     import_torch,
-    layers_of,
     trained,
     write_vector,
 )
@@ -213,15 +213,12 @@ class TorchRisk(Summable):
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of."""
-        loss = self.loss_function
-        if isinstance(loss, import_torch().nn.Module):
-            loss = layers_of(loss)
         return {
             "module": self.network.identity(),
             "inputs": self._inputs,
             "targets": self._targets,
             "weights": self.weights,
-            "loss": loss,
+            "loss": identity_of(self.loss_function),
             "batch": self._batch,
         }
 
