@@ -8,11 +8,13 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
 from cutplane.io import InputError
 
 from .sequences import Sequences
+from .test_tagger import RowTagger
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra cutplane[torch]")
 
@@ -276,3 +278,10 @@ def test_without_effect_on_frozen_networks(data):
     model = tagger(own).fit(data.X, data.y)
     assert torch.equal(own[0].weight, model.network_[0].weight)
     assert model.score(data.X, data.y) > 0.7
+
+
+@parametrize_with_checks(
+    [RowTagger("crf", lam=1e-3, tol=1e-4, features=cp.NeuralFeatures((3,), epochs=0))]
+)
+def test_estimator_checks(estimator, check):
+    check(estimator)

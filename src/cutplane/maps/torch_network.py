@@ -123,11 +123,15 @@ class Network:
         torch = import_torch()
         if scipy.sparse.issparse(values):
             values = values.toarray()
-        if not isinstance(values, torch.Tensor):
-            values = torch.from_numpy(np.ascontiguousarray(values))
-        # A copy, so that products see memory that is aligned in the same way each time.
-        dtype = self.dtype if values.is_floating_point() else values.dtype
-        return values.detach().to(device=self.device, dtype=dtype, copy=True)
+        if isinstance(values, torch.Tensor):
+            values = values.detach().cpu().numpy()
+        dtype = self.dtype
+        if values.dtype.kind != "f":
+            dtype = torch.from_numpy(np.empty(0, values.dtype)).dtype
+        # Memory of its own, also where arrays are read-only, and aligned in the same way each time.
+        made = torch.empty(values.shape, dtype=dtype)
+        made.numpy()[...] = values
+        return made.to(self.device)
 
     def pulled_back(self, n_batches: int, outputs_of: Outputs) -> Vector:
         """Return the sum over batches of the derivatives by the parameters, at those of `at`."""
