@@ -101,7 +101,9 @@ class ChainRisk(Summable):
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
         self.rows, given = rows_and_map(rows, n_threads=n_threads)
-        if given is not None and len(given.score_shape) != 1 and (given.linear or n_labels != 1):
+        if given is not None and given.linear and not isinstance(given, PairMap):
+            raise TypeError(f"a chain needs weights for pairs of label and feature, got {given}")
+        if given is not None and len(given.score_shape) != 1 and n_labels != 1:
             raise TypeError(f"a chain needs a score for each label, {given} has one a token")
         n_tokens, self.n_features = self.rows.shape
         if n_tokens == 0:
