@@ -223,13 +223,18 @@ def vector_of(module: Any) -> Vector:
 def write_vector(parameters: list[Any], w: Vector) -> None:
     """Give parameters the values of a vector."""
     torch = import_torch()
-    values = torch.from_numpy(np.array(w, dtype=np.float64))
-    with torch.no_grad():
-        begin = 0
-        for parameter in parameters:
-            end = begin + parameter.numel()
-            parameter.copy_(values[begin:end].view_as(parameter))
-            begin = end
+    begin = 0
+    for parameter in parameters:
+        end = begin + parameter.numel()
+        values = np.reshape(w[begin:end], tuple(parameter.shape))
+        if parameter.device.type == "cpu":
+            # Not by torch, whose threads would wait for each other: on a busy machine that took
+            # ten times as long as a step on twenty words.
+            parameter.detach().numpy()[...] = values
+        else:
+            with torch.no_grad():
+                parameter.copy_(torch.from_numpy(values.copy()))
+        begin = end
 
 
 def batch_bounds(n_examples: int, size: int) -> NDArray[np.int64]:
