@@ -9,6 +9,8 @@ letters as its training set has; inputs are made at random. In turns, the fastes
 - risk: value and plane of `cutplane.ChainRisk` with `cutplane.TorchScores`, dynamic programs and
   sums in float64 included.
 
+On a busy machine, compare on one thread (``--threads 1``): threads of torch wait for each other.
+
     python benchmarks/networks.py
 """
 
@@ -39,14 +41,15 @@ def network(units: int, dtype: torch.dtype) -> torch.nn.Module:
     ).to(dtype)
 
 
-def measure(units: int, dtype: torch.dtype, repeats: int) -> dict[str, float]:
+def measure(units: int, dtype: torch.dtype, repeats: int, threads: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     X = (rng.random((N_LETTERS, N_PIXELS)) < 0.2).astype(np.float64)
     y = rng.integers(0, N_LABELS, N_LETTERS)
     offsets = np.unique([*range(0, N_LETTERS, 8), N_LETTERS])
     module, inputs = network(units, dtype), torch.tensor(X, dtype=dtype)
     parameters = list(module.parameters())
-    risk = cp.ChainRisk(cp.TorchScores(module, X, dtype=dtype), y, offsets, cp.ChainCRF())
+    scores = cp.TorchScores(module, X, dtype=dtype, n_threads=threads)
+    risk = cp.ChainRisk(scores, y, offsets, cp.ChainCRF(), n_threads=threads)
     w = np.concatenate([risk.map.start, np.zeros(N_LABELS**2)])
 
     def passes(rows: torch.Tensor) -> None:
@@ -63,7 +66,7 @@ def measure(units: int, dtype: torch.dtype, repeats: int) -> dict[str, float]:
         "risk": lambda: risk.at(w),
     }
     best = dict.fromkeys(works, np.inf)
-    for _ in range(repeats + 1):  # the first compiles
+    for _ in range(repeats + 1):  # kernels are compiled in the first
         for name, work in works.items():
             begin = time.perf_counter()
             work()
@@ -74,12 +77,14 @@ def measure(units: int, dtype: torch.dtype, repeats: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     print(f"load {machine_load()}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{'units':>5}  {'dtype':7}  {'torch':>8}  {'batches':>8}  {'risk':>8}  risk / fastest")
     for units in (200, 400):
         for dtype in (torch.float64, torch.float32):
-            found = measure(units, dtype, options.repeats)
+            found = measure(units, dtype, options.repeats, options.threads)
             fastest = min(found["torch"], found["torch, batches"])
             print(
                 f"{units:5}  {str(dtype)[6:]:7}  {found['torch']:6.3f} s  "
