@@ -29,7 +29,13 @@ lint: $(VENV)/installed-dev
 test: lint
 	$(BIN)/pytest --numprocesses auto -m "not slow"
 
-test-all: lint
+# Torch for the CPU: its tests are skipped where it is missing.
+$(VENV)/installed-torch: $(VENV)/installed-dev
+	$(PIP) install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu \
+		--extra-index-url https://pypi.org/simple || $(PIP) install torch==2.13.0
+	touch $@
+
+test-all: lint $(VENV)/installed-torch
 	$(BIN)/pytest --numprocesses auto
 
 # The tests as on other processors: results differ in their last bits, and nothing may hang on them.

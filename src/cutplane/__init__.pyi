@@ -35,6 +35,7 @@ from .estimators import LinearRanker as LinearRanker
 from .estimators import LinearRegressor as LinearRegressor
 from .estimators import LinearRegressorCV as LinearRegressorCV
 from .estimators import MultilabelClassifier as MultilabelClassifier
+from .estimators import NeuralFeatures as NeuralFeatures
 from .estimators import NoveltyDetector as NoveltyDetector
 from .estimators import OrdinalClassifier as OrdinalClassifier
 from .estimators import Path as Path
@@ -79,6 +80,7 @@ from .losses import Squared as Squared
 from .losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
 from .losses import SquaredHinge as SquaredHinge
 from .losses import Tukey as Tukey
+from .maps import TorchScores as TorchScores
 from .maps import as_rows as as_rows
 from .methods import Confident as Confident
 from .methods import Iterate as Iterate
@@ -117,6 +119,7 @@ from .risks import FunctionRisk as FunctionRisk
 from .risks import HMMRisk as HMMRisk
 from .risks import ScoredRisk as ScoredRisk
 from .risks import StructuredRisk as StructuredRisk
+from .risks import TorchRisk as TorchRisk
 from .risks import WeightedSum as WeightedSum
 from .structured import ChainCRF as ChainCRF
 from .structured import ChainMargin as ChainMargin

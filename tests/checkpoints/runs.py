@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache, partial
+from importlib.util import find_spec
 
 import numpy as np
 import scipy.sparse
@@ -120,6 +121,36 @@ RUNS = {
 }
 
 
+if find_spec("torch"):  # the extra cutplane[torch]
+
+    def layers(n_inputs, n_outputs):
+        import torch
+
+        torch.manual_seed(0)
+        return torch.nn.Sequential(
+            torch.nn.Linear(n_inputs, 2), torch.nn.Sigmoid(), torch.nn.Linear(2, n_outputs)
+        )
+
+    def network():
+        import torch
+
+        X, y = dense()
+        return cp.TorchRisk(
+            layers(8, 1), (X, y[:, None]), torch.nn.functional.soft_margin_loss, convex=False
+        )
+
+    def network_chains():
+        X, y = sequences()
+        scores = cp.TorchScores(layers(3, 3), np.concatenate(X), batch=16)
+        offsets = np.cumsum([0, *map(len, X)])
+        return cp.ChainRisk(scores, np.concatenate(y), offsets, cp.ChainCRF())
+
+    RUNS |= {
+        "nrbm, torch": (network, L2, cp.nrbm),
+        "nrbm, network of a chain": (network_chains, L2, cp.nrbm),
+    }
+
+
 def outcome(result):
     """Return everything that must be the same, to the last bit; not the seconds."""
     certificate = result.certificate
@@ -236,3 +267,11 @@ ESTIMATORS = {
     "hidden Markov models, segments": fitted(partial(cp.HMMTagger, 1), of=sequences),
     "structured": fitted(partial(cp.StructuredPredictor, cp.MulticlassModel()), y="grades"),
 }
+
+if find_spec("torch"):
+    ESTIMATORS |= {
+        "tagger, network": fitted(
+            partial(cp.SequenceTagger, "crf", features=cp.NeuralFeatures((3,), epochs=0)),
+            sequences_of=True,
+        )
+    }

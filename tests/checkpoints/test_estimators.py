@@ -73,7 +73,11 @@ def test_every_write_boundary_of_several_problems(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["classifier", "regressor", "ranker", "tagger", "structured", "hidden Markov models"]
+    "name",
+    [
+        *("classifier", "regressor", "ranker", "tagger", "structured", "hidden Markov models"),
+        *(name for name in ESTIMATORS if name == "tagger, network"),
+    ],
 )
 def test_ctrl_c(name, tmp_path):
     # Without a write before: what Ctrl-C leaves is all there is. It comes once the loop has begun.

@@ -145,3 +145,12 @@ def test_missing_data(run, monkeypatch):
     assert result.exit_code == 2
     *_, line = result.stderr.splitlines()
     assert line.startswith("cutplane: CUTPLANE_DATA is not set")
+
+
+def test_without_torch_there_is_a_hint(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    result = run("reproduce", "table8")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == (
+        'cutplane: networks need torch: pip install "cutplane[torch]"'
+    )

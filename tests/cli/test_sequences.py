@@ -61,6 +61,19 @@ def test_fit_agrees_with_the_estimator(run, train):
     assert report["n_features"] == fitted.n_features_in_
 
 
+def test_mean_over_tokens(run, train):
+    def objective(*options):
+        result = run("fit", train, "--task", "sequences", *options, "--json", "-q")
+        assert result.exit_code == 0
+        return json.loads(result.stdout)["objective"]
+
+    _, y = read_conll(train).split_labels()
+    length = sum(map(len, y)) / len(y)
+    by_token = objective("--mean", "token", "--lam", 0.01)
+    assert by_token * length == pytest.approx(objective("--lam", 0.01 * length), rel=2e-3)
+    assert "did you mean" in run("fit", train, "--task", "sequences", "--mean", "tokens").stderr
+
+
 def test_summary(run, train):
     result = run("fit", train, "--task", "sequences", "--lam", 0.1, "--C", 3)
     assert result.exit_code == 2

@@ -24,6 +24,7 @@ from cutplane.cli.signals import working
 from cutplane.core.interrupts import is_interrupt
 from cutplane.io import InputError, OutputError
 from cutplane.io.errors import reason
+from cutplane.maps.torch_network import TorchUnavailable
 from cutplane.report.figures import PlottingUnavailable
 
 # Typer does not export the class of errors in how the program was called, only a child of it.
@@ -50,7 +51,7 @@ class _OneLineErrors(TyperGroup):
             raise
         except _UsageError as error:
             raise _told(_in_words(error)) from None
-        except (InputError, OutputError, PlottingUnavailable) as error:
+        except (InputError, OutputError, PlottingUnavailable, TorchUnavailable) as error:
             raise _told(error) from None
         except BrokenPipeError:  # the reader has seen enough; Typer ends quietly
             raise

@@ -25,11 +25,12 @@ from cutplane.cli.options import (
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
 from cutplane.estimators.linear.classes import MULTI_CLASS
+from cutplane.estimators.tagging.tagger import MEANS
 from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text
 from cutplane.structured.templates import BUILT_IN, parse_templates
 
-_NOT_OPTIONS = {"loss", "warm_start", "verbose", "callbacks", "checkpoint"}
+_NOT_OPTIONS = {"loss", "warm_start", "verbose", "callbacks", "checkpoint", "features"}
 _SOLVER = ("tol", "max_iter", "time_limit", "method", "n_jobs")
 _FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive"}
 
@@ -43,7 +44,7 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("quantile", "nu"), require_share),
     "epsilon": lambda option, value: require_positive(option, value or None),
 }
-_NAMES = {"multi_class": [*MULTI_CLASS], "class_weight": ["balanced"]}
+_NAMES = {"multi_class": [*MULTI_CLASS], "class_weight": ["balanced"], "mean": [*MEANS]}
 
 
 class Choice(NamedTuple):

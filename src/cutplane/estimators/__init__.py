@@ -20,6 +20,7 @@ from cutplane.estimators.linear.ranker import LinearRanker
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.transductive import TransductiveClassifier
 from cutplane.estimators.structured_predictor import StructuredPredictor
+from cutplane.estimators.tagging.networks import NeuralFeatures
 from cutplane.estimators.tagging.tagger import SequenceTagger
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "LinearRegressor",
     "LinearRegressorCV",
     "MultilabelClassifier",
+    "NeuralFeatures",
     "NoveltyDetector",
     "OrdinalClassifier",
     "Path",

@@ -126,13 +126,15 @@ def threads_of(n_jobs: int | None) -> int | None:
     return int(n_jobs)
 
 
-def l2_of(lam: float | None, C: float | None, total_weight: float) -> L2:
+def l2_of(
+    lam: float | None, C: float | None, total_weight: float, *, center: Vector | None = None
+) -> L2:
     """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
     if lam is not None and C is not None:
         raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
     if C is not None:
-        return L2(1.0 / (C * total_weight))
-    return L2(_DEFAULT_LAM if lam is None else lam)
+        return L2(1.0 / (C * total_weight), center=center)
+    return L2(_DEFAULT_LAM if lam is None else lam, center=center)
 
 
 def weights_of(sample_weight: Any, n_examples: int) -> Vector:

@@ -5,6 +5,7 @@ from cutplane.experiments import (
     chained,
     hmm,
     lower_bound,
+    neural,
     ocr,
     online,
     proximal_figures,
@@ -21,6 +22,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ocr,
         transductive,
         hmm,
+        neural,
         online,
         proximal_figures,
     )

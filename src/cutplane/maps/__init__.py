@@ -12,6 +12,7 @@ from cutplane.maps.score_maps import (
     PairMap,
     ScoreMap,
 )
+from cutplane.maps.torch_scores import TorchScores
 
 __all__ = [
     "AllPairs",
@@ -22,6 +23,7 @@ __all__ = [
     "PairMap",
     "Rows",
     "ScoreMap",
+    "TorchScores",
     "as_rows",
     "ordered_scores",
     "rows_and_map",

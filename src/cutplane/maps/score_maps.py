@@ -42,6 +42,9 @@ class ScoreMap(ABC):
         Whether intercepts are among the parameters, and so not minimized out by the risk.
     plain : bool
         Whether a score is the product of a row and the parameters, and nothing else.
+    observed : bool
+        Whether only pairs of a class and a feature that occur together have a weight: see
+        `ObservedPairs`.
     """
 
     rows: Rows
@@ -50,6 +53,7 @@ class ScoreMap(ABC):
     linear: ClassVar[bool] = True
     has_intercepts: ClassVar[bool] = False
     plain: ClassVar[bool] = False
+    observed: ClassVar[bool] = False
 
     @abstractmethod
     def scores(self, w: Vector) -> NDArray[np.float64]:
@@ -66,6 +70,12 @@ class ScoreMap(ABC):
     def plane(self, slopes: NDArray[np.float64], offset: float) -> tuple[Vector, float]:
         """Return slope and offset, by the parameters, of an affine function of the scores."""
         return self.pullback(slopes), offset
+
+    def plane_at(
+        self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float
+    ) -> tuple[Vector, float]:
+        """Return the same for a map that is not linear: what touches at ``w``, with its scores."""
+        return self.plane(slopes, offset)
 
     def intercepts(self, w: Vector) -> Any:
         """Return what a score is for features of zero."""
@@ -150,15 +160,7 @@ class CenteredScore(ScoreMap):
 
 
 class PairMap(ScoreMap):
-    """Scores of classes, with a weight for pairs of a class and a feature.
-
-    Attributes
-    ----------
-    observed : bool
-        Whether only pairs that occur together have a weight: see `ObservedPairs`.
-    """
-
-    observed: ClassVar[bool] = False
+    """Scores of classes, with a weight for pairs of a class and a feature."""
 
     @abstractmethod
     def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:

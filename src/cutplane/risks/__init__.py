@@ -6,6 +6,7 @@ from cutplane.risks.function import FunctionRisk
 from cutplane.risks.hmm import HMMRisk
 from cutplane.risks.scored import ScoredRisk
 from cutplane.risks.structured import StructuredRisk
+from cutplane.risks.torch import TorchRisk
 
 __all__ = [
     "ChainRisk",
@@ -13,5 +14,6 @@ __all__ = [
     "HMMRisk",
     "ScoredRisk",
     "StructuredRisk",
+    "TorchRisk",
     "WeightedSum",
 ]

@@ -32,11 +32,20 @@ def normalized(weights: Vector | None, n_samples: int) -> Vector:
     return scaled
 
 
-def require_finite(scores: Iterable[NDArray[np.float64]], w: Vector) -> None:
-    """Raise NonFiniteRisk if a score with the parameters ``w`` is infinite or NaN."""
+def require_finite(
+    scores: Iterable[NDArray[np.float64]], w: Vector, *, whose: str | None = None
+) -> None:
+    """Raise NonFiniteRisk if a score with the parameters ``w`` is infinite or NaN.
+
+    If a network computed them, ``whose`` says what they are.
+    """
     for part in scores:
         # The extremes tell of all: one is infinite or NaN if any score is.
         if not math.isfinite(float(part.max(initial=0.0)) - float(part.min(initial=0.0))):
+            if whose is not None:
+                what = "NaN" if np.isnan(part).any() else "infinite"
+                norm = f"parameters of norm {np.linalg.norm(w):.3g}"
+                raise NonFiniteRisk(f"{whose}: {what} at {norm}")
             raise NonFiniteRisk(
                 f"the scores overflow at coefficients of norm {np.linalg.norm(w):.3g}: "
                 "scale the features, or raise lam"

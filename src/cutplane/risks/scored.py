@@ -195,14 +195,18 @@ class ScoredRisk(Summable):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
+        self._require_convex()
+        return good_number_of_groups(self.rows) if self.loss.additive else 1
+
+    def _require_convex(self) -> None:
         if not self.loss.convex:
             raise ValueError(f"groups of planes need a convex loss, {self.loss!r} is not")
-        return good_number_of_groups(self.rows) if self.loss.additive else 1
+        if not self.map.linear:
+            raise ValueError(f"groups of planes need scores that are linear, not {self.map}")
 
     def groups(self, n_groups: int) -> Groups:
         """Return the partition of the examples into ``n_groups`` groups."""
-        if not self.loss.convex:
-            raise ValueError(f"groups of planes need a convex loss, {self.loss!r} is not")
+        self._require_convex()
         if not self.loss.additive:
             raise ValueError(
                 f"groups need a loss that is a sum over examples, with one score each, "
@@ -223,7 +227,7 @@ class ScoredRisk(Summable):
 
     def with_scores(self, w: Vector, scores: Scores, *, guess: Any = None) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess`` is as for the point."""
-        require_finite([scores], w)
+        require_finite([scores], w, whose=None if self.map.linear else f"scores of {self.map}")
         return ScoredPoint(self, w, scores, guess)
 
     @cached_property
@@ -321,7 +325,7 @@ class ScoredPoint:
     def _plane(self) -> Plane:
         risk = self._risk
         tangent = risk.loss.tangent(risk.y, self.scores, risk.weights, self._at)
-        return Plane(*risk.map.plane(*tangent))
+        return Plane(*risk.map.plane_at(self.w, self.scores, *tangent))
 
     def planes(self, n_groups: int) -> list[Plane]:
         """Return the plane of each group, all in one pass over the data, the first time."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.needs import is_risk, offers
+from cutplane.core.needs import as_searchable, is_risk, offers
 from cutplane.core.protocols import Point, Quadratic, Risk
 from cutplane.methods.bundle import bmrm
 from cutplane.methods.minimize import minimize
@@ -85,11 +85,13 @@ def check_risk(
         passed.append("convex: chords above, planes below")
     _check_lower_bound(tried, risk, points, center, scale)
     passed.append(f"no value seen below the lower bound {risk.lower_bound:g}")
-    if all(offers(point, "toward") for point in points):
+    if all(as_searchable(point) is not None for point in points):
         for start, end in pairwise(points):
             _check_segment(tried, risk, start, end)
         passed.append("segments agree with the risk")
-    splits = offers(risk, "loss.additive", default=True)
+    splits = offers(risk, "loss.additive", default=True) and offers(
+        risk, "map.linear", default=True
+    )
     if splits and all(offers(point, "planes") for point in points):
         for point in points:
             _check_groups(tried, point)

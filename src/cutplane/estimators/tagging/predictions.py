@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.parameters import threads_of
+from cutplane.estimators.tagging.networks import scores_of
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.estimators.tagging.weights import TaggerWeights
 from cutplane.maps import ordered_scores
@@ -114,7 +115,10 @@ class TaggerPredictions(Regularized):
 
     @property
     def state_features_(self) -> dict[tuple[Any, Any], float]:
-        """The weights other than zero, from feature (its number if it has no name) and label."""
+        """The weights other than zero, from feature (its number if it has no name) and label.
+
+        On a network, features are its outputs, by their numbers.
+        """
         return self._named_weights().of_features()
 
     @property
@@ -125,7 +129,7 @@ class TaggerPredictions(Regularized):
     def _named_weights(self) -> TaggerWeights:
         return TaggerWeights(
             self.classes_.tolist(),
-            self._names_of_features(self.vectorizer_),
+            self._names_of_features(self.vectorizer_) if self.network_ is None else None,
             self.coef_,
             self.transitions_,
             self.start_,
@@ -166,7 +170,9 @@ class TaggerPredictions(Regularized):
         n_threads = threads_of(self.n_jobs)
         chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
         coef: Any = self.coef_
-        if isinstance(coef, np.ndarray):
+        if self.network_ is not None:
+            emissions = scores_of(self.features, self.network_, coef, tokens.X, n_threads)
+        elif isinstance(coef, np.ndarray):
             emissions = ordered_scores(tokens.X, coef, n_threads=n_threads)
         else:
             emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()

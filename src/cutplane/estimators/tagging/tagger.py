@@ -19,6 +19,12 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
+from cutplane.estimators.tagging.networks import (
+    Begun,
+    begin,
+    parameters_of_network,
+    require_features,
+)
 from cutplane.estimators.tagging.predictions import TaggerPredictions
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.maps import as_rows
@@ -33,6 +39,9 @@ LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
 PAIRS = {"all": False, "observed": True}
 """From a name to whether only pairs of feature and label that occur together have a weight."""
 
+MEANS = {"sequence": False, "token": True}
+"""From a name to whether the mean loss is that of a token."""
+
 _LOOKED_AT = 200  # sequences, to see whether a model is constant
 
 
@@ -41,8 +50,8 @@ class SequenceTagger(TaggerPredictions):
     """Linear chain that labels the tokens of sequences, and proves how good the fit is.
 
     It minimizes ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
-    its labels' scores (linear in the tokens' features), of its transitions from label to label and,
-    if wanted, of the weights of its first and its last label.
+    its labels' scores (linear in the tokens' features, or in what a network makes of them), of its
+    transitions from label to label and, if wanted, of the weights of its first and its last label.
 
     Parameters
     ----------
@@ -64,10 +73,20 @@ class SequenceTagger(TaggerPredictions):
         with cutplane. See `cutplane.structured.templates`.
     min_count : int, default=1
         Features with names that fewer tokens have are left out.
+    mean : {"sequence", "token"}, default="sequence"
+        Whether the loss of all sequences is divided by their number, or by that of their tokens
+        (both weighted).
+    features : NeuralFeatures or torch.nn.Module, optional
+        A network that makes features of tokens, fitted together with the chain: see
+        `cutplane.NeuralFeatures` and docs/your-own-network.md. The regularizer is then
+        ``lam/2 |w - w0|^2``, with the network's own weights for w0, and nothing is proven: a fit
+        ends as "stationary". A module of your own maps a matrix of tokens to one with as many
+        rows; it is copied, and the copy is fitted.
     method : str or Method, default="auto"
         How to minimize. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
         or "grouped" if the data are few. Each of the first two is for its loss only; "bmrm",
-        "level" and others are for both.
+        "level" and others are for both. With a network it is `cutplane.nrbm`; ``cp.nbm()`` is the
+        other method for what is not convex.
     warm_start : bool, default=False
         Start at the weights of the last fit, as far as labels and features are the same.
 
@@ -76,7 +95,7 @@ class SequenceTagger(TaggerPredictions):
     classes_ : ndarray of shape (n_labels,)
         The labels.
     coef_ : ndarray of shape (n_labels, n_features)
-        A sparse array for observed pairs.
+        A sparse array for observed pairs. On a network, one column for each of its outputs.
     transitions_ : ndarray of shape (n_labels, n_labels)
         From a label (row) to the next one (column).
     start_, end_ : ndarray of shape (n_labels,)
@@ -87,6 +106,11 @@ class SequenceTagger(TaggerPredictions):
     state_features_, transition_features_ : dict
         Weights by name, from feature and label (those that are not zero), and from label and next
         label. Computed when asked for.
+    network_ : torch.nn.Module or None
+        The fitted network below ``coef_``.
+    pretraining_ : list of lists of Epoch
+        For each layer of `NeuralFeatures`, what was seen after each epoch of pre-training:
+        ``reconstruction_error``, ``free_energy`` and ``noise_free_energy``.
     inferences_ : int
         Dynamic programs on a sequence.
     n_features_in_ : int
@@ -118,6 +142,8 @@ class SequenceTagger(TaggerPredictions):
     pairs: str = "all"
     templates: str | None = None
     min_count: int = 1
+    mean: str = "sequence"
+    features: Any = None
 
     @with_callbacks
     @interruptible
@@ -143,38 +169,52 @@ class SequenceTagger(TaggerPredictions):
             Itself, fitted.
         """
         check_parameters(self)
-        for name, known in (("loss", LOSSES), ("pairs", PAIRS)):
+        for name, known in (("loss", LOSSES), ("pairs", PAIRS), ("mean", MEANS)):
             look_up(name, getattr(self, name), known)
+        if self.features is not None:
+            require_features(self.features)
+            warn_of_unused(self, {"pairs": "with a network"})
         tokens = read_tokens(X, lengths)
         if not tokens.named:
             warn_of_unused(self, {"min_count": "on matrices of features"})
-        previous = self._named_weights() if self.warm_start and hasattr(self, "coef_") else None
+        warm = self.warm_start and hasattr(self, "coef_")
+        previous = self._named_weights() if warm and self.features is None else None
+        tuned = self._tuned() if warm and self.features is not None else None
         vectorizer = self._new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, vectorizer, reset=True)
         weights = np.array(weights_of(sample_weight, len(tokens.lengths)))
         metadata = {"lengths": lengths, "sample_weight": sample_weight}
         examples = Examples(X, y, weights, metadata)
-        risk, classes = self._risk(tokens, y, weights)
-        start = None
+        risk, classes, begun = self._risk(tokens, y, weights)
+        start = center = None if begun is None else begun.start
         if previous is not None:
             names = self._names_of_features(vectorizer)
             start = previous.arranged_for(risk, classes.tolist(), names)
+        if tuned is not None and np.array_equal(tuned[0], classes):
+            start = tuned[1] if len(tuned[1]) == risk.n_parameters else start
 
         def model(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-            names = ("coef_", "transitions_", "start_", "end_")
-            fitted = dict(zip(names, risk.split(coef[0]), strict=True))
+            names = ("transitions_", "start_", "end_")
+            fitted = dict(zip(names, risk.beside_emissions(coef[0]), strict=True))
+            if begun is None:
+                fitted |= {"coef_": risk.split(coef[0])[0], "network_": None}
+            else:
+                fitted["network_"], fitted["coef_"] = begun.fitted(coef[0])
             return fitted | {"classes_": classes, "vectorizer_": vectorizer}
 
         plan = Plan(
             examples=examples,
             risks=[risk],
-            regularizer=l2_of(self.lam, self.C, float(weights.sum())),
+            regularizer=l2_of(self.lam, self.C, float(weights.sum()), center=center),
             model=model,
             starts=[start],
             symptom=lambda seen, result: self._symptom(tokens),
         )
         fit_plan(self, plan)
         self.inferences_ = risk.inferences
+        self.__dict__.pop("pretraining_", None)
+        if begun is not None:
+            self.pretraining_ = begun.pretraining
         return self
 
     def _symptom(self, tokens: Tokens) -> str | None:
@@ -190,8 +230,17 @@ class SequenceTagger(TaggerPredictions):
         of = f"{len(some.lengths)} training sequences"
         return f"the best model gives all tokens of {of} the label {label!s}"
 
-    def _risk(self, tokens: Tokens, y: Any, weights: Vector) -> tuple[ChainRisk, NDArray[Any]]:
-        """Return the risk, and the labels that its numbers stand for."""
+    def _tuned(self) -> tuple[NDArray[Any], Vector] | None:
+        """Return labels and all parameters of the last fit of a network."""
+        if self.network_ is None:
+            return None
+        rest = [self.transitions_, *((self.start_, self.end_) if self.fit_ends else ())]
+        return self.classes_, parameters_of_network(self.network_, self.coef_, *rest)
+
+    def _risk(
+        self, tokens: Tokens, y: Any, weights: Vector
+    ) -> tuple[ChainRisk, NDArray[Any], Begun | None]:
+        """Return the risk, the labels that its numbers stand for, and the network to be fitted."""
         labels = read_labels(y, tokens)
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
@@ -202,8 +251,13 @@ class SequenceTagger(TaggerPredictions):
             raise ValueError("there is no token that counts: all sequences are empty or weigh 0")
         # Labels of sequences without weight may be any.
         numbers = np.searchsorted(classes, labels) % len(classes)
+        n_threads = threads_of(self.n_jobs)
+        begun = None
+        if self.features is not None:
+            n_rest = len(classes) * (len(classes) + 2 * self.fit_ends)
+            begun = begin(self.features, tokens.X, len(classes), n_rest, n_threads)
         risk = ChainRisk(
-            tokens.X,
+            tokens.X if begun is None else begun.scores,
             numbers,
             tokens.offsets,
             LOSSES[self.loss](),
@@ -211,9 +265,10 @@ class SequenceTagger(TaggerPredictions):
             ends=self.fit_ends,
             observed_only=PAIRS[self.pairs],
             weights=weights,
-            n_threads=threads_of(self.n_jobs),
+            per_token=MEANS[self.mean],
+            n_threads=n_threads,
         )
-        return risk, classes
+        return risk, classes, begun
 
     def _new_vectorizer(self) -> DictVectorizer | TemplateVectorizer:
         if self.templates is None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.threads import default_threads
-from cutplane.estimators import ESTIMATORS
+from cutplane.estimators import ESTIMATORS, NeuralFeatures
 from cutplane.estimators.description import Description, Reads, parameters_of
 from cutplane.estimators.estimator import Estimator
 from cutplane.estimators.parameters import threads_of
@@ -96,7 +96,7 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     try:
         tensors = _TENSORS[description.reads].tensors_of(estimator)
         content = Content(_document(estimator, kind), tensors)
-        _restored(content)
+        _restored(content, _own_module(estimator))
     except (Malformed, UnicodeError) as error:
         raise ValueError(f"cannot save this {kind}: {error}") from None
     document = {"model": content.model, "sha256": content.digest()}
@@ -104,10 +104,17 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     write_atomically(path, save(tensors, metadata=metadata))
 
 
-def load_model(path: str | os.PathLike[str]) -> Estimator:
+def load_model(path: str | os.PathLike[str], *, features: Any = None) -> Estimator:
     """Read a fitted estimator from a file.
 
     It uses no more threads than there are cores here, whatever ``n_jobs`` it was saved with.
+
+    Parameters
+    ----------
+    path : str or path
+    features : torch.nn.Module, optional
+        For a `SequenceTagger` that was fitted with a module of your own: a module like that one.
+        Its code is not in the file; its weights are, and are given to a copy.
 
     Raises
     ------
@@ -115,7 +122,7 @@ def load_model(path: str | os.PathLike[str]) -> Estimator:
         If the file cannot be read, or is not a complete and consistent cutplane model.
     """
     try:
-        return _restored(_read(path))
+        return _restored(_read(path), features)
     except Malformed as malformed:
         what = " ".join(str(malformed).split())[:_LONGEST_MESSAGE]
         raise InputError(f"{name_of(path)}: not a usable cutplane model: {what}") from None
@@ -187,8 +194,14 @@ def _read(path: str | os.PathLike[str]) -> Content:
     return content
 
 
-def _restored(content: Content) -> Estimator:
-    """Return the estimator."""
+def _own_module(estimator: Any) -> Any:
+    """Return the module of the user's that a tagger was fitted with, or None."""
+    features = getattr(estimator, "features", None)
+    return None if isinstance(features, NeuralFeatures) else features
+
+
+def _restored(content: Content, features: Any) -> Estimator:
+    """Return the estimator; ``features`` is a module of the user's, or None."""
     schema = model_schema(tuple(ESTIMATORS.values()), structured.SCHEMA)
     document = checked(content.model, schema)
     of = ESTIMATORS[type(document).__name__]
@@ -197,6 +210,10 @@ def _restored(content: Content) -> Estimator:
     parameters["n_jobs"] = _threads_here(parameters["n_jobs"])
     if description.reads is Reads.STRUCTURES:
         parameters["model"] = None  # until it is restored
+    if description.reads is Reads.SEQUENCES:
+        parameters["features"] = features
+    elif features is not None:
+        raise Malformed("features were given, which only a SequenceTagger may need")
     estimator: Estimator = of(**parameters)
     for name, value in msgspec.structs.asdict(document.attributes).items():
         if value is not None:

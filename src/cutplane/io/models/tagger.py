@@ -4,7 +4,8 @@
 their ``coef_labels`` and with ``coef_starts``, where each feature's values begin. ``transitions``,
 ``start`` and ``end`` are as in the tagger. ``lam`` is the strength that was used, which the
 parameters do not tell if they have ``C``; the first files do without. ``features`` holds the names
-of features, if they have any: a list in JSON, as bytes.
+of features, if they have any: a list in JSON, as bytes. If a network makes the features that
+``coef`` is for, its arrays are there too: see :mod:`cutplane.io.models.network`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 
 from cutplane.estimators import SequenceTagger
-from cutplane.estimators.tagging.tagger import PAIRS
+from cutplane.estimators.tagging.tagger import MEANS, PAIRS
+from cutplane.io.models import network
 from cutplane.io.models.schema import Malformed
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
@@ -49,6 +51,7 @@ def tensors_of(tagger: SequenceTagger) -> dict[str, NDArray[Any]]:
         if not all(isinstance(name, str) for name in names):
             raise TypeError("cannot save a tagger whose features have names that are no strings")
         tensors["features"] = np.frombuffer(msgspec.json.encode(names), dtype=np.uint8)
+    tensors |= network.tensors_of(tagger)
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
 
 
@@ -56,7 +59,14 @@ def restore(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]], document: 
     """Make a tagger with parameters and classes a fitted one; return its number of problems."""
     if tagger.pairs not in PAIRS:
         raise Malformed(f"unknown pairs {tagger.pairs!r}")
-    sparse = PAIRS[tagger.pairs]
+    if tagger.mean not in MEANS:
+        raise Malformed(f"unknown mean {tagger.mean!r}")
+    tensors = dict(tensors)
+    found = network.take_network(tensors, tagger.features)
+    if found is None and tagger.features is not None:
+        raise Malformed("it has no network, for which features were given")
+    tagger.network_ = None
+    sparse = PAIRS[tagger.pairs] and found is None
     if {*tensors} - {"features", "lam"} != {*_WEIGHTS, *(_PLACES if sparse else ())}:
         raise Malformed(f"arrays {', '.join(sorted(tensors))}")
     for name in _WEIGHTS:
@@ -71,6 +81,8 @@ def restore(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]], document: 
     if tagger.coef_.ndim != 2 or tagger.coef_.shape[0] != n:
         raise Malformed(f"coefficients of shape {tagger.coef_.shape} for {n} classes")
     tagger.n_features_in_ = tagger.coef_.shape[1]
+    if found is not None:
+        tagger.features, tagger.network_, tagger.n_features_in_ = found
     if tagger.n_features_in_ == 0:
         raise Malformed("coefficients for no features")
     if names is not None and len(names) != tagger.n_features_in_:

@@ -34,7 +34,7 @@ from cutplane.structured.chains.marginals import (
 
 @dataclass(frozen=True)
 class LabeledChains:
-    """Sequences, their labels, and their weights, which sum to one."""
+    """Sequences, their labels, and their weights."""
 
     chains: Chains
     y: Labels
