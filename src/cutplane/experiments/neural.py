@@ -24,6 +24,7 @@ import numpy as np
 
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.problem import Problem
 from cutplane.experiments.data import Words, load_words
 from cutplane.experiments.experiment import Experiment, Progress, Row, minimize
@@ -183,6 +184,7 @@ def by_sgd(model: NeuroCRF, regularizer: cp.L2, most: int | None) -> Found:
 
 
 METHODS: dict[str, Callable[[NeuroCRF, cp.L2, int | None], Found]] = {
+    "quasi_newton()": partial(by_bundles, cp.quasi_newton(planes=50, cuts=NonConvexCuts())),
     "nrbm()": partial(by_bundles, cp.nrbm()),
     "nbm()": partial(by_bundles, cp.nbm()),
     "L-BFGS": by_l_bfgs,
@@ -212,7 +214,7 @@ def compare(
             "test error": error,
         }
         regularizer, most = cp.L2(lam, center=model.start), None
-        for name, published in zip(METHODS, (None, *others), strict=True):
+        for name, published in zip(METHODS, (None, None, *others), strict=True):
             if name not in methods:
                 continue
             progress((n + list(METHODS).index(name) / len(METHODS)) / len(lams), f"{lam:g}, {name}")
@@ -249,7 +251,7 @@ EXPERIMENTS = [
         title=f"NeuroCRF on OCR, the loss divided by the number of {what} (paper 004, Table 8)",
         run=partial(compare, per_token=per_token),
         columns=_COLUMNS,
-        paper="Two sigmoid layers of 200 units, pre-trained by contrastive divergence. Our nrbm() "
+        paper="Two sigmoid layers of 200 units, pre-trained by contrastive divergence. The first "
         f"runs to a gap of {_GAP:g} or for {_MOST_EVALUATIONS} evaluations, the others for as many "
         "(a pass of SGD counts as one); the paper's objectives of the others are those after as "
         "many evaluations as its NRBMLS.",

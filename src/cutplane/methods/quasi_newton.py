@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import Numbers, dot
-from cutplane.core.method import Found, Method, Query
+from cutplane.core.method import Cuts, Found, Method, Query
 from cutplane.core.needs import QUADRATIC, evaluated_once, quadratic
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import KeepAll, LimitedMemory
@@ -202,7 +202,7 @@ class QuasiNewtonSteps(Query):
         return Found(points, points), own
 
 
-def quasi_newton(*, steps: int = 20, planes: int | None = None) -> Method:
+def quasi_newton(*, steps: int = 20, planes: int | None = None, cuts: Cuts | None = None) -> Method:
     """L-BFGS with a certificate: the method for smooth risks such as conditional random fields.
 
     Every point where L-BFGS evaluates the risk gives a plane, and the planes bound the optimum as
@@ -216,11 +216,14 @@ def quasi_newton(*, steps: int = 20, planes: int | None = None) -> Method:
         How many past steps L-BFGS remembers.
     planes : int, optional
         Keep at most so many planes, and an aggregated one. All by default.
+    cuts : Cuts, optional
+        For a smooth risk that is not convex, such as that of a network: ``NonConvexCuts()`` of
+        `cutplane.core.policies.cuts`, with which the run is tested and ends as that of `nrbm`.
     """
     return Method(
         stabilizer=NoStabilizer(),
         memory=KeepAll() if planes is None else LimitedMemory(planes),
         query=QuasiNewtonSteps(steps),
-        cuts=ConvexCuts(),
+        cuts=cuts or ConvexCuts(),
         name="quasi-newton",
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cutplane.core.method import Method
+from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.problem import Problem
 from cutplane.methods.automatic import automatic
 from cutplane.methods.block_ascent import block_ascent
@@ -28,7 +29,7 @@ def _quasi_newton(problem: Problem) -> Method:
             "the method 'quasi-newton' is for smooth losses: use it with loss='crf', "
             "or for the margin 'block-ascent' or 'grouped'"
         )
-    return quasi_newton()
+    return quasi_newton(cuts=NonConvexCuts() if risk.convex is False else None)
 
 
 _FOR_ALL: Methods = {

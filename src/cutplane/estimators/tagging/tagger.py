@@ -85,8 +85,8 @@ class SequenceTagger(TaggerPredictions):
     method : str or Method, default="auto"
         How to minimize. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
         or "grouped" if the data are few. Each of the first two is for its loss only; "bmrm",
-        "level" and others are for both. With a network it is `cutplane.nrbm`; ``cp.nbm()`` is the
-        other method for what is not convex.
+        "level" and others are for both. With a network, "auto" is "quasi-newton" for the crf and
+        "nrbm" for the margin; ``cp.nbm()`` is another method for what is not convex.
     warm_start : bool, default=False
         Start at the weights of the last fit, as far as labels and features are the same.
 
