@@ -22,7 +22,13 @@ from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, Li
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
 from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
-from cutplane.methods import BlockAscent, DualEpochs, NewtonSteps, QuasiNewtonSteps
+from cutplane.methods import (
+    BlockAscent,
+    DualEpochs,
+    NewtonSteps,
+    QuasiNewtonSteps,
+    StochasticPasses,
+)
 
 from ..risks.exact import clarabel
 from .oracles import FunctionRisk, largest, ramp_loss, waves
@@ -53,6 +59,7 @@ QUERIES = {
     "dual ascent": DualEpochs(),
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
+    "stochastic": StochasticPasses(),
 }
 CUTS = {"convex": ConvexCuts(), "non-convex": NonConvexCuts(), "objective": ObjectiveCuts()}
 
@@ -141,6 +148,7 @@ REASONS = [
     r"\w+ needs a quadratic regularizer such as cp\.L2; got (ElasticNet|L1)\(.*\)",
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
+    r"StochasticPasses needs a risk that is a sum over examples; got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
     r"nbm\(\) bounds nothing, so it takes risks that are not convex only; use bmrm\(\) .*",
 ]

@@ -17,6 +17,7 @@ from cutplane.methods.stochastic import (
     online_proximal,
     optimistic,
     pegasos,
+    svrg,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "pegasos",
     "quasi_newton",
     "sgd",
+    "svrg",
 ]
