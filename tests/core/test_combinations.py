@@ -219,8 +219,8 @@ def test_how_many_combinations_there_are():
         "L1": len(MEMORIES) * 3,
         "ball": 1,
         "groups": free,
-        "linear": 2 * free + 2 * 6 * len(MEMORIES),  # and Newton steps, dual ascent
-        "structured": 2 * free + 6 * len(MEMORIES),  # and block ascent
+        "linear": 2 * free + 3 * 6 * len(MEMORIES),  # and Newton steps, dual ascent, passes
+        "structured": 2 * free + 2 * 6 * len(MEMORIES),  # and block ascent, passes
         "ramp loss": 2 * free + len(MEMORIES) * 7,  # and proximal to best
         "waves": 2 * free + len(MEMORIES) * 7,
     }
