@@ -323,10 +323,14 @@ def test_unknown_search():
         cp.nrbm(line_search="exact")
 
 
-def test_nbm_refuses_convex_risks():
+def test_nbm_proves_nothing_of_convex_risks():
     problem = PROBLEMS["planes"]
-    with pytest.raises(ValueError, match=r"nbm\(\) bounds nothing"):
-        cp.minimize(problem.make_risk(), problem.regularizer, method=cp.nbm())
+    result = cp.minimize(problem.make_risk(), problem.regularizer, method=cp.nbm(), tol=1e-3)
+    assert result.status is cp.Status.STATIONARY
+    assert not result.certificate.valid
+    assert "the gap is not a proof here" in str(result.certificate)
+    # It comes close all the same.
+    assert result.objective <= problem.optimum + 1e-2 * abs(problem.optimum)
 
 
 def test_default_for_risks_that_are_not_convex():

@@ -65,6 +65,15 @@ def test_last_trial_satisfies_both_conditions(function, first):
         assert is_too_long(trial, start) or is_too_short(trial, start)
 
 
+def test_a_larger_constant_is_content_with_shorter_steps():
+    def parabola(k):
+        return Trial(k, (k - 1.0) ** 2, 2.0 * (k - 1.0))
+
+    # At 0.2 the slope is 0.8 of that at the start.
+    assert [trial.step for trial in run(parabola, 0.2, most=9, curvature=0.9)] == [0.2]
+    assert len(run(parabola, 0.2, most=9, curvature=0.7)) > 1
+
+
 @given(functions(), st.floats(1e-3, 1e3))
 def test_every_trial_is_inside_the_bracket(function, first):
     start = function(0.0)

@@ -286,6 +286,19 @@ def test_optimistic_radius_grows_when_reached_and_then_stays():
     }
 
 
+def test_optimistic_radius_begins_within_reach():
+    # For lam above 1 the optimum of a hinge loss is within 1/sqrt(lam) < 1 (Algorithm 3).
+    radii = []
+    cp.minimize(
+        MaxOfPlanes(np.eye(3), np.zeros(3)),
+        cp.L2(4.0),
+        method=cp.balanced_proximal(),
+        max_iter=1,
+        callbacks=[lambda state: radii.append(state.policies.stabilizer.radius)],
+    )
+    assert radii == [0.5]
+
+
 # Paper 000, section 5
 
 

@@ -15,6 +15,7 @@ from cutplane.experiments.chained import (
     MIFFLIN,
     SIZES,
     compare,
+    converge,
     crescent_2,
     mifflin_2,
 )
@@ -90,7 +91,7 @@ def test_nbm_ends_where_the_published_one_does(table, lam):
 @pytest.mark.slow
 def test_all_settings():
     counts, calls = np.zeros(3, dtype=int), []
-    for experiment in EXPERIMENTS:
+    for experiment in EXPERIMENTS[:2]:  # the tables
         rows = list(experiment.run(lambda share, text: calls.append(share)))
         assert len(rows) == 16
         assert set(experiment.columns) <= set(rows[0])
@@ -100,3 +101,24 @@ def test_all_settings():
     assert ours <= theirs
     assert calls[0] == 0.0
     assert calls[-1] == 1.0
+
+
+def test_convergence_in_small():
+    rows = list(converge(lambda share, what: None, size=20))
+    assert [(row["function"], row["lam"], row["method"]) for row in rows] == [
+        (function, lam, method)
+        for function in ("Chained Mifflin 2", "Chained Crescent 2")
+        for lam in LAMS
+        for method in ("NBM", "NRBM", "NRBMLS")
+    ]
+    for row in rows:
+        curve, evaluations = row["objectives"], row["at evaluations"]
+        assert curve == sorted(curve, reverse=True)
+        assert evaluations == sorted(evaluations)
+        assert evaluations[0] == 1
+        assert curve[-1] == row["objective"]
+        assert 1 <= row["to 1 %"] <= row["evaluations"] == evaluations[-1]
+    experiment = next(each for each in EXPERIMENTS if each.name == "fig8-004")
+    figure = experiment.picture(rows)
+    assert len(figure.axes) == 2 * len(LAMS)
+    assert all(len(axes.get_legend().get_texts()) == 3 for axes in figure.axes)

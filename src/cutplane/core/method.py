@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from cutplane.compute.arrays import Vector
 from cutplane.core.needs import CURVED, Need, unmet
 from cutplane.core.problem import Candidate, Problem
-from cutplane.core.protocols import Plane, Point
+from cutplane.core.protocols import Plane, Point, Risk
 
 if TYPE_CHECKING:
     from cutplane.core.bundle import Bundle
@@ -230,17 +230,22 @@ class Method:
         missing = self._missing(problem)
         return None if missing is None else f"it needs {missing[1].what}"
 
-    def require_suitable(self, problem: Problem, *, convex: bool) -> None:
+    def takes_for_convex(self, risk: Risk) -> bool:
+        """Say whether planes lie below the risk everywhere, so that a gap is a proof.
+
+        Where nobody has said whether the risk is convex, methods for convex risks assume it. Planes
+        of the objective that were lowered by a rule bound nothing, whatever the risk is.
+        """
+        if self.cuts.planes_of == "objective":
+            return False
+        return self.cuts.for_convex if risk.convex is None else risk.convex
+
+    def require_suitable(self, problem: Problem) -> None:
         """Raise ValueError if the method cannot minimize such a problem."""
         if missing := self._missing(problem):
             policy, need = missing
             thing = problem.risk if need.of == "risk" else problem.regularizer
             raise ValueError(f"{_name(policy)} needs {need.what}; got {thing!r}")
-        if convex and self.cuts.planes_of == "objective":
-            raise ValueError(
-                "nbm() bounds nothing, so it takes risks that are not convex only; "
-                "use bmrm() for this one"
-            )
 
     def _missing(self, problem: Problem) -> tuple[Policy, Need] | None:
         for policy in self.policies:

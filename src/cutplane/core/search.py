@@ -33,7 +33,7 @@ _LAST_NEWTON = 1e-7
 # chosen on the chained functions of paper 004 (docs/non-convex.md). On 24 settings neighbors need
 # 540 to 1,006 evaluations, these 628.
 _DECREASE = 1e-4
-_CURVATURE = 0.7
+CURVATURE = 0.7
 # A lengthened step grows by at most this factor.
 _GROWTH = 4.0
 # The next trial keeps this share of the bracket away from both ends.
@@ -291,9 +291,9 @@ def is_too_long(trial: Trial, start: Trial) -> bool:
     return not trial.value <= bound or not math.isfinite(trial.slope)
 
 
-def is_too_short(trial: Trial, start: Trial) -> bool:
+def is_too_short(trial: Trial, start: Trial, curvature: float = CURVATURE) -> bool:
     """Say whether the function still falls nearly as steeply as at the start."""
-    return trial.slope < _CURVATURE * start.slope
+    return trial.slope < curvature * start.slope
 
 
 def wolfe_search(
@@ -303,6 +303,7 @@ def wolfe_search(
     *,
     most: int,
     margin: float = _MARGIN,
+    curvature: float = CURVATURE,
 ) -> None:
     """Try steps until one is long enough and not too long: Wolfe's weak conditions.
 
@@ -318,10 +319,12 @@ def wolfe_search(
         As for `search`; the slope at the start is negative.
     margin : float
         Which share of a bracket the next trial keeps away from both ends.
+    curvature : float
+        The constant of the second condition, below 1.
     """
 
     def side(trial: Trial) -> int:
-        return 1 if is_too_long(trial, start) else -is_too_short(trial, start)
+        return 1 if is_too_long(trial, start) else -is_too_short(trial, start, curvature)
 
     def propose(last: Trial, low: Trial, high: Trial | None) -> float:
         return between(low, high, margin) if high else beyond(low, start)

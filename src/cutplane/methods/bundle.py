@@ -166,7 +166,8 @@ def balanced_proximal(
     ----------
     radius : float, optional
         How far the optimum is at most from where the regularizer is zero. By default the paper's
-        optimistic strategy: start at 1, and grow by the root of 2 when an iterate gets there.
+        optimistic strategy: start at ``min(1, 1/sqrt(lam))``, and grow by the root of 2 when an
+        iterate gets there.
     line_search, planes, groups
         See `bmrm`.
     """
@@ -217,7 +218,8 @@ def nbm(*, planes: int | None = 100, gamma: float = 0.5, omega: float = 2.0) -> 
     Planes approximate the whole objective, and a term ``u/2 |w - w*|^2`` keeps candidates near the
     best point. It does not use that the regularizer is known, so that it needs more evaluations
     than `nrbm`: it is here to be compared with. The gap is what the objective could fall at most
-    if it were convex near the best point.
+    if it were convex near the best point. It proves nothing, on a convex risk neither: the run
+    ends as ``stationary`` there too, and the certificate is not valid.
 
     Parameters
     ----------

@@ -122,8 +122,8 @@ def minimize(
     if not isinstance(method, Method):
         raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
     problem = Problem(risk, regularizer)
-    convex = method.cuts.for_convex if risk.convex is None else risk.convex
-    method.require_suitable(problem, convex=convex)
+    convex = method.takes_for_convex(risk)
+    method.require_suitable(problem)
     callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     # Trouble comes first: a gap below zero is small enough, but no success.

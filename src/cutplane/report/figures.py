@@ -114,16 +114,20 @@ def draw_curves(
     panel: str,
     label: str,
     scale: str = "linear",
+    wrap: int | None = None,
 ) -> Any:
     """Return a figure of the curves in rows of results, a line of panels for each of ``lines``.
 
     The values of the keys ``panel`` and ``label`` tell the panels of a line apart, and the curves
-    of a panel; ``scale`` is that of the vertical axes.
+    of a panel; ``scale`` is that of the vertical axes. With ``wrap``, a line of more panels than
+    that goes on below.
     """
     values = list(dict.fromkeys(row[panel] for row in rows))
-    figure = new_figure((4.5 * len(values), 3.5 * len(lines)))
-    grid = figure.subplots(len(lines), len(values), squeeze=False)
-    for (line, value), axes in zip(product(lines, values), grid.flat, strict=True):
+    width = min(wrap or len(values), len(values))
+    height = len(lines) * -(-len(values) // width)
+    figure = new_figure((4.5 * width, 3.5 * height))
+    grid = figure.subplots(height, width, squeeze=False)
+    for (line, value), axes in zip(product(lines, values), grid.flat, strict=False):
         for row in rows:
             if row[panel] == value:
                 x = row[line.x] if line.x else range(1, len(row[line.y]) + 1)

@@ -20,6 +20,7 @@ with ``L = lam t + tau_{1:t-1}``, so that
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -71,8 +72,9 @@ class BalancedProximal(Stabilizer):
     ----------
     radius : float, optional
         How far from the regularizer's center the optimum is at most, in its metric. By default
-        the optimistic strategy of the paper's section 3.4: start at 1, and whenever an iterate is
-        as far as the radius, multiply it by the root of 2 and begin a new phase. The planes stay.
+        the optimistic strategy of the paper's section 3.4: start at ``min(1, 1/sqrt(lam))``, and
+        whenever an iterate is as far as the radius, multiply it by the root of 2 and begin a new
+        phase. The planes stay.
     """
 
     needs = (*Stabilizer.needs, QUADRATIC)
@@ -97,7 +99,8 @@ class BalancedProximal(Stabilizer):
 
     def _so_far(self, state: State, own: Balance | None) -> Balance:
         if own is None:
-            radius = 1.0 if self.radius is None else self.radius
+            lam = quadratic(state.problem.regularizer).lam
+            radius = min(1.0, 1.0 / math.sqrt(lam)) if self.radius is None else self.radius
             return Balance(radius, 0, 0.0, state.best.w, state.best.w)
         regularizer = quadratic(state.problem.regularizer)
         norm = np.sqrt(2.0 * regularizer.value(own.iterate) / regularizer.lam)

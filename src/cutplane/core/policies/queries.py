@@ -17,7 +17,7 @@ from cutplane.core.needs import QUADRATIC, as_quadratic, as_searchable, quadrati
 from cutplane.core.problem import Candidate
 from cutplane.core.protocols import Point, Quadratic, Regularizer, Segment, sum_of
 from cutplane.core.reduced.proximal import distance
-from cutplane.core.search import Trial, minimize_on_segment, wolfe_search
+from cutplane.core.search import CURVATURE, Trial, minimize_on_segment, wolfe_search
 from cutplane.core.state import State
 
 
@@ -72,6 +72,7 @@ class CutAt(StrEnum):
 
     LOWEST = "lowest"
     LOWEST_AND_CANDIDATE = "lowest and candidate"
+    LOWEST_OR_BOTH = "lowest, and candidate if no trial descends"
     ALL = "all"
 
 
@@ -91,15 +92,22 @@ class ByTrials(Query):
     ----------
     cut_at : CutAt
         The greedy strategy of the paper takes one plane at the lowest trial, its full strategy a
-        second one at the candidate. A plane at every trial costs nothing more, since the slope
-        there was needed anyway.
+        second one at the candidate. The greedy one gets stuck where no trial descends, and the
+        plane at the lowest says nothing new; a plane at the candidate helps. A plane at every trial
+        costs nothing more, since the slope there was needed anyway.
     most : int
         Most trials in one search.
+    nearest : float
+        The first trial is not nearer than this share of the way to the candidate.
+    curvature : float
+        A trial is long enough where the slope is no more than this share of that at the start.
     """
 
     needs = (QUADRATIC,)
     cut_at: CutAt = CutAt.ALL
     most: int = 3
+    nearest: float = _NEAREST
+    curvature: float = CURVATURE
 
     def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Evaluate the risk on the ray until a step is good enough."""
@@ -127,10 +135,12 @@ class ByTrials(Query):
         falling = slope if slope < 0.0 else candidate.lower - state.objective
         start = Trial(0.0, state.objective, falling)
         if state.last_step is None:  # nothing is known of the scale yet
-            wolfe_search(evaluate, start, 1.0, most=self.most, margin=0.05)
+            wolfe_search(
+                evaluate, start, 1.0, most=self.most, margin=0.05, curvature=self.curvature
+            )
         else:
-            first = min(max(state.last_step / length, _NEAREST), _FARTHEST_FIRST)
-            wolfe_search(evaluate, start, first, most=self.most)
+            first = min(max(state.last_step / length, self.nearest), _FARTHEST_FIRST)
+            wolfe_search(evaluate, start, first, most=self.most, curvature=self.curvature)
         usable = [i for i, point in enumerate(points) if _usable(point, state)]
         if not usable:
             return Found(points, points, step=state.last_step), None
@@ -139,6 +149,11 @@ class ByTrials(Query):
         if self.cut_at is CutAt.ALL:
             sound = [points[i] for i in usable]
             return Found(sound, sound, step=step), None
+        if self.cut_at is CutAt.LOWEST_OR_BOTH and objectives[lowest] >= state.objective:
+            tried = [point for point in points if point.w is candidate.w]
+            there = tried[0] if tried else risk.at(candidate.w)
+            cut_at = [points[lowest], there] if there is not points[lowest] else [there]
+            return Found([*points, there], cut_at), None  # the last step is that of a descent
         if self.cut_at is CutAt.LOWEST_AND_CANDIDATE:
             there = risk.at(candidate.w)
             return Found([*points, there], [points[lowest], there], step=step), None
