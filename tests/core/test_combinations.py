@@ -206,9 +206,9 @@ def test_how_many_combinations_there_are():
                 said |= {reason for reason in REASONS if re.fullmatch(reason, method)}
             else:
                 legal[name] += 1
-    # Stabilizers but the two that go with one choice only; five searches, and quasi-Newton steps.
-    free = 6 * len(MEMORIES) * 7
-    near_best = len(MEMORIES) * 7  # proximal to best, with planes of the objective
+    # Stabilizers but the two that go with one choice only; six searches, and quasi-Newton steps.
+    free = 6 * len(MEMORIES) * 8
+    near_best = len(MEMORIES) * 8  # proximal to best, with planes of the objective
     assert legal == {
         "planes": 2 * free + near_best,
         "function, other metric": 2 * free + near_best,
