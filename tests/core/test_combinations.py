@@ -29,6 +29,7 @@ from cutplane.methods import (
     NewtonSteps,
     NoPlanes,
     QuasiNewtonSteps,
+    StochasticPasses,
     SubgradientSteps,
 )
 
@@ -63,6 +64,7 @@ QUERIES = {
     "dual ascent": DualEpochs(),
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
+    "stochastic": StochasticPasses(),
 }
 CUTS = {
     "convex": ConvexCuts(),
@@ -160,6 +162,7 @@ REASONS = [
     r"\w+ needs a quadratic regularizer such as cp\.L2; got (ElasticNet|L1)\(.*\)",
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
+    r"StochasticPasses needs a risk that is a sum over examples; got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
     r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",
     r"\w+ takes no planes, and \w+ makes planes of the (risk|objective)",
@@ -236,9 +239,9 @@ def test_how_many_combinations_there_are():
         "L1": len(MEMORIES) * 3,
         "ball": 1,
         "groups": free,
-        # And Newton steps, dual ascent, block ascent; convex steps.
-        "linear": 2 * free + uncertified + 2 * 6 * len(MEMORIES) + 1,
-        "structured": 2 * free + uncertified + 6 * len(MEMORIES) + 1,
+        # And Newton steps, dual ascent, block ascent, stochastic passes; convex steps.
+        "linear": 2 * free + uncertified + 3 * 6 * len(MEMORIES) + 1,
+        "structured": 2 * free + uncertified + 2 * 6 * len(MEMORIES) + 1,
         "ramp": free + uncertified + 1,  # non-convex cuts only; and convex steps
         "ramp loss": free + uncertified,
         "waves": free + uncertified,

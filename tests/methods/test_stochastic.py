@@ -278,6 +278,16 @@ def test_rows_of_weight_zero_say_nothing():
     np.testing.assert_allclose(found[0].w, found[1].w, rtol=1e-10, atol=1e-12)
 
 
+@every_rule
+@pytest.mark.parametrize("make", [np.zeros, sp.csr_array], ids=["dense", "sparse"])
+def test_rows_without_entries(rule, make):
+    y = np.repeat([1.0, -1.0, 1.0], 4)
+    risk = cp.ScoredRisk(make((12, 3)), y, cp.Hinge())
+    found = cp.minimize(risk, cp.L2(0.1), method=METHODS[rule](), tol=1e-6)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(2 / 3)
+
+
 # -- input -----------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from cutplane.methods.stochastic import (
     online_proximal,
     optimistic,
     pegasos,
+    svrg,
 )
 from cutplane.methods.subgradient import SubgradientSteps, subgradient
 
@@ -51,4 +52,5 @@ __all__ = [
     "quasi_newton",
     "sgd",
     "subgradient",
+    "svrg",
 ]

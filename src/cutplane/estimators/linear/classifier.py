@@ -155,7 +155,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Streams):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), optional
-            All classes that the stream will have; needed in the first call.
+            All classes that the stream will have; needed in the first call, unless the model was
+            fitted to them before.
         sample_weight : array-like of shape (n_samples,), optional
         window : int, optional
             How many examples, the last ones, are kept for `certify`, and how many the model is to
@@ -171,7 +172,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Streams):
         begins = self._memory is None
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=begins)
         check_classification_targets(y)
-        if begins:
+        if begins and classes is not None:
             self.__dict__.pop("classes_", None)
         _check_partial_fit_first_call(self, classes)
         require_two_classes(self.classes_)

@@ -9,6 +9,7 @@ from cutplane.methods.stochastic.methods import (
     pegasos,
 )
 from cutplane.methods.stochastic.settings import Begin, Iterate, Rule, Sampling
+from cutplane.methods.stochastic.svrg import svrg
 
 __all__ = [
     "Begin",
@@ -21,4 +22,5 @@ __all__ = [
     "online_proximal",
     "optimistic",
     "pegasos",
+    "svrg",
 ]

@@ -194,7 +194,7 @@ def end_step(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
-def _product(
+def row_product(
     values: NDArray[Any], indices: NDArray[Any], first: np.uint64, last: np.uint64, v: Vector
 ) -> float:
     """Return the dot product of a row with ``v``; a row without indices has all columns."""
@@ -209,7 +209,7 @@ def _product(
 
 
 @njit(cache=True, nogil=True, fastmath=_CONTRACT)
-def _add(
+def add_row(
     values: NDArray[Any],
     indices: NDArray[Any],
     first: np.uint64,
@@ -302,7 +302,7 @@ def epoch(
             i = order[k]
             first = np.uint64(i) * width if dense else np.uint64(starts[i])
             last = first + width if dense else np.uint64(starts[i + 1])
-            product = _product(values, indices, first, last, v)
+            product = row_product(values, indices, first, last, v)
             slope = slope_of(form, shape, facts[i, TARGET], scale * product + offset)
             facts[i, SLOPE] = slope
             pull = share * facts[i, IMPORTANCE] * slope
@@ -332,7 +332,7 @@ def epoch(
                 pull = share * facts[i, IMPORTANCE] * facts[i, SLOPE]
                 first = np.uint64(i) * width if dense else np.uint64(starts[i])
                 last = first + width if dense else np.uint64(starts[i + 1])
-                product = _product(values, indices, first, last, v)
+                product = row_product(values, indices, first, last, v)
             if pull == 0.0:
                 continue
             step, norm = -eta * pull, facts[i, LENGTH]
@@ -340,9 +340,9 @@ def epoch(
                 multiply_out(v, summed, numbers, scale)
                 scale, product = 1.0, scale * product
             square += step * (2.0 * scale * product + step * norm)
-            _add(values, indices, first, last, step / scale, v)
+            add_row(values, indices, first, last, step / scale, v)
             if averaging:
-                _add(values, indices, first, last, -numbers[MASS] * step / scale, summed)
+                add_row(values, indices, first, last, -numbers[MASS] * step / scale, summed)
         if square > reach * reach:
             scale *= reach / np.sqrt(square)
             square = reach * reach

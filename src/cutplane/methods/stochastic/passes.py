@@ -122,6 +122,8 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
 
 def entries_of(rows: Any) -> tuple[Any, Any, Any]:
     """Return values, columns and starts of rows as compiled steps take them."""
+    if rows.sparse and not len(rows.indices):  # for no indices mean dense rows
+        return np.zeros(1, rows.values.dtype), np.zeros(1, rows.indices.dtype), rows.starts
     if rows.sparse:
         return rows.values, rows.indices, rows.starts
     return rows.by_rows, _NO_INDICES, _NO_STARTS

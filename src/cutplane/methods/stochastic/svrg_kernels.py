@@ -1,0 +1,72 @@
+"""Compiled passes of steps whose variance is reduced, at the cost of the entries of a row.
+
+    w <- w - eta * (lam w + importance_i (q_i - q_i') x_i + a)
+
+with ``q_i'`` the slope of example ``i`` at a reference point and ``a`` the slope of the risk there.
+The iterate is kept as ``scale * v + shift * a``, so that ``a``, which has no zeros, costs nothing:
+its products with the rows, ``X a``, are known beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.methods.stochastic.kernels import (
+    IMPORTANCE,
+    LENGTH,
+    SLOPE,
+    TARGET,
+    IndexVector,
+    add_row,
+    row_product,
+    slope_of,
+)
+
+_LEAST_SCALE = 1e-6
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def svrg_epoch(
+    values: NDArray[Any],
+    indices: NDArray[Any],
+    starts: NDArray[Any],
+    facts: Matrix,
+    form: int,
+    shape: Matrix,
+    order: IndexVector,
+    products: Vector,
+    slope_there: Vector,
+    lam: float,
+    eta: float,
+    offset: float,
+    v: Vector,
+) -> None:
+    """Take a step on each example in ``order``; ``v`` is the iterate, before and afterwards.
+
+    ``facts`` are as for `kernels.epoch`, with the slopes at the reference point. ``products`` are
+    those of the rows with ``slope_there``, the slope of the risk at that point.
+    """
+    width = np.uint64(len(v))
+    dense = len(indices) == 0
+    scale, shift = 1.0, 0.0
+    for i in order:
+        first = np.uint64(i) * width if dense else np.uint64(starts[i])
+        last = first + width if dense else np.uint64(starts[i + 1])
+        score = scale * row_product(values, indices, first, last, v) + shift * products[i]
+        slope = slope_of(form, shape, facts[i, TARGET], score + offset)
+        scale *= 1.0 - eta * lam
+        shift = (1.0 - eta * lam) * shift - eta
+        change = -eta * facts[i, IMPORTANCE] * (slope - facts[i, SLOPE])
+        if change != 0.0 and facts[i, LENGTH] > 0.0:
+            add_row(values, indices, first, last, change / scale, v)
+        if scale < _LEAST_SCALE:
+            for j in range(len(v)):
+                v[j] = scale * v[j] + shift * slope_there[j]
+            scale, shift = 1.0, 0.0
+    for j in range(len(v)):
+        v[j] = scale * v[j] + shift * slope_there[j]
