@@ -123,11 +123,15 @@ def test_the_gap_is_an_improvement():
     assert 0.0 <= before - last <= 0.01 * last
 
 
-@pytest.mark.parametrize("name", ["cccp", "subgradient", "nbm"])
-def test_convex_losses_are_refused(name):
+@pytest.mark.parametrize("name", ["cccp", "nbm"])
+def test_nothing_is_proven_of_convex_losses_either(name):
     X, y = wrong_labels()
-    with pytest.raises(ValueError, match=f"the method {name} bounds nothing.* use bmrm"):
-        cp.LinearClassifier("hinge", method=name).fit(X, y)
+    certified = cp.LinearClassifier("hinge").fit(X, y).certificate_
+    model = cp.LinearClassifier("hinge", method=name).fit(X, y)
+    assert model.certificate_.status == "stationary"
+    assert not model.certificate_.valid
+    # It comes close all the same, and not below what is proven.
+    assert certified.lower_bound <= model.certificate_.objective <= 1.05 * certified.objective
 
 
 def test_a_risk_without_majorants_is_refused():

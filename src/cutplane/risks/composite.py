@@ -178,7 +178,8 @@ class SumPoint:
         slope, offset = np.zeros(len(self.w)), 0.0
         for factor, point in self.parts:
             plane = point.plane()
-            slope += factor * plane.slope
+            with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks at it
+                slope += factor * plane.slope
             offset += factor * plane.offset
         return Plane(slope, offset)
 
