@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
+from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.methods import quasi_newton
 from cutplane.methods.chain_curvature import ChainCurvature, has_curvature, inverse_factor
 from cutplane.methods.quasi_newton import PastSteps
@@ -158,3 +159,23 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed():
 def test_says_which_regularizers_it_needs():
     with pytest.raises(ValueError, match="quadratic regularizer"):
         cp.minimize(crf(0), cp.ElasticNet(0.1, 0.1), method=quasi_newton())
+
+
+def test_a_smooth_risk_that_is_not_convex():
+    # A double well in each coordinate, tilted: the lower one is at -1.
+    def wells(w):
+        value = float(np.sum((w**2 - 1.0) ** 2 + 0.1 * w))
+        return value, 4.0 * w * (w**2 - 1.0) + 0.1
+
+    risk = cp.FunctionRisk(wells, 30, convex=False)
+    regularizer, start = cp.L2(0.1), np.linspace(-2.0, -0.1, 30)
+    with pytest.raises(ValueError, match="the method quasi-newton needs a convex risk"):
+        cp.minimize(risk, regularizer, method=cp.quasi_newton(), start=start)
+    method = cp.quasi_newton(cuts=NonConvexCuts())
+    result = cp.minimize(risk, regularizer, method=method, start=start, tol=1e-6)
+    assert result.status is cp.Status.STATIONARY
+    assert not result.certificate.valid
+    assert result.stationarity is not None
+    slope = wells(result.w)[1] + regularizer.gradient(result.w)
+    assert np.abs(slope).max() < 1e-2
+    assert (result.w < -0.9).all()
