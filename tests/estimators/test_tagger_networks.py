@@ -280,6 +280,10 @@ def test_without_effect_on_frozen_networks(data):
     assert model.score(data.X, data.y) > 0.7
 
 
+# Inputs near 100, as one of the checks has them, saturate sigmoid units: all tokens look alike.
+@pytest.mark.filterwarnings(
+    "ignore:.*gives all tokens:cutplane.estimators.cautions.ConstantModelWarning"
+)
 @parametrize_with_checks(
     [RowTagger("crf", lam=1e-3, tol=1e-4, features=cp.NeuralFeatures((3,), epochs=0))]
 )
