@@ -17,7 +17,8 @@ from cutplane.io import read_trace, split_runs
 
 # A child that signals itself at its n-th write boundary; a state has about 70 of them.
 PROGRAM = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from cutplane.compute import durable
 number, left = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 def observe(step):

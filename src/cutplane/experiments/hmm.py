@@ -8,7 +8,7 @@ neither ``theta`` nor how its sum is scaled; ``lam`` here is a hundred times tha
 the same proportions. Evaluations are those of the risk of all utterances; a pass of SGD is one.
 
 What was chosen (states, Gaussians, margin, ``theta``) was chosen on the training utterances: models
-of two thirds of the speakers, errors of the others.
+of two thirds of them, by the order of the files those of other speakers, errors of the rest.
 """
 
 from __future__ import annotations
