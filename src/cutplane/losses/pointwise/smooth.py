@@ -63,7 +63,8 @@ class SmoothLoss(Loss):
             if not weight.all():
                 used = weight > 0.0
                 target, slope, weight = target[used], slope[used], weight[used]
-            return float((weight * self.conjugates(target, slope / weight)).sum())
+            with np.errstate(over="ignore", invalid="ignore"):  # where slopes are not finite
+                return float((weight * self.conjugates(target, slope / weight)).sum())
 
         return sum(map_blocks(block, len(y)))
 
