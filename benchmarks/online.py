@@ -75,5 +75,5 @@ def main():
 
 if __name__ == "__main__":
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # one epoch does not converge, and need not
         main()

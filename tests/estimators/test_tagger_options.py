@@ -157,7 +157,7 @@ def test_nothing_to_start_from(data):
     narrow = [X[:, :2] for X in data.X]
     fresh = cp.SequenceTagger("crf", lam=0.1).fit(narrow, data.y)
     # Weights of another start would differ by far more. Bits are not the question here: once in
-    # several hundred fits the last ones differ, by where arrays lie in memory.
+    # several hundred fits the last ones were seen to differ, for a reason not yet found.
     same = partial(np.testing.assert_allclose, rtol=1e-11, atol=1e-13)
     same(tagger.fit(narrow, data.y).coef_, fresh.coef_)
     named = cp.SequenceTagger("crf", lam=0.1).fit(NAMED, TAGS)

@@ -10,6 +10,8 @@ Targets have no meaning.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from cutplane.compute.arrays import Vector
@@ -28,9 +30,9 @@ class ElementwiseLoss(Loss):
     task = "classification"
     ignores_targets = True
 
+    @abstractmethod
     def elements(self, scores: Vector) -> tuple[Vector, Vector]:
         """Return the loss of each example, and its derivative by the score."""
-        raise NotImplementedError
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
