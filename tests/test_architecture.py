@@ -248,6 +248,69 @@ def test_kernels_have_a_cache_that_a_bad_file_cannot_break(path):
 
 
 @modules()
+def test_sums_do_not_depend_on_where_arrays_lie(path):
+    assert _sums_beside_stores(path.read_text(encoding="utf-8")) == []
+
+
+def test_sums_beside_stores_are_seen():
+    kernel = """
+@njit(fastmath={"reassoc"})
+def kernel(a, b):
+    total, n = 0.0, 0
+    for j in range(len(a)):
+        b[j] = 2.0 * a[j]
+        n += 1
+        total += b[j]
+    return total
+"""
+    assert _sums_beside_stores(kernel) == ["kernel: total += b[j]"]
+    apart = kernel.replace("        n += 1\n", "    for j in range(len(a)):\n")
+    assert _sums_beside_stores(apart) == []
+
+
+def _sums_beside_stores(source):
+    """Return sums of floats, taken in loops that also write to an array, in reordering kernels.
+
+    Such a loop is vectorized for arrays that lie apart; if the one begins less than 256 bytes after
+    the other, the same code runs number by number, and the sum has other bits.
+    """
+    found = []
+    for kernel in ast.walk(ast.parse(source)):
+        if not isinstance(kernel, ast.FunctionDef) or not any(
+            map(_reorders, kernel.decorator_list)
+        ):
+            continue
+        for loop in (node for node in ast.walk(kernel) if isinstance(node, ast.For | ast.While)):
+            inside = [node for line in loop.body for node in ast.walk(line)]
+            if any(isinstance(node, ast.For | ast.While) for node in inside):
+                continue
+            changes = [node for node in inside if isinstance(node, ast.Assign | ast.AugAssign)]
+            targets = [t for c in changes for t in getattr(c, "targets", [getattr(c, "target", 0)])]
+            if any(isinstance(target, ast.Subscript) for target in targets):
+                begun = {t.id for c in changes if isinstance(c, ast.Assign) for t in _names(c)}
+                sums = [c for c in changes if isinstance(c, ast.AugAssign) and _sums_up(c, begun)]
+                found += [f"{kernel.name}: {ast.unparse(line)}" for line in sums]
+    return found
+
+
+def _reorders(decorator):
+    text = ast.unparse(decorator)
+    return text == "kernel" or ("njit" in text and "reassoc" in text) or "REORDER" in text
+
+
+def _names(assignment):
+    """Return the variables that are assigned, those inside tuples too."""
+    places = [node for target in assignment.targets for node in ast.walk(target)]
+    return [node for node in places if isinstance(node, ast.Name)]
+
+
+def _sums_up(line, begun):
+    """Whether ``name += value`` adds up floats over the loop; ``begun`` anew are others."""
+    counts = isinstance(line.value, ast.Constant | ast.Compare)
+    return isinstance(line.target, ast.Name) and line.target.id not in begun and not counts
+
+
+@modules()
 def test_modules_say_what_they_do(path):
     if not path.read_text(encoding="utf-8").strip():
         assert path.name == "__init__.py"

@@ -261,9 +261,11 @@ def assess(
     value = 0.0
     for p in range(size + n_groups):
         j = support[p] if p < size else base[p - size]
+        value += alpha[j] * (offsets[j] + gradient[j]) / 2
+    for p in range(size + n_groups):
+        j = support[p] if p < size else base[p - size]
         k = groups[j]
         lacks[k] -= alpha[j] * gradient[j]
-        value += alpha[j] * (offsets[j] + gradient[j]) / 2
         error[k] = max(error[k], abs(offsets[j]) + np.sqrt(abs(gram[j, j])) * norm / lam)
     return value, lacks.sum(), EPS * error.sum()
 

@@ -115,9 +115,10 @@ def fill_marginals(
                 else:
                     _multiply(alpha, t - 1, E, n_labels, message)
                     value += top_transition - T[y[token - 1], y[token]]
-                total = 0.0
                 for b in range(n_labels):
                     alpha[t, b] = message[b] * factors[t, b]
+                total = 0.0
+                for b in range(n_labels):
                     total += alpha[t, b]
                 scale = 1.0 / total
                 for b in range(n_labels):
@@ -148,14 +149,15 @@ def fill_marginals(
                 relative_scores(scores, token, t == 0, token == i1 - 1, row)
                 surprise = 0.0
                 for b in range(n_labels):
-                    p = alpha[t, b] * message[b]
-                    surprise += p * row[b]
-                    slopes[token, b] = weight * p
+                    surprise += alpha[t, b] * message[b] * row[b]
+                for b in range(n_labels):
+                    slopes[token, b] = weight * (alpha[t, b] * message[b])
                 slopes[token, y[token]] -= weight
                 entropy -= weight * surprise
         for a in range(n_labels):
             for b in range(n_labels):
                 pairs[block, a, b] *= E[a, b]
+            for b in range(n_labels):
                 entropy -= pairs[block, a, b] * (T[a, b] - top_transition)
         entropies[block] = entropy
 
