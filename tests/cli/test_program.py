@@ -17,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 import cutplane
 from cutplane.io import load_model
 
-PROGRAM = [sys.executable, "-c", "from cutplane.cli import main; main()"]
+PROGRAM = [sys.executable, "-m", "cutplane"]
 
 
 def start(*arguments, **options):
