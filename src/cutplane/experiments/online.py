@@ -167,7 +167,7 @@ def figure_rows(
 
 def _figure(rows: Sequence[Row], y_title: str, scale: str) -> Any:
     line = Series("curve", f"{y_title}, median of seeds", x_title="passes", x_scale="log")
-    return draw_curves(rows, [line], panel="panel", label="method", scale=scale)
+    return draw_curves(rows, [line], panel="panel", label="method", scale=scale, wrap=len(_FACTORS))
 
 
 _FIGURE_COLUMNS = {"data": "data", "lam": "lam", "method": "method", "seeds": "seeds"}
