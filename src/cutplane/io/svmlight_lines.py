@@ -83,6 +83,8 @@ def read_line(line: bytes, rules: Rules) -> Line | None:
         return None
     token, *features = tokens
     word = word_of(token)
+    if word is not None and sign and len(tokens) == 1 and content.endswith(token):
+        raise Wrong(f"label {show(token)}: white space is missing before the #")
     query = 0
     if features and features[0].startswith(b"qid:"):
         query = _whole_number(features[0].removeprefix(b"qid:"), "query", LARGEST_QUERY)
@@ -95,8 +97,6 @@ def read_line(line: bytes, rules: Rules) -> Line | None:
         index, value = _read_feature(feature, indices[-1] if indices else 0, rules)
         indices.append(index)
         values.append(value)
-    if word is not None and sign and len(tokens) == 1 and content.endswith(token):
-        raise Wrong(f"label {show(token)}: white space is missing before the #")
     return Line(token, word is not None, query, indices, values)
 
 

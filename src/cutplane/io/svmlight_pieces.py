@@ -11,7 +11,7 @@ import codecs
 import io
 import os
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from cutplane.compute.threads import map_blocks
 from cutplane.io.errors import InputError
@@ -49,8 +49,11 @@ def read_pieces(path: str | os.PathLike[str], rules: Rules) -> Iterator[Piece]:
             yield known.add(chunk, piece)
 
 
-def _read_all(chunks: list[bytes], rules: Rules) -> list[Piece]:
-    return map_blocks(lambda i: read_chunk(chunks[i.start], rules), len(chunks), width=_CHUNK)
+def _read_all(chunks: list[bytes], rules: Rules) -> Iterator[Piece]:
+    def read(some: slice) -> list[Piece]:
+        return [read_chunk(chunk, rules) for chunk in chunks[some]]
+
+    return chain.from_iterable(map_blocks(read, len(chunks), width=_CHUNK))
 
 
 def _chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
