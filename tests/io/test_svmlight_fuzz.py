@@ -224,17 +224,17 @@ def mostly(rng, good, odd, share):
     return rng.choice(odd) if rng.random() < share else good
 
 
-def any_line(rng):
+def any_line(rng, numbers):
     """Return a line that may be right, or wrong in some way."""
     share = rng.choice([0, 0, 0.03, 0.15])
-    label = good_number(rng) if rng.random() < 0.7 else rng.choice(WORDS[:3])
+    label = rng.choice(numbers) if rng.random() < 0.7 else rng.choice(WORDS[:3])
     tokens = [mostly(rng, label, WORDS, share)]
     if rng.random() < 0.4:
         tokens.append(mostly(rng, rng.choice(QUERIES), NO_QUERIES, share))
     index = 0
     for _ in range(rng.choice([0, 1, 2, 3, 8])):
         index += rng.choice([1, 1, 1, 2, 9, 100, 12345])
-        value = mostly(rng, good_number(rng), NO_NUMBERS, share / 2)
+        value = mostly(rng, rng.choice(numbers), NO_NUMBERS, share / 2)
         tokens.append(f"{mostly(rng, str(index), INDICES, share / 2)}:{value}")
     if rng.random() < share:
         rng.shuffle(tokens)
@@ -252,9 +252,10 @@ def compare_lines(seed, n_lines):
     """Compare so many lines, and return how many were right, and how many were wrong."""
     rng = random.Random(seed)
     rules = RULES[seed % len(RULES)]
+    numbers = [good_number(rng) for _ in range(n_lines // 5)]
     good, n_wrong = {False: [], True: []}, 0
     for _ in range(n_lines):
-        line = any_line(rng).replace(b"\n", b"") + b"\n"
+        line = any_line(rng, numbers) + b"\n"
         lines, fault = read_slowly(line, rules)
         if fault is None:
             good[bool(lines) and lines[0].is_word].append((line, lines))
@@ -275,10 +276,10 @@ def test_lines_of_all_kinds(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(100))
+@pytest.mark.parametrize("part", range(50))
 def test_a_million_lines(part):
-    for k in range(10):
-        compare_lines(1000 + 10 * part + k, 1000)
+    for k in range(2):
+        compare_lines(1000 + 2 * part + k, 10_000)
 
 
 ALPHABET = st.sampled_from(
@@ -322,7 +323,8 @@ def outcome(path, rules):
 @pytest.mark.parametrize("seed", range(150))
 def test_how_a_file_is_cut_leaves_no_trace(seed, tmp_path, monkeypatch):
     rng = random.Random(seed)
-    kinds = [any_line(rng) for _ in range(40)]
+    numbers = [good_number(rng) for _ in range(20)]
+    kinds = [any_line(rng, numbers) for _ in range(40)]
     right = [line for line in kinds if read_slowly(line, Rules())[1] is None and b"\0" not in line]
     lines = [rng.choice(right) for _ in range(rng.choice([3, 30, 100]))]
     if rng.random() < 0.5:
