@@ -1,7 +1,9 @@
 """Files that are read piece by piece: order, what is wrong with the whole, memory."""
 
 import bz2
+import errno
 import gzip
+import io
 import lzma
 import tracemalloc
 from functools import partial
@@ -155,6 +157,21 @@ def test_pieces_take_memory_that_does_not_depend_on_the_file(tmp_path, small_chu
         assert counted == n_rows
         peaks.append(peak)
     assert peaks[1] < 1.1 * peaks[0]
+
+
+@pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
+def test_a_failing_disk_is_no_damaged_file(monkeypatch, compress):
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            return super().read(size) or self.fail()
+
+        def fail(self):
+            raise OSError(errno.EIO, "Input/output error")
+
+    content = compress(text_of(10_000))[:-100]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(Failing(content)))
+    with pytest.raises(InputError, match=r"^standard input: cannot read: input/output error$"):
+        read_svmlight("-")
 
 
 def test_what_is_suspicious_is_held_back(tmp_path, monkeypatch):

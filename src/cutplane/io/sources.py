@@ -190,6 +190,8 @@ def _decompressed(
                 yield from held
                 held.clear()
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # it is the system's; those of bz2 have no number
         raise InputError(f"{name}: damaged {kind} file: {error}") from error
     yield from held
 
