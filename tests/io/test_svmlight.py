@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from cutplane.io import InputError, read_svmlight
 
@@ -331,14 +331,16 @@ def test_what_scikit_learn_writes_is_read_back(tmp_path_factory, dense):
     data = read_svmlight(path, n_features=3)
     np.testing.assert_allclose(data.X.toarray(), X, rtol=1e-15)
     np.testing.assert_array_equal(data.y, y)
+    theirs, _ = load_svmlight_file(str(path), n_features=3, zero_based=False)
+    assert data.X.data.tobytes() == theirs.data.tobytes()
 
 
-def test_a_file_of_the_size_of_a9a_takes_half_a_second(tmp_path):
-    read_svmlight(_written(tmp_path, n_samples=10))  # the import of scikit-learn's reader
+def test_a_file_of_the_size_of_a9a_takes_a_tenth_of_a_second(tmp_path):
+    read_svmlight(_written(tmp_path, n_samples=10))  # imports and compiles
     path = _written(tmp_path, n_samples=32_561)
     start = time.process_time()
     data = read_svmlight(path)
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < 0.1
     assert data.X.nnz == 32_561 * 14
 
 

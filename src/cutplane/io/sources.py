@@ -2,8 +2,9 @@
 
 The kind of compression is read off the first bytes, not off the name, so that a renamed file and
 a compressed stream on standard input work alike. A few bytes can decompress to more than the
-memory holds, so what comes out is limited to a multiple of what goes in. What cannot be read, is
-damaged or is no text raises `InputError`.
+memory holds, so what comes out is limited to a multiple of what goes in. Files come part by part,
+so that nobody has to hold more than a part. What cannot be read, is damaged or is no text raises
+`InputError`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import BinaryIO, Protocol
 
 from cutplane.io.errors import InputError, reason
 
@@ -27,21 +30,24 @@ _LARGEST_RATIO = 100
 _ALWAYS_ALLOWED = 256 * 10**6
 # Memory that a file in the xz format may ask for; `xz -9` asks for 65 MiB.
 _XZ_MEMORY = 2**30
-_CHUNK = 2**20
+# Bytes that are read at a time, and the most that one step of a decompressor may make of them.
+_PART, _LARGEST_PART = 2**16, 2**18
 # In characters. NumPy gives every label of an array the room of the longest.
 _LONGEST_LABEL = 256
 
 # Control characters, separators of lines, and the byte order mark that stands in the middle of
 # files that were appended to each other: a label with one of them looks like another label.
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
-_PADDING = re.compile(rb"\0*")
 
 
 class _Stream(Protocol):
-    """What the three libraries have in common."""
+    """What decompresses one stream."""
 
     @property
     def eof(self) -> bool: ...
+
+    @property
+    def needs_input(self) -> bool: ...
 
     @property
     def unused_data(self) -> bytes: ...
@@ -49,8 +55,30 @@ class _Stream(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
+class _Gzip:
+    """A stream of zlib, which leaves it to others to keep what it could not take yet."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._stream.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        return self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
+
+
 _DECOMPRESSORS: dict[str, tuple[bytes, Callable[[], _Stream]]] = {
-    "gzip": (b"\x1f\x8b", lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)),
+    "gzip": (b"\x1f\x8b", _Gzip),
     "bzip2": (b"BZh", bz2.BZ2Decompressor),
     "xz": (b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)),
 }
@@ -64,18 +92,49 @@ def name_of(path: str | os.PathLike[str]) -> str:
 
 def read_bytes(path: str | os.PathLike[str], *, decompress: bool = True) -> bytes:
     """Return the content of a file, or of standard input for ``-``, decompressed if wanted."""
+    if decompress:
+        return b"".join(read_parts(path))
+    with _opened(path) as file:
+        return file.read()
+
+
+def read_parts(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Yield the decompressed content of a file, or of standard input for ``-``, part by part."""
+    with _opened(path) as file:
+        raw = iter(lambda: file.read(_PART), b"")
+        first = next(raw, b"")
+        raw = chain([first], raw)
+        for kind, (magic, start) in _DECOMPRESSORS.items():
+            if first.startswith(magic):
+                yield from _decompressed(raw, kind, start, name_of(path), _size_of(file))
+                return
+        yield from raw
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file, or standard input, and say of errors which file they are about."""
     name = name_of(path)
     try:
         if os.fspath(path) == STANDARD_INPUT:
-            content = sys.stdin.buffer.read()
+            yield sys.stdin.buffer
         else:
             with open(path, "rb") as file:
-                content = file.read()
+                yield file
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{name}: cannot read: {reason(error)}") from error
     except ValueError as error:  # a NUL in the name
         raise InputError(f"{name!r}: cannot read: {error}") from error
-    return _decompress(content, name) if decompress else content
+
+
+def _size_of(file: BinaryIO) -> int:
+    """Return the size of a file in bytes, 0 if it is not known."""
+    try:
+        return os.fstat(file.fileno()).st_size
+    except OSError:
+        return 0
 
 
 def read_text_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -105,39 +164,61 @@ def what_is_wrong_with_label(word: str) -> str | None:
     return None
 
 
-def _decompress(content: bytes, name: str) -> bytes:
-    for kind, (magic, start) in _DECOMPRESSORS.items():
-        if content.startswith(magic):
-            try:
-                return _streams(content, start, name)
-            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-                raise InputError(f"{name}: damaged {kind} file: {error}") from error
-    return content
+def _decompressed(
+    raw: Iterator[bytes], kind: str, start: Callable[[], _Stream], name: str, n_bytes: int
+) -> Iterator[bytes]:
+    """Yield what a compressed file of ``n_bytes`` (or more, if not known) contains, part by part.
 
-
-def _streams(content: bytes, start: Callable[[], _Stream], name: str) -> bytes:
-    """Decompress all streams in ``content``, between which there may be zeros, but nothing else.
-
-    The functions of the libraries that do this ignore what they do not understand behind the first
-    stream, and so lose data when a second one is damaged.
+    Parts are held back while they are suspiciously many, until they are known to be within the
+    limit: nobody should make anything of a file that is going to be refused for its size.
     """
-    limit = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * len(content))
-    parts, size, position = [], 0, 0
-    while position < len(content):
-        stream = start()
-        while not stream.eof:
-            if position >= len(content):
-                raise EOFError("it ends too early")
-            chunk = content[position : position + _CHUNK]
-            part = stream.decompress(chunk, limit - size + 1)
-            position += len(chunk)
-            size += len(part)
-            if size > limit:
+    held: list[bytes] = []
+    taken = made = 0
+    try:
+        for step, part in _steps(raw, start):
+            taken += step
+            made += len(part)
+            size = max(n_bytes, taken)
+            limit = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * size)
+            if made > limit:
                 raise InputError(
                     f"{name}: decompresses to more than {limit // 10**6:,} MB, which is suspicious "
-                    f"for a file of {len(content):,} bytes; if it is right, decompress it first"
+                    f"for a file of {size:,} bytes; if it is right, decompress it first"
                 )
-            parts.append(part)
-        position -= len(stream.unused_data)
-        position = _PADDING.match(content, position).end()  # type: ignore[union-attr]
-    return b"".join(parts)
+            held.append(part)
+            if made <= _LARGEST_RATIO * taken:
+                yield from held
+                held.clear()
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # it is the system's; those of bz2 have no number
+        raise InputError(f"{name}: damaged {kind} file: {error}") from error
+    yield from held
+
+
+def _steps(raw: Iterator[bytes], start: Callable[[], _Stream]) -> Iterator[tuple[int, bytes]]:
+    """Decompress all streams, between which there may be zeros, but nothing else.
+
+    Yields how many bytes were read for a step, and what it made. The functions of the libraries
+    that do this ignore what they do not understand behind the first stream, and so lose data when a
+    second one is damaged.
+    """
+    stream: _Stream | None = start()
+    for data in raw:
+        taken = len(data)
+        while True:
+            if stream is None:
+                data = data.lstrip(b"\0")
+                if not data:
+                    break
+                stream = start()
+            yield taken, stream.decompress(data, _LARGEST_PART)
+            taken = 0
+            if stream.eof:
+                data, stream = stream.unused_data, None
+            elif stream.needs_input:
+                break
+            else:
+                data = b""
+    if stream is not None:
+        raise EOFError("it ends too early")

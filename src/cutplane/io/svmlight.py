@@ -13,37 +13,25 @@ mean the same wherever it is read:
 Ranking's query is read where it is asked for, else checked and ignored. Tokens are separated by
 the white space of ASCII, lines by newlines.
 
-scikit-learn does the parsing. It reads more than this (``qidfoo:9`` as a query, ``1_0`` as 10), so
-it only sees lines that match the grammar here; and it does not say where a file is wrong, so a
-file that it refuses is read again to find the place.
+scikit-learn reads more than this (``qidfoo:9`` as a query, ``1_0`` as 10), and does not say where a
+file is wrong.
 """
 
 from __future__ import annotations
 
-import io
 import os
-from array import array
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of, read_text_bytes
-from cutplane.io.svmlight_lines import (
-    DECIMAL_ONLY,
-    LARGEST_INDEX,
-    LARGEST_QUERY,
-    LINE,
-    MOST_FEATURES_UNASKED,
-    Wrong,
-    check_tokens,
-    show,
-    tokens_of,
-    whole_number,
-    word_of,
-)
+from cutplane.io.sources import name_of
+from cutplane.io.svmlight_chunks import Piece
+from cutplane.io.svmlight_lines import LARGEST_INDEX, Rules
+from cutplane.io.svmlight_pieces import read_pieces
+
+Number = TypeVar("Number", bound=np.generic)
 
 # The room for labels that are words: some, or what is in proportion to the file.
 _LABEL_BYTES = 10**8
@@ -88,124 +76,88 @@ def read_svmlight(
     InputError
         If the file cannot be read, or with ``FILE:LINE: what is wrong``.
     """
-    name = name_of(path)
-    text = read_text_bytes(path)
-    words, qid = None, None
-    parsed = None if queries or text.translate(None, DECIMAL_ONLY) else _parse(text, n_features)
-    if parsed is None:
-        numbers, words, qid = _check(text, name, n_features, queries)
-        parsed = _parse(numbers, n_features)
-    if parsed is None:
-        _explain(text, name, n_features, queries)
-        raise InputError(f"{name}: scikit-learn cannot read it")
-    X, y = parsed
-    if X.shape[0] == 0:
-        raise InputError(f"{name}: no data in the file")
-    unasked = n_features is None and X.shape[1] > MOST_FEATURES_UNASKED
-    if unasked or not (np.isfinite(X.data).all() and np.isfinite(y).all()):
-        _explain(text, name, n_features, queries)  # raises, and says where
-    if X.nnz == 0 and n_features is None:
-        raise InputError(f"{name}: no line has a feature (index:value)")
-    return SvmlightData(X, y if words is None else words, qid)
-
-
-def _parse(text: bytes, n_features: int | None) -> tuple[Any, NDArray[Any]] | None:
-    """Return features and labels, or None if there is something wrong."""
     # Imported here because it takes longer than all of cutplane's own modules.
     from scipy.sparse import csr_matrix
-    from sklearn.datasets import load_svmlight_file
 
-    try:
-        X, y = load_svmlight_file(io.BytesIO(text), n_features=n_features, zero_based=False)
-    except (ValueError, OverflowError):
-        return None
-    # scikit-learn leaves 64-bit indices. Half of that means half the memory traffic of every pass.
-    index = np.int32 if X.nnz <= LARGEST_INDEX else np.int64
-    parts = (X.data, X.indices.astype(index), X.indptr.astype(index))
-    return csr_matrix(parts, shape=X.shape), y
+    name = name_of(path)
+    values, indices, indptr = _Growing(np.float64), _Growing(np.int32), _Growing(np.int64)
+    labels, qid = _Labels(), _Growing(np.int64)
+    n_columns = n_bytes = 0
+    indptr.append(np.zeros(1, np.int64))
+    for piece in read_pieces(path, Rules(n_features, queries)):
+        indptr.append(piece.indptr[1:] + values.size)
+        values.append(piece.values)
+        indices.append(piece.indices)
+        n_columns = max(n_columns, int(piece.indices.max(initial=-1)) + 1)
+        n_bytes += piece.n_bytes
+        labels.append(piece)
+        if piece.qid is not None:
+            qid.append(piece.qid)
+    if indptr.size == 1:
+        raise InputError(f"{name}: no data in the file")
+    if values.size == 0 and n_features is None:
+        raise InputError(f"{name}: no line has a feature (index:value)")
+    y = labels.as_array(name, n_bytes)
+    index = np.int32 if values.size <= LARGEST_INDEX else np.int64
+    parts = (
+        values.as_array(),
+        indices.as_array().astype(index, copy=False),
+        indptr.as_array().astype(index, copy=False),
+    )
+    shape = (len(y), n_columns if n_features is None else n_features)
+    return SvmlightData(csr_matrix(parts, shape=shape), y, qid.as_array() if queries else None)
 
 
-def _check(
-    text: bytes, name: str, n_features: int | None, queries: bool
-) -> tuple[bytes, NDArray[Any] | None, NDArray[np.int64] | None]:
-    """Check that every line matches the grammar.
+class _Growing(Generic[Number]):
+    """An array that others are appended to.
 
-    Returns
-    -------
-    numbers : bytes
-        The text, with a number in place of every label if they are words.
-    words : ndarray or None
-        The labels, if they are words.
-    qid : ndarray or None
-        The queries, if they are asked for.
+    It is enlarged in place, a quarter at a time: large ones are not copied for that where the
+    system can move pages, and never is there room for two of them.
     """
-    if queries and b"qid:" not in text and any(map(tokens_of, io.BytesIO(text))):
-        raise InputError(f"{name}: no line has a query (qid:number after the label)")
-    labels, qid = _Labels(name), array("q")
-    lines = []
-    for line_number, line in enumerate(io.BytesIO(text), start=1):
-        match = LINE.fullmatch(line)
-        if match is not None and match[1] is None:
-            continue
-        try:
-            if match is None:
-                check_tokens(tokens_of(line), n_features, queries)
-                raise Wrong("not of the form label index:value ...")
-            if labels.add(match[1], line_number):
-                if line[match.end(1) :].startswith(b"#"):
-                    raise Wrong(f"label {show(match[1])}: white space is missing before the #")
-                lines.append(b"0" + line[match.end(1) :])
-            if match[2] is not None:
-                qid.append(whole_number(match[2], "query", LARGEST_QUERY))
-            elif queries:
-                raise Wrong("no query (qid:number after the label)")
-        except Wrong as wrong:
-            before = b"".join(islice(io.BytesIO(text), line_number - 1))
-            _explain(before, name, n_features, queries)  # another line may be the first
-            raise InputError(f"{name}:{line_number}: {wrong}") from None
-    numbers = b"".join(lines) if labels.words else text
-    return numbers, labels.as_array(len(text)), np.array(qid) if queries else None
 
+    def __init__(self, kind: type[Number]) -> None:
+        self.size = 0
+        self._array = np.empty(0, kind)
 
-def _explain(text: bytes, name: str, n_features: int | None, queries: bool) -> None:
-    """Raise what is wrong with the first bad line, if there is one."""
-    for line_number, line in enumerate(io.BytesIO(text), start=1):
-        if tokens := tokens_of(line):
-            try:
-                check_tokens(tokens, n_features, queries)
-            except Wrong as wrong:
-                raise InputError(f"{name}:{line_number}: {wrong}") from None
+    def append(self, part: NDArray[Number]) -> None:
+        """Append an array."""
+        size = self.size + len(part)
+        if size > len(self._array):
+            self._array.resize(max(size, len(self._array) * 5 // 4), refcheck=False)
+        self._array[self.size : size] = part
+        self.size = size
+
+    def as_array(self) -> NDArray[Number]:
+        """Return what was appended, in an array without room for more; the last use of this."""
+        self._array.resize(self.size, refcheck=False)
+        return self._array
 
 
 class _Labels:
     """The labels of a file: all numbers, or all words."""
 
-    def __init__(self, name: str) -> None:
-        self.words: list[str] = []
-        self._name = name
-        self._first = ""
+    def __init__(self) -> None:
+        self._numbers = _Growing(np.float64)
+        self._words: list[str] = []
         self._longest = (0, 0)  # characters, line
 
-    def add(self, token: bytes, line_number: int) -> bool:
-        """Take a label, and return whether it is a word."""
-        word = word_of(token)
-        if not self._first:
-            self._first = f"{show(token)} in line {line_number}"
-        elif (word is None) != (not self.words):
-            raise Wrong(f"label {show(token)} after {self._first}: numbers and words mixed")
-        if word is not None:
-            self.words.append(word)
-            self._longest = max(self._longest, (len(word), -line_number))
-        return word is not None
+    def append(self, piece: Piece) -> None:
+        """Append those of a piece."""
+        if isinstance(piece.labels, list):
+            self._words += piece.labels
+            if piece.longest[0] > self._longest[0]:
+                self._longest = piece.longest
+        else:
+            self._numbers.append(piece.labels)
 
-    def as_array(self, n_bytes: int) -> NDArray[Any] | None:
-        """Return the words; None if labels are numbers."""
+    def as_array(self, name: str, n_bytes: int) -> NDArray[Any]:
+        """Return all labels of a file with so many bytes."""
         length, line = self._longest
-        needed = 4 * length * len(self.words)
+        needed = 4 * length * len(self._words)
         if needed > max(_LABEL_BYTES, _LABEL_BYTES_PER_BYTE * n_bytes):
             raise InputError(
-                f"{self._name}:{-line}: a label of {length} characters; with as much room for the "
-                f"label of each of {len(self.words):,} lines, they would take "
+                f"{name}:{line}: a label of {length} characters; with as much room for the "
+                f"label of each of {len(self._words):,} lines, they would take "
                 f"{needed / 1e6:,.0f} MB; use shorter labels"
             )
-        return np.array(self.words) if self.words else None
+        return np.array(self._words) if self._words else self._numbers.as_array()

@@ -1,9 +1,15 @@
-"""Lines in the svmlight format: the grammar, and what is wrong with a line that breaks it."""
+"""One line in the svmlight format: what it says, or what is wrong with it.
+
+All rules are here, and are followed slowly. Lines of the usual form are read by
+`svmlight_kernels`, and mean the same there.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,28 +22,37 @@ MOST_FEATURES_UNASKED = 10**8
 
 _WHOLE = rb"[+-]?[0-9]++"
 _DECIMAL = rb"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
-_SPACE = rb"[ \t\r\f\v]"
-LINE = re.compile(
-    rb"%(space)b*+(?:([^\s#:,]++)(?:%(space)b++qid:(%(whole)b))?"
-    rb"(?:%(space)b++%(whole)b:%(decimal)b)*+%(space)b*+)?(?:#[^\n]*+)?\n?"
-    % {b"space": _SPACE, b"whole": _WHOLE, b"decimal": _DECIMAL}
-)
-"""Its groups are the label and the number of the query; a line without a label is empty."""
-DECIMAL_ONLY = b"0123456789+-.eE: \t\r\f\v\n"
-"""Of these characters Python's int and float can read decimal numbers only."""
-
 _IS_WHOLE, _IS_DECIMAL = re.compile(_WHOLE), re.compile(_DECIMAL)
 _IS_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _MOST_DIGITS = 100
 
 
-def tokens_of(line: bytes) -> list[bytes]:
-    """Return what stands between white space, before a comment."""
-    return line.partition(b"#")[0].split()
-
-
 class Wrong(Exception):
     """What is wrong with a line."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is asked of a file: see `read_svmlight`."""
+
+    n_features: int | None = None
+    queries: bool = False
+
+    @property
+    def largest_index(self) -> int:
+        """The largest index that is allowed."""
+        asked = MOST_FEATURES_UNASKED if self.n_features is None else self.n_features
+        return min(asked, LARGEST_INDEX)
+
+
+class Line(NamedTuple):
+    """What a line says: the text of its label, and more. A query of 0 may stand for none."""
+
+    token: bytes
+    is_word: bool
+    query: int
+    indices: list[int]
+    values: list[float]
 
 
 def word_of(token: bytes) -> str | None:
@@ -57,34 +72,48 @@ def word_of(token: bytes) -> str | None:
     return word
 
 
-def check_tokens(tokens: list[bytes], n_features: int | None, queries: bool) -> None:
-    """Raise what is wrong with a line, apart from what depends on other lines."""
-    word_of(tokens[0])
-    features = tokens[1:]
+def read_line(line: bytes, rules: Rules) -> Line | None:
+    """Return what a line says, None if it is empty, or raise what is wrong with it.
+
+    What depends on other lines, the kind of labels, is not looked at.
+    """
+    content, sign, _ = line.partition(b"#")
+    tokens = content.split()
+    if not tokens:
+        return None
+    token, *features = tokens
+    word = word_of(token)
+    if word is not None and sign and len(tokens) == 1 and content.endswith(token):
+        raise Wrong(f"label {show(token)}: white space is missing before the #")
+    query = 0
     if features and features[0].startswith(b"qid:"):
-        whole_number(features[0].removeprefix(b"qid:"), "query", LARGEST_QUERY)
+        query = _whole_number(features[0].removeprefix(b"qid:"), "query", LARGEST_QUERY)
         features = features[1:]
-    elif queries:
+    elif rules.queries:
         raise Wrong("no query (qid:number after the label)")
-    previous = 0
-    for token in features:
-        previous = _check_feature(token, previous, n_features)
+    indices: list[int] = []
+    values: list[float] = []
+    for feature in features:
+        index, value = _read_feature(feature, indices[-1] if indices else 0, rules)
+        indices.append(index)
+        values.append(value)
+    return Line(token, word is not None, query, indices, values)
 
 
-def _check_feature(token: bytes, previous: int, n_features: int | None) -> int:
-    """Return the index of a feature that may follow index ``previous``."""
+def _read_feature(token: bytes, previous: int, rules: Rules) -> tuple[int, float]:
+    """Return index and value of a feature that may follow index ``previous``."""
     before, colon, after = token.partition(b":")
     if not colon:
         raise Wrong(f"{show(token)} is not of the form index:value")
-    index = whole_number(before, "feature index", LARGEST_INDEX)
+    index = _whole_number(before, "feature index", LARGEST_INDEX)
     if index < 1:
         hint = " (in scikit-learn, write with zero_based=False)" if index == 0 else ""
         raise Wrong(f"feature index {index}: indices start at 1{hint}")
     if index <= previous:
         raise Wrong(f"feature index {index} follows {previous}: indices must increase")
-    if n_features is not None and index > n_features:
-        raise Wrong(f"feature index {index} is beyond the {n_features} features expected")
-    if n_features is None and index > MOST_FEATURES_UNASKED:
+    if rules.n_features is not None and index > rules.n_features:
+        raise Wrong(f"feature index {index} is beyond the {rules.n_features} features expected")
+    if index > rules.largest_index:
         raise Wrong(
             f"feature index {index} is beyond {MOST_FEATURES_UNASKED:,}; if it is right, give the "
             "number of features (--features, or n_features in Python)"
@@ -92,7 +121,7 @@ def _check_feature(token: bytes, previous: int, n_features: int | None) -> int:
     value = f"value {show(after)} of feature {index}"
     if not _is_number(after, value):
         raise Wrong(f"{value} is not a number")
-    return index
+    return index, float(after)
 
 
 def _is_number(token: bytes, what: str) -> bool:
@@ -103,7 +132,7 @@ def _is_number(token: bytes, what: str) -> bool:
     return is_decimal
 
 
-def whole_number(token: bytes, what: str, largest: int) -> int:
+def _whole_number(token: bytes, what: str, largest: int) -> int:
     """Return a whole number that is not larger in size than the largest one."""
     if not _IS_WHOLE.fullmatch(token):
         raise Wrong(f"{what} {show(token)} is not a whole number")
