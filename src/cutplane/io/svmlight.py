@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of, read_text_bytes
+from cutplane.io.sources import name_of, read_text_bytes, require_room_for_labels
 from cutplane.io.svmlight_lines import (
     DECIMAL_ONLY,
     LARGEST_INDEX,
@@ -44,10 +44,6 @@ from cutplane.io.svmlight_lines import (
     whole_number,
     word_of,
 )
-
-# The room for labels that are words: some, or what is in proportion to the file.
-_LABEL_BYTES = 10**8
-_LABEL_BYTES_PER_BYTE = 8
 
 
 class SvmlightData(NamedTuple):
@@ -201,11 +197,5 @@ class _Labels:
     def as_array(self, n_bytes: int) -> NDArray[Any] | None:
         """Return the words; None if labels are numbers."""
         length, line = self._longest
-        needed = 4 * length * len(self.words)
-        if needed > max(_LABEL_BYTES, _LABEL_BYTES_PER_BYTE * n_bytes):
-            raise InputError(
-                f"{self._name}:{-line}: a label of {length} characters; with as much room for the "
-                f"label of each of {len(self.words):,} lines, they would take "
-                f"{needed / 1e6:,.0f} MB; use shorter labels"
-            )
+        require_room_for_labels(f"{self._name}:{-line}", length, len(self.words), n_bytes)
         return np.array(self.words) if self.words else None
