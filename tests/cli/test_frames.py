@@ -168,7 +168,7 @@ def test_standard_input(run):
         (["--margin", 0], "--margin must be a positive number, not 0"),
         (["--variance-floor", 2], "--variance-floor must be above 0 and at most 1, not 2"),
         (["--topology", "ring"], "--topology: unknown name 'ring'; choose from left-to-right"),
-        (["--method", "bmrm"], "--method: unknown name 'bmrm'; did you mean 'nbm'?"),
+        (["--method", "bmrm"], "--method: unknown name 'bmrm'; choose from auto, nrbm, nbm"),
         (["--loss", "crf"], "--loss crf is for sequences; losses for hmm-tagging are margin"),
         (["--C", 1], "--C is not for --task hmm-tagging"),
         (["--features", 2], "--features is not for --task hmm-tagging"),
