@@ -170,6 +170,55 @@ def columns(content, labels):
     return separator, sequences
 
 
+# -- frames ----------------------------------------------------------------------------------------
+
+
+def frames(content, n_features, needed):
+    """Return sequences of frames, and the labels of all frames, None if there are none."""
+    sequences, labels, commas, width = [[]], [], None, None
+    for number, line in enumerate(lines_of_text(content), 1):
+        line = line[:-1] if line.endswith("\r") else line
+        if all(character in " \t" for character in line):
+            sequences.append([])
+            continue
+        if commas is None:
+            commas = "," in line
+        if commas:
+            columns = [column.strip(" \t") for column in line.split(",")]
+        else:
+            columns = [word for word in line.replace("\t", " ").split(" ") if word]
+        try:
+            if "\r" in line or line.startswith("\ufeff") or len(columns) != (width or len(columns)):
+                raise Refused
+            width = len(columns)
+            features = width - 1 if n_features is None else n_features
+            if features == 0 or width not in (
+                [features + 1] if needed else [features, features + 1]
+            ):
+                raise Refused
+            if width == features + 1:
+                labels.append(frame_label(columns.pop(0), commas))
+                if type(labels[-1]) is not type(labels[0]):
+                    raise Refused
+            if not all(map(is_decimal, columns)):
+                raise Refused
+            sequences[-1].append([finite(column) for column in columns])
+        except Refused:
+            raise Refused(number) from None
+    sequences = [sequence for sequence in sequences if sequence]
+    if not sequences:
+        raise Refused
+    return sequences, labels or None
+
+
+def frame_label(word, commas):
+    if is_decimal(word):
+        return finite(word)
+    if commas and len(word) > 1 and word.startswith('"') and word.endswith('"'):
+        raise Refused
+    return label_word(word)
+
+
 # -- structures ------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.attack import reader_references as reference
 
 from cutplane.cli.fit_options import read_templates
-from cutplane.io import InputError, read_conll, read_svmlight, read_trace, sources, svmlight
+from cutplane.io import InputError, read_conll, read_frames, read_svmlight, read_trace, sources
 from cutplane.io.rna import read_structures
 from cutplane.structured.templates import parse_templates
 
@@ -90,6 +90,19 @@ def columns_text(rng):
         space = choose(rng, [separator], [" ", "\t", "  ", " \t"], 0.03)
         token = [rng.choice(words), rng.choice(["NN", "VB"]), label]
         lines.append(space.join(token[choose(rng, [0], [1, 2], 0.02) :]))
+        lines += choose(rng, [[]], [[""], [" "], ["\t"], ["\xa0"], ["", ""]], 0.2)
+    return lines
+
+
+def frames_text(rng):
+    separator, words = rng.choice([" ", "\t", ",", ", "]), rng.random() < 0.6
+    lines = []
+    for _ in range(rng.randint(0, 8)):
+        good = ["up", "i:", "é"] if words else ["1", "2.0", "-1"]
+        label = choose(rng, good, [*WORDS, "", "nan", '"up"', "1e999", "1", "a,b", "a\x85"])
+        numbers = [choose(rng, NUMBERS, NO_NUMBERS, 0.005) for _ in range(3)]
+        space = choose(rng, [separator], [" ", "\t", ",", " \t", ",,"], 0.02)
+        lines.append(space.join([label, *numbers][choose(rng, [0], [1, 2], 0.02) :]))
         lines += choose(rng, [[]], [[""], [" "], ["\t"], ["\xa0"], ["", ""]], 0.2)
     return lines
 
@@ -217,6 +230,12 @@ def read_conll_plainly(path, labels):
     return data.separator, data.sequences
 
 
+def read_frames_plainly(path, n_features, labels):
+    data = read_frames(path, n_features=n_features, labels=labels)
+    tags = None if data.labels is None else data.labels.tolist()
+    return [part.tolist() for part in data.sequences], tags
+
+
 def read_trace_plainly(path):
     return [
         (r.iteration, r.evaluations, r.planes, r.objective, r.lower_bound, r.seconds)
@@ -233,6 +252,12 @@ READERS = {
     ),
     "columns": (
         columns_text, read_conll_plainly, reference.columns, lambda rng: (rng.random() < 0.5,)
+    ),
+    "frames": (
+        frames_text,
+        read_frames_plainly,
+        reference.frames,
+        lambda rng: rng.choice([(None, True), (3, True), (3, False), (4, False)]),
     ),
     "structures": (
         structures_text,
@@ -333,7 +358,7 @@ def test_one_long_label_does_not_widen_all(tmp_path):
 
 
 def test_labels_take_room_in_proportion_to_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(svmlight, "_LABEL_BYTES", 10**6)
+    monkeypatch.setattr(sources, "_LABEL_BYTES", 10**6)
     path = tmp_path / "data.svm"
     path.write_text("a 1:1\n" * 5000 + "z" * 200 + " 1:1\n")
     said = refused_in_little_memory(read_svmlight, path, 3)
@@ -341,6 +366,14 @@ def test_labels_take_room_in_proportion_to_the_file(tmp_path, monkeypatch):
         ":5001: a label of 200 characters; with as much room for the label of each of 5,001 "
         "lines, they would take 4 MB; use shorter labels"
     )
+
+
+def test_labels_of_frames_take_room_in_proportion_to_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_LABEL_BYTES", 10**6)
+    path = tmp_path / "frames"
+    path.write_text("a 1\n" * 5000 + "z" * 200 + " 1\n")
+    said = refused_in_little_memory(read_frames, path, 3)
+    assert said.startswith(":5001: a label of 200 characters; with as much room for")
 
 
 def test_one_long_label_of_a_token_is_refused(tmp_path):
@@ -351,8 +384,11 @@ def test_one_long_label_of_a_token_is_refused(tmp_path):
     assert read_conll(path).n_tokens == 1001
 
 
+READ_FILES = [read_svmlight, read_conll, read_frames, read_structures, read_trace]
+
+
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=["gzip", "bzip2", "xz"])
-@pytest.mark.parametrize("reader", [read_svmlight, read_conll, read_structures, read_trace])
+@pytest.mark.parametrize("reader", READ_FILES)
 def test_little_that_becomes_much_is_refused(tmp_path, monkeypatch, compress, reader):
     monkeypatch.setattr(sources, "_ALWAYS_ALLOWED", 10**6)
     path = tmp_path / "bomb"

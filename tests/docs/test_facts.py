@@ -118,6 +118,14 @@ def print_sequences_json(folder):
     return [json.loads(CliRunner().invoke(app, command).stdout) for command in (fit, evaluate)]
 
 
+def print_frames_json(folder):
+    data, model = folder / "frames.txt", str(folder / "model")
+    data.write_text("a 1\na 2\nb 8\nb 7\n")
+    fit = ["fit", str(data), "--task", "hmm-tagging", "--n-states", "1", "--out", model, "--json"]
+    evaluate = ["evaluate", model, str(data), "--json"]
+    return [json.loads(CliRunner().invoke(app, command).stdout) for command in (fit, evaluate)]
+
+
 def test_json_fields(print_json, tmp_path):
     page = (DOCS / "command-line.md").read_text()
     fit_fields, evaluate_fields = (
@@ -131,6 +139,7 @@ def test_json_fields(print_json, tmp_path):
         print_json([0.5, 1.5, 7.0], "absolute"),
         print_json([0, 1, 2], "pairwise", qid=[1, 1, 1]),
         print_sequences_json(tmp_path),
+        print_frames_json(tmp_path),
     ]
     assert fit_fields == {name for fit, _ in runs for name in fit}
     assert evaluate_fields == {name for _, evaluate in runs for name in evaluate}

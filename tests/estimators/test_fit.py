@@ -50,7 +50,9 @@ def test_a_fit_leaves_its_attributes(of):
 def test_the_method_has_its_name(of):
     name, other = plain_methods(of)
     assert set(as_list(fitted(of, method=name).method_)) == {name}
-    assert set(as_list(fitted(of, method=other, tol=0.1).method_)) == {other.name}
+    # NBM takes long for the last digits where the risk is not convex.
+    loose = {} if other.name != "nbm" else {"tol": 0.1}
+    assert set(as_list(fitted(of, method=other, **loose).method_)) == {other.name}
     assert set(as_list(fitted(of, method=None).method_)) == set(as_list(fitted(of).method_))
     mistyped = {"bmrm": "bmmr", "nrbm": "nrmb"}[name]
     with pytest.raises(ValueError, match=f"unknown method '{mistyped}': did you mean '{name}'"):

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
-from cutplane.io import InputError, load_model, save_model
+from cutplane.io import load_model, save_model
 
 both = pytest.mark.parametrize("of", [cp.HMMClassifier, cp.HMMTagger])
 
@@ -316,15 +316,6 @@ def test_files_that_contradict_themselves_are_not_written(tmp_path, change, said
         setattr(model, name, value)
     with pytest.raises(ValueError, match=said):
         save_model(model, tmp_path / "model")
-
-
-def test_the_command_line_has_no_format_for_frames(tmp_path):
-    from cutplane.cli.data import load_for_files
-
-    model = cp.HMMClassifier(2, tol=0.1).fit(*words(12))
-    save_model(model, tmp_path / "model")
-    with pytest.raises(InputError, match="HMMClassifier predicts in Python only"):
-        load_for_files(str(tmp_path / "model"))
 
 
 def test_cross_validation_and_pickle():

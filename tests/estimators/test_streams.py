@@ -201,6 +201,32 @@ def test_bad_batches_are_refused_and_change_nothing(change, words):
 
 
 @pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X, y: (X, np.where(X[:, 0] > 2.0, np.nan, y)), "NaN"),
+        (lambda X, y: (np.where(X > 2.0, np.nan, X), y), "NaN"),
+        (lambda X, y: (X[:, :-1], y), "features"),
+        (lambda X, y: (X[:0], y[:0]), "0 sample"),
+        (lambda X, y: (X, y[:-1]), "inconsistent"),
+    ],
+    ids=["NaN in y", "NaN", "other features", "empty", "other lengths"],
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_bad_batches_of_numbers_are_refused_and_change_nothing(change, words, first):
+    X, y = stream(task="regression")
+    model = LinearRegressor() if first else fed(LinearRegressor(), X, y, window=100)
+    before = {name: np.copy(value) for name, value in vars(model).items() if name == "coef_"}
+    bad = change(X, y)
+    if first and bad[0].shape[1] < X.shape[1]:
+        return  # the first batch says how many features there are
+    with pytest.raises(ValueError, match=words):
+        model.partial_fit(*bad)
+    for name, value in before.items():
+        np.testing.assert_array_equal(getattr(model, name), value)
+    assert getattr(model, "n_seen_", 0) == (0 if first else len(y))
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"C": 1.0}, "lam in place of C"),

@@ -4,7 +4,6 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-import pytest
 
 from cutplane.experiments.hmm import (
     LAMS,
@@ -13,7 +12,6 @@ from cutplane.experiments.hmm import (
     compare,
     compare_connected,
     connected,
-    edits,
 )
 
 from ..structured.test_hmm import generated
@@ -79,11 +77,3 @@ def test_connected_digits_are_found():
     assert row["status"] == "stationary"
     for name in ("digit error", "frame error", "likelihood digit error", "likelihood frame error"):
         assert 0.0 <= row[name] <= 1.0
-
-
-@pytest.mark.parametrize(
-    ("found", "true", "n"),
-    [([], [], 0), ([1], [], 1), ([], [1, 2], 2), ([1, 2, 3], [1, 3], 1), ([2, 1], [1, 2], 2)],
-)
-def test_edits(found, true, n):
-    assert edits(found, true) == n

@@ -1,5 +1,6 @@
 """Gaussian hidden Markov models: paths, densities and likelihoods, by enumeration of all paths."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from cutplane.structured.hmm.decoding import label_frames, score_classes
-from cutplane.structured.hmm.estimation import Likelihood
+from cutplane.structured.hmm.estimation import ClassFit, Likelihood, maximize
 from cutplane.structured.hmm.gaussians import fill_best
 from cutplane.structured.hmm.likelihood import backward, forward, mix
 from cutplane.structured.hmm.model import Covariance, GaussianHMMs, Topology
@@ -109,6 +110,97 @@ def test_em_raises_the_likelihood(topology, covariance):
         assert len(history) > 3
         assert min(np.diff(history)) > -1e-9 * abs(history[-1])
         assert history[-1] > history[0]
+
+
+def total_likelihood(hmms, w, X, offsets, y):
+    """Return the sum of the log-likelihoods of all sequences under the models of their classes."""
+    one, tables = replace(hmms, n_classes=1), hmms.tables(w)
+    S, K = hmms.n_classes * hmms.n_states, hmms.n_states
+    scores = np.empty((len(X), S * hmms.n_components))
+    fill_best(X, 0, len(X), tables.gaussians, scores.shape[1], scores)
+    parts, total = hmms.split(w), 0.0
+    for label, (begin, end) in zip(y, pairwise(offsets), strict=True):
+        own = np.concatenate([m * S + label * K + np.arange(K) for m in range(hmms.n_components)])
+        E = np.empty((end - begin, K))
+        mix(np.ascontiguousarray(scores[begin:end, own]), K, E)
+        alone = one.join(
+            parts
+            | {name: parts[name][:, [label]] for name in ("means", "lower", "weights")}
+            | {name: parts[name][[label]] for name in ("start", "arcs", "end")}
+            | {"prior": np.zeros(1)}
+        )
+        total += forward(E, one.tables(alone).moves, np.empty_like(E))
+    return total
+
+
+@pytest.mark.parametrize("topology", Topology)
+def test_em_with_one_spread_for_all_raises_the_likelihood_of_all(topology):
+    X, offsets, y = generated(200)
+    hmms = GaussianHMMs(2, 2, 2, 2, topology, Covariance.SHARED)
+    how = Likelihood(n_iterations=40, floor=1e-6)
+    w, histories = how.fit(hmms, X, offsets, y, np.ones(len(y)))
+    # The classes go together, so that their likelihoods can be added up step by step.
+    together = np.sum(histories, axis=0)
+    assert len(together) > 3
+    assert min(np.diff(together)) > -1e-9 * abs(together[-1])
+    assert together[-1] > together[0]
+    found = total_likelihood(hmms, w, X, offsets, y)
+    assert found >= together[-1] - 1e-9 * abs(found)
+    # No other spread is better with these means, but for what EM may still gain.
+    for factor in (0.98, 1.02):
+        for d in range(2):
+            parts = {name: part.copy() for name, part in hmms.split(w).items()}
+            parts["log_sds"][d] += np.log(factor)
+            other = total_likelihood(hmms, hmms.join(parts), X, offsets, y)
+            assert other < found
+    # Spreads that each class finds for itself, pooled afterwards, are no better.
+    apart, _ = how.fit(
+        replace(hmms, covariance=Covariance.DIAGONAL), X, offsets, y, np.ones(len(y))
+    )
+    pooled = replace(hmms, covariance=Covariance.DIAGONAL).split(apart)
+    variance = np.exp(2.0 * pooled["log_sds"]).mean(axis=(0, 1, 2))
+    pooled = hmms.join(pooled | {"log_sds": 0.5 * np.log(variance)})
+    assert found > total_likelihood(hmms, pooled, X, offsets, y)
+
+
+@pytest.mark.parametrize("covariance", ["diag", "tied", "full"])
+def test_a_step_of_em_is_that_of_hmmlearn(covariance):
+    hmmlearn = pytest.importorskip("hmmlearn.hmm")
+    X, offsets, _ = generated(30)
+    K, rng = 3, np.random.default_rng(0)
+    means, start = rng.normal(size=(K, 2)), rng.dirichlet(np.ones(K))
+    arcs, variance = rng.dirichlet(np.ones(K), size=K), np.array([0.5, 0.7])
+    theirs = hmmlearn.GaussianHMM(
+        K, covariance_type=covariance, n_iter=1, init_params="", params="mc", min_covar=0.0,
+        covars_prior=0.0, covars_weight=1.0 if covariance == "full" else 0.0,
+    )  # fmt: skip
+    theirs.startprob_, theirs.transmat_, theirs.means_ = start, arcs, means
+    theirs.covars_ = {
+        "diag": np.tile(variance, (K, 1)),
+        "tied": np.diag(variance),
+        "full": np.tile(np.diag(variance), (K, 1, 1)),
+    }[covariance]
+    full = covariance == "full"
+    one = GaussianHMMs(
+        1, K, 1, 2, Topology.ERGODIC, Covariance.FULL if full else Covariance.DIAGONAL
+    )
+    ours = ClassFit(one, X, offsets, np.ones(30), np.full(2, 1e-9))
+    parts = one.split(np.zeros(one.n_parameters))  # no path costs anything where it ends
+    parts["means"][0, 0], parts["log_sds"][...] = means, 0.5 * np.log(variance)
+    parts["start"][0], parts["arcs"][0] = np.log(start), np.log(arcs).ravel()
+    ours.parts = parts
+    ours.count_expected()
+    lengths = np.diff(offsets)
+    assert ours.history[0] == pytest.approx(theirs.score(X, lengths), rel=1e-12)
+    theirs.fit(X, lengths)
+    maximize([ours], np.full(2, 1e-9), shared=covariance == "tied")
+    np.testing.assert_allclose(ours.parts["means"][0, 0], theirs.means_, rtol=1e-9)
+    for k in range(K):
+        _, _, found = gaussian_of(one, one.join(ours.parts), 0, k, 0)
+        expected = theirs.covars_[k]
+        # One matrix for all states is full there; its diagonal is the best one there is.
+        expected = np.diag(np.diag(expected)) if covariance == "tied" else expected
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_maximum_likelihood_of_one_gaussian_is_mean_and_variance():

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.cli.data import load_for_files, require_columns
+from cutplane.cli.data import load_for_files, read_classes, require_columns
 from cutplane.cli.labels import known_labels, plain_label, show_label, target_numbers
 from cutplane.cli.options import DataArgument, JsonOption, ModelArgument, table
 from cutplane.estimators.description import Measures, Targets
-from cutplane.io import InputError, read_conll, read_svmlight
+from cutplane.io import InputError, read_conll, read_frames, read_svmlight
 from cutplane.io.sources import name_of
 from cutplane.losses.ranking.queries import Queries
 from cutplane.maps import ordered_scores
@@ -22,6 +22,7 @@ from cutplane.metrics.reports import (
     measure_numbers,
     measure_positives,
     measure_rankings,
+    measure_segments,
     measure_sequences,
 )
 
@@ -32,7 +33,8 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
     Classifiers: accuracy, balanced accuracy, F1 and ROC area of the positive class (two classes),
     confusion counts.
     Regressors: mean absolute error, root mean squared error, R2, and the mean of the model's loss.
-    Taggers of sequences: accuracy of tokens and sequences; precision, recall and F1 of chunks.
+    Taggers of sequences: accuracy of tokens and sequences; precision, recall and F1 of chunks. Of
+    sequences of vectors: accuracy of frames; segments that are inserted, left out or mistaken.
     Rankers: NDCG, mean average precision, mean reciprocal rank, pairs in the right order.
     """
     estimator = load_for_files(model)
@@ -49,7 +51,7 @@ def evaluate(model: ModelArgument, data: DataArgument, as_json: JsonOption = Fal
 
 
 def _classification(estimator: Any, data: str, model: str) -> dict[str, Any]:
-    X, labels, _ = read_svmlight(data, n_features=estimator.n_features_in_)
+    X, labels = read_classes(estimator, data)
     classes = estimator.classes_
     y = known_labels(labels, classes, name_of(data))
     predicted = estimator.predict(X)
@@ -93,19 +95,30 @@ def _tagging(estimator: Any, data: str, model: str) -> dict[str, Any]:
     return measure_sequences(y, [labels.tolist() for labels in estimator.predict(X)])
 
 
+def _segments(estimator: Any, data: str, model: str) -> dict[str, Any]:
+    read = read_frames(data, n_features=estimator.n_features_in_)
+    labels = known_labels(read.labels, estimator.classes_, name_of(data))
+    predicted = [tags.tolist() for tags in estimator.predict(read.sequences)]
+    return measure_segments([tags.tolist() for tags in read.cut(labels)], predicted)
+
+
 _REPORTS: dict[Measures, Callable[[Any, str, str], dict[str, Any]]] = {
     Measures.CLASSIFICATION: _classification,
     Measures.REGRESSION: _regression,
     Measures.RANKING: _ranking,
     Measures.CHUNKS: _tagging,
+    Measures.SEGMENTS: _segments,
 }
 
 _TITLES = {
     "n_samples": "samples",
     "n_tokens": "tokens",
+    "n_frames": "frames",
+    "n_segments": "segments",
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
     "sequence_accuracy": "sequence accuracy",
+    "segment_error_rate": "segment error rate",
     "positive_class": "positive class",
     "f1": "F1",
     "roc_area": "ROC area",

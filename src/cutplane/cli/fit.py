@@ -76,7 +76,7 @@ Train = Annotated[
     str,
     typer.Argument(
         metavar="TRAIN",
-        help="Data in svmlight format, or in columns for sequences, also compressed; - is stdin.",
+        help="Data in svmlight format, for sequences in columns; also compressed; - is stdin.",
     ),
 ]
 
@@ -124,7 +124,7 @@ def run_fit(
     choice = choose(task, loss)
     parameters = check_parameters(choice, given)
     require_at_least_one("--features", features)
-    if features is not None and choice.description.reads is Reads.SEQUENCES:
+    if features is not None and choice.description.reads in (Reads.SEQUENCES, Reads.FRAMES):
         raise InputError(f"--features is not for --task {choice.task}")
     if "categories" in parameters:
         split_categories(parameters["categories"])

@@ -21,9 +21,11 @@ from cutplane.cli.options import (
     require_known,
     require_positive,
     require_share,
+    require_share_or_one,
 )
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
+from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
 from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.estimators.tagging.tagger import MEANS
 from cutplane.io import InputError
@@ -37,14 +39,23 @@ _FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive"}
 # Checked before the file is read, and with the name of the option.
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
-    **dict.fromkeys(("delta", "smoothing", "beta", "clip", "width"), require_positive),
+    **dict.fromkeys(("delta", "smoothing", "beta", "clip", "width", "margin"), require_positive),
     **dict.fromkeys(
         ("max_iter", "n_jobs", "min_count", "n_starts", "gamma_steps"), require_at_least_one
     ),
+    **dict.fromkeys(("n_states", "n_components", "likelihood_iter"), require_at_least_one),
+    "variance_floor": require_share_or_one,
     **dict.fromkeys(("quantile", "nu"), require_share),
     "epsilon": lambda option, value: require_positive(option, value or None),
 }
-_NAMES = {"multi_class": [*MULTI_CLASS], "class_weight": ["balanced"], "mean": [*MEANS]}
+_NAMES = {
+    "multi_class": [*MULTI_CLASS],
+    "class_weight": ["balanced"],
+    "mean": [*MEANS],
+    "topology": [*TOPOLOGIES],
+    "covariance": [*COVARIANCES],
+}
+_PANELS = {Reads.SEQUENCES: "Sequences", Reads.FRAMES: "Sequences of vectors"}
 
 
 class Choice(NamedTuple):
@@ -129,17 +140,29 @@ class FitOption:
             return list(dict.fromkeys(name for of in descriptions for name in of.methods))
         return _NAMES.get(self.name, [])
 
+    def _default(self, known: Mapping[str, Any]) -> str:
+        """Return the defaults in words; those of some tasks only, with the names of these."""
+        values = {
+            task: known[task].description.defaults.get(self.name, owner.default)
+            for task, owner in self.owners.items()
+        }
+        some = None in values.values()
+        return " or ".join(
+            dict.fromkeys(
+                (f"{value:g}" if isinstance(value, float) else str(value))
+                + (f" for {task}" if some else "")
+                for task, value in values.items()
+                if value is not None
+            )
+        )
+
     def as_signature(self) -> inspect.Parameter:
         """Return what Typer makes the option of."""
         known = estimators_by_task()
         descriptions = [known[task].description for task in self.owners]
-        sequences = {of.reads for of in descriptions} == {Reads.SEQUENCES}
-        panel = "Solver" if self.name in _SOLVER else "Sequences" if sequences else "Model"
-        shown = dict.fromkeys(
-            f"{value:g}" if isinstance(value, float) else str(value)
-            for described, owner in zip(descriptions, self.owners.values(), strict=True)
-            if (value := described.defaults.get(self.name, owner.default)) is not None
-        )
+        reads = {of.reads for of in descriptions}
+        (only,) = reads if len(reads) == 1 else (Reads.ROWS,)
+        panel = "Solver" if self.name in _SOLVER else _PANELS.get(only, "Model")
         texts = list(dict.fromkeys(_first_sentence(of.text) for of in self.owners.values()))
         said = " ".join(texts if self.losses else texts[:1])
         if names := self._names(descriptions):
@@ -147,7 +170,7 @@ class FitOption:
         if not self.losses and len(self.owners) < len(known):
             said = f"{said} For {', '.join(self.owners)}."
         flag = f"{self.flag}/--no-{self.flag[2:]}" if self.type is bool else self.flag
-        default = " or ".join(shown) or False
+        default = self._default(known) or False
         option = typer.Option(flag, help=said, rich_help_panel=panel, show_default=default)
         return keyword(self.name, Annotated[self.type | None, option])
 

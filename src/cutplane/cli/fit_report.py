@@ -37,6 +37,10 @@ _ENDINGS = {
 }
 
 
+# What sequences consist of.
+_PARTS = {"n_tokens": "token", "n_frames": "frame"}
+
+
 @dataclass(frozen=True)
 class Fit:
     """A finished fit, its problems side by side: one, or one a class against the rest."""
@@ -185,9 +189,10 @@ def _proven(certificate: Certificate) -> dict[str, Any]:
 
 def _data(fit: Fit) -> Iterator[str]:
     counts, classes = fit.all_counts, getattr(fit.estimator, "classes_", ())
-    yield _count(fit.n_samples, "sequence" if "n_tokens" in counts else "sample")
-    if "n_tokens" in counts:
-        yield _count(counts["n_tokens"], "token")
+    parts = [name for name in _PARTS if name in counts]
+    yield _count(fit.n_samples, "sequence" if parts else "sample")
+    for name in parts:
+        yield _count(counts[name], _PARTS[name])
     yield _count(fit.estimator.n_features_in_, "feature")
     if len(classes):
         shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)

@@ -44,6 +44,8 @@ def training_labels(
         if "categories" in named:
             named["categories"] = _order(named["categories"], grades, name)
         return grades
+    if targets is Targets.TAGS:
+        return class_labels(labels, name, certain=True, least=1)
     if targets is not Targets.CLASSES:
         return target_numbers(labels, name, task)
     labels = class_labels(labels, name, certain=certain)
@@ -54,12 +56,12 @@ def training_labels(
     return labels
 
 
-def class_labels(labels: NDArray[Any], name: str, *, certain: bool) -> NDArray[Any]:
+def class_labels(labels: NDArray[Any], name: str, *, certain: bool, least: int = 2) -> NDArray[Any]:
     """Return a file's labels as a classifier takes them: whole numbers, or words.
 
-    Fractions become words too, because scikit-learn takes them for measurements. A single class is
-    refused, and so are numbers too large to be told apart, and, unless somebody is ``certain`` that
-    they are classes, labels that look like measurements.
+    Fractions become words too, because scikit-learn takes them for measurements. Fewer than the
+    ``least`` classes are refused, and so are numbers too large to be told apart, and, unless
+    somebody is ``certain`` that they are classes, labels that look like measurements.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if labels.dtype.kind == "f" and (abs(classes) >= _LARGEST_EXACT_INTEGER).any():
@@ -68,7 +70,7 @@ def class_labels(labels: NDArray[Any], name: str, *, certain: bool) -> NDArray[A
             f"{name}: label {large:.17g} is too large to tell it from its neighbors; "
             "put a letter before the numbers, so that they are words"
         )
-    if len(classes) < 2:
+    if len(classes) < least:
         only = show_label(classes[0])
         raise InputError(f"{name}: all labels are {only}; classification needs two classes")
     if labels.dtype.kind != "f":

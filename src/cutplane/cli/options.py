@@ -42,6 +42,12 @@ def require_share(option: str, value: float) -> None:
         raise InputError(f"{option} must be between 0 and 1, not {value:g}")
 
 
+def require_share_or_one(option: str, value: float) -> None:
+    """Refuse a number that is not above 0 and at most 1."""
+    if not 0 < value <= 1:
+        raise InputError(f"{option} must be above 0 and at most 1, not {value:g}")
+
+
 def require_known(option: str, name: str, known: Iterable[str]) -> None:
     """Refuse a name that is not known, and suggest the closest that is."""
     known = list(known)

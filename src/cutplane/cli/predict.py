@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane.cli.data import load_for_files, require_columns
+from cutplane.cli.data import load_for_files, read_inputs, require_columns
 from cutplane.cli.labels import show_label
 from cutplane.cli.options import (
     DataArgument,
@@ -18,8 +18,8 @@ from cutplane.cli.options import (
     require_at_least_one,
     require_outputs,
 )
-from cutplane.estimators.description import Reads
-from cutplane.io import ConllData, InputError, read_conll, read_svmlight, write_atomically
+from cutplane.estimators.description import Reads, Targets
+from cutplane.io import ConllData, InputError, read_conll, write_atomically
 
 
 def predict(
@@ -52,6 +52,9 @@ def predict(
     For a tagger of sequences, DATA are columns, and all of them are printed with one more. With
     --n-best, each sequence is printed N times, each time after a line "# rank probability" (or
     score).
+
+    For sequences of vectors, the class of each sequence is printed, or the label of each frame,
+    with an empty line after each sequence.
     """
     given = {"--scores": scores, "--probabilities": probabilities, "--n-best": n_best is not None}
     chosen = [option for option, is_given in given.items() if is_given]
@@ -66,7 +69,7 @@ def predict(
     if sequences:
         text = _tagged(estimator, data, model, probabilities, n_best, quiet=quiet)
     else:
-        X = read_svmlight(data, n_features=estimator.n_features_in_).X
+        X = read_inputs(estimator, data)
         text = "".join(f"{line}\n" for line in _lines(estimator, X, *chosen, quiet=quiet))
     if out is None:
         sys.stdout.buffer.write(text.encode())  # as in the training file, whatever the terminal
@@ -92,7 +95,9 @@ def _require_method(estimator: Any, option: str, *, sequences: bool) -> None:
 
 
 def _lines(estimator: Any, X: Any, option: str = "", *, quiet: bool) -> Iterable[str]:
-    """Return the line of each row: a prediction, or what the option asks for."""
+    """Return the line of each example: a prediction, or what the option asks for."""
+    if estimator.description.targets is Targets.TAGS:
+        return [line for tags in estimator.predict(X) for line in (*map(show_label, tags), "")]
     values = getattr(estimator, _METHODS[False].get(option, "predict"))(X)
     if values.ndim == 1:
         labels = not option and hasattr(estimator, "classes_")

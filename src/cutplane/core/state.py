@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -272,8 +273,11 @@ def continued(earlier: State, problem: Problem, method: Method) -> State:
 
 def _remembered(earlier: State, problem: Problem, method: Method) -> PolicyStates:
     """Return what policies know: those of another kind than before begin anew."""
-    own = method.init(problem)
+    own: dict[str, Any] = {}
     for choice in (part.name for part in fields(PolicyStates)):
-        if type(getattr(method, choice)) is type(getattr(earlier.method, choice)):
-            setattr(own, choice, copied(getattr(earlier.policies, choice)))
-    return own
+        policy = getattr(method, choice)
+        if type(policy) is type(getattr(earlier.method, choice)):
+            own[choice] = copied(getattr(earlier.policies, choice))
+        else:  # only then: to begin may cost an evaluation
+            own[choice] = policy.init(problem)
+    return PolicyStates(**own)

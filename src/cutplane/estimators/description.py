@@ -66,6 +66,7 @@ class Measures(StrEnum):
     REGRESSION = "regression"
     RANKING = "ranking"
     CHUNKS = "chunks"
+    SEGMENTS = "segments"
 
 
 @dataclass(frozen=True, kw_only=True)

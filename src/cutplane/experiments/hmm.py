@@ -26,6 +26,7 @@ from cutplane.core.state import State
 from cutplane.experiments.data import folder_of, missing_files_told
 from cutplane.experiments.experiment import Experiment, Progress, Row, minimize, settings
 from cutplane.methods.sgd import Pass, sgd
+from cutplane.metrics.segments import edits
 from cutplane.structured.hmm.decoding import label_frames, score_classes
 from cutplane.structured.hmm.estimation import Likelihood
 
@@ -242,19 +243,6 @@ def compare(
                 row[f"{name} (paper)"] = value
         yield row
     progress(1.0, "done")
-
-
-def edits(found: list[int], true: list[int]) -> int:
-    """Return how many digits were inserted, left out or mistaken: Levenshtein's distance."""
-    costs: list[int] = [*range(len(found) + 1)]
-    for i, expected in enumerate(true, 1):
-        diagonal, costs[0] = costs[0], i
-        for j, digit in enumerate(found, 1):
-            diagonal, costs[j] = (
-                costs[j],
-                min(costs[j] + 1, costs[j - 1] + 1, diagonal + (digit != expected)),
-            )
-    return costs[-1]
 
 
 CONNECTED_LAMS = (30.0, 10.0)

@@ -84,7 +84,7 @@ def read_conll(path: str | os.PathLike[str], *, labels: bool = False) -> ConllDa
             continue
         if not separator:
             separator = "\t" if "\t" in line else " "
-        columns = _columns(line, separator)
+        columns = columns_of(line, separator)
         n_columns = n_columns or len(columns)
         wrong = _what_is_wrong(line, columns, n_columns, labels)
         if wrong is not None:
@@ -97,17 +97,25 @@ def read_conll(path: str | os.PathLike[str], *, labels: bool = False) -> ConllDa
     return ConllData(sequences, separator)
 
 
-def _columns(line: str, separator: str) -> Token:
+def columns_of(line: str, separator: str) -> Token:
+    """Return the columns of a line, between tabs or (``" "``) between spaces and tabs."""
     if separator == "\t":  # spaces may stand between words of several parts
         return tuple(line.split("\t"))
     return tuple(filter(None, line.replace("\t", " ").split(" ")))
 
 
-def _what_is_wrong(line: str, columns: Token, n_columns: int, labels: bool) -> str | None:
+def what_is_wrong_with_line(line: str) -> str | None:
+    """Return why a line is none, whatever its columns are; None if it is good."""
     if "\r" in line:
         return "a carriage return inside a line; lines end with a newline"
     if line.startswith("\ufeff"):
         return "a byte order mark inside the file"
+    return None
+
+
+def _what_is_wrong(line: str, columns: Token, n_columns: int, labels: bool) -> str | None:
+    if wrong := what_is_wrong_with_line(line):
+        return wrong
     if len(columns) != n_columns:
         return f"{len(columns)} columns, but the first line has {n_columns}"
     if labels:

@@ -34,6 +34,9 @@ _XZ_MEMORY = 2**30
 _PART, _LARGEST_PART = 2**16, 2**18
 # In characters. NumPy gives every label of an array the room of the longest.
 _LONGEST_LABEL = 256
+# The room for labels that are words: some, or what is in proportion to the file.
+_LABEL_BYTES = 10**8
+_LABEL_BYTES_PER_BYTE = 8
 
 # Control characters, separators of lines, and the byte order mark that stands in the middle of
 # files that were appended to each other: a label with one of them looks like another label.
@@ -162,6 +165,17 @@ def what_is_wrong_with_label(word: str) -> str | None:
     if found := _INVISIBLE.search(word):
         return f"has the invisible character U+{ord(found[0]):04X}"
     return None
+
+
+def require_room_for_labels(place: str, length: int, n_labels: int, n_bytes: int) -> None:
+    """Refuse so many labels, the longest of this length, if they outgrow their file."""
+    needed = 4 * length * n_labels
+    if needed > max(_LABEL_BYTES, _LABEL_BYTES_PER_BYTE * n_bytes):
+        raise InputError(
+            f"{place}: a label of {length} characters; with as much room for the "
+            f"label of each of {n_labels:,} lines, they would take "
+            f"{needed / 1e6:,.0f} MB; use shorter labels"
+        )
 
 
 def _decompressed(

@@ -26,16 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of
+from cutplane.io.sources import name_of, require_room_for_labels
 from cutplane.io.svmlight_chunks import Piece
 from cutplane.io.svmlight_lines import LARGEST_INDEX, Rules
 from cutplane.io.svmlight_pieces import read_pieces
 
 Number = TypeVar("Number", bound=np.generic)
-
-# The room for labels that are words: some, or what is in proportion to the file.
-_LABEL_BYTES = 10**8
-_LABEL_BYTES_PER_BYTE = 8
 
 
 class SvmlightData(NamedTuple):
@@ -153,11 +149,5 @@ class _Labels:
     def as_array(self, name: str, n_bytes: int) -> NDArray[Any]:
         """Return all labels of a file with so many bytes."""
         length, line = self._longest
-        needed = 4 * length * len(self._words)
-        if needed > max(_LABEL_BYTES, _LABEL_BYTES_PER_BYTE * n_bytes):
-            raise InputError(
-                f"{name}:{line}: a label of {length} characters; with as much room for the "
-                f"label of each of {len(self._words):,} lines, they would take "
-                f"{needed / 1e6:,.0f} MB; use shorter labels"
-            )
+        require_room_for_labels(f"{name}:{line}", length, len(self._words), n_bytes)
         return np.array(self._words) if self._words else self._numbers.as_array()

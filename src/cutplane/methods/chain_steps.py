@@ -10,11 +10,11 @@ them is one product. Coefficients have one row a feature, as in
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.core.needs import offers
 from cutplane.core.protocols import Risk
@@ -60,29 +60,53 @@ class ChainSteps:
         assert risk.entries is not None
         self._risk = risk
         data = risk.data
-        self._data = ChainData(
+        self.data = ChainData(
             *risk.entries, data.chains.offsets, data.weights, risk.weighted, risk.ends
         )
 
     def follow(self, w: Vector, sequences: Indices, shrinks: Vector, lengths: Vector) -> Vector:
         """Take a step on each of some sequences; return the parameters after the last."""
-        risk, n = self._risk, self._risk.n_labels
-        parameters = ChainWeights.zeros(risk.n_features, n)
-        coef, transitions, ends = np.split(w, [*accumulate((risk.pairs.n_parameters, n * n))])
-        risk.pairs.add_to_table(coef, parameters.coef)
-        parameters.transitions[...] = transitions.reshape(n, n)
-        if risk.ends:
-            parameters.ends[...] = ends.reshape(2, n)
+        risk, tables = self._risk, self.tables_of(w)
         take = _margin_steps if risk.loss.worst_labels else _crf_steps
-        take(self._data, risk.data.y, sequences, shrinks, lengths, parameters, padded(n))
-        parts = [risk.pairs.from_table(parameters.coef), parameters.transitions.ravel()]
-        after = np.concatenate(parts + ([parameters.ends.ravel()] if risk.ends else []))
-        require_finite([after], w)
+        take(self.data, risk.data.y, sequences, shrinks, lengths, tables, padded(risk.n_labels))
+        return self.flat(tables, w)
+
+    def no_tables(self) -> ChainWeights:
+        """Return parameters of zero, as the kernels read them."""
+        return ChainWeights.zeros(self._risk.n_features, self._risk.n_labels)
+
+    def tables_of(self, w: Vector) -> ChainWeights:
+        """Return parameters as the kernels read them."""
+        risk, n, tables = self._risk, self._risk.n_labels, self.no_tables()
+        coef, transitions, ends = np.split(w, [*accumulate((risk.pairs.n_parameters, n * n))])
+        risk.pairs.add_to_table(coef, tables.coef)
+        tables.transitions[...] = transitions.reshape(n, n)
+        if risk.ends:
+            tables.ends[...] = ends.reshape(2, n)
+        return tables
+
+    def flat(self, tables: ChainWeights, before: Vector) -> Vector:
+        """Return parameters as one vector; `NonFiniteRisk` if steps from ``before`` overflowed."""
+        parts = [self._risk.pairs.from_table(tables.coef), tables.transitions.ravel()]
+        after = np.concatenate(parts + ([tables.ends.ravel()] if self._risk.ends else []))
+        require_finite([after], before)
         return after
 
 
+class Room(NamedTuple):
+    """What finding the worst labels of a sequence needs: its labels, theirs, scores and more."""
+
+    own_y: Labels
+    labels: Labels
+    scores: ChainScores
+    best: Matrix
+    reach: Vector
+    backward: Matrix
+
+
 @njit(cache=True, nogil=True)
-def _multiply(w: ChainWeights, by: float) -> None:
+def multiply(w: ChainWeights, by: float) -> None:
+    """Multiply all parameters by a number."""
     for part in (w.coef, w.transitions, w.ends):
         for i in range(part.shape[0]):
             for j in range(part.shape[1]):
@@ -115,12 +139,12 @@ def _shrunk(w: ChainWeights, scale: float, shrink: float) -> float:
     scale *= shrink
     if abs(scale) >= _SMALLEST_SCALE:
         return scale
-    _multiply(w, scale)
+    multiply(w, scale)
     return 1.0
 
 
 @njit(cache=True, nogil=True)
-def _add_labels(
+def add_labels(
     data: ChainData, i0: int, n: int, labels: Labels, other: Labels, by: float, w: ChainWeights
 ) -> None:
     """Add the features of labels, times a number; those of tokens where they differ."""
@@ -135,35 +159,54 @@ def _add_labels(
 
 
 @njit(cache=True, nogil=True)
+def room_for(offsets: Indices, n_labels: int, width: int) -> Room:
+    """Return room for any of the sequences; rows of transitions are this wide."""
+    longest = longest_in(offsets, 0, len(offsets) - 1)
+    T = np.full((width, width), -np.inf)
+    return Room(
+        np.zeros(longest, dtype=np.int32),
+        np.zeros(longest, dtype=np.int32),
+        ChainScores(np.zeros((longest, n_labels)), T, np.zeros(n_labels), np.zeros(n_labels)),
+        np.full((longest, width), -np.inf),
+        np.zeros(width),
+        np.zeros((n_labels, n_labels)),
+    )
+
+
+@njit(cache=True, nogil=True)
+def find_worst(
+    data: ChainData, i: int, y: Labels, w: ChainWeights, scale: float, room: Room
+) -> None:
+    """Fill in the labels of a sequence that is not empty, and those of the largest loss."""
+    own_y, labels, scores, best, reach, backward = room
+    n, n_labels = data.offsets[i + 1] - data.offsets[i], w.coef.shape[1]
+    _score(data, i, y, w, scale, own_y, scores)
+    for a in range(n_labels):
+        for b in range(n_labels):
+            backward[b, a] = scores.transitions[a, b]
+    reach_labels(scores, own_y, 1.0, 0, n, best, reach)
+    labels[n - 1] = last_label(best, n, scores.end)
+    trace_back(best, backward, 0, n - 1, labels)
+
+
+@njit(cache=True, nogil=True)
 def _margin_steps(
     data: ChainData, y: Labels, sequences: Indices, shrinks: Vector, lengths: Vector,
     w: ChainWeights, width: int,
 ) -> None:  # fmt: skip
     """Take steps for the loss `ChainMargin`, on the labels that are worst."""
-    n_labels = w.coef.shape[1]
-    longest = longest_in(data.offsets, 0, len(data.offsets) - 1)
-    own_y, labels = np.zeros(longest, dtype=np.int32), np.zeros(longest, dtype=np.int32)
-    T = np.full((width, width), -np.inf)
-    scores = ChainScores(np.zeros((longest, n_labels)), T, np.zeros(n_labels), np.zeros(n_labels))
-    best, reach = np.full((longest, width), -np.inf), np.zeros(width)
-    backward = np.zeros((n_labels, n_labels))
+    room = room_for(data.offsets, w.coef.shape[1], width)
     scale = 1.0
     for k in range(len(sequences)):
         i = sequences[k]
         i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
         if n > 0:
-            _score(data, i, y, w, scale, own_y, scores)
-            for a in range(n_labels):
-                for b in range(n_labels):
-                    backward[b, a] = T[a, b]
-            reach_labels(scores, own_y, 1.0, 0, n, best, reach)
-            labels[n - 1] = last_label(best, n, scores.end)
-            trace_back(best, backward, 0, n - 1, labels)
+            find_worst(data, i, y, w, scale, room)
         scale = _shrunk(w, scale, shrinks[k])
         if n > 0:
-            _add_labels(data, i0, n, labels, own_y, -lengths[k] / scale, w)
-            _add_labels(data, i0, n, own_y, labels, lengths[k] / scale, w)
-    _multiply(w, scale)
+            add_labels(data, i0, n, room.labels, room.own_y, -lengths[k] / scale, w)
+            add_labels(data, i0, n, room.own_y, room.labels, lengths[k] / scale, w)
+    multiply(w, scale)
 
 
 @njit(cache=True, nogil=True)
@@ -225,4 +268,4 @@ def _crf_steps(
         scale = _shrunk(w, scale, shrinks[k])
         if n > 0:
             _add_slopes(data, i0, n, own_y, found, -lengths[k] / scale, w)
-    _multiply(w, scale)
+    multiply(w, scale)

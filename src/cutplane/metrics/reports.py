@@ -15,6 +15,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.losses.ranking.queries import Queries
 from cutplane.metrics.chunks import count_chunks, sequence_accuracy, token_accuracy
 from cutplane.metrics.ranking import Rankings, mean_of_defined
+from cutplane.metrics.segments import count_segments
 
 NDCG_AT = (1, 3, 5, 10)
 """The positions that `measure_rankings` looks at."""
@@ -104,3 +105,17 @@ def measure_sequences(
         for kind, found in sorted(counts.items())
     ]
     return report
+
+
+def measure_segments(
+    y: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]
+) -> dict[str, Any]:
+    """Return how many frames are right, and how far segments are from the right ones."""
+    segments = count_segments(y, predicted)
+    return {
+        "n_samples": len(y),
+        "n_frames": sum(map(len, y)),
+        "n_segments": segments.there,
+        "accuracy": token_accuracy(y, predicted),
+        "segment_error_rate": segments.error_rate,
+    }

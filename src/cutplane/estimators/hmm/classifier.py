@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix
 from cutplane.estimators.callbacks import with_callbacks
-from cutplane.estimators.description import Description, Reads, Targets
+from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples
 from cutplane.estimators.hmm.model import HMM_METHODS, HMMModel
@@ -47,9 +47,12 @@ class HMMClassifier(ClassifierMixin, HMMModel):
     """
 
     description = Description(
+        task="hmm-classification",
         reads=Reads.FRAMES,
         targets=Targets.CLASSES,
+        only_loss="margin",
         methods=HMM_METHODS,
+        measures=Measures.CLASSIFICATION,
         least_classes=2,
     )
     segments = False

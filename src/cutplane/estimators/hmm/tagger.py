@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.estimators.callbacks import with_callbacks
-from cutplane.estimators.description import Description, Reads, Targets
+from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples
 from cutplane.estimators.hmm.model import HMM_METHODS, HMMModel
@@ -61,9 +61,12 @@ class HMMTagger(HMMModel):
     """
 
     description = Description(
+        task="hmm-tagging",
         reads=Reads.FRAMES,
         targets=Targets.TAGS,
+        only_loss="margin",
         methods=HMM_METHODS,
+        measures=Measures.SEGMENTS,
         least_classes=1,
     )
     segments = True

@@ -164,7 +164,7 @@ def _rim(radius: float, epsilon: float, lam: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _reach(rule: int, ball: float, longest: float, radius: float) -> float:
+def reach_of(rule: int, ball: float, longest: float, radius: float) -> float:
     """Return the radius that iterates are scaled back to."""
     if rule == OPTIMISTIC and longest < np.inf and ball < np.inf:
         return min(ball, radius)
@@ -285,7 +285,7 @@ def epoch(
     i, first, last = order[0], np.uint64(0), np.uint64(0)
     product = pull = 0.0
     read = 0
-    reach = _reach(rule, ball, longest, numbers[RADIUS])
+    reach = reach_of(rule, ball, longest, numbers[RADIUS])
     rim = _rim(numbers[RADIUS], epsilon, lam)
     for begin in range(0, len(order), batch):
         end = min(begin + batch, len(order))
@@ -359,7 +359,7 @@ def epoch(
             settled = eta * steep <= longest * numbers[RADIUS]
             end_step(numbers, settled, epsilon, delta, lam, steepness, seed)
             steps, tau = numbers[STEPS], numbers[TAU]
-            reach = _reach(rule, ball, longest, numbers[RADIUS])
+            reach = reach_of(rule, ball, longest, numbers[RADIUS])
             rim = _rim(numbers[RADIUS], epsilon, lam)
             balance = _balance(rule, steepness, numbers[RADIUS]) if bounded else 0.0
     numbers[SCALE], numbers[SQUARE] = scale, square
