@@ -75,9 +75,13 @@ class FBeta(CountingMeasure):
         scores = ray.scores + step * ray.direction
         value, labeling = self._worst(y, scores, weights)
         below, ties = np.array(labeling.limits).T.copy()
-        parts = map_arrays(
-            lambda *part: sum_of_flips(*part, below), y, scores, weights, ray.direction
-        )
+
+        def sums(
+            y: Vector, scores: Vector, weights: Vector, direction: Vector
+        ) -> tuple[float, ...]:
+            return sum_of_flips(y, scores, weights, direction, below)
+
+        parts = map_arrays(sums, y, scores, weights, ray.direction)
         missed, flagged, tied_missed, tied_flagged, *counts = add_up(parts)
         # All choices among equal margins are worst labelings, and so their mean is one of planes.
         tied = [

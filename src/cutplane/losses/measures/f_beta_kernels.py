@@ -68,10 +68,11 @@ def worst_flips(choices: Choices, beta2: float, offset: float) -> tuple[float, i
 @njit(cache=True, nogil=True)
 def _pays(gain: float, base: float, flagged: Counts, j: int, margin: float, scale: int) -> float:
     """Return whether flagging the next negatives raises the loss: above zero if so."""
-    size = base + flagged[j]
+    size: float = base + flagged[j]
+    more: int = flagged[j + 1] - flagged[j]
     if size == 0.0:  # without any positives: from nothing predicted to only mistakes
-        return scale - margin * (flagged[j + 1] - flagged[j])
-    return gain - margin * size * (base + flagged[j + 1])
+        return scale - margin * more
+    return gain - margin * size * (size + more)
 
 
 @njit(cache=True, nogil=True)

@@ -17,6 +17,7 @@ from cutplane.losses.measures.f_beta_bins import (
 )
 from cutplane.losses.measures.f_beta_kernels import (
     Choices,
+    Counts,
     Minimum,
     minimize_over_offset,
     worst_flips,
@@ -160,13 +161,13 @@ def _balances(least: Minimum) -> bool:
     return least.left[0] >= least.left[1] and least.right[0] <= least.right[1]
 
 
-def _counted(inside: tuple[int, float, Vector]) -> tuple[Vector, Vector]:
+def _counted(inside: tuple[int, float, Vector]) -> tuple[Counts, Vector]:
     before, total, margins = inside
     sums = np.empty(len(margins) + 1)
     sums[0] = total
     np.cumsum(margins, out=sums[1:])
     sums[1:] += total
-    return np.arange(before, before + len(margins) + 1), sums
+    return np.arange(before, before + len(margins) + 1, dtype=np.int64), sums
 
 
 def _limit(inside: tuple[int, float, Vector], count: int) -> Limit | None:
