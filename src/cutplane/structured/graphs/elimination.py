@@ -35,12 +35,7 @@ def best_among(
     choices = [np.flatnonzero(row) for row in allowed]
     labels: Labels = np.argmax(allowed, axis=1).astype(np.int64)
     free = allowed.sum(axis=1) > 1
-    single = unary.copy()
-    for e, (u, v) in enumerate(edges.tolist()):  # neighbors with one label are part of the node
-        if free[u] and not free[v]:
-            single[u] += pairwise[e, :, labels[v]]
-        elif free[v] and not free[u]:
-            single[v] += pairwise[e, labels[u], :]
+    single = with_known_neighbors(unary, pairwise, edges, labels, free)
     factors: dict[int, list[_Factor]] = {
         v: [_Factor((v,), single[v, choices[v]])] for v in np.flatnonzero(free).tolist()
     }
@@ -56,6 +51,18 @@ def best_among(
     for v, place in found.items():
         labels[v] = choices[v][place]
     return labels
+
+
+def with_known_neighbors(
+    unary: Matrix, pairwise: Any, edges: Labels, labels: Labels, free: NDArray[np.bool_]
+) -> Matrix:
+    """Return scores of the free nodes' labels, with those of edges to nodes that are not free."""
+    single = unary.copy()
+    first, second = edges.T
+    inner, outer = free[first] & ~free[second], free[second] & ~free[first]
+    np.add.at(single, first[inner], pairwise[inner, :, labels[second[inner]]])
+    np.add.at(single, second[outer], pairwise[outer, labels[first[outer]], :])
+    return single
 
 
 def _eliminated(

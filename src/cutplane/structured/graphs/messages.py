@@ -62,7 +62,7 @@ def upward(pairwise: Any, edges: Labels) -> Table:
 
 
 @njit(cache=True, nogil=True)
-def _gather(unary: Matrix, chains: Chains, up: Matrix, down: Matrix, v: int, out: Any) -> None:
+def gather(unary: Matrix, chains: Chains, up: Matrix, down: Matrix, v: int, out: Any) -> None:
     """Write the score of each label of a node, with all messages to it."""
     for a in range(unary.shape[1]):
         out[a] = unary[v, a]
@@ -91,7 +91,7 @@ def pass_messages(
         n_into = chains.into_at[v + 1] - chains.into_at[v]
         if (n_out if forward else n_into) == 0:
             continue
-        _gather(unary, chains, up, down, v, scores)
+        gather(unary, chains, up, down, v, scores)
         for a in range(n_labels):
             scores[a] /= max(n_out, n_into)
         if forward:
@@ -136,7 +136,7 @@ def label_bounds(
     for v in range(n_nodes):
         n_out = chains.out_at[v + 1] - chains.out_at[v]
         n_into = chains.into_at[v + 1] - chains.into_at[v]
-        _gather(unary, chains, up, down, v, left)
+        gather(unary, chains, up, down, v, left)
         for a in range(n_labels):
             shares[v, a] = left[a] / max(n_out, n_into, 1)
         # What a chain reaches at most up to the second node of an edge, but for that node.
@@ -185,13 +185,32 @@ def label_bounds(
 
 
 @njit(cache=True, nogil=True)
-def good_labels(unary: Matrix, pairwise: Table, chains: Chains, down: Matrix) -> Labels:
-    """Return labels that messages suggest, improved node by node while that helps."""
+def suggested_labels(unary: Matrix, pairwise: Table, chains: Chains, down: Matrix) -> Labels:
+    """Return labels that messages suggest: the best of each node after those before it."""
     n_nodes, n_labels = unary.shape
     labels = np.zeros(n_nodes, dtype=np.int64)
     scores = np.empty(n_labels)
-    changed, sweep = True, 0
-    while changed:
+    for v in range(n_nodes):
+        for a in range(n_labels):
+            scores[a] = unary[v, a]
+        for place in range(chains.into_at[v], chains.into_at[v + 1]):
+            e = chains.into[place]
+            for a in range(n_labels):
+                scores[a] += pairwise[e, labels[chains.ends[e, 0]], a]
+        for place in range(chains.out_at[v], chains.out_at[v + 1]):
+            e = chains.out[place]
+            for a in range(n_labels):
+                scores[a] += down[e, a]
+        labels[v] = np.argmax(scores)
+    return labels
+
+
+@njit(cache=True, nogil=True)
+def improve_labels(unary: Matrix, pairwise: Table, chains: Chains, labels: Labels) -> float:
+    """Change labels node by node while that helps; return their score."""
+    n_nodes, n_labels = unary.shape
+    scores = np.empty(n_labels)
+    for _ in range(n_nodes):  # an end, since rounding could go round in a circle
         changed = False
         for v in range(n_nodes):
             for a in range(n_labels):
@@ -203,25 +222,15 @@ def good_labels(unary: Matrix, pairwise: Table, chains: Chains, down: Matrix) ->
             for place in range(chains.out_at[v], chains.out_at[v + 1]):
                 e = chains.out[place]
                 for a in range(n_labels):
-                    # In the first sweep the nodes behind have no labels yet.
-                    scores[a] += (
-                        down[e, a] if sweep == 0 else pairwise[e, a, labels[chains.ends[e, 1]]]
-                    )
+                    scores[a] += pairwise[e, a, labels[chains.ends[e, 1]]]
             best = np.argmax(scores)
-            if sweep == 0 or scores[best] > scores[labels[v]]:
+            if scores[best] > scores[labels[v]]:
                 labels[v] = best
                 changed = True
-        sweep += 1
-        if sweep > n_nodes:  # rounding could go round in a circle
+        if not changed:
             break
-    return labels
-
-
-@njit(cache=True, nogil=True)
-def score_of(unary: Matrix, pairwise: Table, chains: Chains, labels: Labels) -> float:
-    """Return the score of labels."""
     total = 0.0
-    for v in range(len(labels)):
+    for v in range(n_nodes):
         total += unary[v, labels[v]]
     for e in range(len(chains.ends)):
         total += pairwise[e, labels[chains.ends[e, 0]], labels[chains.ends[e, 1]]]
