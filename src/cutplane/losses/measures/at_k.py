@@ -30,6 +30,7 @@ from cutplane.losses.measures.error_rate import (
     count_positives,
     flip_slopes,
     for_both,
+    limits_of,
     threshold_between,
 )
 from cutplane.losses.measures.kernels import best_exchanges
@@ -107,7 +108,7 @@ class AtTop(CountingMeasure):
             flips = self._flips(sides, exchanges)
             total = exchanges / self._top(sides).scale
             amounts = (total / flips.missed, total / flips.flagged)
-            flip_slopes(y, scores, weights, sides, flips, amounts, slopes)
+            flip_slopes(y, scores, weights, limits_of(sides, flips), amounts, slopes)
         return slopes
 
 

@@ -91,32 +91,42 @@ def count_positives(y: Vector, weights: Vector) -> int:
     return int(np.count_nonzero((y > 0.0) & (weights > 0.0)))
 
 
+class Limit(NamedTuple):
+    """The largest of the margins of a side that are flipped, and how many of these are equal."""
+
+    margin: float
+    ties: int
+
+
 def flip_slopes(
     y: Vector,
     scores: Vector,
     weights: Vector,
-    sides: Sides,
-    flips: Flips,
+    limits: tuple[Limit, Limit],
     amounts: tuple[float, float],
     out: Vector,
 ) -> None:
     """Add the slopes of a labeling.
 
     They are minus the first amount where a positive is missed, plus the second where a negative is
-    flagged. Of equal margins the first ones are flipped. ``sides`` may be reordered.
+    flagged. Of equal margins the first ones are flipped.
     """
-    limits = [_limit(margins, count) for margins, count in zip(sides, flips, strict=True)]
     thresholds, ties = np.array(limits).T.copy()
     add_flips(y, scores, weights, thresholds, ties, np.array(amounts), out)
 
 
-def _limit(margins: Vector, count: int) -> tuple[float, float]:
+def limits_of(sides: Sides, flips: Flips) -> tuple[Limit, Limit]:
+    """Return what tells those that are flipped from the others; ``sides`` may be reordered."""
+    return _limit(sides.positive, flips.missed), _limit(sides.negative, flips.flagged)
+
+
+def _limit(margins: Vector, count: int) -> Limit:
     """Return the largest of the ``count`` smallest, and how many of these are equal to it."""
     if count == 0:
-        return -np.inf, 0.0
+        return Limit(-np.inf, 0)
     margins.partition(count - 1)
-    largest = margins[count - 1]
-    return largest, float(np.count_nonzero(margins[:count] == largest))
+    largest = float(margins[count - 1])
+    return Limit(largest, int(np.count_nonzero(margins[:count] == largest)))
 
 
 def threshold_between(scores: Vector, k: int) -> float:

@@ -10,29 +10,37 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.threads import add_up, map_arrays
 from cutplane.losses.measures.error_rate import (
     CountingMeasure,
     Flips,
-    Sides,
+    Limit,
     count_positives,
     flip_slopes,
-    for_both,
 )
-from cutplane.losses.measures.f_beta_kernels import SortedMargins, minimize_over_offset, worst_flips
-from cutplane.losses.score_loss import AtBestOffset, Tangent, positive
+from cutplane.losses.measures.f_beta_search import MarginSearch
+from cutplane.losses.measures.kernels import sum_of_flips
+from cutplane.losses.score_loss import AtBestOffset, Ray, Tangent, positive
+
+
+class Labeling(NamedTuple):
+    """How many are flipped, and which."""
+
+    flips: Flips
+    limits: tuple[Limit, Limit]
 
 
 class _Balance(NamedTuple):
     """Two labelings that together flag as many negatives as they miss positives."""
 
-    falling: Flips
-    rising: Flips
+    falling: Labeling
+    rising: Labeling
 
     @property
     def share(self) -> float:
         """The weight of the rising one."""
-        down = self.falling.missed - self.falling.flagged
-        up = self.rising.flagged - self.rising.missed
+        down = self.falling.flips.missed - self.falling.flips.flagged
+        up = self.rising.flips.flagged - self.rising.flips.missed
         return down / (down + up) if down + up > 0 else 0.0
 
 
@@ -55,18 +63,45 @@ class FBeta(CountingMeasure):
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
-        value, flips = self._worst(y, scores, weights)
-        return value, self._slopes_of(y, scores, weights, [(1.0, flips)])
+        value, labeling = self._worst(y, scores, weights)
+        return value, self._slopes_of(y, scores, weights, [(1.0, labeling)])
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the loss."""
         return self._worst(y, scores, weights)[0]
 
+    def on_ray(self, y: Vector, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+        scores = ray.scores + step * ray.direction
+        value, labeling = self._worst(y, scores, weights)
+        below, ties = np.array(labeling.limits).T.copy()
+
+        def sums(
+            y: Vector, scores: Vector, weights: Vector, direction: Vector
+        ) -> tuple[float, ...]:
+            return sum_of_flips(y, scores, weights, direction, below)
+
+        parts = map_arrays(sums, y, scores, weights, ray.direction)
+        missed, flagged, tied_missed, tied_flagged, *counts = add_up(parts)
+        # All choices among equal margins are worst labelings, and so their mean is one of planes.
+        tied = [
+            total * n / max(count, 1)
+            for total, n, count in zip((tied_missed, tied_flagged), ties, counts, strict=True)
+        ]
+        return value, float(missed + flagged + sum(tied)) / max(count_positives(y, weights), 1)
+
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores."""
-        # The order of the scores does not depend on it: one sort serves all trials.
-        offset, value, *counts = minimize_over_offset(_sorted(y, scores, weights), self._beta2)
-        return AtBestOffset(offset, value, _Balance(Flips(*counts[:2]), Flips(*counts[2:])))
+        search = MarginSearch.of(y, scores, weights)
+        least = search.minimize(self._beta2)
+        pair = [Labeling(Flips(*one), search.limits(*one)) for one in (least.left, least.right)]
+        return AtBestOffset(least.offset, least.value, _Balance(*pair))
+
+    def at_best_offset(
+        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
+    ) -> AtBestOffset:
+        """Minimize the loss over a constant added to all scores; the search needs no guess."""
+        return self.minimize_offset(y, scores, weights)
 
     def slopes_at(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Vector:
         """Return the slopes of the tangent alone."""
@@ -74,7 +109,7 @@ class FBeta(CountingMeasure):
 
     def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return slopes at the best constant, that sum to zero."""
-        best = self.minimize_offset(y, scores + offset, weights)
+        best = self.minimize_offset(y, scores, weights)
         return self.tangent(y, scores, weights, best).slopes
 
     def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
@@ -87,7 +122,7 @@ class FBeta(CountingMeasure):
             parts = [(1.0 - share, balance.falling), (share, balance.rising)]
         slopes = self._slopes_of(y, scores, weights, parts)
         n_positive = count_positives(y, weights)
-        deltas = [share * self.delta(n_positive, *flips) for share, flips in parts]
+        deltas = [share * self.delta(n_positive, *labeling.flips) for share, labeling in parts]
         return Tangent(slopes, float(sum(deltas)))
 
     def delta(self, n_positive: int, missed: int, flagged: int) -> float:
@@ -96,37 +131,23 @@ class FBeta(CountingMeasure):
         size = found + flagged + self._beta2 * n_positive
         return (flagged + self._beta2 * missed) / size if size > 0.0 else 0.0
 
-    def _worst(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Flips]:
-        value, *counts = worst_flips(_sorted(y, scores, weights), self._beta2, 0.0)
-        return value, Flips(*counts)
+    def _worst(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Labeling]:
+        search = MarginSearch.of(y, scores, weights)
+        value, *flips = search.worst(self._beta2)
+        return value, Labeling(Flips(*flips), search.limits(*flips))
 
     def _slopes_of(
-        self, y: Vector, scores: Vector, weights: Vector, parts: list[tuple[float, Flips]]
+        self, y: Vector, scores: Vector, weights: Vector, parts: list[tuple[float, Labeling]]
     ) -> Vector:
         slopes = np.zeros_like(scores)
-        sides = Sides.of(y, scores, weights)
-        scale = max(len(sides.positive), 1)
-        for share, flips in parts:
+        scale = max(count_positives(y, weights), 1)
+        for share, labeling in parts:
             if share > 0.0:
                 amount = share / scale
-                flip_slopes(y, scores, weights, sides, flips, (amount, amount), slopes)
+                flip_slopes(y, scores, weights, labeling.limits, (amount, amount), slopes)
         return slopes
 
 
 def f1() -> FBeta:
     """Return the loss for the F1 score."""
     return FBeta(1.0)
-
-
-def _sorted(y: Vector, scores: Vector, weights: Vector) -> SortedMargins:
-    """Return the margins of both sides, increasing, and the sums of the first of them."""
-    sides = Sides.of(y, scores, weights)
-    positive_sums, negative_sums = for_both(_sort_and_sum, *sides, width=len(y) // 2)
-    return *sides, positive_sums, negative_sums
-
-
-def _sort_and_sum(margins: Vector) -> Vector:
-    margins.sort()
-    sums = np.zeros(len(margins) + 1)
-    np.cumsum(margins, out=sums[1:])
-    return sums

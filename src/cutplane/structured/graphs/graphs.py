@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.structured.graphs.forests import Forest, Labels, best_labels
-from cutplane.structured.graphs.local_polytope import RelaxedLabels, best_integral, best_relaxed
+from cutplane.structured.graphs.local_polytope import RelaxedLabels
 from cutplane.structured.graphs.node_labels import NodeLabels
+from cutplane.structured.graphs.search import best_exact, best_relaxed_first_by_messages
 
-_SEARCHES = {"exact": best_integral, "relaxed": best_relaxed}
+_SEARCHES = {"exact": best_exact, "relaxed": best_relaxed_first_by_messages}
 
 
 class Graph(NamedTuple):

@@ -32,7 +32,7 @@ REVERSED = np.array([4, 2, 1, 5, 0, 3])  # the same pair, read from its other ba
 _UNORDERED = np.array([0, 1, 1, 2, 0, 2])
 
 
-def _stack_places() -> NDArray[np.int64]:
+def stack_places() -> NDArray[np.int64]:
     """Return a number for each stack of two pairs; seen from the other strand it is the same."""
     places = np.full((6, 6), -1)
     for outer in range(6):
@@ -42,7 +42,7 @@ def _stack_places() -> NDArray[np.int64]:
     return places
 
 
-_STACKS = _stack_places()
+_STACKS = stack_places()
 
 _SIZES = {
     "pair": 3,
