@@ -86,7 +86,8 @@ def bends_beside_emissions(risk: ChainRisk, p: Matrix, shares: Vector) -> Vector
     if risk.ends:
         bends = shares[:, None] * (p * (1.0 - p))
         parts += [bends[chains.firsts].sum(axis=0), bends[chains.lasts].sum(axis=0)]
-    return np.clip(np.concatenate(parts), 0.0, None)
+    bends_of_all: Vector = np.concatenate(parts)
+    return np.maximum(bends_of_all, 0.0)
 
 
 def has_curvature(risk: Any) -> bool:

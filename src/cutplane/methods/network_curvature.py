@@ -28,9 +28,12 @@ from cutplane.core import needs
 from cutplane.methods.chain_curvature import bends_beside_emissions, probabilities_of
 from cutplane.risks.chain import ChainRisk
 
-# So many tokens are looked at.
+# About so many tokens are looked at; no other number was tried.
 _TOKENS = 8192
-# How much of the mean second derivative of the layer that is bent most is added to all.
+# How much of the mean second derivative of the layer that is bent most is added to all. (OCR, 1,500
+# words, two layers of 200 units, lam = 2e-4, objective after 80 evaluations: 0.275 with 1, 0.311
+# with 10, 0.329 with 0; 0.297 and 0.305 with a thousandth and a hundredth of the largest of each
+# layer in its place, 0.305 with the mean of each; 0.340 without curvature.)
 _DAMPING = 1.0
 # Layers with more inputs or outputs have no curvature: eigenvectors would take longer than a pass.
 _WIDEST = 2048
@@ -92,10 +95,10 @@ class NetworkCurvature:
         """
         from threadpoolctl import threadpool_limits
 
-        risk.evaluations += 1
-        chains = risk.data.chains
-        sample = risk.part(slice(None, None, -(-chains.n_tokens // _TOKENS)))
+        sample = risk.part(slice(None, None, -(-risk.data.chains.n_tokens // _TOKENS)))
         slopes = sample.evaluate(sample.scores(w)).slopes().emissions
+        risk.evaluations += 1
+        risk.inferences += sample.inferences
         p, shares = probabilities_of(sample.data, slopes)
         # For a label drawn at random the outer product of the slopes has the right mean.
         drawn = (np.cumsum(p, axis=1) < np.random.default_rng(0).random((len(p), 1))).sum(axis=1)

@@ -4,9 +4,9 @@ For a smooth risk the gradients of the last points tell more than their planes d
 planes bound the optimum. So L-BFGS chooses where to evaluate, and the bundle proves how good the
 best point is. Each trial of the line search gives a plane too.
 
-Where the curvature of the risk is roughly known (`cutplane.methods.chain_curvature`), L-BFGS starts
-from it in place of a multiple of the identity, and it is computed afresh as the fit goes on, after
-5, 10, 20, 40, ... iterations.
+Where the curvature of the risk is roughly known (`cutplane.methods.chain_curvature`, and for
+networks `cutplane.methods.network_curvature`), L-BFGS starts from it in place of a multiple of the
+identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations.
 """
 
 from __future__ import annotations
@@ -214,9 +214,9 @@ def quasi_newton(*, steps: int = 20, planes: int | None = None, cuts: Cuts | Non
     """L-BFGS with a certificate: the method for smooth risks such as conditional random fields.
 
     Every point where L-BFGS evaluates the risk gives a plane, and the planes bound the optimum as
-    in `bmrm`. For a `cutplane.ChainRisk` with the loss of a conditional random field and a few
-    hundred features at most, L-BFGS starts from rough second derivatives. Where the risk has kinks
-    it falls back to the steps of `bmrm`, and is slow.
+    in `bmrm`. For a `cutplane.ChainRisk` with the loss of a conditional random field, and a few
+    hundred features at most or a network of linear layers, L-BFGS starts from rough second
+    derivatives. Where the risk has kinks it falls back to the steps of `bmrm`, and is slow.
 
     Parameters
     ----------
