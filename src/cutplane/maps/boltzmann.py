@@ -157,8 +157,12 @@ def _trained(
                 step += rate * change
                 part += step
         machine.history.append(_report(machine, sample, rng))
-    parts = (machine.weights, machine.visible, machine.hidden)
-    return BoltzmannMachine(*(part.astype(np.float64) for part in parts), machine.history)
+    return BoltzmannMachine(
+        machine.weights.astype(np.float64),
+        machine.visible.astype(np.float64),
+        machine.hidden.astype(np.float64),
+        machine.history,
+    )
 
 
 def contrastive_divergence(
