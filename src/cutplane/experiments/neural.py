@@ -253,9 +253,9 @@ EXPERIMENTS = [
         run=partial(compare, per_token=per_token),
         columns=_COLUMNS,
         paper="Two sigmoid layers of 200 units, pre-trained by contrastive divergence. The first "
-        f"runs to a gap of {_GAP:g} or for as many evaluations as the paper's NRBMLS, the others for "
-        "as many as the first (a pass of SGD counts as one); the paper's objectives of the others "
-        "are those after as many evaluations as its NRBMLS.",
+        f"runs to a gap of {_GAP:g} or for as many evaluations as the paper's NRBMLS, the others "
+        "for as many as the first (a pass of SGD counts as one). The paper's objectives of the "
+        "others are those after as many evaluations as its NRBMLS.",
     )
     for suffix, per_token, what in (("", False, "words"), ("-tokens", True, "letters"))
 ]
