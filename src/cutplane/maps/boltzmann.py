@@ -25,8 +25,9 @@ from scipy.special import expit
 
 from cutplane.compute.arrays import Matrix, Vector
 
-# Rows at a time where all examples are looked at.
-_BLOCK = 4096
+# How many examples, evenly spread, are looked at to see how training goes. (All of them would take
+# nearly as many products as the training.)
+_SAMPLE = 4096
 # The momentum of the first epochs, in which gradients are large, and how many these are (G. Hinton:
 # A practical guide to training restricted Boltzmann machines, 2010).
 _FIRST_MOMENTUM, _FIRST_EPOCHS = 0.5, 5
@@ -35,7 +36,7 @@ _FIRST_SCALE = 0.01
 
 
 class Epoch(NamedTuple):
-    """What is known of a machine after a pass over the examples.
+    """What is known of a machine after a pass over the examples, from a few thousand of them.
 
     Attributes
     ----------
@@ -102,6 +103,8 @@ def train_machine(
 ) -> BoltzmannMachine:
     """Return a machine trained by contrastive divergence, one step of Gibbs sampling each.
 
+    Products are in single precision: what is drawn at random is far coarser.
+
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_examples, n_visible)
@@ -135,10 +138,11 @@ def _trained(
     rng = np.random.default_rng(seed)
     mean = np.clip(_column_means(X), 1.0 / (n + 2.0), 1.0 - 1.0 / (n + 2.0))
     machine = BoltzmannMachine(
-        _FIRST_SCALE * rng.normal(size=(n_hidden, n_visible)),
-        np.log(mean / (1.0 - mean)),
-        np.zeros(n_hidden),
+        (_FIRST_SCALE * rng.normal(size=(n_hidden, n_visible))).astype(np.float32),
+        np.log(mean / (1.0 - mean)).astype(np.float32),
+        np.zeros(n_hidden, dtype=np.float32),
     )
+    sample = _dense(X[:: -(-n // _SAMPLE)])
     last = [np.zeros_like(part) for part in (machine.weights, machine.visible, machine.hidden)]
     for epoch in range(epochs):
         order = rng.permutation(n)
@@ -152,8 +156,13 @@ def _trained(
                 step *= kept
                 step += rate * change
                 part += step
-        machine.history.append(_report(machine, X, rng))
-    return machine
+        machine.history.append(_report(machine, sample, rng))
+    return BoltzmannMachine(
+        machine.weights.astype(np.float64),
+        machine.visible.astype(np.float64),
+        machine.hidden.astype(np.float64),
+        machine.history,
+    )
 
 
 def contrastive_divergence(
@@ -165,7 +174,7 @@ def contrastive_divergence(
     which have the same expectation and less noise.
     """
     means = machine.hidden_means(v)
-    drawn = (rng.random(means.shape) < means).astype(np.float64)
+    drawn = (rng.random(means.shape, dtype=means.dtype) < means).astype(means.dtype)
     again = machine.visible_means(drawn)
     means_again = machine.hidden_means(again)
     n = len(v)
@@ -198,22 +207,19 @@ def require_probabilities(X: Any) -> None:
         )
 
 
-def _report(machine: BoltzmannMachine, X: Any, rng: np.random.Generator) -> Epoch:
-    """Return how the machine does on all examples, in blocks."""
-    n = X.shape[0]
-    error = energy = noise = 0.0
-    for begin in range(0, n, _BLOCK):
-        v = _dense(X[begin : begin + _BLOCK])
-        again = machine.visible_means(machine.hidden_means(v))
-        error += float(((v - again) ** 2).mean(axis=1).sum())
-        energy += float(machine.free_energy(v).sum())
-        noise += float(machine.free_energy(rng.permuted(v, axis=0)).sum())
-    return Epoch(error / n, energy / n, noise / n)
+def _report(machine: BoltzmannMachine, v: Matrix, rng: np.random.Generator) -> Epoch:
+    """Return how the machine does on some examples."""
+    again = machine.visible_means(machine.hidden_means(v))
+    return Epoch(
+        float(((v - again) ** 2).mean()),
+        float(machine.free_energy(v).mean()),
+        float(machine.free_energy(rng.permuted(v, axis=0)).mean()),
+    )
 
 
-def _dense(rows: Any) -> Matrix:
+def _dense(rows: Any) -> Any:
     dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
-    return np.asarray(dense, dtype=np.float64)
+    return np.asarray(dense, dtype=np.float32)
 
 
 def _column_means(X: Any) -> Vector:

@@ -155,7 +155,9 @@ class Network:
         self.each_batch(n_batches, batch)
         return total
 
-    def each_batch(self, n_batches: int, batch: Callable[[int], object]) -> None:
+    def each_batch(
+        self, n_batches: int, batch: Callable[[int], object], *, n_threads: int | None = None
+    ) -> None:
         """Call a function on each batch, on a thread of torch each."""
         torch = import_torch()
         before = torch.get_num_threads()
@@ -167,7 +169,8 @@ class Network:
             for k in range(first, last):
                 batch(k)
 
-        n_threads = (self._n_threads or default_threads()) if one_each else 1
+        n_threads = n_threads or self._n_threads or default_threads()
+        n_threads = n_threads if one_each else 1
         try:
             run_blocks(task, n_batches, n_threads=n_threads)
         finally:

@@ -14,6 +14,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.maps.conversion import as_rows
 from cutplane.maps.rows import Bounds, Examples
 from cutplane.maps.score_maps import ScoreMap
+from cutplane.maps.torch_layers import LayerTrace, Recorder, linear_layers
 from cutplane.maps.torch_network import BATCH, Network, batch_bounds, import_torch
 
 SlopesOf = Callable[[int, NDArray[np.float64]], NDArray[np.float64]]
@@ -141,6 +142,28 @@ class TorchScores(ScoreMap):
 
         with self.network.at(w):
             return self.network.pulled_back(len(bounds) - 1, outputs_of)
+
+    @property
+    def widest_layer(self) -> int | None:
+        """The most inputs or outputs of a layer; None if not only linear layers are learned."""
+        layers = linear_layers(self.network.module)
+        return max((max(layer.weight.shape) for layer in layers), default=None)
+
+    def layer_traces(self, w: Vector, slopes: NDArray[np.float64]) -> list[LayerTrace]:
+        """Return what goes through the linear layers, given the derivatives by the scores."""
+        bounds = batch_bounds(self.rows.shape[0], self.batch)
+        recorder = Recorder(linear_layers(self.network.module))
+
+        def batch(k: int) -> None:
+            recorder.begin_batch()
+            with import_torch().enable_grad():
+                outputs = self._outputs(bounds, k)
+                own = self.network.tensor(slopes[bounds[k] : bounds[k + 1]])
+                recorder.end_batch(outputs, own.reshape(outputs.shape))
+
+        with self.network.at(w), recorder.listening():
+            self.network.each_batch(len(bounds) - 1, batch, n_threads=1)
+        return recorder.traces()
 
     def plane_at(
         self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float

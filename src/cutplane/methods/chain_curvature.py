@@ -22,6 +22,7 @@ from cutplane.compute.compiled import njit
 from cutplane.core import needs
 from cutplane.risks.chain import ChainRisk
 from cutplane.risks.chain_points import ChainPoint
+from cutplane.structured.chains.losses import LabeledChains
 
 # The matrices of all labels have at most this many entries.
 _MOST_ENTRIES = 1 << 23
@@ -48,25 +49,14 @@ class ChainCurvature:
 
         ``lam`` is the second derivative of the regularizer.
         """
-        data, chains = risk.data, risk.data.chains
-        shares = np.repeat(data.weights, chains.lengths)
-        weighted = point.outcome.slopes().emissions.copy()
-        weighted[np.arange(len(shares)), data.y] += shares
-        p = np.divide(weighted, shares[:, None], out=weighted, where=shares[:, None] > 0.0)
+        p, shares = probabilities_of(risk.data, point.outcome.slopes().emissions)
         bends = shares[:, None] * np.clip(p * (1.0 - p), 0.0, None)
         factors = np.empty((risk.n_labels, risk.n_features, risk.n_features))
         for label in range(risk.n_labels):
             matrix = risk.rows.weighted_gram(np.ascontiguousarray(bends[:, label]))
             matrix[np.diag_indices_from(matrix)] += lam
             factors[label] = inverse_factor(matrix)
-        here = chains.seconds
-        before, after = p[here - 1], p[here]
-        both = np.einsum("t,ta,tb->ab", shares[here], before, after, optimize=True)
-        both -= np.einsum("t,ta,tb->ab", shares[here], before**2, after**2, optimize=True)
-        parts = [both.ravel()]
-        if risk.ends:
-            parts += [bends[chains.firsts].sum(axis=0), bends[chains.lasts].sum(axis=0)]
-        return cls(factors, 1.0 / (np.clip(np.concatenate(parts), 0.0, None) + lam))
+        return cls(factors, 1.0 / (bends_beside_emissions(risk, p, shares) + lam))
 
     def solve(self, slope: Vector) -> Vector:
         """Return the inverse times a vector."""
@@ -75,6 +65,29 @@ class ChainCurvature:
         once = np.matmul(self.factors, slope[:split].reshape(n_labels, -1, 1))
         twice = np.matmul(np.swapaxes(self.factors, 1, 2), once)
         return np.concatenate([twice.ravel(), self.inverses * slope[split:]])
+
+
+def probabilities_of(data: LabeledChains, slopes: Matrix) -> tuple[Matrix, Vector]:
+    """Return the probabilities of tokens' labels, from derivatives by scores, and their weights."""
+    shares = np.repeat(data.weights, data.chains.lengths)
+    weighted = slopes.copy()
+    weighted[np.arange(len(shares)), data.y] += shares
+    return np.divide(weighted, shares[:, None], out=weighted, where=shares[:, None] > 0.0), shares
+
+
+def bends_beside_emissions(risk: ChainRisk, p: Matrix, shares: Vector) -> Vector:
+    """Return rough second derivatives by transitions and, if there are any, by ends."""
+    chains = risk.data.chains
+    here = chains.seconds
+    before, after = p[here - 1], p[here]
+    both = np.einsum("t,ta,tb->ab", shares[here], before, after, optimize=True)
+    both -= np.einsum("t,ta,tb->ab", shares[here], before**2, after**2, optimize=True)
+    parts = [both.ravel()]
+    if risk.ends:
+        bends = shares[:, None] * (p * (1.0 - p))
+        parts += [bends[chains.firsts].sum(axis=0), bends[chains.lasts].sum(axis=0)]
+    bends_of_all: Vector = np.concatenate(parts)
+    return np.maximum(bends_of_all, 0.0)
 
 
 def has_curvature(risk: Any) -> bool:

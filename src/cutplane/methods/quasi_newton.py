@@ -4,14 +4,15 @@ For a smooth risk the gradients of the last points tell more than their planes d
 planes bound the optimum. So L-BFGS chooses where to evaluate, and the bundle proves how good the
 best point is. Each trial of the line search gives a plane too.
 
-Where the curvature of the risk is roughly known (`cutplane.methods.chain_curvature`), L-BFGS starts
-from it in place of a multiple of the identity, and it is computed afresh as the fit goes on, after
-5, 10, 20, 40, ... iterations.
+Where the curvature of the risk is roughly known (`cutplane.methods.chain_curvature`, and for
+networks `cutplane.methods.network_curvature`), L-BFGS starts from it in place of a multiple of the
+identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from cutplane.core.protocols import Point
 from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.state import State
 from cutplane.methods.chain_curvature import ChainCurvature, has_curvature
+from cutplane.methods.network_curvature import NetworkCurvature, has_network_curvature
 
 Singles = NDArray[np.float32]
 
@@ -52,7 +54,7 @@ class PastSteps:
         The inner products of both.
     slots : list of int
         The rows in use, oldest first.
-    curvature : ChainCurvature, optional
+    curvature : ChainCurvature or NetworkCurvature, optional
         What to begin with in place of a multiple of the identity.
     next_refresh : int
         In which iteration it is computed next.
@@ -62,7 +64,7 @@ class PastSteps:
     changes: Singles
     products: Vector
     slots: list[int] = field(default_factory=list)
-    curvature: ChainCurvature | None = None
+    curvature: ChainCurvature | NetworkCurvature | None = None
     next_refresh: int = 0
 
     @classmethod
@@ -170,8 +172,8 @@ class QuasiNewtonSteps(Query):
         """Evaluate the risk along the direction of L-BFGS until a step is good enough."""
         problem, best = state.problem, state.best
         regularizer = quadratic(problem.regularizer)
-        if state.iteration >= own.next_refresh and has_curvature(problem.risk):
-            own.curvature = ChainCurvature.at(problem.risk, best, regularizer.lam)  # type: ignore[arg-type]
+        if state.iteration >= own.next_refresh:
+            own.curvature = _curvature_at(problem.risk, best, regularizer.lam)
             own.next_refresh = max(2 * state.iteration, _FIRST_REFRESH)
         gradient = best.plane().slope + regularizer.gradient(best.w)
         direction = own.direction(gradient)
@@ -202,13 +204,19 @@ class QuasiNewtonSteps(Query):
         return Found(points, points), own
 
 
+def _curvature_at(risk: Any, point: Any, lam: float) -> ChainCurvature | NetworkCurvature | None:
+    if has_curvature(risk):
+        return ChainCurvature.at(risk, point, lam)
+    return NetworkCurvature.at(risk, point.w, lam) if has_network_curvature(risk) else None
+
+
 def quasi_newton(*, steps: int = 20, planes: int | None = None, cuts: Cuts | None = None) -> Method:
     """L-BFGS with a certificate: the method for smooth risks such as conditional random fields.
 
     Every point where L-BFGS evaluates the risk gives a plane, and the planes bound the optimum as
-    in `bmrm`. For a `cutplane.ChainRisk` with the loss of a conditional random field and a few
-    hundred features at most, L-BFGS starts from rough second derivatives. Where the risk has kinks
-    it falls back to the steps of `bmrm`, and is slow.
+    in `bmrm`. For a `cutplane.ChainRisk` with the loss of a conditional random field, and a few
+    hundred features at most or a network of linear layers, L-BFGS starts from rough second
+    derivatives. Where the risk has kinks it falls back to the steps of `bmrm`, and is slow.
 
     Parameters
     ----------
