@@ -140,17 +140,11 @@ def _size_of(file: BinaryIO) -> int:
         return 0
 
 
-def read_text_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the decompressed content of a file of text, without a byte order mark."""
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the decompressed content of a file in UTF-8, without a byte order mark."""
     content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
     if b"\0" in content:
         raise InputError(f"{name_of(path)}: not a text file")
-    return content
-
-
-def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the decompressed content of a file in UTF-8, without a byte order mark."""
-    content = read_text_bytes(path)
     try:
         return content.decode()
     except UnicodeDecodeError as error:
