@@ -23,6 +23,9 @@ from cutplane.compute.compiled import njit
 Text = NDArray[np.uint8]
 Word = np.uint64
 
+DECIMAL = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
+"""The pattern of decimal numbers in files: of what ``float`` takes, neither ``1_0`` nor ``nan``."""
+
 NUMBER, HARD, NOT_PLAIN = 0, 1, 2
 """Kinds of what was read."""
 

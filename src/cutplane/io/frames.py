@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
 from cutplane.io.conll import columns_of, what_is_wrong_with_line
+from cutplane.io.decimals import DECIMAL
 from cutplane.io.errors import InputError
 from cutplane.io.sources import (
     name_of,
@@ -29,7 +30,7 @@ from cutplane.io.sources import (
     what_is_wrong_with_label,
 )
 
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+_DECIMAL = re.compile(DECIMAL)
 # Of these characters Python's float can read decimal numbers only.
 _DECIMAL_ONLY = re.compile(r"[0-9+\-.eE]*+")
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cutplane.io.decimals import DECIMAL
 from cutplane.io.sources import what_is_wrong_with_label
 
 LARGEST_INDEX = np.iinfo(np.int32).max
@@ -21,8 +22,7 @@ LARGEST_QUERY = np.iinfo(np.int64).max
 MOST_FEATURES_UNASKED = 10**8
 
 _WHOLE = rb"[+-]?[0-9]++"
-_DECIMAL = rb"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
-_IS_WHOLE, _IS_DECIMAL = re.compile(_WHOLE), re.compile(_DECIMAL)
+_IS_WHOLE, _IS_DECIMAL = re.compile(_WHOLE), re.compile(DECIMAL.encode())
 _IS_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _MOST_DIGITS = 100
 
