@@ -94,19 +94,16 @@ class LinearRegressor(RegressorMixin, Streams):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
+        X, y, sample_weight : array-like
+            As for `fit`.
         window : int, optional
-            How many examples, the last ones, are kept for `certify`, and how many the model is to
-            follow if the stream changes. None leaves it as it is: at first none are kept, and
-            older examples count as much as new ones.
+            How many examples, the last ones, are kept for `certify`: see
+            `LinearClassifier.partial_fit`.
 
         Returns
         -------
         LinearRegressor
-            Itself. ``n_seen_`` is how many examples it has seen, ``seen_lower_bound_`` what no
-            model's objective on all of them is below.
+            Itself, with ``n_seen_`` and ``seen_lower_bound_`` as a classifier has them.
         """
         examples = self._examples(X, y, sample_weight, reset=self._memory is None)
         target = np.asarray(examples.y, dtype=np.float64)

@@ -142,12 +142,8 @@ def steps_needed(
 @njit(cache=True, nogil=True, error_model="numpy")
 def begin_phase(
     numbers: Vector,
-    epsilon: float,
-    delta: float,
-    lam: float,
-    steepness: float,
-    seed: NDArray[np.uint64],
-) -> None:
+    epsilon: float, delta: float, lam: float, steepness: float, seed: NDArray[np.uint64],
+) -> None:  # fmt: skip
     """Forget all steps, but not where they led; choose which of those to come is returned."""
     numbers[STEPS] = numbers[TAU] = 0.0
     numbers[ENOUGH] = steps_needed(epsilon, delta, lam, steepness, numbers[RADIUS])
@@ -173,14 +169,9 @@ def reach_of(rule: int, ball: float, longest: float, radius: float) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def end_step(
-    numbers: Vector,
-    settled: bool,
-    epsilon: float,
-    delta: float,
-    lam: float,
-    steepness: float,
-    seed: NDArray[np.uint64],
-) -> None:
+    numbers: Vector, settled: bool,
+    epsilon: float, delta: float, lam: float, steepness: float, seed: NDArray[np.uint64],
+) -> None:  # fmt: skip
     """Look whether the iterate has come near the radius that was hoped for (Algorithm 3).
 
     That counts once steps have ``settled``, and for the iterate that is to be returned.

@@ -32,20 +32,10 @@ _LEAST_SCALE = 1e-6
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def svrg_epoch(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    facts: Matrix,
-    form: int,
-    shape: Matrix,
-    order: IndexVector,
-    products: Vector,
-    slope_there: Vector,
-    lam: float,
-    eta: float,
-    offset: float,
-    v: Vector,
-) -> None:
+    values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any],
+    facts: Matrix, form: int, shape: Matrix, order: IndexVector,
+    products: Vector, slope_there: Vector, lam: float, eta: float, offset: float, v: Vector,
+) -> None:  # fmt: skip
     """Take a step on each example in ``order``; ``v`` is the iterate, before and afterwards.
 
     ``facts`` are as for `kernels.epoch`, with the slopes at the reference point. ``products`` are
