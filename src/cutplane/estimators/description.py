@@ -139,6 +139,16 @@ def loss_parameters(loss: Callable[..., Any]) -> frozenset[str]:
     return frozenset(inspect.signature(loss).parameters)
 
 
+@cache
+def defaults_of(estimator: type[Any]) -> Mapping[str, Any]:
+    """Return the defaults of the parameters of an estimator's constructor, by name.
+
+    Signatures take longer to read than small data take to fit.
+    """
+    parameters = inspect.signature(estimator).parameters
+    return {name: parameter.default for name, parameter in parameters.items()}
+
+
 def parameters_of(estimator: type[Any]) -> Mapping[str, Parameter]:
     """Return the parameters of an estimator's constructor by name, in their order."""
     owner = next(of for of in estimator.__mro__ if "__init__" in vars(of))
