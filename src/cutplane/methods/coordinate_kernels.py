@@ -177,7 +177,7 @@ def epoch(
             if coming < len(values):
                 touched += values[coming] + indices[coming]
         first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
-        n_entries += np.int64(last - first)
+        n_entries += np.int64(last - first)  # type: ignore[assignment]
         z = _score(values, indices, w, first, last)
         q, old, sign = stiffness[i], beta[i], 1.0
         if form == LOGISTIC:
