@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +35,42 @@ def best_of_few(work: Callable[[], T]) -> tuple[float, T]:
         if again[0] < seconds:
             seconds, result = again
     return seconds, result
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of several calls: by the clock, and of all processors together."""
+
+    clock: list[float]
+    processor: list[float]
+
+    @property
+    def median(self) -> float:
+        """The middle one by the clock."""
+        return statistics.median(self.clock)
+
+    @property
+    def spread(self) -> float:
+        """How far the middle half reaches, as a share of the median."""
+        first, _, third = statistics.quantiles(self.clock, n=4)
+        return (third - first) / self.median
+
+    def ratio(self, to: Times) -> tuple[float, float]:
+        """Return by how much the other one is faster: by the clock, and in processor time."""
+        processor = statistics.median(self.processor) / statistics.median(to.processor)
+        return self.median / to.median, processor
+
+
+def in_turns(works: Mapping[str, Callable[[], object]], *, rounds: int) -> dict[str, Times]:
+    """Time each of several works once in every round, so that a busy machine is busy for all."""
+    times = {name: Times([], []) for name in works}
+    for _ in range(rounds):
+        for name, work in works.items():
+            clock, processor = time.perf_counter(), time.process_time()
+            work()
+            times[name].clock.append(time.perf_counter() - clock)
+            times[name].processor.append(time.process_time() - processor)
+    return times
 
 
 def stopwatch(work: Callable[[], T]) -> tuple[float, T]:

@@ -43,11 +43,20 @@ def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, 
 
 @pytest.mark.parametrize(
     ("lam", "intercept", "expected"),
-    [(1.0, False, DualEpochs), (1.0, True, NewtonSteps), (1e-6, False, NewtonSteps)],
+    [(1.0, False, DualEpochs), (1.0, True, DualEpochs), (1e-6, False, NewtonSteps)],
 )
 def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expected):
     risk = cp.ScoredRisk(FEW, Y, cp.Hinge(), intercept=intercept)
     assert isinstance(automatic(Problem(risk, cp.L2(lam))).query, expected)
+
+
+@pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("n_features", "expected"), [(20, NewtonSteps), (30, DualEpochs)])
+def test_few_examples_for_each_feature_suit_dual_ascent(loss, intercept, n_features, expected):
+    rows = sp.csr_array(np.tile(np.eye(n_features) * 3.0, (500 // n_features + 1, 1))[:500])
+    risk = cp.ScoredRisk(rows, Y, loss, intercept=intercept)
+    assert isinstance(automatic(Problem(risk, cp.L2(1.0 / 500))).query, expected)
 
 
 @pytest.mark.parametrize("last_bits", [0.0, 1e-15, -1e-15])
@@ -72,10 +81,11 @@ def test_the_choice_is_not_made_by_the_clock(monkeypatch):
                 assert first == second
 
 
-@pytest.mark.parametrize(("intercept", "expected"), [(False, DualEpochs), (True, OnSegment)])
-def test_logistic_duals_with_an_intercept_are_slow(intercept, expected):
-    risk = cp.ScoredRisk(MANY, Y, cp.Logistic(), intercept=intercept)
-    assert isinstance(automatic(Problem(risk, cp.L2(1e-3))).query, expected)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_logistic_duals_suit_many_features_only(intercept):
+    for X, expected in [(MANY, DualEpochs), (FEW, NewtonSteps)]:
+        risk = cp.ScoredRisk(X, Y, cp.Logistic(), intercept=intercept)
+        assert isinstance(automatic(Problem(risk, cp.L2(1.0))).query, expected)
 
 
 def test_a_loss_that_is_only_values_gets_the_bundle_method():

@@ -117,6 +117,96 @@ def test_logistic_bounds_hold_however_stiff_the_duals_are(scale, intercept):
         assert record.objective >= exact.certificate.lower_bound
 
 
+@every_loss
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([1e-3, 1e-1]))
+def test_an_epoch_knows_the_gap_it_began_with(loss, seed, lam):
+    # Examples that share no feature do not move each other's scores, so that what the epoch adds up
+    # is the gap before it.
+    rng = np.random.default_rng(seed)
+    m = 30
+    y = rng.normal(size=m) if loss.task == "regression" else rng.choice([-1.0, 1.0], m)
+    X = sp.csr_array(np.diag(rng.uniform(0.5, 2.0, m)))
+    risk = cp.ScoredRisk(X, y, loss, weights=rng.uniform(0.5, 2.0, m), intercept=False)
+    ascent = DualAscent(Problem(risk, cp.L2(lam)))
+    duals = ascent.begun()
+    duals.beta[:] = risk.loss.slopes(risk.y, rng.normal(size=m), np.ones(m))
+    plane, duals = ascent.plane(duals)
+    point, regularizer = risk.at(duals.w), cp.L2(lam)
+    gap = point.value + regularizer.value(duals.w) - problem_bound(plane, regularizer)
+    after, seen, n_entries = ascent._epoch(duals, duals.movable)
+    assert n_entries == m
+    if isinstance(loss, cp.Logistic):  # to second order
+        assert 0.2 * gap - 1e-12 <= seen <= 20.0 * gap + 1e-12
+    else:
+        assert seen == pytest.approx(gap, rel=1e-9, abs=1e-12)
+    plane, after = ascent.plane(after)
+    left = risk.at(after.w).value + regularizer.value(after.w) - problem_bound(plane, regularizer)
+    assert left <= (0.05 * gap if isinstance(loss, cp.Logistic) else 0.0) + 1e-9 * (1.0 + gap)
+
+
+def problem_bound(plane, regularizer):
+    return plane.offset - regularizer.conjugate(-plane.slope)[0]
+
+
+@every_loss
+@given(seed=st.integers(0, 10**6))
+def test_an_epoch_visits_each_example_once(loss, seed):
+    risk, _ = sample(loss, seed)
+    ascent = DualAscent(Problem(risk, cp.L2(1e-2)))
+    duals = ascent.begun()
+    examples = order = duals.visited if ascent.never_settle else duals.movable
+    everyone, lengths = np.sort(examples), np.diff(risk.rows.starts)
+    for _ in range(6):
+        before = len(examples)
+        expected = lengths[examples].sum()
+        duals, gap, n_entries = ascent._epoch(duals, examples)
+        assert n_entries == expected
+        assert gap >= 0.0
+        if not ascent.never_settle:
+            assert len(duals.movable) <= before
+            examples = duals.movable
+    np.testing.assert_array_equal(np.sort(order), everyone)  # those left out are at its end
+
+
+@pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
+@pytest.mark.parametrize("what", ["one class", "duplicates", "weights"])
+def test_bounds_hold_with_an_intercept_for_odd_data(loss, what):
+    risk, rng = sample(loss, 13, intercept=True)
+    rows, y, weights = risk.rows, risk.y, risk.weights
+    X = sp.csr_array((rows.values, rows.indices, rows.starts), shape=rows.shape)
+    if what == "one class":
+        y = np.ones_like(y)
+    elif what == "duplicates":
+        X, y, weights = sp.vstack([X, X, X]).tocsr(), np.tile(y, 3), np.tile(weights, 3)
+    else:
+        weights = weights * 10.0 ** rng.uniform(-6.0, 6.0, len(y))
+    risk = cp.ScoredRisk(X, y, loss, weights=weights, intercept=True)
+    found = cp.minimize(risk, cp.L2(1e-2), method=dual_ascent(), tol=1e-4, max_iter=5000)
+    exact = cp.minimize(risk, cp.L2(1e-2), tol=1e-7, max_iter=5000)
+    for record in found.history:
+        assert record.lower_bound <= exact.objective + 1e-12
+        assert record.objective >= exact.certificate.lower_bound - 1e-12
+    # Where only one class has a weight, no slopes but zero are balanced: the floor is the bound.
+    assert found.status == "optimal" or what == "one class"
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_number_of_threads_leaves_no_trace(intercept):
+    rng = np.random.default_rng(2)
+    X = sp.random_array((3000, 1500), density=0.1, rng=rng).tocsr()  # several blocks
+    y = np.where(X @ rng.normal(size=1500) > 0.1, 1.0, -1.0)
+    found = [
+        cp.LinearClassifier(lam=1e-3, fit_intercept=intercept, method="dual-ascent", n_jobs=n).fit(
+            X, y
+        )
+        for n in (1, 2, 5)
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.coef_, found[0].coef_)
+        np.testing.assert_array_equal(other.intercept_, found[0].intercept_)
+        assert other.certificate_ == found[0].certificate_
+
+
 def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
     risk, _ = sample(cp.Logistic(), 3, m=400)
     ascent = DualAscent(Problem(risk, cp.L2(1e-4)))
@@ -135,7 +225,7 @@ def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
     assert gains[~moved].sum() <= 0.03 * gains.sum()
     # Nobody rests for ever.
     before = duals.beta.copy()
-    duals = ascent.improved(duals, passes=1.0, most=0)
+    duals = ascent.improved(duals, passes=1.0, most=1)
     changed = duals.beta != before
     assert changed[risk.weights > 0].mean() > 0.9
 
@@ -161,8 +251,9 @@ def test_shrinking_leaves_only_settled_duals_out(loss):
 
 
 @pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
-def test_the_same_run_gives_the_same_bits_also_when_resumed(loss):
-    risk, _ = sample(loss, 11, m=200, d=50)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_same_run_gives_the_same_bits_also_when_resumed(loss, intercept):
+    risk, _ = sample(loss, 11, m=200, d=50, intercept=intercept)
     regularizer, method = cp.L2(1e-3), dual_ascent()
     whole = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
     again = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from cutplane.core.certificate import Certificate, Status
+from cutplane.estimators.description import defaults_of
 from cutplane.maps import Rows
 
 # Scores that differ by less, beside their size, differ by rounding.
@@ -69,10 +69,10 @@ def warn_of_unused(estimator: Any, unused: Mapping[str, str]) -> None:
 
     ``unused`` says for each of them why it has no effect.
     """
-    signature = inspect.signature(type(estimator)).parameters
+    defaults = defaults_of(type(estimator))
     for name, reason in unused.items():
         value = getattr(estimator, name)
-        if value is not signature[name].default and value != signature[name].default:
+        if value is not defaults[name] and value != defaults[name]:
             warn(
                 f"{type(estimator).__name__}: {name}={value!r} has no effect {reason}",
                 UnusedParameterWarning,

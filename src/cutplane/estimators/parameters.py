@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.compute.arrays import Vector
+from cutplane.estimators.description import defaults_of
 from cutplane.regularizers import L2
 
 T = TypeVar("T")
@@ -99,7 +100,8 @@ def check_parameters(estimator: Any) -> None:
     ValueError
         With the name of the parameter.
     """
-    for name, value in estimator.get_params(deep=False).items():
+    for name in defaults_of(type(estimator)):
+        value = getattr(estimator, name)
         if name not in _RULES or (value is None and name in _NONE_ALLOWED):
             continue
         is_right, what = _RULES[name]

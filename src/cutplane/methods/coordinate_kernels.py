@@ -33,15 +33,27 @@ _CONTRACT = {"contract"}
 
 
 @njit(cache=True, nogil=True)
+def _scrambled(state: np.uint64) -> np.uint64:
+    """Return the state that follows (xorshift64*)."""
+    state ^= state >> np.uint64(12)
+    state ^= state << np.uint64(25)
+    return state ^ (state >> np.uint64(27))
+
+
+@njit(cache=True, nogil=True)
+def _below(n: int, state: np.uint64) -> np.int64:
+    """Return a random number from 0 to ``n - 1``."""
+    draw = (state * np.uint64(2685821657736338717)) >> np.uint64(32)
+    return np.int64((draw * np.uint64(n)) >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
 def shuffle(order: IndexVector, seed: NDArray[np.uint64]) -> None:
-    """Put the entries into random order; the seed is used up and replaced (xorshift64*)."""
+    """Put the entries into random order; the seed is used up and replaced."""
     state = seed[0]
     for i in range(len(order) - 1, 0, -1):
-        state ^= state >> np.uint64(12)
-        state ^= state << np.uint64(25)
-        state ^= state >> np.uint64(27)
-        draw = (state * np.uint64(2685821657736338717)) >> np.uint64(32)
-        j = np.int64((draw * np.uint64(i + 1)) >> np.uint64(32))
+        state = _scrambled(state)
+        j = _below(i + 1, state)
         order[i], order[j] = order[j], order[i]
     seed[0] = state
 
@@ -90,6 +102,22 @@ def _score(
     return z
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
+def _piece_gain(beyond: float, slope: float, piece: Vector) -> float:
+    """Return ``piece(u) + piece*(slope) - slope*u`` where ``u`` is so far beyond the start."""
+    _, bend, jump, rise, width = piece
+    gain = -slope * beyond
+    if bend > 0.0:
+        gain += 0.5 * slope * slope / bend
+        if beyond > width:
+            gain += rise * (beyond - 0.5 * width)
+        elif beyond > 0.0:
+            gain += 0.5 * bend * beyond * beyond
+    elif beyond > 0.0:
+        gain += jump * beyond
+    return max(gain, 0.0)  # it is no less, but for rounding
+
+
 # Only the dot product may be reordered: with leave to reorder the steps too, an epoch takes 20 %
 # longer (logistic loss).
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
@@ -108,44 +136,103 @@ def epoch(
     offset: float,
     beta: Vector,
     order: IndexVector,
-) -> tuple[float, float]:
-    """Improve each dual in turn; return the new offset and the largest change of a score by a dual.
+    seed: NDArray[np.uint64],
+    reach: float,
+) -> tuple[float, float, float, int, int]:
+    """Improve each dual in turn, in random order, and leave out those that are settled.
 
-    ``stiffness`` is ``Q``. ``w`` and ``beta`` are updated in place.
+    ``stiffness`` is ``Q``. ``w`` and ``beta`` are updated in place, ``order`` is shuffled, and the
+    seed replaced. A dual is settled if it sits at an end of its range, and would stay
+    there if its score changed by ``reach``.
+
+    Returns
+    -------
+    offset, largest, gain : float
+        The new offset, the largest change of a score by its dual, and about how much the duality
+        gap was: the sum of what each example had to gain when its turn came.
+    n_entries, n_left : int
+        How many entries were read, and how many duals are not settled: they are the first ones in
+        ``order`` now.
     """
-    start_left, bend_left, _, rise_left, width_left = shape[0]
-    start_right, bend_right, _, rise_right, width_right = shape[1]
+    left_piece, right_piece = shape[0], shape[1]
+    start_left, bend_left, _, rise_left, width_left = left_piece
+    start_right, bend_right, _, rise_right, width_right = right_piece
     soft_left = 1.0 / bend_left if bend_left > 0.0 else 0.0
     soft_right = 1.0 / bend_right if bend_right > 0.0 else 0.0
     steepest_left = rise_left if width_left < np.inf else np.inf
     steepest_right = rise_right if width_right < np.inf else np.inf
-    largest = 0.0
-    for i in order:
+    largest = gain = touched = 0.0
+    state = seed[0]
+    n_left, n_entries, k = len(order), 0, 0
+    while k < n_left:
+        i = order[k]
+        k += 1
+        if k < n_left:
+            state = _scrambled(state)
+            pick = k + _below(n_left - k, state)
+            order[pick], order[k] = order[k], order[pick]
+            # Memory takes its time: the next row is on its way while this one is worked on, and an
+            # epoch takes 8 to 20 % less.
+            coming = np.uint64(starts[order[k]])
+            if coming < len(values):
+                touched += values[coming] + indices[coming]
         first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
+        n_entries += np.int64(last - first)  # type: ignore[assignment]
         z = _score(values, indices, w, first, last)
-        q = stiffness[i]
+        q, old, sign = stiffness[i], beta[i], 1.0
         if form == LOGISTIC:
-            new = -y[i] * logistic_dual(y[i] * (z + offset), q, -y[i] * beta[i])
+            p = -y[i] * old
+            found = logistic_dual(y[i] * (z + offset), q, p)
+            new = -y[i] * found
+            # To second order: duals that have an exponential of their own would cost another one.
+            spread = max(found * (1.0 - found), 1e-9)
+            off = (found - p) * (1.0 + q * spread)
+            gain += weights[i] * 0.5 * off * off / spread
         else:
-            r = z + offset + q * beta[i]
-            v = y[i] * r - 1.0 if form == MARGIN_PIECES else r - y[i]
+            r = z + offset + q * old
+            v = r - y[i]
+            if form == MARGIN_PIECES:
+                sign = y[i]
+                v = sign * r - 1.0
             right, left = v - start_right, -v - start_left
-            slope = 0.0
+            slope, settled = 0.0, False
             # At equality with q = 0 (an empty row) a kink gives 0/0: the flat side is as good.
             if right > 0.0:
-                slope = min(right / (q + soft_right), steepest_right)
+                slope = right / (q + soft_right)
+                if slope > steepest_right:
+                    slope = steepest_right
+                    settled = right > steepest_right * (q + soft_right) + reach
             elif left > 0.0:
-                slope = -min(left / (q + soft_left), steepest_left)
-            new = y[i] * slope if form == MARGIN_PIECES else slope
-        change = new - beta[i]
+                slope = -left / (q + soft_left)
+                if slope < -steepest_left:
+                    slope = -steepest_left
+                    settled = left > steepest_left * (q + soft_left) + reach
+            else:
+                settled = max(right, left) < -reach
+            new = sign * slope
+            if new != old:
+                before = sign * old
+                here = q * before
+                if before > 0.0 or right - here > 0.0:
+                    gain += weights[i] * _piece_gain(right - here, max(before, 0.0), right_piece)
+                if before < 0.0 or left + here > 0.0:
+                    gain += weights[i] * _piece_gain(left + here, max(-before, 0.0), left_piece)
+            elif settled:
+                k -= 1
+                n_left -= 1
+                order[k] = order[n_left]
+                order[n_left] = i
+        change = new - old
         if change != 0.0:
             beta[i] = new
             largest = max(largest, abs(change) * q)
             offset -= weights[i] * change * pull
             step = -weights[i] * change / lam
-            for k in range(first, last):
-                w[np.uint64(indices[k])] += step * values[k]
-    return offset, largest
+            for e in range(first, last):
+                w[np.uint64(indices[e])] += step * values[e]
+    seed[0] = state
+    # Nothing is added; without it the compiler would not touch the next row.
+    return offset + 0.0 * touched, largest, gain, n_entries, n_left
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

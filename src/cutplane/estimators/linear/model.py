@@ -14,7 +14,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
-from cutplane.estimators.description import Layout, loss_parameters
+from cutplane.estimators.description import Layout, defaults_of, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
@@ -111,7 +111,7 @@ class LinearModel(Regularized):
             unused -= loss_parameters(losses[self.loss])
         if self.loss_function().convex:
             # A seed is set for all estimators alike, as scikit-learn's tools do: no word of that.
-            unused |= {"n_starts"} & set(self.get_params(deep=False))
+            unused |= {"n_starts"} & set(defaults_of(type(self)))
         return dict.fromkeys(sorted(unused), f"with loss={self.loss!r}")
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
