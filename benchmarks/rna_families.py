@@ -13,8 +13,8 @@ below 0.6 are left out: a hinge loss never gives such an example up, and it then
 A loss counts by the inverse number of true pairs. One choice of ``lam`` is infinity, the
 nearest-neighbor weights as they are.
 
-Beside it: the nearest-neighbor weights, structures that most of 16 perturbed weights agree on, and
-the ViennaRNA package (optional: ``pip install ViennaRNA``).
+Beside it: the nearest-neighbor weights, and the ViennaRNA package (optional: ``pip install
+ViennaRNA``).
 """
 
 import sys
@@ -33,7 +33,6 @@ N_PARTS, LONGEST = 4, 400
 EACH, LEAST_F1, SCALE = 8, 0.6, 3.0
 LAMS = (np.inf, 10.0, 1.0, 0.1)
 VALIDATED = 12  # sequences of a family
-N_VOTES, NOISE, MAJORITY = 16, 0.3, 0.4
 
 
 def f1_of(item, w):
@@ -58,29 +57,6 @@ def path(items):
         )
         known = {"planes_from": result.state}
         yield lam, result.w
-
-
-def by_vote(sequence):
-    """Return nested pairs that most perturbed weights agree on, the most frequent ones first."""
-    rng = np.random.default_rng(0)
-    count = {}
-    for _ in range(N_VOTES):
-        structure = MODEL.inference(sequence, NEAREST + NOISE * rng.normal(size=len(NEAREST)))
-        opened = []
-        for j, sign in enumerate(structure):
-            if sign == "(":
-                opened.append(j)
-            elif sign == ")":
-                pair = opened.pop(), j
-                count[pair] = count.get(pair, 0) + 1
-    said, taken = ["."] * len(sequence), []
-    for (i, j), votes in sorted(count.items(), key=lambda item: (-item[1], item[0])):
-        if votes <= MAJORITY * N_VOTES:
-            break
-        if all((a < i) == (j < b) and not {i, j} & {a, b} for a, b in taken if a < j and i < b):
-            taken.append((i, j))
-            said[i], said[j] = "(", ")"
-    return "".join(said)
 
 
 def learned(families):
@@ -134,7 +110,6 @@ def main():
     print("| weights | sensitivity | PPV | F1 | F1, mean of families |\n|---|---|---|---|---|")
     print_row("learned", families, lambda item: said[item.name])
     print_row("nearest neighbor", families, lambda item: MODEL.inference(item.sequence, NEAREST))
-    print_row("the same, by vote", families, lambda item: by_vote(item.sequence))
     try:
         import RNA
     except ImportError:
