@@ -323,3 +323,19 @@ def test_says_why_it_cannot_be_used():
     with pytest.raises(ValueError, match="at least 2 outputs"):
         block_ascent(outputs=1)
     assert block_ascent().obstacle(Problem(risk, plain)) is None
+
+
+def test_few_examples_that_are_told_apart_with_a_tiny_lam():
+    # With the pull it takes 1,500 evaluations or more, without 92; groups of planes take 252.
+    rng = np.random.default_rng(0)
+    secret = rng.normal(size=(20, 5))
+    X = rng.normal(size=(60, 20))
+    y = np.argmax(X @ secret, axis=1)
+    offsets = np.arange(0, 61, 6)
+    evaluations = {}
+    for name, method in (("block", cp.block_ascent()), ("groups", cp.bmrm(groups="auto"))):
+        risk = cp.ChainRisk(X, y, offsets, cp.ChainMargin())
+        result = cp.minimize(risk, cp.L2(1e-6), method=method, tol=1e-2)
+        assert result.certificate.status == "optimal"
+        evaluations[name] = risk.inferences
+    assert evaluations["block"] < evaluations["groups"]

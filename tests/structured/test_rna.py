@@ -245,6 +245,25 @@ def test_training_and_certificate():
     assert copy.predict(X) == fits[0].predict(X)
 
 
+def test_nearest_neighbor_weights():
+    model = cp.RNAFolding()
+    w = model.nearest_neighbor_weights()
+    # A stack is the same from both strands: 5'-GC-3' on 3'-CG-5' is the strongest, GU on UG weak.
+    assert w[PLACES["stack"]].max() == 3.4
+    assert w[PLACES["stack"]].min() == -1.3
+    # Longer hairpins and bulges cost more in the end.
+    for kind, first in (("hairpin_length", -5.4), ("bulge_length", -1.8)):
+        costs = np.cumsum(w[PLACES[kind]])
+        assert costs[0] == pytest.approx(first)
+        assert (np.diff(costs[6:]) < 0.0).all()
+    # Four GC pairs around a loop of four: three stacks, the loop, and the mismatch inside it.
+    structure = "((((....))))"
+    score = w @ model.joint_feature("GGGGAAAACCCC", structure)
+    assert score == pytest.approx(3 * 3.3 - 5.6 + 1.1)
+    assert model.inference("GGGGAAAACCCC", w) == structure
+    assert model.inference("AAAAAAAAAAAA", w) == "." * 12
+
+
 def test_pair_counts():
     counts = cp.PairCounts.of("((...))..", ".(...)...")
     assert counts == (1, 1, 0)

@@ -32,12 +32,12 @@ def best_among(
     Parameters are those of `best_relaxed`; each node has an allowed label. ``largest`` is the most
     entries of a table.
     """
-    choices = [np.flatnonzero(row) for row in allowed]
     labels: Labels = np.argmax(allowed, axis=1).astype(np.int64)
     free = allowed.sum(axis=1) > 1
     single = with_known_neighbors(unary, pairwise, edges, labels, free)
+    choices = {v: np.flatnonzero(allowed[v]) for v in np.flatnonzero(free).tolist()}
     factors: dict[int, list[_Factor]] = {
-        v: [_Factor((v,), single[v, choices[v]])] for v in np.flatnonzero(free).tolist()
+        v: [_Factor((v,), single[v, few])] for v, few in choices.items()
     }
     for e in np.flatnonzero(free[edges].all(axis=1)).tolist():
         u, v = edges[e].tolist()
@@ -45,7 +45,7 @@ def best_among(
         factor = _Factor((u, v), table) if u < v else _Factor((v, u), table.T)
         factors[u].append(factor)
         factors[v].append(factor)
-    found = _eliminated(factors, {v: len(choices[v]) for v in factors}, largest)
+    found = _eliminated(factors, {v: len(few) for v, few in choices.items()}, largest)
     if found is None:
         return None
     for v, place in found.items():

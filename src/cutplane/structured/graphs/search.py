@@ -39,8 +39,8 @@ _TRIPLET_ROUNDS, _MESSAGES_EACH, _MOST_LOOKS = 10, 2, 40
 # The best labels score at least the bound less one of these shares of the gap: the smaller the
 # share that one dares to suppose, the fewer labels are allowed. Whether it is true is seen then.
 _SHARES = (1.0 / 64.0, 1.0 / 8.0, 1.0)
-# An elimination that was too much is tried again if so much of the choices' logarithms is left.
-_FEWER = 0.9
+# Eliminations take longer than messages: until the last look, only with so few bits of choice.
+_EASY = 40.0
 # Entries of the largest table of an elimination: some milliseconds.
 _LARGEST_TABLE = 1 << 20
 # What is accepted as equal to a bound, and what rounding may do to one, for each node and as parts
@@ -120,26 +120,34 @@ class _Messages:
 def best_exact(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
     """Return the labels with the highest score; parameters are those of `best_relaxed`."""
     messages = _Messages(unary, pairwise, edges)
-    too_many = math.inf
     for known in _looks(messages):
         if known.least - known.score <= messages.accepted:
             return known.labels
-        for share in _SHARES:
-            # All labels of the graph that score more than this consist of allowed ones.
-            reached = known.least - share * (known.least - known.score)
-            allowed = known.bounds >= reached - _ROUNDING * messages.size
-            allowed[np.arange(len(unary)), known.labels] = True
-            bits = float(np.log2(allowed.sum(axis=1)).sum())
-            if bits > too_many:
-                break
-            found = best_among(unary, pairwise, edges, allowed, largest=_LARGEST_TABLE)
-            if found is None:
-                too_many = _FEWER * bits
-                break
-            if share == 1.0 or messages.offer(found) >= reached:
-                return found
+        found = _among_few(messages, unary, pairwise, edges, known, most=_EASY)
+        if found is not None:
+            return found
+    found = _among_few(messages, unary, pairwise, edges, known, most=math.inf)
+    if found is not None:
+        return found
     allowed = known.bounds >= known.score - _ROUNDING * messages.size
     return _by_program(unary, pairwise, edges, known, allowed.sum(axis=1) > 1)
+
+
+def _among_few(
+    messages: _Messages, unary: Matrix, pairwise: Any, edges: Labels, known: _Known, *, most: float
+) -> Labels | None:
+    """Return the best labels if few enough are left to choose from, in bits."""
+    for share in _SHARES:
+        # All labels of the graph that score more than this consist of allowed ones.
+        reached = known.least - share * (known.least - known.score)
+        allowed = known.bounds >= reached - _ROUNDING * messages.size
+        allowed[np.arange(len(unary)), known.labels] = True
+        if np.log2(allowed.sum(axis=1)).sum() > most:
+            return None
+        found = best_among(unary, pairwise, edges, allowed, largest=_LARGEST_TABLE)
+        if found is None or share == 1.0 or messages.offer(found) >= reached:
+            return found
+    return None
 
 
 def _by_program(

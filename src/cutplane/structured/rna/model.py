@@ -9,6 +9,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.structured.model import LibraryModel
+from cutplane.structured.rna.energies import nearest_neighbor_weights
 from cutplane.structured.rna.features import (
     BASES,
     N_FEATURES,
@@ -120,6 +121,11 @@ class RNAFolding(LibraryModel):
     def outputs(self, x: str) -> list[str]:
         """Return all structures of a short sequence, but for long interior loops."""
         return [_written(partners) for partners in _structures(bases_of(x), 0, len(x))]
+
+    @staticmethod
+    def nearest_neighbor_weights() -> Vector:
+        """Return weights after the nearest-neighbor model, in kcal/mol: a start, or a center."""
+        return nearest_neighbor_weights()
 
     @staticmethod
     def without_odd_pairs(x: str, y: str) -> str:
