@@ -6,7 +6,8 @@ best point is. Each trial of the line search gives a plane too.
 
 Where the curvature of the risk is roughly known (`cutplane.methods.chain_curvature`), L-BFGS starts
 from it in place of a multiple of the identity, and it is computed afresh as the fit goes on, after
-5, 10, 20, 40, ... iterations.
+5, 10, 20, 40, ... iterations. Where parameters are too many for that, a number for each of them
+has to do (`cutplane.methods.pair_curvature`), computed once.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from cutplane.core.protocols import Point
 from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.state import State
 from cutplane.methods.chain_curvature import ChainCurvature, has_curvature
+from cutplane.methods.pair_curvature import COMPUTED_IN, PairCurvature, has_pair_curvature
 
 Singles = NDArray[np.float32]
 
@@ -52,7 +54,7 @@ class PastSteps:
         The inner products of both.
     slots : list of int
         The rows in use, oldest first.
-    curvature : ChainCurvature, optional
+    curvature : ChainCurvature or PairCurvature, optional
         What to begin with in place of a multiple of the identity.
     next_refresh : int
         In which iteration it is computed next.
@@ -62,7 +64,7 @@ class PastSteps:
     changes: Singles
     products: Vector
     slots: list[int] = field(default_factory=list)
-    curvature: ChainCurvature | None = None
+    curvature: ChainCurvature | PairCurvature | None = None
     next_refresh: int = 0
 
     @classmethod
@@ -173,6 +175,8 @@ class QuasiNewtonSteps(Query):
         if state.iteration >= own.next_refresh and has_curvature(problem.risk):
             own.curvature = ChainCurvature.at(problem.risk, best, regularizer.lam)  # type: ignore[arg-type]
             own.next_refresh = max(2 * state.iteration, _FIRST_REFRESH)
+        if state.iteration == COMPUTED_IN and has_pair_curvature(problem.risk):
+            own.curvature = PairCurvature.at(problem.risk, best.w, regularizer.lam)
         gradient = best.plane().slope + regularizer.gradient(best.w)
         direction = own.direction(gradient)
         start = Trial(0.0, state.objective, dot(gradient, direction))
