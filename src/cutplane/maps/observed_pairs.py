@@ -243,7 +243,7 @@ def _split(
     nothing = SplitEntries(starts[0], none, one, starts[1], none, classes[:0], one)
     count_parts(rows.entries(), pair_starts, table_row, nothing)
     n_common, n_rare = int(starts[0][-1]), int(starts[1][-1])
-    # Features are mostly there or not there. Then one value serves all; else there are at least two.
+    # Features are mostly there or not there. Then one value serves all; else there are two or more.
     same = bool((values == 1.0).all())
     split = SplitEntries(
         starts[0],

@@ -176,7 +176,7 @@ def fill_marginals(
                     slopes[token, b] = weight * p
                 slopes[token, y[token]] -= weight
                 entropy -= weight * surprise
-            _add_products(alpha, ahead, i1 - i0 - 1, n_labels, pairs, block)
+            _add_products(alpha, ahead, max(i1 - i0 - 1, 0), n_labels, pairs, block)
         for a in range(n_labels):
             for b in range(n_labels):
                 pairs[block, a, b] *= E[a, b]
