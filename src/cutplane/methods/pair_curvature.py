@@ -39,7 +39,7 @@ class PairCurvature:
     @classmethod
     def at(cls, risk: Any, w: Vector, lam: float) -> PairCurvature:
         """Return the curvature at ``w``; ``lam`` is the second derivative of the regularizer."""
-        bends = risk.bends_at(w)
+        bends = np.maximum(risk.bends_at(w), 0.0)  # rounding may leave less
         bends += lam
         return cls((1.0 / np.sqrt(bends)).astype(np.float32))
 

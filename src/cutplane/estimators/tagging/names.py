@@ -15,16 +15,16 @@ from operator import methodcaller
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
+
+from cutplane.structured.templates import as_csr
 
 COLLECTIONS = (list, tuple, set, frozenset)
 
 # Values that are what they are equal to: a number of another of these types means the same.
 _PLAIN = frozenset(
-    {str, bool, int, float, type(None), np.str_, np.bool_}
-    | {np.float64, np.float32, np.int64, np.int32}
+    {str, bool, int, float, type(None), np.str_, np.float64, np.float32, np.int64, np.int32}
 )
 
 
@@ -127,29 +127,3 @@ def _sorted_names(vectorizer: DictVectorizer, numbers: Mapping[str, int]) -> NDA
     vectorizer.feature_names_ = names
     vectorizer.vocabulary_ = {name: place for place, name in enumerate(names)}
     return places
-
-
-def as_csr(
-    columns: NDArray[np.int32],
-    values: NDArray[np.float64] | None,
-    starts: NDArray[np.int64],
-    n_columns: int,
-) -> Any:
-    """Return a matrix in canonical format, without the entries whose column is negative.
-
-    Row ``i`` has the entries from ``starts[i]`` on; all are 1 if there are no values.
-    """
-    known = columns >= 0
-    if not known.all():
-        kept = np.concatenate([[0], np.cumsum(known)])
-        starts, columns = kept[starts], columns[known]
-        values = None if values is None else values[known]
-    if values is None:
-        values = np.ones(len(columns))
-    few = starts[-1] <= np.iinfo(np.int32).max
-    X = scipy.sparse.csr_matrix(
-        (values, columns, starts.astype(np.int32) if few else starts),
-        shape=(len(starts) - 1, n_columns),
-    )
-    X.sum_duplicates()  # sorts, too
-    return X
