@@ -81,7 +81,7 @@ class Text(str):
 )
 def test_awkward_names(tokens):
     mine, theirs = DictVectorizer(), DictVectorizer()
-    if tokens == [{1: "a"}, {True: "a"}, {1: 2.0}]:
+    if 1 in tokens[0]:
         with pytest.raises(TypeError):  # names of several kinds have no order
             transform_names(mine, tokens, fit=True)
         return
