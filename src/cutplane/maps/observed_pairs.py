@@ -127,9 +127,8 @@ class ObservedPairs(PairMap):
         part = copy(self)
         part.rows = self.rows.part(examples)
         part.row_starts = chosen_entries(self.row_starts, examples)[0]
-        common_starts, *common = _chosen(examples, *self._entries[:3])
-        rare_starts, *rare = _chosen(examples, *self._entries[3:])
-        part._entries = SplitEntries(common_starts, *common, rare_starts, *rare)
+        common, rare = (_chosen(examples, *some) for some in (self._entries[:3], self._entries[3:]))
+        part._entries = SplitEntries._make([*common, *rare])
         return part
 
     def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> Matrix:

@@ -124,8 +124,8 @@ def fill_scores(
         for entry in range(np.uint64(rare_starts[i]), np.uint64(rare_starts[i + 1])):
             x = np.float64(rare_values[np.uint64(entry * rare_step)])
             z[np.uint64(classes[entry])] += x * w[np.uint64(pairs[entry])]
-        for k in range(out.shape[1]):
-            out[i - begin, k] = z[k]
+        for label in range(out.shape[1]):
+            out[i - begin, label] = z[label]
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -140,9 +140,9 @@ def add_pullback(
     s = np.zeros(width)
     for i in range(len(slopes)):
         some = False
-        for k in range(n_classes):
-            s[k] = slopes[i, k]
-            some = some or s[k] != 0.0
+        for label in range(n_classes):
+            s[label] = slopes[i, label]
+            some = some or s[label] != 0.0
         if not some:  # as most examples of a margin loss
             continue
         first, last = np.uint64(starts[begin + i]), np.uint64(starts[begin + i + 1])
