@@ -89,7 +89,7 @@ def read_tokens(X: Any, lengths: Any) -> Tokens:
     if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str):
         raise ValueError(f"X must be a list of sequences, got {type(X).__name__}")
     sequences = [_as_sequence(sequence, place) for place, sequence in enumerate(X)]
-    sizes = np.array([_num_samples(sequence) for sequence in sequences], dtype=np.int64)
+    sizes = np.array([_n_tokens(sequence) for sequence in sequences], dtype=np.int64)
     filled = [place for place, size in enumerate(sizes) if size]
     matrices = [place for place in filled if not isinstance(sequences[place], list)]
     if len(matrices) < len(filled):
@@ -156,6 +156,10 @@ def _as_sequence(sequence: Any, place: int) -> Any:
             f"are dictionaries or lists of strings; got an array of shape {array.shape}"
         )
     return array
+
+
+def _n_tokens(sequence: Any) -> int:
+    return len(sequence) if isinstance(sequence, list) else int(sequence.shape[0])
 
 
 def _is_named(sequence: Any) -> bool:
