@@ -94,3 +94,21 @@ def test_all_pairs_are_a_matrix():
 def test_dense_features_are_refused():
     with pytest.raises(ValueError, match="need a sparse matrix"):
         ObservedPairs(as_rows(np.ones((2, 2))), np.zeros(2, dtype=np.int32), 2)
+
+
+@given(seed=seeds, m=st.integers(1, 30), n_classes=st.integers(1, 12), ones=st.booleans())
+def test_parts_and_squares(seed, m, n_classes, ones):
+    rng = np.random.default_rng(seed)
+    values = np.ones((m, 6)) if ones else rng.normal(size=(m, 6))
+    X = values * (rng.random((m, 6)) < 0.5)
+    y = rng.integers(0, n_classes, m).astype(np.int32)
+    pairs = ObservedPairs(as_rows(scipy.sparse.csr_array(X)), y, n_classes)
+    w, slopes = rng.normal(size=pairs.n_parameters), rng.normal(size=(m, n_classes))
+    seen = observed(X, y, n_classes).T
+    squares = pairs.squared().pullback(slopes)
+    np.testing.assert_allclose(squares, ((X**2).T @ slopes)[seen], rtol=1e-12, atol=1e-13)
+    chosen = rng.permutation(m)[: m // 2]
+    part = pairs.part(chosen)
+    np.testing.assert_allclose(part.scores(w), pairs.scores(w)[chosen], rtol=1e-12, atol=1e-13)
+    expected = (X[chosen].T @ slopes[chosen])[seen]
+    np.testing.assert_allclose(part.pullback(slopes[chosen]), expected, rtol=1e-12, atol=1e-13)

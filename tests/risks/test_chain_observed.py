@@ -145,3 +145,26 @@ def test_dense_features_are_refused():
 def test_says_what_it_is():
     _, risk = both(Sample(3, layout="CSR"), cp.ChainCRF())
     assert "observed pairs" in repr(risk)
+
+
+@given(seed=seeds, ends=st.booleans())
+def test_rough_bends_are_sums_over_tokens(seed, ends):
+    sample = Sample(seed, layout="CSR", ends=ends, weighted=seed % 2 == 0)
+    risk = both(sample, cp.ChainCRF())[True]
+    w = sample.rng.normal(size=risk.n_parameters)
+    chains, slopes = risk.data.chains, risk.at(w).outcome.slopes()
+    weights = np.repeat(risk.data.weights, chains.lengths)[:, None]
+    p = np.divide(
+        slopes.emissions, weights, where=weights > 0.0, out=np.zeros_like(slopes.emissions)
+    )
+    p[np.arange(len(p)), risk.data.y] += weights.ravel() > 0.0
+    bends = weights * p * (1.0 - p)
+    X = sample.dense
+    by_pair = (X.T**2 @ bends)[risk.weighted]
+    pairs = (slopes.transitions + risk.data.observed_pairs).sum(axis=0).ravel()
+    parts = [by_pair, pairs]
+    if ends:
+        parts += [bends[chains.firsts].sum(axis=0), bends[chains.lasts].sum(axis=0)]
+    found = risk.bends_at(w)
+    np.testing.assert_allclose(found, np.concatenate(parts), rtol=1e-9, atol=1e-12)
+    assert (found >= -1e-12).all()

@@ -6,7 +6,9 @@ best point is. Each trial of the line search gives a plane too.
 
 Where the curvature of the risk is roughly known (`cutplane.methods.chain_curvature`, and for
 networks `cutplane.methods.network_curvature`), L-BFGS starts from it in place of a multiple of the
-identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations.
+identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations. Where
+parameters are too many for that, a number for each of them has to do
+(`cutplane.methods.pair_curvature`), computed once.
 """
 
 from __future__ import annotations
@@ -32,10 +34,14 @@ from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.state import State
 from cutplane.methods.chain_curvature import ChainCurvature, has_curvature
 from cutplane.methods.network_curvature import NetworkCurvature, has_network_curvature
+from cutplane.methods.pair_curvature import COMPUTED_IN, PairCurvature, has_pair_curvature
 
 Singles = NDArray[np.float32]
 
+Curvature = ChainCurvature | NetworkCurvature | PairCurvature
+
 _FIRST_REFRESH = 5
+_NEVER = 1 << 62
 _MOST_TRIALS = 6
 
 
@@ -54,7 +60,7 @@ class PastSteps:
         The inner products of both.
     slots : list of int
         The rows in use, oldest first.
-    curvature : ChainCurvature or NetworkCurvature, optional
+    curvature : ChainCurvature, NetworkCurvature or PairCurvature, optional
         What to begin with in place of a multiple of the identity.
     next_refresh : int
         In which iteration it is computed next.
@@ -64,7 +70,7 @@ class PastSteps:
     changes: Singles
     products: Vector
     slots: list[int] = field(default_factory=list)
-    curvature: ChainCurvature | NetworkCurvature | None = None
+    curvature: Curvature | None = None
     next_refresh: int = 0
 
     @classmethod
@@ -173,8 +179,7 @@ class QuasiNewtonSteps(Query):
         problem, best = state.problem, state.best
         regularizer = quadratic(problem.regularizer)
         if state.iteration >= own.next_refresh:
-            own.curvature = _curvature_at(problem.risk, best, regularizer.lam)
-            own.next_refresh = max(2 * state.iteration, _FIRST_REFRESH)
+            own.curvature, own.next_refresh = _curvature_at(best, state, regularizer.lam)
         gradient = best.plane().slope + regularizer.gradient(best.w)
         direction = own.direction(gradient)
         start = Trial(0.0, state.objective, dot(gradient, direction))
@@ -204,10 +209,19 @@ class QuasiNewtonSteps(Query):
         return Found(points, points), own
 
 
-def _curvature_at(risk: Any, point: Any, lam: float) -> ChainCurvature | NetworkCurvature | None:
+def _curvature_at(point: Any, state: State, lam: float) -> tuple[Curvature | None, int]:
+    """Return the curvature if it is known by now, and the iteration to compute it in next."""
+    risk: Any = state.problem.risk
+    later = max(2 * state.iteration, _FIRST_REFRESH)
     if has_curvature(risk):
-        return ChainCurvature.at(risk, point, lam)
-    return NetworkCurvature.at(risk, point.w, lam) if has_network_curvature(risk) else None
+        return ChainCurvature.at(risk, point, lam), later
+    if has_network_curvature(risk):
+        return NetworkCurvature.at(risk, point.w, lam), later
+    if not has_pair_curvature(risk):
+        return None, _NEVER
+    if state.iteration < COMPUTED_IN:
+        return None, COMPUTED_IN
+    return PairCurvature.at(risk, point.w, lam), _NEVER
 
 
 def quasi_newton(*, steps: int = 20, planes: int | None = None, cuts: Cuts | None = None) -> Method:

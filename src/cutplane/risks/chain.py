@@ -168,6 +168,11 @@ class ChainRisk(Summable):
         return self.loss.probabilities and all_pairs and self.rows.second_derivatives
 
     @property
+    def rough_bends(self) -> bool:
+        """Whether `bends_at` is known: that of a conditional random field on observed pairs."""
+        return self.loss.probabilities and self.map.observed
+
+    @property
     def worst_outputs(self) -> bool:
         """Whether the loss is a maximum over labels, on features that can be read one by one."""
         return self.map.linear and self.loss.worst_labels and self.entries is not None
@@ -245,6 +250,14 @@ class ChainRisk(Summable):
         found = self._pieces.evaluate(self.loss, w, coef, rest, ends=self.ends)
         slope = np.concatenate([found.pairs.by_pair(), found.rest])
         return KeptPoint(w, found.value, Plane(slope, found.offset))
+
+    def bends_at(self, w: Vector) -> Vector:
+        """Return a rough second derivative by each parameter: as much work as an evaluation."""
+        self.evaluations += 1
+        self.inferences += self.n_examples
+        coef, *rest = self._parts(w)
+        found = self._pieces.bends(self.loss, w, coef, rest, ends=self.ends)
+        return np.concatenate([found.pairs.by_pair(), found.rest])
 
     @cached_property
     def _batches(self) -> ChainBatches:

@@ -7,7 +7,7 @@ is a few sequences whose scores and slopes stay in a core's cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,12 @@ from cutplane.maps import ObservedPairs
 from cutplane.maps.observed_pairs import PairSums
 from cutplane.risks.checks import require_finite
 from cutplane.structured.chains.chain import Chains, ChainScores
-from cutplane.structured.chains.losses import ChainLoss, ChainSlopes, LabeledChains
+from cutplane.structured.chains.losses import (
+    ChainLoss,
+    ChainOutcome,
+    ChainSlopes,
+    LabeledChains,
+)
 
 # Scores of a piece: half a megabyte, as much for their slopes, and the entries of the features.
 _SCORES = 1 << 16
@@ -34,6 +39,22 @@ def sums_beside_emissions(chains: Chains, slopes: ChainSlopes, *, ends: bool) ->
     return np.concatenate(parts)
 
 
+def rough_bends(piece: LabeledChains, slopes: ChainSlopes) -> ChainSlopes:
+    """Return rough second derivatives of a conditional random field in place of the first ones.
+
+    A label of probability p bends the loss by ``p (1 - p)`` along its score, a transition by less
+    than its expected number. The slope of a score is ``p``, or ``p - 1`` where the label is right,
+    times the weight of the sequence: either way its size ``s`` gives ``s - s^2 / weight``.
+    """
+    weights = np.repeat(piece.weights, piece.chains.lengths)[:, None]
+    sizes = np.abs(slopes.emissions)
+    shares = np.divide(sizes, weights, out=np.zeros_like(sizes), where=weights > 0.0)
+    emissions = sizes * np.maximum(1.0 - shares, 0.0)
+    return slopes._replace(
+        emissions=emissions, transitions=slopes.transitions + piece.observed_pairs
+    )
+
+
 @dataclass
 class ChainSums:
     """Value and slopes of the risk, summed over sequences; `rest` are those beside emissions."""
@@ -44,11 +65,10 @@ class ChainSums:
     offset: float = 0.0
 
     def add_piece(
-        self, piece: LabeledChains, begin: int, scores: ChainScores, loss: ChainLoss, *, ends: bool
-    ) -> None:
+        self, piece: LabeledChains, begin: int, outcome: ChainOutcome, slopes: ChainSlopes,
+        *, ends: bool,
+    ) -> None:  # fmt: skip
         """Add what a piece contributes, whose first token has the number ``begin``."""
-        outcome = loss.evaluate(piece, scores)
-        slopes = outcome.slopes()
         self.pairs.add(slopes.emissions, begin)
         self.rest += sums_beside_emissions(piece.chains, slopes, ends=ends)
         self.value += outcome.value
@@ -98,6 +118,26 @@ class ChainPieces:
 
         They are the same for any number of threads.
         """
+        return self._sum_up(loss, w, coef, rest, self._pairs, lambda _, slopes: slopes, ends=ends)
+
+    def bends(
+        self, loss: ChainLoss, w: Vector, coef: Vector, rest: Sequence[Any], *, ends: bool
+    ) -> ChainSums:
+        """Return sums of `rough_bends` in place of slopes, of a loss that knows probabilities."""
+        return self._sum_up(loss, w, coef, rest, self._pairs.squared(), rough_bends, ends=ends)
+
+    def _sum_up(
+        self,
+        loss: ChainLoss,
+        w: Vector,
+        coef: Vector,
+        rest: Sequence[Any],
+        by: ObservedPairs,
+        summed: Callable[[LabeledChains, ChainSlopes], ChainSlopes],
+        *,
+        ends: bool,
+    ) -> ChainSums:
+        """Sum up over all sequences what is ``summed`` of the slopes of their scores."""
         chains, score = self._data.chains, self._pairs.scorer(coef)
         total: list[ChainSums] = []  # the first sums, to which the others are added
 
@@ -112,13 +152,17 @@ class ChainPieces:
         def task(first: int, last: int) -> None:
             for number in range(first, last):
                 n_rest = chains.n_labels * (chains.n_labels + 2 * ends)
-                sums = ChainSums(self._pairs.sums(), np.zeros(n_rest))
+                sums = ChainSums(by.sums(), np.zeros(n_rest))
                 for k in range(self._sums[number], self._sums[number + 1]):
                     begin, end = self._begins[k], self._begins[k + 1]
                     scores = ChainScores(np.empty((end - begin, chains.n_labels)), *rest)
                     score(begin, end, scores.emissions)
                     require_finite(scores, w)
-                    sums.add_piece(self._pieces[k], begin, scores, loss, ends=ends)
+                    piece = self._pieces[k]
+                    outcome = loss.evaluate(piece, scores)
+                    sums.add_piece(
+                        piece, begin, outcome, summed(piece, outcome.slopes()), ends=ends
+                    )
                 in_order.put(number, sums)
 
         run_blocks(task, len(self._sums) - 1, n_threads=chains.n_threads)

@@ -13,7 +13,10 @@ A line ``B`` asks for transitions from label to label, which `cutplane.SequenceT
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,14 +98,15 @@ class TemplateVectorizer:
         places = [place for template in templates for place in template.places]
         self.n_columns = max((column + 1 for _, column in places), default=1)
         self._reach = max((abs(row) for row, _ in places), default=0)
+        self._numbers: tuple[list[str], dict[str, int]] | None = None  # of the last names
 
     def fit_transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
         """Collect the features of all tokens, and return them as a CSR matrix.
 
         Tokens are lists of columns, sequence after sequence; ``lengths`` are those of sequences.
         """
-        numbers: dict[str, int] = {}
-        found = self._find(tokens, lengths, lambda name: numbers.setdefault(name, len(numbers)))
+        numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        found = self._find(tokens, lengths, lambda names: map(numbers.__getitem__, names))
         kept = np.bincount(found.ravel(), minlength=len(numbers)) >= self.min_count
         if not kept.any():
             raise ValueError(f"no feature occurs min_count = {self.min_count} times")
@@ -112,47 +116,63 @@ class TemplateVectorizer:
 
     def transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
         """Return the known features of tokens as a CSR matrix; others are left out."""
-        numbers = {name: number for number, name in enumerate(self.feature_names_)}
-        return self._matrix(self._find(tokens, lengths, lambda name: numbers.get(name, -1)))
+        names, numbers = self._numbers or (None, {})
+        if names is not self.feature_names_:
+            numbers = {name: number for number, name in enumerate(self.feature_names_)}
+            self._numbers = self.feature_names_, numbers
+        look_up = numbers.get
+        return self._matrix(
+            self._find(tokens, lengths, lambda names: map(look_up, names, repeat(-1)))
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of: numbers follow from the names."""
+        return vars(self) | {"_numbers": None}
 
     def _find(
         self,
         tokens: Sequence[Sequence[str]],
         lengths: NDArray[np.int64],
-        number_of: Callable[[str], int],
+        numbers_of: Callable[[Iterable[str]], Iterable[int]],
     ) -> NDArray[np.int32]:
         """Return the number of the feature that each template finds at each token."""
         found = np.empty((len(tokens), len(self.templates)), dtype=np.int32)
         for k, (names, which) in enumerate(self._names(tokens, lengths)):
-            found[:, k] = np.array(list(map(number_of, names)), dtype=np.int32)[which]
+            found[:, k] = np.fromiter(numbers_of(names), dtype=np.int32)[which]
         return found
 
     def _names(
         self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]
-    ) -> Iterator[tuple[list[str], NDArray[np.int64]]]:
+    ) -> Iterator[tuple[Iterable[str], NDArray[np.int64]]]:
         """Yield for each template different names, and which of them each token has.
 
         Words become numbers at once, so that a name is made only once for all tokens that have it.
         """
         self._check(tokens)
-        columns = [_Column([token[k] for token in tokens]) for k in range(self.n_columns)]
+        columns = [
+            _Column(map(itemgetter(k), tokens), len(tokens), self._reach)
+            for k in range(self.n_columns)
+        ]
         begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
         ends = np.repeat(np.cumsum(lengths), lengths)
         for template in self.templates:
             shifted = [
-                columns[column].shifted(row, begins, ends, self._reach)
-                for row, column in template.places
+                columns[column].shifted(row, begins, ends) for row, column in template.places
             ]
             examples, which = _distinct(shifted, len(tokens))
-            words = [
-                [columns[column].word(number, self._reach) for number in numbers[examples].tolist()]
-                for numbers, (_, column) in zip(shifted, template.places, strict=True)
-            ]
-            form = "{}".join(text.replace("{", "{{").replace("}", "}}") for text in template.texts)
-            names = [form.format(*row) for row in zip(*words, strict=True)] if words else [form]
-            yield names, which
+            first, *texts = template.texts
+            parts: list[Iterable[str]] = [repeat(first, len(examples))]
+            for numbers, (_, column), text in zip(shifted, template.places, texts, strict=True):
+                parts += [columns[column].words_of(numbers[examples]), repeat(text)]
+            yield map("".join, zip(*parts, strict=False)), which
 
     def _check(self, tokens: Sequence[Sequence[str]]) -> None:
+        if (
+            set(map(type, tokens)) <= {list, tuple}
+            and set(map(type, chain.from_iterable(tokens))) <= {str}
+            and min(map(len, tokens), default=self.n_columns) >= self.n_columns
+        ):
+            return
         for place, token in enumerate(tokens):
             if not isinstance(token, list | tuple) or not all(isinstance(x, str) for x in token):
                 raise ValueError(f"token {place} must be a list of columns, got {token!r}")
@@ -164,44 +184,60 @@ class TemplateVectorizer:
 
     def _matrix(self, found: NDArray[np.int32]) -> Any:
         """Return the matrix with a 1 for each feature of a row; negative ones are left out."""
-        there = found >= 0
-        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))])
-        indices = found[there]
-        shape = (len(found), len(self.feature_names_))
-        X = scipy.sparse.csr_matrix(
-            (np.ones(len(indices)), indices, starts.astype(np.int32)), shape=shape
-        )
-        X.sum_duplicates()  # templates without a name of their own may find the same feature
-        return X
+        starts = np.arange(len(found) + 1, dtype=np.int64) * found.shape[1]
+        # Templates without a name of their own may find the same feature: it counts twice.
+        return as_csr(found.ravel(), None, starts, len(self.feature_names_))
+
+
+def as_csr(
+    columns: NDArray[np.int32],
+    values: NDArray[np.float64] | None,
+    starts: NDArray[np.int64],
+    n_columns: int,
+) -> Any:
+    """Return a matrix in canonical format, without the entries whose column is negative.
+
+    Row ``i`` has the entries from ``starts[i]`` on. All are 1 if there are no values; those of the
+    same row and column are added up.
+    """
+    known = columns >= 0
+    if not known.all():
+        kept = np.concatenate([[0], np.cumsum(known)])
+        starts, columns = kept[starts], columns[known]
+        values = None if values is None else values[known]
+    if values is None:
+        values = np.ones(len(columns))
+    few = starts[-1] <= np.iinfo(np.int32).max
+    X = scipy.sparse.csr_matrix(
+        (values, columns, starts.astype(np.int32) if few else starts),
+        shape=(len(starts) - 1, n_columns),
+    )
+    X.sum_duplicates()  # sorts, too
+    return X
 
 
 class _Column:
     """The words of a column as numbers, and numbers for the words beyond a sequence's ends."""
 
-    def __init__(self, words: list[str]) -> None:
-        numbers: dict[str, int] = {}
-        self._numbers = np.fromiter(
-            (numbers.setdefault(word, len(numbers)) for word in words), np.int64, len(words)
-        )
-        self._words = list(numbers)
+    def __init__(self, words: Iterable[str], n_tokens: int, reach: int) -> None:
+        numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        self._numbers = np.fromiter(map(numbers.__getitem__, words), np.int64, n_tokens)
+        self._n_words, self._reach = len(numbers), reach
+        beyond = [f"_B{sign}{row + 1}" for sign in "-+" for row in range(reach)]
+        self._words = [*numbers, *beyond]
 
     def shifted(
-        self, row: int, begins: NDArray[np.int64], ends: NDArray[np.int64], reach: int
+        self, row: int, begins: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the number of the word that stands ``row`` rows on from each token."""
         place = np.arange(len(begins)) + row
         inside = (begins <= place) & (place < ends)
         # _B-1, _B-2, ... and then _B+1, _B+2, ..., behind all words.
-        beyond = np.where(place < begins, begins - place - 1, reach + place - ends)
-        return np.where(
-            inside, self._numbers[np.where(inside, place, 0)], len(self._words) + beyond
-        )
+        beyond = np.where(place < begins, begins - place - 1, self._reach + place - ends)
+        return np.where(inside, self._numbers[np.where(inside, place, 0)], self._n_words + beyond)
 
-    def word(self, number: int, reach: int) -> str:
-        if number < len(self._words):
-            return self._words[number]
-        beyond = number - len(self._words)
-        return f"_B-{beyond + 1}" if beyond < reach else f"_B+{beyond - reach + 1}"
+    def words_of(self, numbers: NDArray[np.int64]) -> Iterator[str]:
+        return map(self._words.__getitem__, numbers.tolist())
 
 
 def _distinct(

@@ -157,9 +157,10 @@ class TaggerPredictions(Regularized):
             if vectorizer is None:
                 raise ValueError("the model was fitted to matrices, these tokens have names")
             tokens = tokens.vectorized(vectorizer, fit=reset, min_count=self.min_count)
-        elif self.templates is not None:
+        elif self.templates is not None and reset:
             raise ValueError("templates need tokens that are lists of columns, these are matrices")
-        elif vectorizer is not None:
+        elif vectorizer is not None and not scipy.sparse.issparse(tokens.X):
+            # Sparse ones may come from the vectorizer itself.
             raise ValueError("the model was fitted to tokens with names, these are matrices")
         X = validate_data(
             self, tokens.X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset

@@ -6,7 +6,6 @@ dictionaries or lists of strings; or all tokens concatenated, with ``lengths``.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,9 +17,8 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import _num_samples
 
+from cutplane.estimators.tagging.names import COLLECTIONS, transform_names
 from cutplane.structured.templates import TemplateVectorizer
-
-_COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class Tokens(NamedTuple):
@@ -66,11 +64,7 @@ class Tokens(NamedTuple):
         if isinstance(vectorizer, TemplateVectorizer):
             vectorize = vectorizer.fit_transform if fit else vectorizer.transform
             return self._replace(X=vectorize(self.X, self.lengths))
-        tokens = (
-            token if isinstance(token, Mapping) else Counter(_strings(token, place))
-            for place, token in enumerate(self.X)
-        )
-        X = vectorizer.fit_transform(tokens) if fit else vectorizer.transform(tokens)
+        X = transform_names(vectorizer, self.X, fit=fit)
         if fit and min_count > 1:
             kept = np.bincount(X.indices, minlength=X.shape[1]) >= min_count
             if not kept.any():
@@ -95,7 +89,7 @@ def read_tokens(X: Any, lengths: Any) -> Tokens:
     if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str):
         raise ValueError(f"X must be a list of sequences, got {type(X).__name__}")
     sequences = [_as_sequence(sequence, place) for place, sequence in enumerate(X)]
-    sizes = np.array([_num_samples(sequence) for sequence in sequences], dtype=np.int64)
+    sizes = np.array([_n_tokens(sequence) for sequence in sequences], dtype=np.int64)
     filled = [place for place, size in enumerate(sizes) if size]
     matrices = [place for place in filled if not isinstance(sequences[place], list)]
     if len(matrices) < len(filled):
@@ -164,21 +158,19 @@ def _as_sequence(sequence: Any, place: int) -> Any:
     return array
 
 
+def _n_tokens(sequence: Any) -> int:
+    return len(sequence) if isinstance(sequence, list) else int(sequence.shape[0])
+
+
 def _is_named(sequence: Any) -> bool:
     """Say whether tokens are dictionaries, or collections of strings."""
     if not isinstance(sequence, Sequence) or isinstance(sequence, str) or not len(sequence):
         return False
     # A token may be empty: the first one that is not tells.
-    token = next((each for each in sequence if not isinstance(each, _COLLECTIONS) or each), None)
+    token = next((each for each in sequence if not isinstance(each, COLLECTIONS) or each), None)
     if isinstance(token, Mapping):
         return True
-    return isinstance(token, _COLLECTIONS) and isinstance(next(iter(token)), str)
-
-
-def _strings(token: Any, place: int) -> Any:
-    if isinstance(token, _COLLECTIONS) and all(isinstance(name, str) for name in token):
-        return token
-    raise ValueError(f"token {place} must be a dictionary or a list of strings, got {token!r}")
+    return isinstance(token, COLLECTIONS) and isinstance(next(iter(token)), str)
 
 
 def _is_nested(y: Any) -> bool:

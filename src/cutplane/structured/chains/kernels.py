@@ -36,8 +36,10 @@ def padded(n_labels: int) -> int:
 
 def with_padding(matrix: Matrix, fill: float) -> Matrix:
     """Return a square matrix with both sides padded."""
-    missing = padded(len(matrix)) - len(matrix)
-    return np.pad(matrix, (0, missing), constant_values=fill)
+    n, width = len(matrix), padded(len(matrix))
+    wide = np.full((width, width), fill)  # np.pad takes 0.15 ms, and this is done for each piece
+    wide[:n, :n] = matrix
+    return wide
 
 
 @njit(cache=True, nogil=True)

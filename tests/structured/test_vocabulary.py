@@ -1,0 +1,44 @@
+"""Names looked up in compiled code: as a dictionary does."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutplane.structured.vocabulary import Vocabulary, as_bytes
+
+texts = st.one_of(
+    st.sampled_from(["", "a", "aa", "a\0", "\0", "é", "e\u0301", "\ud83d", "\ude00", "\U0001f600"]),
+    st.text(max_size=4),
+)
+
+
+@given(names=st.lists(texts, unique=True, max_size=30), asked=st.lists(texts, max_size=30))
+def test_numbers_are_those_of_a_dictionary(names, asked):
+    vocabulary = Vocabulary(names)
+    numbers = {name: number for number, name in enumerate(names)}
+    for some in (asked, names, [*names, *asked] * 2, []):
+        expected = [numbers.get(name, -1) for name in some]
+        assert vocabulary.numbers_of(*as_bytes(some)).tolist() == expected
+
+
+@given(pairs=st.lists(st.tuples(texts, texts), max_size=10), separator=texts)
+def test_names_of_several_parts(pairs, separator):
+    names = [*dict.fromkeys(f"{a}{separator}{b}" for a, b in pairs)]
+    numbers = {name: number for number, name in enumerate(names)}
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    found = Vocabulary(names).numbers_of(*as_bytes(first, separator, second))
+    assert found.tolist() == [numbers[f"{a}{separator}{b}"] for a, b in pairs]
+
+
+def test_many_names():
+    names = [f"name {k}" for k in range(30_000)]
+    vocabulary = Vocabulary(names)
+    np.testing.assert_array_equal(vocabulary.numbers_of(*as_bytes(names)), np.arange(30_000))
+    assert set(vocabulary.numbers_of(*as_bytes([name + "x" for name in names])).tolist()) == {-1}
+
+
+def test_what_is_no_string_is_refused():
+    for parts in ([["a", 1]], [["a"], "=", [None]]):
+        with pytest.raises(TypeError):
+            as_bytes(*parts)
