@@ -55,6 +55,8 @@ class MulticlassLoss(ScoreLoss):
     """
 
     has_conjugate = True
+    # Slopes are shares of the classes, less one for the own: what `class_ascent` improves.
+    of_shares: ClassVar[bool] = True
     margin: ClassVar[float]
     # Of the shares where the offsets are given.
     temperature: ClassVar[float]

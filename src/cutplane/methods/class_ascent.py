@@ -1,0 +1,238 @@
+"""Dual ascent on the shares of classes: Crammer and Singer's loss and softmax, certified.
+
+Any shares ``P`` of the classes, one point of the simplex for each example, make slopes ``P - e_y``
+and so a plane below the risk. An epoch improves the shares of one example after the other
+(:mod:`cutplane.methods.class_kernels`), and so the bound that their plane gives; the weights that
+belong to them are those at which the plane and the regularizer are lowest.
+
+Everything is checked with exact scores every few epochs. The gap is a sum over examples, of what
+each has to gain by other shares. Those that have little wait for the next check; in between, an
+example leaves as soon as it is found to have little to gain (shrinking), and the epochs end when
+what is left is a small part of what there was.
+
+Intercepts that are not regularized ask for shares whose weighted sum over the examples is the
+weight of each class. That is reached by the method of multipliers as in
+:mod:`cutplane.methods.dual_ascent`: while the epochs run they are weights with a regularizer of
+their own, centered where the last check left them. For the plane, shares are moved from classes
+that have too much to those that lack some.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.threads import map_blocks
+from cutplane.core.method import Found, Method, Query
+from cutplane.core.needs import PLAIN_L2, Need, quadratic
+from cutplane.core.policies.cuts import ConvexCuts
+from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.queries import best_step
+from cutplane.core.policies.stabilizers import NoStabilizer
+from cutplane.core.problem import Candidate, Problem
+from cutplane.core.protocols import Plane, SearchablePoint
+from cutplane.core.state import State
+from cutplane.losses.multiclass.kernels import Indices, class_sums, make_slopes
+from cutplane.losses.multiclass.offsets import repaired
+from cutplane.methods import class_kernels as kernels
+from cutplane.methods.coordinate_kernels import shuffle
+from cutplane.methods.stochastic.passes import entries_of
+from cutplane.risks import ScoredRisk
+
+_SEED = 88172645463325252
+# Columns of weights come in fours, so that no loop over them has a rest.
+_COLUMNS = 4
+# Examples with less than this share of the mean gain wait for the next check.
+_WORTHWHILE = 0.1
+# Epochs end when the examples that are visited have this share of the gain left that there was.
+_ENOUGH = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The shares of classes, and which examples are visited.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_samples, n_classes)
+    W : ndarray of shape (n_features, n_columns)
+        The weights that belong to them; columns beyond the classes are zero.
+    offsets : ndarray of shape (n_columns,)
+        The intercepts, or the centers of their regularizers; minus infinity beyond the classes.
+    order : ndarray
+        The examples to visit, shuffled so far.
+    gain : float
+        What all examples together had to gain at the last check.
+    seed : ndarray
+        Of the next shuffle.
+    stiffness : ndarray
+        By how much the shares of each example move its own scores.
+    pull : float
+        The same for the intercepts; zero if there are none.
+    """
+
+    shares: Matrix
+    W: Matrix
+    offsets: Vector
+    order: Indices
+    gain: float
+    seed: NDArray[np.uint64]
+    stiffness: Vector
+    pull: float
+
+
+class ClassAscent:
+    """Dual ascent for one problem; all that changes is in the `Shares`.
+
+    Arrays are changed in place: they are as large as the scores, and as the weights.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
+        self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
+        (self._n_classes,) = self._risk.map.score_shape
+        self._soft: bool = self._risk.loss.smooth
+
+    def begun(self) -> Shares:
+        """Return shares that are all those of the true classes."""
+        risk, k = self._risk, self._n_classes
+        norms = risk.rows.squared_norms()
+        pull = 0.0
+        if risk.minimizes_intercept:
+            pull = (float(risk.weights @ norms) or 1.0) / self._lam
+        n_columns = -(-k // _COLUMNS) * _COLUMNS
+        offsets = np.zeros(n_columns)
+        offsets[k:] = -np.inf
+        shares = np.zeros((len(risk.y), k))
+        shares[np.arange(len(risk.y)), risk.y] = 1.0
+        return Shares(
+            shares=shares,
+            W=np.zeros((risk.rows.shape[1], n_columns)),
+            offsets=offsets,
+            order=np.flatnonzero(risk.weights),
+            gain=np.inf,
+            seed=np.array([_SEED], dtype=np.uint64),
+            stiffness=risk.weights * (norms / self._lam + pull),
+            pull=pull,
+        )
+
+    def improved(self, own: Shares, *, most: int) -> Shares:
+        """Run epochs until most of what there was to gain is gained."""
+        rows: Any = self._risk.rows
+        entries = entries_of(rows)
+        order, gain, enough = own.order, own.gain, _ENOUGH * own.gain
+        for n in range(most):
+            shuffle(order, own.seed)
+            least = _WORTHWHILE * gain / max(len(order), 1) if n > 0 else 0.0
+            kept, gain = kernels.epoch(
+                *entries, rows.shape[1], self._soft, self._risk.y, self._risk.weights,
+                own.stiffness, self._lam, own.pull, own.W, own.offsets, own.shares, order, least,
+            )  # fmt: skip
+            order = order[:kept]
+            if gain <= enough or not kept:
+                break
+        return own
+
+    def plane(self, own: Shares) -> tuple[Plane, Shares]:
+        """Return the plane of the shares, computed afresh.
+
+        Without intercepts the weights become exactly its minimizer, free of the epochs' rounding.
+        """
+        risk, k = self._risk, self._n_classes
+        slopes = own.shares.copy()
+        if own.pull:
+            parts = map_blocks(
+                lambda i: class_sums(slopes[i], risk.y[i], risk.weights[i]), len(risk.y), width=k
+            )
+            own.offsets[:k] -= own.pull * np.sum(parts, axis=0)[1]
+            repaired(slopes, risk.y, risk.weights)
+        map_blocks(lambda i: make_slopes(slopes[i], risk.y[i]), len(risk.y), width=k)
+        offset = -risk.loss.conjugate(risk.y, slopes, risk.weights)
+        slopes *= risk.weights[:, None]
+        plane = Plane(risk.map.pullback(slopes), offset)
+        if not own.pull:
+            own.W[:, :k] = plane.slope.reshape(k, -1).T
+            own.W[:, :k] *= -1.0 / self._lam
+        return plane, own
+
+    def weights(self, own: Shares) -> Vector:
+        """Return the weights as parameters of the risk."""
+        return np.ascontiguousarray(own.W[:, : self._n_classes].T).ravel()
+
+    def chosen(self, own: Shares, scores: Matrix) -> Shares:
+        """Choose the examples to visit, given exact scores."""
+        risk = self._risk
+        gains = np.empty(len(risk.y))
+        map_blocks(
+            lambda i: kernels.fill_gains(
+                self._soft, risk.y[i], risk.weights[i], scores[i], own.offsets, own.shares[i],
+                gains[i],
+            ),
+            len(gains),
+            width=self._n_classes,
+        )  # fmt: skip
+        gain = float(gains.sum())
+        return replace(
+            own, order=np.flatnonzero(gains > _WORTHWHILE * gain / len(gains)), gain=gain
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClassEpochs(Query):
+    """Query by epochs of dual ascent on shares, and a line search toward where they lead.
+
+    Parameters
+    ----------
+    most : int
+        The most epochs between two checks.
+    """
+
+    needs = (
+        Need("risk", "loss.of_shares", "a loss of all classes (CrammerSinger or Softmax)"),
+        Need("risk", "map.all_pairs", "a weight for every class and feature"),
+        Need("risk", "rows.one_by_one", "dense or sparse rows in memory"),
+        PLAIN_L2,
+    )
+    makes_planes: ClassVar[bool] = True
+    most: int = 20
+
+    def init(self, problem: Problem) -> Shares:
+        """Return shares of the true classes."""
+        return ClassAscent(problem).begun()
+
+    def __call__(self, state: State, candidate: Candidate, own: Shares) -> tuple[Found, Shares]:
+        """Improve the shares; return their plane, and the best point on the way to theirs."""
+        risk: Any = state.problem.risk
+        epochs = ClassAscent(state.problem)
+        own = epochs.improved(own, most=self.most)
+        guess = own.offsets[: risk.map.score_shape[0]].copy()
+        plane, own = epochs.plane(own)
+        w = epochs.weights(own)
+        risk.evaluations += 1
+        point = risk.with_scores(w, risk.map.scores(w), guess=guess)
+        own = epochs.chosen(own, point.scores)
+        segment = cast(SearchablePoint, state.best).toward(point)
+        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
+        lowest = segment.at(best_step(segment, along))
+        return Found([lowest, point], [], [plane]), own
+
+
+def class_ascent(*, planes: int = 2) -> Method:
+    """Dual ascent on the shares of all classes, whose every check gives a plane to a small bundle.
+
+    Parameters
+    ----------
+    planes : int
+        Size of the bundle, besides the aggregated plane.
+    """
+    return Method(
+        stabilizer=NoStabilizer(),
+        memory=LimitedMemory(planes),
+        query=ClassEpochs(),
+        cuts=ConvexCuts(),
+        name="class-ascent",
+    )
