@@ -31,10 +31,10 @@ from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, quadratic
 from cutplane.core.policies.cuts import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.policies.queries import best_step
 from cutplane.core.policies.stabilizers import NoStabilizer
 from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, SearchablePoint
+from cutplane.core.search import minimize_roughly
 from cutplane.core.state import State
 from cutplane.losses.multiclass.kernels import Indices, class_sums, make_slopes
 from cutplane.losses.multiclass.offsets import repaired
@@ -47,9 +47,11 @@ _SEED = 88172645463325252
 # Columns of weights come in fours, so that no loop over them has a rest.
 _COLUMNS = 4
 # Examples with less than this share of the mean gain wait for the next check.
-_WORTHWHILE = 0.1
+_WORTHWHILE = 0.03
 # Epochs end when the examples that are visited have this share of the gain left that there was.
 _ENOUGH = 0.3
+# What a line search may leave of the gain.
+_ROUGH = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +126,20 @@ class ClassAscent:
         """Run epochs until most of what there was to gain is gained."""
         rows: Any = self._risk.rows
         entries = entries_of(rows)
-        order, gain, enough = own.order, own.gain, _ENOUGH * own.gain
+        examples, gain, enough = own.order, own.gain, _ENOUGH * own.gain
+        gains = np.empty(len(self._risk.y))
         for n in range(most):
+            least = _WORTHWHILE * gain / max(len(examples), 1) if n > 0 else 0.0
+            order = examples.copy()
             shuffle(order, own.seed)
-            least = _WORTHWHILE * gain / max(len(order), 1) if n > 0 else 0.0
-            kept, gain = kernels.epoch(
+            kernels.epoch(
                 *entries, rows.shape[1], self._soft, self._risk.y, self._risk.weights,
                 own.stiffness, self._lam, own.pull, own.W, own.offsets, own.shares, order, least,
+                gains,
             )  # fmt: skip
-            order = order[:kept]
-            if gain <= enough or not kept:
+            gain = float(gains[examples].sum())
+            examples = examples[gains[examples] > least]
+            if gain <= enough or not len(examples):
                 break
         return own
 
@@ -217,7 +223,7 @@ class ClassEpochs(Query):
         own = epochs.chosen(own, point.scores)
         segment = cast(SearchablePoint, state.best).toward(point)
         along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
-        lowest = segment.at(best_step(segment, along))
+        lowest = segment.at(minimize_roughly(segment.along, along, share=_ROUGH))
         return Found([lowest, point], [], [plane]), own
 
 

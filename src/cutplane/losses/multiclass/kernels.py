@@ -252,16 +252,28 @@ def hinge_on_ray(
 ) -> tuple[float, float]:
     """Return the loss of Crammer and Singer at ``scores + step * direction``, and its slope."""
     value, slope = 0.0, 0.0
+    n_classes = len(offsets)
+    v = np.empty(n_classes)
     for i in range(len(y)):
         if weights[i] == 0.0:
             continue
+        for j in range(n_classes):
+            v[j] = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j]) + 1.0
         own = scores[i, y[i]] + offsets[y[i]] + step * (direction[i, y[i]] + speeds[y[i]])
-        top, best = own, y[i]
-        for j in range(len(offsets)):
-            v = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j]) + 1.0
-            if j != y[i] and v > top:
-                top, best = v, j
-        if best != y[i]:
+        v[y[i]] = own
+        # Four maxima at a time: one waits for the last comparison only.
+        first, second, third, fourth = own, own, own, own
+        rest = n_classes - n_classes % 4
+        for j in range(0, rest, 4):
+            first, second = max(first, v[j]), max(second, v[j + 1])
+            third, fourth = max(third, v[j + 2]), max(fourth, v[j + 3])
+        for j in range(rest, n_classes):
+            first = max(first, v[j])
+        top = max(max(first, second), max(third, fourth))
+        if top > own:
+            best = 0
+            while v[best] != top:
+                best += 1
             value += weights[i] * (top - own)
             slope += weights[i] * (
                 (direction[i, best] + speeds[best]) - (direction[i, y[i]] + speeds[y[i]])
