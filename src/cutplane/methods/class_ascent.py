@@ -42,6 +42,7 @@ from cutplane.methods import class_kernels as kernels
 from cutplane.methods.coordinate_kernels import shuffle
 from cutplane.methods.stochastic.passes import entries_of
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 
 _SEED = 88172645463325252
 # Columns of weights come in fours, so that no loop over them has a rest.
@@ -50,6 +51,11 @@ _COLUMNS = 4
 _WORTHWHILE = 0.03
 # Epochs end when the examples that are visited have this share of the gain left that there was.
 _ENOUGH = 0.3
+# How far from the best the intercepts of a check may be, as a share of the risk. The last point is
+# evaluated again, and must not differ by more than a run allows for rounding.
+_SETTLED = 1e-8
+# With intercepts a point counts, and they are settled, once the gap is this share of the last.
+_MUCH = 0.4
 # What a line search may leave of the gain.
 _ROUGH = 0.1
 
@@ -165,9 +171,34 @@ class ClassAscent:
             own.W[:, :k] *= -1.0 / self._lam
         return plane, own
 
-    def weights(self, own: Shares) -> Vector:
-        """Return the weights as parameters of the risk."""
-        return np.ascontiguousarray(own.W[:, : self._n_classes].T).ravel()
+    def point(self, own: Shares, offsets: Vector) -> ScoredPoint:
+        """Return the point at the weights, with these offsets if there are intercepts."""
+        risk, k = self._risk, self._n_classes
+        w = np.ascontiguousarray(own.W[:, :k].T).ravel()
+        scores = risk.map.scores(w)
+        risk.evaluations += 1
+        at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets) if own.pull else None
+        return risk.with_scores(w, scores, at=at)
+
+    def settled(self, point: ScoredPoint) -> ScoredPoint:
+        """Return the same point with intercepts that are the best ones, nearly."""
+        risk = self._risk
+        at = risk.loss.at_best_offset(
+            risk.y, point.scores, risk.weights, point.offset, accuracy=_SETTLED
+        )
+        return risk.with_scores(point.w, point.scores, at=at)
+
+    def between(self, start: Any, end: ScoredPoint, step: float) -> ScoredPoint:
+        """Return a point between two, whose intercepts are between theirs."""
+        risk = self._risk
+        w, scores, offsets = (
+            begin + step * (finish - begin)
+            for begin, finish in (
+                (start.w, end.w), (start.scores, end.scores), (start.offset, end.offset),
+            )
+        )  # fmt: skip
+        at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets)
+        return risk.with_scores(w, scores, at=at)
 
     def chosen(self, own: Shares, scores: Matrix) -> Shares:
         """Choose the examples to visit, given exact scores."""
@@ -215,16 +246,22 @@ class ClassEpochs(Query):
         risk: Any = state.problem.risk
         epochs = ClassAscent(state.problem)
         own = epochs.improved(own, most=self.most)
-        guess = own.offsets[: risk.map.score_shape[0]].copy()
+        offsets = own.offsets[: risk.map.score_shape[0]].copy()
         plane, own = epochs.plane(own)
-        w = epochs.weights(own)
-        risk.evaluations += 1
-        point = risk.with_scores(w, risk.map.scores(w), guess=guess)
+        point = epochs.point(own, offsets)
         own = epochs.chosen(own, point.scores)
         segment = cast(SearchablePoint, state.best).toward(point)
         along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
-        lowest = segment.at(minimize_roughly(segment.along, along, share=_ROUGH))
-        return Found([lowest, point], [], [plane]), own
+        step = minimize_roughly(segment.along, along, share=_ROUGH)
+        if not own.pull:
+            return Found([segment.at(step), point], [], [plane]), own
+        lowest = epochs.between(state.best, point, step)
+        lower = max(state.lower, state.problem.below(plane).lower)
+        left = state.problem.objective(lowest) - lower
+        # To find the best intercepts takes as long as several epochs, so it must be worth while.
+        if left > max(_MUCH * (state.objective - lower), state.enough):
+            return Found([], [], [plane]), own
+        return Found([epochs.settled(lowest)], [], [plane]), own
 
 
 def class_ascent(*, planes: int = 2) -> Method:

@@ -92,7 +92,7 @@ class MulticlassLoss(ScoreLoss):
             raise ValueError("a class without any weight has no best intercept")
 
     @abstractmethod
-    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
+    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
         """Minimize the loss over the offsets, up to the accuracy."""
 
     @abstractmethod
@@ -108,12 +108,25 @@ class MulticlassLoss(ScoreLoss):
         return self.on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
 
     def at_best_offset(
-        self, y: Indices, scores: Matrix, weights: Vector, guess: Vector | None
+        self,
+        y: Indices,
+        scores: Matrix,
+        weights: Vector,
+        guess: Vector | None,
+        accuracy: float | None = None,
     ) -> AtBestOffset:
-        """Minimize the loss over an offset for each class."""
-        best = self._best_offsets(Scores(scores, y, weights, self.margin), guess)
+        """Minimize the loss over an offset for each class, to the accuracy of the loss or less."""
+        data = Scores(scores, y, weights, self.margin)
+        best = self._best_offsets(data, guess, max(accuracy or 0.0, self.accuracy))
         offsets = best.offsets
         return AtBestOffset(offsets, self.value(y, scores, weights, offsets), best)
+
+    def at_offset(
+        self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector
+    ) -> AtBestOffset:
+        """Return the loss at offsets that are taken for the best: it is at least the minimum."""
+        near = BestOffsets(offsets, np.zeros_like(offsets), self.temperature, 0)
+        return AtBestOffset(offsets, self.value(y, scores, weights, offsets), near)
 
     def tangent(self, y: Indices, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the tangent, its offset by the conjugate."""
@@ -175,8 +188,8 @@ class Softmax(MulticlassLoss):
     temperature = 1.0
     smooth = True
 
-    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
-        return smooth_offsets(data, start, self.accuracy)
+    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
+        return smooth_offsets(data, start, accuracy)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes: minus the entropy."""
@@ -223,8 +236,8 @@ class CrammerSinger(MulticlassLoss):
     margin = 1.0
     temperature = 1e-300  # so cold that only exact ties are shared
 
-    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
-        return sharp_offsets(data, start, self.accuracy)
+    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
+        return sharp_offsets(data, start, accuracy)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes."""
