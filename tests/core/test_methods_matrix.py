@@ -63,12 +63,13 @@ METHODS = {
     "nrbm": Line(cp.nrbm()),
     "newton": Line(cp.newton()),
     "dual ascent": Line(cp.dual_ascent()),
+    "class ascent": Line(cp.class_ascent()),
     "quasi-newton": Line(cp.quasi_newton()),
     "block ascent": Line(cp.block_ascent()),
 }
 AT_KINKS = {
     "kinks", "kinks without intercept", "quantile", "degenerate", "sparse", "structured",
-    "100,000 features",
+    "100,000 features", "classes",
 }  # fmt: skip
 
 
@@ -112,6 +113,13 @@ def _problems():
     yield linear_problem("sparse", scipy.sparse.csr_array(X), labels, cp.Hinge(), 0.03)
     yield linear_problem("sparse, smooth", scipy.sparse.csr_array(X), labels, cp.Logistic(), 0.03)
     yield structured_problem("structured", X, np.argmax(X[:, :3], axis=1), 0.03)
+    # The same classes as scores of one linear map.
+    highest = np.argmax(X[:, :3], axis=1)
+    classes = structured_problem("classes", X, highest, 0.03)
+    yield replace(
+        classes,
+        make_risk=lambda: cp.ScoredRisk(X, highest, cp.CrammerSinger(), intercept=False),
+    )
     yield wide_problem(labels[:12])
 
 
@@ -125,6 +133,8 @@ def suits(how, name):
         return True
     if how == "newton" and name == "100,000 features":
         return False  # its matrix would take 75 GiB
+    if "grouped" in how and name == "classes":
+        return False  # the loss is not one of single scores
     return method.obstacle(core.Problem(problem.make_risk(), problem.regularizer)) is None
 
 
@@ -137,7 +147,11 @@ def test_which_methods_are_for_some_problems_only():
         suitable = {name for other, name in PAIRS if other == how}
         others = set(PROBLEMS) - suitable
         if how == "newton":
-            assert others == {"structured", "100,000 features"}
+            assert others == {"structured", "classes", "100,000 features"}
+        elif how == "class ascent":
+            assert suitable == {"classes"}
+        elif "grouped" in how:
+            assert others == {"classes"}
         elif how == "dual ascent":
             assert suitable == {"sparse", "sparse, smooth", "100,000 features"}
         elif how == "block ascent":
@@ -191,7 +205,7 @@ def test_certified_and_correct(how, name):
         assert result.objective >= known.value - 1e-8 * max(1.0, abs(known.value))
 
 
-RESUMED = ("kinks", "smooth", "one dimension", "sparse", "structured")
+RESUMED = ("kinks", "smooth", "one dimension", "sparse", "structured", "classes")
 
 
 @pytest.mark.parametrize(("how", "name"), [pair for pair in PAIRS if pair[1] in RESUMED])

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector, copied
 from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, quadratic
@@ -56,6 +56,10 @@ _ENOUGH = 0.3
 _SETTLED = 1e-8
 # With intercepts a point counts, and they are settled, once the gap is this share of the last.
 _MUCH = 0.4
+# With so few parameters some tens of planes say all there is to say, and with a small lam, that is
+# a large mean of |x|^2 / (m lam), shares take many epochs.
+_FEW_PARAMETERS = 400
+_STIFF = 100.0
 # What a line search may leave of the gain.
 _ROUGH = 0.1
 
@@ -71,8 +75,8 @@ class Shares:
         The weights that belong to them; columns beyond the classes are zero.
     offsets : ndarray of shape (n_columns,)
         The intercepts, or the centers of their regularizers; minus infinity beyond the classes.
-    order : ndarray
-        The examples to visit, shuffled so far.
+    examples : ndarray
+        Those to visit.
     gain : float
         What all examples together had to gain at the last check.
     seed : ndarray
@@ -81,16 +85,19 @@ class Shares:
         By how much the shares of each example move its own scores.
     pull : float
         The same for the intercepts; zero if there are none.
+    lam : float
+        The regularizer's.
     """
 
     shares: Matrix
     W: Matrix
     offsets: Vector
-    order: Indices
+    examples: Indices
     gain: float
     seed: NDArray[np.uint64]
     stiffness: Vector
     pull: float
+    lam: float
 
 
 class ClassAscent:
@@ -108,31 +115,44 @@ class ClassAscent:
     def begun(self) -> Shares:
         """Return shares that are all those of the true classes."""
         risk, k = self._risk, self._n_classes
-        norms = risk.rows.squared_norms()
-        pull = 0.0
-        if risk.minimizes_intercept:
-            pull = (float(risk.weights @ norms) or 1.0) / self._lam
         n_columns = -(-k // _COLUMNS) * _COLUMNS
         offsets = np.zeros(n_columns)
         offsets[k:] = -np.inf
         shares = np.zeros((len(risk.y), k))
         shares[np.arange(len(risk.y)), risk.y] = 1.0
+        return self._anew(shares, np.zeros((risk.rows.shape[1], n_columns)), offsets)
+
+    def carried_over(self, own: Shares) -> Shares:
+        """Return the shares that were found with another ``lam``."""
+        own = copied(own)
+        own.W[:] *= own.lam / self._lam
+        return self._anew(own.shares, own.W, own.offsets)
+
+    def _anew(self, shares: Matrix, W: Matrix, offsets: Vector) -> Shares:
+        """Return shares to begin with."""
+        risk = self._risk
+        norms = risk.rows.squared_norms()
+        # As strong as the features together, on average; not vanishing with them.
+        pull = 0.0
+        if risk.minimizes_intercept:
+            pull = (float(risk.weights @ norms) or 1.0) / self._lam
         return Shares(
             shares=shares,
-            W=np.zeros((risk.rows.shape[1], n_columns)),
+            W=W,
             offsets=offsets,
-            order=np.flatnonzero(risk.weights),
+            examples=np.flatnonzero(risk.weights),
             gain=np.inf,
             seed=np.array([_SEED], dtype=np.uint64),
             stiffness=risk.weights * (norms / self._lam + pull),
             pull=pull,
+            lam=self._lam,
         )
 
     def improved(self, own: Shares, *, most: int) -> Shares:
         """Run epochs until most of what there was to gain is gained."""
         rows: Any = self._risk.rows
         entries = entries_of(rows)
-        examples, gain, enough = own.order, own.gain, _ENOUGH * own.gain
+        examples, gain, enough = own.examples, own.gain, _ENOUGH * own.gain
         gains = np.empty(len(self._risk.y))
         for n in range(most):
             least = _WORTHWHILE * gain / max(len(examples), 1) if n > 0 else 0.0
@@ -214,7 +234,7 @@ class ClassAscent:
         )  # fmt: skip
         gain = float(gains.sum())
         return replace(
-            own, order=np.flatnonzero(gains > _WORTHWHILE * gain / len(gains)), gain=gain
+            own, examples=np.flatnonzero(gains > _WORTHWHILE * gain / len(gains)), gain=gain
         )
 
 
@@ -240,6 +260,10 @@ class ClassEpochs(Query):
     def init(self, problem: Problem) -> Shares:
         """Return shares of the true classes."""
         return ClassAscent(problem).begun()
+
+    def carried_over(self, own: Shares, state: State) -> Shares:
+        """Return the shares, which serve any regularizer."""
+        return ClassAscent(state.problem).carried_over(own)
 
     def __call__(self, state: State, candidate: Candidate, own: Shares) -> tuple[Found, Shares]:
         """Improve the shares; return their plane, and the best point on the way to theirs."""
@@ -267,6 +291,9 @@ class ClassEpochs(Query):
 def class_ascent(*, planes: int = 2) -> Method:
     """Dual ascent on the shares of all classes, whose every check gives a plane to a small bundle.
 
+    The method for `cutplane.CrammerSinger` and `cutplane.Softmax`, on dense or sparse rows. A plane
+    has a number for each class and feature, so few are kept.
+
     Parameters
     ----------
     planes : int
@@ -277,5 +304,18 @@ def class_ascent(*, planes: int = 2) -> Method:
         memory=LimitedMemory(planes),
         query=ClassEpochs(),
         cuts=ConvexCuts(),
-        name="class-ascent",
+        name="dual-ascent",
     )
+
+
+def for_classes(problem: Problem) -> tuple[Method, str] | None:
+    """Return the method for a loss of all classes, and why; None if it is a bundle method."""
+    risk: Any = problem.risk
+    method = class_ascent()
+    if method.obstacle(problem) is not None:
+        return None
+    lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
+    stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / lam
+    if risk.n_parameters <= _FEW_PARAMETERS and stiffness > _STIFF:
+        return None
+    return method, f"{risk.map.score_shape[0]} classes, {risk.n_parameters} parameters"
