@@ -243,6 +243,6 @@ def test_the_automatic_choice_follows_counts(loss):
         return automatic(Problem(risk, regularizer(lam))).query
 
     assert isinstance(chosen(20, 0.02), ClassEpochs)
-    assert isinstance(chosen(20, 1e-5), OnSegment)  # few parameters, and a small lam
-    assert isinstance(chosen(300, 1e-5), ClassEpochs)
+    assert isinstance(chosen(20, 1e-6), OnSegment)  # few parameters, and a small lam
+    assert isinstance(chosen(300, 1e-6), ClassEpochs)
     assert isinstance(chosen(20, 0.02, cp.L1), OnSegment)

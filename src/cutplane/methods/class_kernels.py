@@ -225,8 +225,9 @@ def epoch(
 ) -> None:
     """Improve the shares of each example in turn that has more than ``least`` to gain by it.
 
-    What each had to gain is set in ``gains``. Rows are dense if there are no ``indices``. ``W``, ``offsets`` and ``shares`` are updated in place; they may have
-    more columns than there are classes, whose offsets are minus infinity.
+    What each had to gain is set in ``gains``. Rows are dense if there are no ``indices``. ``W``,
+    ``offsets`` and ``shares`` are updated in place; the first two may have more columns than there
+    are classes, whose offsets are minus infinity.
     """
     n = W.shape[1]
     n_classes = shares.shape[1]
