@@ -157,7 +157,7 @@ class ClassAscent:
         """Run epochs until most of what there was to gain is gained."""
         rows: Any = self._risk.rows
         entries = entries_of(rows)
-        examples, gain, enough = own.examples, own.gain, _ENOUGH * own.gain
+        examples, gain, at_first = own.examples, own.gain, own.gain
         gains = np.empty(len(self._risk.y))
         for n in range(most):
             least = _WORTHWHILE * gain / max(len(examples), 1) if n > 0 else 0.0
@@ -170,7 +170,8 @@ class ClassAscent:
             )  # fmt: skip
             gain = float(gains[examples].sum())
             examples = examples[gains[examples] > least]
-            if gain <= enough or not len(examples):
+            at_first = min(at_first, gain) if n == 0 else at_first
+            if gain <= _ENOUGH * at_first or not len(examples):
                 break
         return own
 

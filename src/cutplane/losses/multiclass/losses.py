@@ -17,7 +17,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import softmax, xlog1py, xlogy
+from scipy.special import softmax
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
@@ -29,6 +29,7 @@ from cutplane.losses.multiclass.kernels import (
     fill_shares,
     hinge_on_ray,
     make_slopes,
+    minus_entropy,
     softmax_on_ray,
 )
 from cutplane.losses.multiclass.offsets import (
@@ -193,16 +194,10 @@ class Softmax(MulticlassLoss):
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes: minus the entropy."""
-
-        def block(i: slice) -> float:
-            others = slopes[i].copy()
-            everyone = np.arange(len(others))
-            own = np.maximum(others[everyone, y[i]], -1.0)
-            others[everyone, y[i]] = 0.0
-            entropies = xlogy(others, others).sum(axis=1) + xlog1py(1.0 + own, own)
-            return dot(weights[i], entropies)
-
-        return sum(map_blocks(block, len(y), width=slopes.shape[1]))
+        parts = map_blocks(
+            lambda i: minus_entropy(slopes[i], y[i], weights[i]), len(y), width=slopes.shape[1]
+        )
+        return sum(parts)
 
     def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
