@@ -154,7 +154,7 @@ def test_probabilities_are_for_softmax_only(iris):
         ({"multi_class": "crammer-singer"}, "did you mean 'crammer_singer'"),
         (
             {**JOINT["softmax"], "method": "newton"},
-            "NewtonSteps needs a linear risk on dense or CSR rows",
+            "NewtonSteps needs a loss with second derivatives",
         ),
     ],
 )

@@ -225,12 +225,10 @@ class ScoredRisk(Summable):
         self.evaluations += 1
         return self.with_scores(w, self.map.scores(w))
 
-    def with_scores(
-        self, w: Vector, scores: Scores, *, guess: Any = None, at: AtBestOffset | None = None
-    ) -> ScoredPoint:
+    def with_scores(self, w: Vector, scores: Scores, **known: Any) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess``, ``at`` as for the point."""
         require_finite([scores], w, whose=None if self.map.linear else f"scores of {self.map}")
-        return ScoredPoint(self, w, scores, guess, at)
+        return ScoredPoint(self, w, scores, **known)
 
     @cached_property
     def term_size(self) -> float:
@@ -271,12 +269,7 @@ class ScoredPoint:
     """
 
     def __init__(
-        self,
-        risk: ScoredRisk,
-        w: Vector,
-        scores: Scores,
-        guess: Any = None,
-        at: AtBestOffset | None = None,
+        self, risk: ScoredRisk, w: Vector, scores: Scores, guess: Any = None, at: Any = None
     ) -> None:
         self._risk = risk
         self.w = w
@@ -284,13 +277,11 @@ class ScoredPoint:
         # Slopes, as large as the scores, are not kept: the plane is all they are for, and of most
         # points it is not wanted.
         self._group_planes: dict[int, list[Plane]] = {}
-        if at is None:
-            at = (
-                risk.loss.at_best_offset(risk.y, scores, risk.weights, guess)
-                if risk.minimizes_intercept
-                else AtBestOffset(None, risk.loss.value(risk.y, scores, risk.weights))
-            )
-        self._at = at
+        self._at = at or (
+            risk.loss.at_best_offset(risk.y, scores, risk.weights, guess)
+            if risk.minimizes_intercept
+            else AtBestOffset(None, risk.loss.value(risk.y, scores, risk.weights))
+        )
 
     @property
     def has_segment(self) -> bool:

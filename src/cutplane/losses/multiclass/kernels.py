@@ -210,7 +210,8 @@ def _highest(v: Vector) -> float:
         third, fourth = max(third, v[j + 2]), max(fourth, v[j + 3])
     for j in range(rest, len(v)):
         first = max(first, v[j])
-    return max(max(first, second), max(third, fourth))
+    highest: float = max(max(first, second), max(third, fourth))
+    return highest
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
