@@ -184,9 +184,9 @@ class DenseRows(StoredRows):
 
     @cached_property
     def nonzeros(self) -> Entries | None:
-        """The `entries`, made once, if they take half the memory at most; else None."""
-        few = _BYTES_OF_ENTRY * np.count_nonzero(self.X) <= 0.5 * self.X.nbytes
-        return self.entries() if few else None
+        """The `entries`, made once, if there are any, in half the memory at most; else None."""
+        n_bytes = _BYTES_OF_ENTRY * np.count_nonzero(self.X)
+        return self.entries() if 0 < n_bytes <= 0.5 * self.X.nbytes else None
 
     def squared_norms(self) -> Vector:
         """Return the squared length of each row; computed once."""

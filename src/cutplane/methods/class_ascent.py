@@ -293,7 +293,7 @@ class ClassEpochs(Query):
         """Improve the shares; return their plane, and the best point on the way to theirs."""
         risk: Any = state.problem.risk
         epochs = ClassAscent(state.problem)
-        if state.iteration == 0 and risk.loss.smooth and state.best.w.any():
+        if risk.loss.smooth and state.iteration == 0 and state.best.w.any() and not own.W.any():
             own = epochs.begun_at(own, cast(ScoredPoint, state.best))
         own = epochs.improved(own, most=self.most)
         offsets = own.offsets[: risk.map.score_shape[0]].copy()

@@ -172,15 +172,19 @@ def soften(z: Vector, share: Vector, q: float, new: Vector, u: Vector, a: Vector
         top = -np.inf
         for j in range(n):
             top = max(top, z[j] + q * u[j])
-        total = 0.0
+        # Sums have loops without assignments. Before others a test decides whether arrays are far
+        # enough apart for vectors, so that the order of a sum would hang on addresses.
         for j in range(n):
             new[j] = exp_minus(top - (z[j] + q * u[j]))
+        total = 0.0
+        for j in range(n):
             total += new[j]
         scale = 1.0 / total
-        numerator, denominator = 0.0, 0.0
         for j in range(n):
             new[j] *= scale
             a[j] = 1.0 / (1.0 + q * new[j])
+        numerator, denominator = 0.0, 0.0
+        for j in range(n):
             numerator += a[j] * (new[j] - share[j] + u[j])
             denominator += a[j] * new[j]
         if step == 0:
@@ -191,6 +195,7 @@ def soften(z: Vector, share: Vector, q: float, new: Vector, u: Vector, a: Vector
         low, high, mean = np.inf, -np.inf, 0.0
         for j in range(n):
             a[j] *= new[j] * mean_step - (new[j] - share[j] + u[j])
+        for j in range(n):
             low, high = min(low, a[j]), max(high, a[j])
             mean += new[j] * a[j]
         spread = q * (high - low)
