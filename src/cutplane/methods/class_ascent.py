@@ -133,7 +133,7 @@ class ClassAscent:
         return self._anew(shares, np.zeros((risk.rows.shape[1], n_columns)), offsets)
 
     def begun_at(self, own: Shares, point: ScoredPoint) -> Shares:
-        """Return the probabilities at a point: for softmax they are the best shares, near it."""
+        """Return the shares that the slopes at a point are made of: where to begin near it."""
         risk, k = self._risk, self._n_classes
         slopes = point.slopes
         own.W[:, :k] = risk.map.pullback(slopes).reshape(k, -1).T
@@ -293,7 +293,7 @@ class ClassEpochs(Query):
         """Improve the shares; return their plane, and the best point on the way to theirs."""
         risk: Any = state.problem.risk
         epochs = ClassAscent(state.problem)
-        if risk.loss.smooth and state.iteration == 0 and state.best.w.any() and not own.W.any():
+        if state.iteration == 0 and state.best.w.any() and not own.W.any():
             own = epochs.begun_at(own, cast(ScoredPoint, state.best))
         own = epochs.improved(own, most=self.most)
         offsets = own.offsets[: risk.map.score_shape[0]].copy()
