@@ -112,6 +112,42 @@ def _satimage() -> Task:
     return X, np.unique(y, return_inverse=True)[1]
 
 
+def _dna() -> Task:
+    """Three kinds of places in genes, from 180 bits."""
+    with np.load(data_folder() / "dna" / "dna.npz") as file:
+        X, y = file["X"].astype(np.float64, order="C"), file["y"]
+    return X, np.unique(y, return_inverse=True)[1]
+
+
+def _connect4() -> Task:
+    """Win, loss or draw, from 42 cells that are empty or one of two colors."""
+    with gzip.open(data_folder() / "connect4" / "connect_4.tsv.gz", "rt") as file:
+        names = file.readline().split()
+        table = np.loadtxt(file, dtype=np.int64)
+    target = names.index("target")
+    cells = np.delete(table, target, axis=1)
+    X = scipy.sparse.csr_array(np.hstack([cells == state for state in (0, 1, 2)]))
+    return X.astype(np.float64), np.unique(table[:, target], return_inverse=True)[1]
+
+
+def _newsgroups() -> Task:
+    """Twenty groups of messages, words weighted by their rarity."""
+    folder = data_folder() / "news20_ng"
+    with np.load(folder / "uni_labels.npz") as file:
+        y = file["train"].astype(np.int64)
+    return scipy.sparse.load_npz(folder / "uni_train_X.npz"), y
+
+
+def _generated_letters() -> Task:
+    """Draw 26 classes of 16 features, as many as letters have, that overlap; no file is read."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 26, 16_000)
+    X = 1.2 * rng.normal(size=(26, 16))[y] + rng.normal(size=(16_000, 16))
+    X -= X.min(axis=0)
+    X /= X.max(axis=0)
+    return np.ascontiguousarray(X), y
+
+
 def _idx_bytes(path: Path, *, header: int) -> np.ndarray:
     with gzip.open(path) as file:
         return np.frombuffer(file.read(), np.uint8, offset=header)
@@ -129,5 +165,9 @@ LOADERS: dict[str, Callable[[Path], Task]] = {
 CLASS_LOADERS: dict[str, Callable[[], Task]] = {
     "digits": _sklearn_digits,
     "satimage": _satimage,
+    "dna": _dna,
+    "connect4": _connect4,
+    "news20_ng": _newsgroups,
+    "generated": _generated_letters,
     "mnist": lambda: _mnist_digits(data_folder() / "mnist"),
 }

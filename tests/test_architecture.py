@@ -145,6 +145,7 @@ PUBLIC = {
     "block_ascent",
     "bmrm",
     "bmrm_without_qp",
+    "class_ascent",
     "dual_ascent",
     "kelley",
     "level",

@@ -87,6 +87,7 @@ from .methods import Iterate as Iterate
 from .methods import Sampling as Sampling
 from .methods import adaptive as adaptive
 from .methods import block_ascent as block_ascent
+from .methods import class_ascent as class_ascent
 from .methods import dual_ascent as dual_ascent
 from .methods import newton as newton
 from .methods import online_proximal as online_proximal

@@ -74,6 +74,11 @@ def softmax():
     return cp.ScoredRisk(X, np.arange(len(X)) % 3, cp.Softmax())
 
 
+def crammer_singer():
+    X, _ = dense()
+    return cp.ScoredRisk(X, np.arange(len(X)) % 3, cp.CrammerSinger(), intercept=False)
+
+
 L2 = cp.L2(1e-2)
 HINGE, LOGISTIC = linear(cp.Hinge()), linear(cp.Logistic())
 SPARSE = linear(cp.Hinge(), data=sparse)
@@ -107,6 +112,8 @@ RUNS = {
     "newton, logistic": (LOGISTIC, L2, cp.newton),
     "dual ascent": (SPARSE, L2, cp.dual_ascent),
     "dual ascent, logistic": (SMOOTH_SPARSE, L2, cp.dual_ascent),
+    "class ascent": (softmax, L2, cp.class_ascent),
+    "class ascent, kinks": (crammer_singer, L2, cp.class_ascent),
     "block ascent": (classes, L2, cp.block_ascent),
     "block ascent, chains": (chains(cp.ChainMargin()), L2, cp.block_ascent),
     "quasi-newton": (chains(cp.ChainCRF()), L2, cp.quasi_newton),

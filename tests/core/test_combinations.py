@@ -24,6 +24,7 @@ from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegme
 from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
 from cutplane.methods import (
     BlockAscent,
+    ClassEpochs,
     ConvexSteps,
     DualEpochs,
     NewtonSteps,
@@ -62,6 +63,7 @@ QUERIES = {
     **{f"trials, {cut_at}": ByTrials(cut_at=cut_at) for cut_at in CutAt},
     "newton": NewtonSteps(),
     "dual ascent": DualEpochs(),
+    "class ascent": ClassEpochs(),
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
     "stochastic": StochasticPasses(),
@@ -162,6 +164,7 @@ REASONS = [
     r"\w+ needs a quadratic regularizer such as cp\.L2; got (ElasticNet|L1)\(.*\)",
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
+    r"ClassEpochs needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
     r"StochasticPasses needs a risk that is a sum over examples; got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
     r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",

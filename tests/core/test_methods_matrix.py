@@ -71,6 +71,7 @@ METHODS = {
     "nrbm": Line(cp.nrbm()),
     "newton": Line(cp.newton()),
     "dual ascent": Line(cp.dual_ascent()),
+    "class ascent": Line(cp.class_ascent()),
     "quasi-newton": Line(cp.quasi_newton()),
     "block ascent": Line(cp.block_ascent()),
     "pegasos": stochastic(cp.pegasos()),
@@ -85,7 +86,7 @@ METHODS = {
 STOCHASTIC = {"pegasos", "adaptive", "online proximal", "optimistic", "optimistic, better begin"}
 AT_KINKS = {
     "kinks", "kinks without intercept", "quantile", "degenerate", "sparse", "structured",
-    "100,000 features",
+    "100,000 features", "classes",
 }  # fmt: skip
 
 
@@ -129,6 +130,13 @@ def _problems():
     yield linear_problem("sparse", scipy.sparse.csr_array(X), labels, cp.Hinge(), 0.03)
     yield linear_problem("sparse, smooth", scipy.sparse.csr_array(X), labels, cp.Logistic(), 0.03)
     yield structured_problem("structured", X, np.argmax(X[:, :3], axis=1), 0.03)
+    # The same classes as scores of one linear map.
+    highest = np.argmax(X[:, :3], axis=1)
+    classes = structured_problem("classes", X, highest, 0.03)
+    yield replace(
+        classes,
+        make_risk=lambda: cp.ScoredRisk(X, highest, cp.CrammerSinger(), intercept=False),
+    )
     yield wide_problem(labels[:12])
 
 
@@ -144,6 +152,8 @@ def suits(how, name):
         return False  # its matrix would take 75 GiB
     if how == "svrg" and name == "counts, weighted":
         return False  # the curvature of the loss has no bound
+    if "grouped" in how and name == "classes":
+        return False  # the loss is not one of single scores
     return method.obstacle(core.Problem(problem.make_risk(), problem.regularizer)) is None
 
 
@@ -156,7 +166,11 @@ def test_which_methods_are_for_some_problems_only():
         suitable = {name for other, name in PAIRS if other == how}
         others = set(PROBLEMS) - suitable
         if how == "newton":
-            assert others == {"structured", "100,000 features"}
+            assert others == {"structured", "classes", "100,000 features"}
+        elif how == "class ascent":
+            assert suitable == {"classes"}
+        elif "grouped" in how:
+            assert others == {"classes"}
         elif how == "dual ascent":
             assert suitable == {"sparse", "sparse, smooth", "100,000 features"}
         elif how == "block ascent":
@@ -216,7 +230,7 @@ def test_certified_and_correct(how, name):
         assert result.objective >= known.value - 1e-8 * max(1.0, abs(known.value))
 
 
-RESUMED = ("kinks", "smooth", "one dimension", "sparse", "structured")
+RESUMED = ("kinks", "smooth", "one dimension", "sparse", "structured", "classes")
 
 
 @pytest.mark.parametrize(("how", "name"), [pair for pair in PAIRS if pair[1] in RESUMED])

@@ -42,6 +42,8 @@ class ScoreMap(ABC):
         Whether intercepts are among the parameters, and so not minimized out by the risk.
     plain : bool
         Whether a score is the product of a row and the parameters, and nothing else.
+    all_pairs : bool
+        Whether there is a weight for every class and feature, class after class, and nothing else.
     observed : bool
         Whether only pairs of a class and a feature that occur together have a weight: see
         `ObservedPairs`.
@@ -53,6 +55,7 @@ class ScoreMap(ABC):
     linear: ClassVar[bool] = True
     has_intercepts: ClassVar[bool] = False
     plain: ClassVar[bool] = False
+    all_pairs: ClassVar[bool] = False
     observed: ClassVar[bool] = False
 
     @abstractmethod
@@ -196,6 +199,8 @@ class AllPairs(PairMap):
     n_classes : int
         Number of classes.
     """
+
+    all_pairs = True
 
     def __init__(self, rows: Rows, n_classes: int) -> None:
         self.rows = rows

@@ -21,6 +21,8 @@ from cutplane.maps import kernels
 from cutplane.maps.rows import Bounds, Entries, Examples, Rows, as_array
 from cutplane.maps.weighted_gram import Indices, add_dense, add_sparse, sum_over_rows
 
+# A number and its column in CSR.
+_BYTES_OF_ENTRY = 12
 # This many blocks may have sums of their own, even if these take more memory than X.
 _FEW = 8
 
@@ -179,6 +181,12 @@ class DenseRows(StoredRows):
     def by_rows(self) -> NDArray[Any]:
         """The numbers, row after row: a copy, made once, if they are stored by columns."""
         return read_only(np.ascontiguousarray(self.X).reshape(-1))
+
+    @cached_property
+    def nonzeros(self) -> Entries | None:
+        """The `entries`, made once, if there are any, in half the memory at most; else None."""
+        n_bytes = _BYTES_OF_ENTRY * np.count_nonzero(self.X)
+        return self.entries() if 0 < n_bytes <= 0.5 * self.X.nbytes else None
 
     def squared_norms(self) -> Vector:
         """Return the squared length of each row; computed once."""

@@ -3,6 +3,7 @@
 from cutplane.methods.automatic import automatic
 from cutplane.methods.block_ascent import BlockAscent, block_ascent
 from cutplane.methods.cccp import ConvexSteps, NoPlanes, cccp
+from cutplane.methods.class_ascent import ClassEpochs, class_ascent
 from cutplane.methods.dual_ascent import DualEpochs, dual_ascent
 from cutplane.methods.minimize import minimize
 from cutplane.methods.newton import NewtonSteps, newton
@@ -26,6 +27,7 @@ __all__ = [
     "Begin",
     "BlockAscent",
     "BottouSteps",
+    "ClassEpochs",
     "Confident",
     "ConstantSteps",
     "ConvexSteps",
@@ -43,6 +45,7 @@ __all__ = [
     "automatic",
     "block_ascent",
     "cccp",
+    "class_ascent",
     "dual_ascent",
     "minimize",
     "newton",

@@ -14,6 +14,7 @@ from cutplane.core.problem import Problem
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods.block_ascent import block_ascent
 from cutplane.methods.bundle import bmrm, level, nrbm
+from cutplane.methods.class_ascent import for_classes
 from cutplane.methods.dual_ascent import dual_ascent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
@@ -92,6 +93,8 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
         return level(), "many outputs that depend on each other"
     if structured:
         return _for_structures(problem)
+    if offers(risk, "loss.of_shares") and (chosen := for_classes(problem)):
+        return chosen
     if on_a_path:
         no_dual_ascent: str | None = "it takes no planes over"
     else:

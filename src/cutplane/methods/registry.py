@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from cutplane.core.method import Method
+from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.problem import Problem
 from cutplane.methods.automatic import automatic
 from cutplane.methods.block_ascent import block_ascent
 from cutplane.methods.bundle import bmrm, level, nbm, nrbm, proximal, trust_region
 from cutplane.methods.cccp import cccp
+from cutplane.methods.class_ascent import class_ascent
 from cutplane.methods.dual_ascent import dual_ascent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
@@ -30,6 +32,10 @@ def _quasi_newton(problem: Problem) -> Method:
             "or for the margin 'block-ascent' or 'grouped'"
         )
     return quasi_newton(cuts=NonConvexCuts() if risk.convex is False else None)
+
+
+def _dual_ascent(problem: Problem) -> Method:
+    return class_ascent() if offers(problem.risk, "loss.of_shares") else dual_ascent()
 
 
 _FOR_ALL: Methods = {
@@ -54,7 +60,7 @@ STOCHASTIC_METHODS: Methods = {
 
 METHODS: Methods = (
     _FOR_ALL
-    | {"newton": lambda problem: newton(), "dual-ascent": lambda problem: dual_ascent()}
+    | {"newton": lambda problem: newton(), "dual-ascent": _dual_ascent}
     | STOCHASTIC_METHODS
 )
 """Those for linear models."""

@@ -225,10 +225,10 @@ class ScoredRisk(Summable):
         self.evaluations += 1
         return self.with_scores(w, self.map.scores(w))
 
-    def with_scores(self, w: Vector, scores: Scores, *, guess: Any = None) -> ScoredPoint:
-        """Return the point at ``w``, whose scores are known; ``guess`` is as for the point."""
+    def with_scores(self, w: Vector, scores: Scores, **known: Any) -> ScoredPoint:
+        """Return the point at ``w``, whose scores are known; ``guess``, ``at`` as for the point."""
         require_finite([scores], w, whose=None if self.map.linear else f"scores of {self.map}")
-        return ScoredPoint(self, w, scores, guess)
+        return ScoredPoint(self, w, scores, **known)
 
     @cached_property
     def term_size(self) -> float:
@@ -264,16 +264,20 @@ class ScoredPoint:
         Those of the map at ``w``, without intercepts that are minimized out.
     guess : float or ndarray, optional
         Where to begin to look for the best intercepts.
+    at : AtBestOffset, optional
+        The loss at the best intercepts, if they are known.
     """
 
-    def __init__(self, risk: ScoredRisk, w: Vector, scores: Scores, guess: Any = None) -> None:
+    def __init__(
+        self, risk: ScoredRisk, w: Vector, scores: Scores, guess: Any = None, at: Any = None
+    ) -> None:
         self._risk = risk
         self.w = w
         self.scores = scores
         # Slopes, as large as the scores, are not kept: the plane is all they are for, and of most
         # points it is not wanted.
         self._group_planes: dict[int, list[Plane]] = {}
-        self._at = (
+        self._at = at or (
             risk.loss.at_best_offset(risk.y, scores, risk.weights, guess)
             if risk.minimizes_intercept
             else AtBestOffset(None, risk.loss.value(risk.y, scores, risk.weights))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.losses.pointwise.logistic_kernels import exp_minus, log
 
 Indices = NDArray[np.int64]
 
@@ -200,6 +201,20 @@ def newton_sums(
 
 
 @njit(cache=True, nogil=True)
+def _highest(v: Vector) -> float:
+    """Return the maximum, by four at a time: each waits for its own last comparison only."""
+    rest = len(v) - len(v) % 4
+    first = second = third = fourth = v[0]
+    for j in range(0, rest, 4):
+        first, second = max(first, v[j]), max(second, v[j + 1])
+        third, fourth = max(third, v[j + 2]), max(fourth, v[j + 3])
+    for j in range(rest, len(v)):
+        first = max(first, v[j])
+    highest: float = max(max(first, second), max(third, fourth))
+    return highest
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def softmax_on_ray(
     scores: Matrix,
     offsets: Vector,
@@ -212,32 +227,50 @@ def softmax_on_ray(
     """Return the softmax loss at ``scores + step * direction``, and its derivatives by the step."""
     value, first, second = 0.0, 0.0, 0.0
     n_classes = len(offsets)
-    v = np.empty(n_classes)
+    v, speed, part = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     for i in range(len(y)):
         if weights[i] == 0.0:
             continue
-        top = 0
         for j in range(n_classes):
-            v[j] = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j])
-            if v[j] > v[top]:
-                top = j
-        behind, own = v[top] - v[y[i]], direction[i, y[i]] + speeds[y[i]]
+            speed[j] = direction[i, j] + speeds[j]
+            v[j] = scores[i, j] + offsets[j] + step * speed[j]
+        highest = _highest(v)
+        top = 0
+        while top < n_classes - 1 and v[top] != highest:
+            top += 1
+        for j in range(n_classes):
+            part[j] = exp_minus(highest - v[j])
         # The others' sum apart from the largest term, so that a small loss keeps its digits.
+        part[top] = 0.0
         others, mean, square = 0.0, 0.0, 0.0
         for j in range(n_classes):
-            if j != top and v[j] - v[top] > _NEGLIGIBLE:
-                part = math.exp(v[j] - v[top])
-                # Relative to the largest, so that the second moment does not cancel.
-                speed = direction[i, j] + speeds[j] - direction[i, top] - speeds[top]
-                others += part
-                mean += part * speed
-                square += part * speed * speed
+            # Relative to the largest, so that the second moment does not cancel.
+            ahead = speed[j] - speed[top]
+            others += part[j]
+            mean += part[j] * ahead
+            square += part[j] * ahead * ahead
         mean /= 1.0 + others
         square /= 1.0 + others
-        value += weights[i] * (math.log1p(others) + behind)
-        first += weights[i] * (mean + direction[i, top] + speeds[top] - own)
+        value += weights[i] * (math.log1p(others) + (highest - v[y[i]]))
+        first += weights[i] * (mean + (speed[top] - speed[y[i]]))
         second += weights[i] * max(square - mean * mean, 0.0)
     return value, first, second
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def minus_entropy(slopes: Matrix, y: Indices, weights: Vector) -> float:
+    """Return the weighted sum of ``sum_j P_j log P_j``, given the slopes ``P - e_y``."""
+    total = 0.0
+    for i in range(len(y)):
+        others = 0.0
+        for j in range(slopes.shape[1]):
+            share = max(slopes[i, j], 0.0)  # the slope of the own class is not positive
+            others += share * log(max(share, 1e-300))
+        own = max(slopes[i, y[i]], -1.0)
+        if own > -1.0:
+            others += (1.0 + own) * math.log1p(own)
+        total += weights[i] * others
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -252,16 +285,20 @@ def hinge_on_ray(
 ) -> tuple[float, float]:
     """Return the loss of Crammer and Singer at ``scores + step * direction``, and its slope."""
     value, slope = 0.0, 0.0
+    n_classes = len(offsets)
+    v = np.empty(n_classes)
     for i in range(len(y)):
         if weights[i] == 0.0:
             continue
+        for j in range(n_classes):
+            v[j] = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j]) + 1.0
         own = scores[i, y[i]] + offsets[y[i]] + step * (direction[i, y[i]] + speeds[y[i]])
-        top, best = own, y[i]
-        for j in range(len(offsets)):
-            v = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j]) + 1.0
-            if j != y[i] and v > top:
-                top, best = v, j
-        if best != y[i]:
+        v[y[i]] = own
+        top = _highest(v)
+        if top > own:
+            best = 0
+            while v[best] != top:
+                best += 1
             value += weights[i] * (top - own)
             slope += weights[i] * (
                 (direction[i, best] + speeds[best]) - (direction[i, y[i]] + speeds[y[i]])

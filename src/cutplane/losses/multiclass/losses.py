@@ -17,7 +17,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import softmax, xlog1py, xlogy
+from scipy.special import softmax
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
@@ -29,6 +29,7 @@ from cutplane.losses.multiclass.kernels import (
     fill_shares,
     hinge_on_ray,
     make_slopes,
+    minus_entropy,
     softmax_on_ray,
 )
 from cutplane.losses.multiclass.offsets import (
@@ -55,6 +56,8 @@ class MulticlassLoss(ScoreLoss):
     """
 
     has_conjugate = True
+    # Slopes are shares of the classes, less one for the own: what `class_ascent` improves.
+    of_shares: ClassVar[bool] = True
     margin: ClassVar[float]
     # Of the shares where the offsets are given.
     temperature: ClassVar[float]
@@ -90,7 +93,7 @@ class MulticlassLoss(ScoreLoss):
             raise ValueError("a class without any weight has no best intercept")
 
     @abstractmethod
-    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
+    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
         """Minimize the loss over the offsets, up to the accuracy."""
 
     @abstractmethod
@@ -106,12 +109,25 @@ class MulticlassLoss(ScoreLoss):
         return self.on_ray(y, Ray.standing_still(scores, offsets), weights, 0.0)[0]
 
     def at_best_offset(
-        self, y: Indices, scores: Matrix, weights: Vector, guess: Vector | None
+        self,
+        y: Indices,
+        scores: Matrix,
+        weights: Vector,
+        guess: Vector | None,
+        accuracy: float | None = None,
     ) -> AtBestOffset:
-        """Minimize the loss over an offset for each class."""
-        best = self._best_offsets(Scores(scores, y, weights, self.margin), guess)
+        """Minimize the loss over an offset for each class, to the accuracy of the loss or less."""
+        data = Scores(scores, y, weights, self.margin)
+        best = self._best_offsets(data, guess, max(accuracy or 0.0, self.accuracy))
         offsets = best.offsets
         return AtBestOffset(offsets, self.value(y, scores, weights, offsets), best)
+
+    def at_offset(
+        self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector
+    ) -> AtBestOffset:
+        """Return the loss at offsets that are taken for the best: it is at least the minimum."""
+        near = BestOffsets(offsets, np.zeros_like(offsets), self.temperature, 0)
+        return AtBestOffset(offsets, self.value(y, scores, weights, offsets), near)
 
     def tangent(self, y: Indices, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the tangent, its offset by the conjugate."""
@@ -173,21 +189,15 @@ class Softmax(MulticlassLoss):
     temperature = 1.0
     smooth = True
 
-    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
-        return smooth_offsets(data, start, self.accuracy)
+    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
+        return smooth_offsets(data, start, accuracy)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes: minus the entropy."""
-
-        def block(i: slice) -> float:
-            others = slopes[i].copy()
-            everyone = np.arange(len(others))
-            own = np.maximum(others[everyone, y[i]], -1.0)
-            others[everyone, y[i]] = 0.0
-            entropies = xlogy(others, others).sum(axis=1) + xlog1py(1.0 + own, own)
-            return dot(weights[i], entropies)
-
-        return sum(map_blocks(block, len(y), width=slopes.shape[1]))
+        parts = map_blocks(
+            lambda i: minus_entropy(slopes[i], y[i], weights[i]), len(y), width=slopes.shape[1]
+        )
+        return sum(parts)
 
     def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
@@ -221,8 +231,8 @@ class CrammerSinger(MulticlassLoss):
     margin = 1.0
     temperature = 1e-300  # so cold that only exact ties are shared
 
-    def _best_offsets(self, data: Scores, start: Vector | None) -> BestOffsets:
-        return sharp_offsets(data, start, self.accuracy)
+    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
+        return sharp_offsets(data, start, accuracy)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes."""
