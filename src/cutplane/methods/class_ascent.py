@@ -63,7 +63,7 @@ _MUCH = 0.4
 # With few parameters planes tell all there is to tell in some hundred iterations, and with a small
 # lam shares take many epochs. How many is told by the mean of |x|^2 / (m lam), of which this much a
 # parameter is too much: for Crammer and Singer's loss, and for softmax. Set on satimage, digits,
-# dna and 26 generated classes, at lam = 1/m and 0.01/m; connect-4 was not used. (Processor seconds
+# dna and 26 generated classes, at lam = 1/m and 0.01/m, and connect-4 was seen. (Processor seconds
 # of class ascent and of bmrm to a proven gap of 1e-3: satimage, 216 parameters, kinks 0.15 and 0.17
 # at a mean of 10, 1.2 and 0.27 at 98, softmax 0.07 and 0.20 at 10, 2.3 and 0.37 at 981; digits, 640
 # parameters, softmax 0.16 and 0.28 at 1,501; dna, 540, softmax more than 2 and 0.52 at 4,548.)

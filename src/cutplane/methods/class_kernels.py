@@ -38,15 +38,9 @@ _VECTOR = 4
 
 @njit(cache=True, nogil=True, fastmath=_REORDER)
 def _fill_scores(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    first: np.uint64,
-    last: np.uint64,
-    dense: bool,
-    W: Matrix,
-    offsets: Vector,
-    z: Vector,
-) -> None:
+    values: NDArray[Any], indices: NDArray[Any], first: np.uint64, last: np.uint64, dense: bool,
+    W: Matrix, offsets: Vector, z: Vector,
+) -> None:  # fmt: skip
     """Set the scores of all classes; four entries at a time, so that few sums are stored."""
     n = len(z)
     for j in range(n):
@@ -74,14 +68,9 @@ def _fill_scores(
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _move(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    first: np.uint64,
-    last: np.uint64,
-    dense: bool,
-    W: Matrix,
-    steps: Vector,
-) -> None:
+    values: NDArray[Any], indices: NDArray[Any], first: np.uint64, last: np.uint64, dense: bool,
+    W: Matrix, steps: Vector,
+) -> None:  # fmt: skip
     """Add the products of an example's entries and the steps of all classes to the weights."""
     for e in range(first, last):
         x = values[e]
@@ -92,16 +81,9 @@ def _move(
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _move_some(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    first: np.uint64,
-    last: np.uint64,
-    dense: bool,
-    W: Matrix,
-    steps: Vector,
-    classes: Indices,
-    count: int,
-) -> None:
+    values: NDArray[Any], indices: NDArray[Any], first: np.uint64, last: np.uint64, dense: bool,
+    W: Matrix, steps: Vector, classes: Indices, count: int,
+) -> None:  # fmt: skip
     """Do the same for some classes."""
     for e in range(first, last):
         x = values[e]

@@ -216,14 +216,9 @@ def _highest(v: Vector) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def softmax_on_ray(
-    scores: Matrix,
-    offsets: Vector,
-    direction: Matrix,
-    speeds: Vector,
-    step: float,
-    y: Indices,
-    weights: Vector,
-) -> tuple[float, float, float]:
+    scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
+    y: Indices, weights: Vector,
+) -> tuple[float, float, float]:  # fmt: skip
     """Return the softmax loss at ``scores + step * direction``, and its derivatives by the step."""
     value, first, second = 0.0, 0.0, 0.0
     n_classes = len(offsets)
@@ -275,14 +270,9 @@ def minus_entropy(slopes: Matrix, y: Indices, weights: Vector) -> float:
 
 @njit(cache=True, nogil=True)
 def hinge_on_ray(
-    scores: Matrix,
-    offsets: Vector,
-    direction: Matrix,
-    speeds: Vector,
-    step: float,
-    y: Indices,
-    weights: Vector,
-) -> tuple[float, float]:
+    scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
+    y: Indices, weights: Vector,
+) -> tuple[float, float]:  # fmt: skip
     """Return the loss of Crammer and Singer at ``scores + step * direction``, and its slope."""
     value, slope = 0.0, 0.0
     n_classes = len(offsets)
