@@ -76,7 +76,7 @@ def test_lines_are_counted_from_the_beginning_of_the_file(tmp_path, small_chunks
 
 
 def test_the_longest_label_is_named_with_its_line(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(svmlight, "_LABEL_BYTES", 1)
+    monkeypatch.setattr(sources, "_LABEL_BYTES", 1)
     path = tmp_path / "data.svm"
     short = b"a 1:1\n" * 30_000
     path.write_bytes(short + b"b" * 100 + b" 1:1\n" + short + b"c" * 100 + b" 1:1\n")

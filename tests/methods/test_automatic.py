@@ -46,25 +46,33 @@ def test_follows_the_data_and_says_so_in_one_line(X, loss, expected, intercept, 
     [(1.0, False, DualEpochs), (1.0, True, DualEpochs), (1e-6, False, NewtonSteps)],
 )
 def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expected):
-    risk = cp.ScoredRisk(FEW, Y, cp.Hinge(), intercept=intercept)
+    rows = sp.vstack([FEW] * 20).tocsr()
+    risk = cp.ScoredRisk(rows, np.tile(Y, 20), cp.Hinge(), intercept=intercept)
     assert isinstance(automatic(Problem(risk, cp.L2(lam))).query, expected)
 
 
 @pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize(("n_features", "expected"), [(20, NewtonSteps), (30, DualEpochs)])
+@pytest.mark.parametrize(("n_features", "expected"), [(80, NewtonSteps), (120, DualEpochs)])
 def test_few_examples_for_each_feature_suit_dual_ascent(loss, intercept, n_features, expected):
-    rows = sp.csr_array(np.tile(np.eye(n_features) * 3.0, (500 // n_features + 1, 1))[:500])
-    risk = cp.ScoredRisk(rows, Y, loss, intercept=intercept)
-    assert isinstance(automatic(Problem(risk, cp.L2(1.0 / 500))).query, expected)
+    five = sum(np.roll(1.5 * np.eye(n_features), shift, axis=1) for shift in range(5))
+    rows = sp.csr_array(np.resize(five, (2000, n_features)))
+    risk = cp.ScoredRisk(rows, np.tile(Y, 4), loss, intercept=intercept)
+    assert isinstance(automatic(Problem(risk, cp.L2(1.0 / 2000))).query, expected)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_little_data_suit_methods_that_see_all_of_it(intercept):
+    risk = cp.ScoredRisk(FEW, Y, cp.Hinge(), intercept=intercept)
+    assert isinstance(automatic(Problem(risk, cp.L2(1.0))).query, NewtonSteps)
 
 
 @pytest.mark.parametrize("last_bits", [0.0, 1e-15, -1e-15])
 def test_last_bits_do_not_choose(last_bits):
     # Rows of length one, and lam such that mean |x|^2 / (m lam) is just the limit.
-    rows = sp.csr_array(np.eye(20)[rng.integers(0, 20, 500)] * (1.0 + last_bits))
-    risk = cp.ScoredRisk(rows, Y, cp.Hinge(), intercept=False)
-    assert isinstance(automatic(Problem(risk, cp.L2(1.0 / (1.5 * 500)))).query, DualEpochs)
+    rows = sp.csr_array(np.eye(20)[rng.integers(0, 20, 10_000)] * (1.0 + last_bits))
+    risk = cp.ScoredRisk(rows, np.tile(Y, 20), cp.Hinge(), intercept=False)
+    assert isinstance(automatic(Problem(risk, cp.L2(1.0 / (1.5 * 10_000)))).query, DualEpochs)
 
 
 def test_the_choice_is_not_made_by_the_clock(monkeypatch):
