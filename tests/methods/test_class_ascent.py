@@ -235,14 +235,15 @@ def test_shares_serve_another_lam(loss, intercept):
 @every_loss
 def test_the_automatic_choice_follows_counts(loss):
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 4, 50)
+    y = rng.integers(0, 4, 1000)
 
     def chosen(n_features, lam, regularizer=cp.L2):
-        X = rng.choice([-1.0, 1.0], size=(50, n_features))
+        X = rng.choice([-1.0, 1.0], size=(1000, n_features))
         risk = cp.ScoredRisk(X, y, loss, intercept=False)
         return automatic(Problem(risk, regularizer(lam))).query
 
-    assert isinstance(chosen(20, 0.02), ClassEpochs)
+    assert isinstance(chosen(20, 1e-3), ClassEpochs)
+    assert isinstance(chosen(5, 1e-3), OnSegment)  # little data
     assert isinstance(chosen(20, 1e-6), OnSegment)  # few parameters, and a small lam
     assert isinstance(chosen(300, 1e-6), ClassEpochs)
-    assert isinstance(chosen(20, 0.02, cp.L1), OnSegment)
+    assert isinstance(chosen(20, 1e-3, cp.L1), OnSegment)
