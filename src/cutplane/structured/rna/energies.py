@@ -2,8 +2,9 @@
 
 Free energies at 37 degrees, in kcal/mol and with the opposite sign, since scores are maximized:
 stacks, loops by their lengths, dangling bases and multi-loops as in D. Mathews et al. (PNAS 101,
-2004), mismatches in hairpins as in D. Mathews et al. (J. Mol. Biol. 288, 1999). What this model has
-no features for is left out: tables of small interior loops, special hairpins.
+2004), mismatches in hairpins after D. Mathews et al. (J. Mol. Biol. 288, 1999). Stacks, loops and
+dangling bases were compared with the tables of ViennaRNA, the mismatches were not. What this model
+has no features for is left out: tables of small interior loops, special hairpins.
 """
 
 from __future__ import annotations
