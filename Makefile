@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-processors test-plain test-haswell lint bench clean
+.PHONY: demo docs test test-all test-processors test-plain test-haswell lint bench clean
 .DELETE_ON_ERROR:
 
 # One stamp per set of packages, so that a second run installs nothing.
@@ -29,10 +29,11 @@ lint: $(VENV)/installed-dev
 test: lint
 	$(BIN)/pytest --numprocesses auto -m "not slow"
 
-# Torch for the CPU: its tests are skipped where it is missing.
+# Torch for the CPU, a driver of browsers and others: tests are skipped where they are missing.
 $(VENV)/installed-torch: $(VENV)/installed-dev
 	$(PIP) install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu \
 		--extra-index-url https://pypi.org/simple || $(PIP) install torch==2.13.0
+	$(PIP) install --group release --group more
 	touch $@
 
 test-all: lint $(VENV)/installed-torch
@@ -57,9 +58,16 @@ test-haswell: $(VENV)/installed-dev
 
 test-processors: test-plain test-haswell
 
+$(VENV)/installed-docs: $(VENV)/installed-dev
+	$(PIP) install --group docs
+	touch $@
+
+docs: $(VENV)/installed-docs
+	$(BIN)/sphinx-build -b html -W --keep-going docs docs/_build/html
+
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/linear.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) docs/_build docs/reference .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

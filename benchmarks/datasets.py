@@ -148,6 +148,25 @@ def _generated_letters() -> Task:
     return np.ascontiguousarray(X), y
 
 
+def generated_texts(
+    rng: np.random.Generator, n_texts: int, n_words: int, length: int, n_topics: int
+) -> Task:
+    """Return texts of random words, each row of length one, and their topics."""
+    frequencies = 1.0 / np.arange(1, n_words + 1)
+    topics = rng.integers(0, n_topics, n_texts)
+    chances = frequencies * np.exp(1.2 * rng.normal(size=(n_topics, n_words)))
+    chances = np.cumsum(chances / chances.sum(axis=1, keepdims=True), axis=1)
+    columns = [np.searchsorted(chances[topic], rng.random(length)) for topic in topics]
+    indices = np.minimum(np.concatenate(columns), n_words - 1).astype(np.int32)
+    counts = scipy.sparse.csr_array(
+        (np.ones(indices.size), indices, np.arange(0, indices.size + 1, length, dtype=np.int32)),
+        shape=(n_texts, n_words),
+    )
+    counts.sum_duplicates()
+    lengths = np.sqrt(counts.multiply(counts).sum(axis=1))
+    return scipy.sparse.csr_array(scipy.sparse.diags_array(1.0 / lengths) @ counts), topics
+
+
 def _idx_bytes(path: Path, *, header: int) -> np.ndarray:
     with gzip.open(path) as file:
         return np.frombuffer(file.read(), np.uint8, offset=header)
@@ -169,5 +188,6 @@ CLASS_LOADERS: dict[str, Callable[[], Task]] = {
     "connect4": _connect4,
     "news20_ng": _newsgroups,
     "generated": _generated_letters,
+    "topics": lambda: generated_texts(np.random.default_rng(6), 6532, 12_163, 60, 52),
     "mnist": lambda: _mnist_digits(data_folder() / "mnist"),
 }

@@ -1,13 +1,13 @@
-"""Fits to memory-mapped data that a memory limit keeps the process from loading. Linux only.
+"""Fits to data folders that a memory limit keeps the process from loading. Linux only.
 
 Run as ``python benchmarks/large_data.py``; ``--help`` shows the sizes. The data are generated in
-blocks, and written to a temporary folder: a dense float32 array, and the three arrays of a CSR
-matrix. Each is then fitted in a process of its own, which sets a limit on its memory when Python
-and the libraries are loaded and a small fit has been made: from then on it may allocate so many
-megabytes more, less than the data have. The limit is RLIMIT_DATA, which counts memory of the
-process's own and not files that are mapped for reading. (RLIMIT_AS would count those too, and a
-limit on resident memory is ignored by Linux.) The system keeps as much of the files in its cache as
-it has memory for, and reads the rest anew in each pass.
+blocks, and written to a temporary folder: dense float32 rows, or CSR. Each is then fitted in a
+process of its own, which sets a limit on its memory when Python and the libraries are loaded and a
+small fit has been made: from then on it may allocate so many megabytes more, less than the data
+have. The limit is RLIMIT_DATA, which counts memory of the process's own and not files that are
+mapped for reading. (RLIMIT_AS would count those too, and a limit on resident memory is ignored by
+Linux.) The system keeps as much of the files in its cache as it has memory for, and reads the rest
+anew in each pass.
 """
 
 import argparse
@@ -17,13 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse
-from numpy.lib.format import open_memmap
 
 import cutplane as cp
+from cutplane.io.folders.manifest import Source, write_manifest
+from cutplane.io.folders.staging import new_folder
+from cutplane.io.folders.writer import Batch, Columns, FolderWriter
 
 MEGABYTE = 1_000_000
 BLOCK = 100_000  # examples that are generated at a time
@@ -31,78 +34,74 @@ PER_ROW = 60  # entries in each row of the sparse matrix
 SPARSER = 10  # it has so many times the features of the dense one
 
 
-def write_dense(folder, rows, features):
-    """Write ``X.npy`` and ``y.npy``."""
+def dense_batches(rows: int, features: int) -> Iterator[Batch]:
+    """Yield rows of normal numbers."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal(features, dtype=np.float32) / np.sqrt(features)
-    X = open_memmap(folder / "X.npy", mode="w+", dtype=np.float32, shape=(rows, features))
-    y = np.empty(rows, dtype=np.float32)
     for begin in range(0, rows, BLOCK):
-        block = X[begin : begin + BLOCK]
-        block[:] = rng.standard_normal(block.shape, dtype=np.float32)
-        y[begin : begin + BLOCK] = np.sign(block @ w + 0.3 * rng.standard_normal(len(block)))
-    np.save(folder / "y.npy", y)
+        X = rng.standard_normal((min(BLOCK, rows - begin), features), dtype=np.float32)
+        yield Batch(X, np.sign(X @ w + 0.3 * rng.standard_normal(len(X))))
 
 
-def write_sparse(folder, rows, features):
-    """Write ``data.npy``, ``indices.npy``, ``indptr.npy`` and ``y.npy``."""
+def sparse_batches(rows: int, features: int) -> Iterator[Batch]:
+    """Yield rows in CSR; each entry is from a range of features of its own, so that none is twice.
+
+    There are `SPARSER` times as many features as asked for.
+    """
+    features *= SPARSER
     rng = np.random.default_rng(0)
     w = rng.standard_normal(features, dtype=np.float32) / np.sqrt(PER_ROW)
-    shape = (rows, PER_ROW)
-    data = open_memmap(folder / "data.npy", mode="w+", dtype=np.float32, shape=(rows * PER_ROW,))
-    indices = open_memmap(folder / "indices.npy", mode="w+", dtype=np.int32, shape=data.shape)
-    y = np.empty(rows, dtype=np.float32)
+    width = features // PER_ROW
     for begin in range(0, rows, BLOCK):
-        values, columns = (a.reshape(shape)[begin : begin + BLOCK] for a in (data, indices))
-        values[:] = rng.standard_normal(values.shape, dtype=np.float32)
-        # Each feature of a row is from a range of its own, so that none comes twice.
-        width = features // PER_ROW
-        columns[:] = rng.integers(width, size=values.shape, dtype=np.int32)
+        shape = (min(BLOCK, rows - begin), PER_ROW)
+        values = rng.standard_normal(shape, dtype=np.float32)
+        columns = rng.integers(width, size=shape, dtype=np.int32)
         columns += (width * np.arange(PER_ROW)).astype(np.int32)
         scores = (values * w[columns]).sum(axis=1)
-        y[begin : begin + BLOCK] = np.sign(scores + 0.3 * rng.standard_normal(len(values)))
-    np.save(folder / "indptr.npy", (PER_ROW * np.arange(rows + 1)).astype(np.int32))
-    np.save(folder / "y.npy", y)
+        y = np.sign(scores + 0.3 * rng.standard_normal(len(values)))
+        starts = PER_ROW * np.arange(len(values) + 1)
+        yield Batch((values.reshape(-1), columns.reshape(-1), starts), y)
 
 
-def open_dense(folder, mmap_mode):
-    """Return the dense matrix, mapped or loaded."""
-    return np.load(folder / "X.npy", mmap_mode=mmap_mode)
+KINDS = {"dense": dense_batches, "sparse": sparse_batches}
 
 
-def open_sparse(folder, mmap_mode):
-    """Return the CSR matrix, its arrays mapped or loaded."""
-    arrays = [
-        np.load(folder / f"{name}.npy", mmap_mode=mmap_mode)
-        for name in ("data", "indices", "indptr")
-    ]
-    return scipy.sparse.csr_array(tuple(arrays), copy=False)
+def write(kind: str, folder: Path, rows: int, features: int) -> cp.DataFolder:
+    """Write a data folder."""
+    with new_folder(folder, replace=False) as place:
+        with closing(FolderWriter(place, np.float32, "generated rows")) as writer:
+            for batch in KINDS[kind](rows, features):
+                writer.append(batch)
+            manifest = writer.complete(Source("generated"), Columns(target="y"))
+        write_manifest(place, manifest)
+    return cp.open_folder(folder)
 
 
-KINDS = {"dense": (write_dense, open_dense), "sparse": (write_sparse, open_sparse)}
+def fit(folder: Path, megabytes: int) -> dict[str, object]:
+    """Fit a folder, and return what it took; this runs in a process of its own.
 
-
-def fit_within_limit(kind, folder, megabytes):
-    """Fit under a memory limit, and return what it took; this runs in a process of its own."""
-    _, open_data = KINDS[kind]
-    # Not dual ascent, which visits the rows of sparse data in random order: a mapped file would be
-    # read page by page.
+    With a limit of 0 the data are loaded, and memory is not limited.
+    """
+    # The same method in memory and on the disk, where dual ascent would not be chosen.
     model = cp.LinearClassifier(lam=1e-4, method="bmrm-line-search")
-    X, y = open_data(folder, "r"), np.load(folder / "y.npy")
+    data = cp.open_folder(folder)
+    X, y = data.X, data.y
     model.fit(X[:2000], y[:2000]).score(X[:2000], y[:2000])
-    limit = own_memory() + megabytes * MEGABYTE
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if megabytes:
+        limit = own_memory() + megabytes * MEGABYTE
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     try:
-        open_data(folder, None)
-        loads = True
+        loaded = X.copy()
     except MemoryError:
-        loads = False
-    begin = time.perf_counter()
+        loaded = None
+    X = X if megabytes else loaded
+    begin, worked = time.perf_counter(), time.process_time()
     model.fit(X, y)
     certificate = model.certificate_
     return {
-        "loads": loads,
+        "loads": loaded is not None,
         "seconds": time.perf_counter() - begin,
+        "processor": time.process_time() - worked,
         # A pass for the scores of each point that was evaluated, one for each plane (but the flat
         # one, which is known), one that looks for infinities before, and one that checks the end.
         "passes": model.evaluations_ + model.history_[-1].planes - 1 + 2,
@@ -113,39 +112,40 @@ def fit_within_limit(kind, folder, megabytes):
     }
 
 
-def own_memory():
+def own_memory() -> int:
     """Return the bytes that RLIMIT_DATA would count now."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmData:"))
     return 1024 * int(line.split()[1])
 
 
-def measure(kind, rows, features, megabytes):
+def fit_elsewhere(folder: Path, megabytes: int) -> dict[str, object]:
+    """Fit a folder in a new process."""
+    command = [sys.executable, __file__, "--fit", str(folder), "--memory", str(megabytes)]
+    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, object] = json.loads(run.stdout)
+    return found
+
+
+def measure(kind: str, rows: int, features: int, megabytes: int) -> dict[str, object]:
     """Write the data, fit them in a process with a limit, and return the row of the table."""
-    write, _ = KINDS[kind]
-    features *= SPARSER if kind == "sparse" else 1
-    with tempfile.TemporaryDirectory(prefix="cutplane-large-") as folder:
-        write(Path(folder), rows, features)
-        size = sum(file.stat().st_size for file in Path(folder).iterdir())
-        command = [sys.executable, __file__, "--fit", kind, folder, "--memory", str(megabytes)]
-        run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return {"data": kind, "rows": rows, "features": features, "bytes": size} | json.loads(
-        run.stdout
-    )
+    with tempfile.TemporaryDirectory(prefix="cutplane-large-") as place:
+        data = write(kind, Path(place, "data"), rows, features)
+        about = {"data": kind, "rows": rows, "features": data.shape[1], "bytes": data.n_bytes}
+        return about | fit_elsewhere(data.path, megabytes)
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Fits to memory-mapped data under a memory limit.")
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fits to data folders under a memory limit.")
     parser.add_argument("--data", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--features", type=int, default=120)
     parser.add_argument("--memory", type=int, default=500, help="MB that the fit may allocate")
     parser.add_argument("--json", action="store_true", help="one JSON object for each row instead")
-    parser.add_argument("--fit", nargs=2, metavar=("KIND", "FOLDER"), help=argparse.SUPPRESS)
+    parser.add_argument("--fit", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.fit:
-        kind, folder = options.fit
-        print(json.dumps(fit_within_limit(kind, Path(folder), options.memory)))
+        print(json.dumps(fit(Path(options.fit), options.memory)))
         return
     if not options.json:
         print(

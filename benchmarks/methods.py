@@ -13,7 +13,7 @@ from functools import partial
 from datasets import DataError, check_names, load
 
 import cutplane as cp
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION
 from cutplane.methods import automatic
 

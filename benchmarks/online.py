@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 import cutplane as cp
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.experiments.online_data import load_task
 from cutplane.methods.stochastic import Rule
 from cutplane.methods.stochastic.passes import CompiledSteps

@@ -120,24 +120,17 @@ def highest_memory() -> int:
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--megabytes", type=float, default=50, help="size of generated files")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--peak-of", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+def print_table(megabytes: float, turns: int) -> None:
+    """Measure all readers on all files."""
     with tempfile.TemporaryDirectory() as folder:
-        if options.peak_of:
-            print_peak(*options.peak_of, warm=f"{folder}/warm.svm")
-            return
         columns = "".join(f"{name:>14}" for name in READERS)
         print(
             f"{'MB/s of processor time':<24}{'MB':>6}{columns}{'ratio':>8}   MB at peak / of result"
         )
-        for name, path in files(Path(folder), options.megabytes):
+        for name, path in files(Path(folder), megabytes):
             require_same_bits(path)
             taken: dict[str, list[float]] = {reader: [] for reader in READERS}
-            for _ in range(options.turns):
+            for _ in range(turns):
                 for reader, (read, n_threads) in READERS.items():
                     taken[reader].append(seconds(read, path, n_threads))
             size = path.stat().st_size / MEGABYTE
@@ -145,6 +138,19 @@ def main() -> None:
             shown = "".join(f"{speed:>14.0f}" for speed in speeds)
             peaks = ", ".join(peak(reader, path) for reader in READERS)
             print(f"{name:<24}{size:>6.0f}{shown}{speeds[0] / speeds[-1]:>8.1f}   {peaks}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=float, default=50, help="size of generated files")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--peak-of", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak_of:
+        with tempfile.TemporaryDirectory() as folder:
+            print_peak(*options.peak_of, warm=f"{folder}/warm.svm")
+        return
+    print_table(options.megabytes, options.turns)
 
 
 if __name__ == "__main__":

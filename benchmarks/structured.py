@@ -38,7 +38,7 @@ from datasets import DataError, data_folder
 from timing import describe_machine, machine_load
 
 import cutplane as cp
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.methods import automatic
 from cutplane.structured.chains.chain import Chains, ChainScores
 from cutplane.structured.chains.losses import ChainLoss, LabeledChains

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
 from cutplane.core.needs import offers
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 
 from .problems import CLASSIFICATION, random_problem
 from .references import EPS, Extended

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 import cutplane as cp
+from cutplane.core.policies.cuts import NonConvexCuts
 
 MOST = 14  # iterations of a run
 
@@ -114,6 +115,8 @@ RUNS = {
     "dual ascent, logistic": (SMOOTH_SPARSE, L2, cp.dual_ascent),
     "class ascent": (softmax, L2, cp.class_ascent),
     "class ascent, kinks": (crammer_singer, L2, cp.class_ascent),
+    "class newton": (softmax, L2, cp.class_newton),
+    "class newton, kinks": (crammer_singer, L2, cp.class_newton),
     "block ascent": (classes, L2, cp.block_ascent),
     "block ascent, chains": (chains(cp.ChainMargin()), L2, cp.block_ascent),
     "quasi-newton": (chains(cp.ChainCRF()), L2, cp.quasi_newton),
@@ -125,6 +128,12 @@ RUNS = {
     "cccp, sum": (lambda: HINGE() + 2.0 * linear(cp.Hat(), intercept=False)(), L2, cp.cccp),
     "subgradient": (linear(cp.Ramp()), L2, cp.subgradient),
     "nbm": (lambda: cp.FunctionRisk(wavy, 6, convex=False), L2, cp.nbm),
+    "nbm, hidden Markov models": (hidden, L2, cp.nbm),
+    "optimistic": (SPARSE, L2, cp.optimistic),
+    "optimistic, chains": (chains(cp.ChainMargin()), L2, cp.optimistic),
+    "optimistic, turns": (HINGE, L2, lambda: cp.optimistic(begin=cp.methods.Begin.BETTER)),
+    "pegasos, batches": (LOGISTIC, L2, lambda: cp.pegasos(batch=7, iterate=cp.Iterate.BEST)),
+    "svrg": (SMOOTH_SPARSE, L2, cp.methods.svrg),
 }
 
 
@@ -155,6 +164,11 @@ if find_spec("torch"):  # the extra cutplane[torch]
     RUNS |= {
         "nrbm, torch": (network, L2, cp.nrbm),
         "nrbm, network of a chain": (network_chains, L2, cp.nrbm),
+        "quasi-newton, network of a chain": (
+            network_chains,
+            L2,
+            lambda: cp.quasi_newton(cuts=NonConvexCuts()),
+        ),
     }
 
 
@@ -236,6 +250,8 @@ def learned(model):
             return value.dtype.str, value.shape, value.tobytes()
         if isinstance(value, list | tuple):
             return [exact(part) for part in value]
+        if hasattr(value, "state_dict"):  # a network
+            return [exact(part.numpy()) for part in value.state_dict().values()]
         if isinstance(value, cp.Record):
             return value.objective.hex(), value.lower_bound.hex(), value.evaluations, value.planes
         return repr(value)
@@ -279,6 +295,6 @@ if find_spec("torch"):
     ESTIMATORS |= {
         "tagger, network": fitted(
             partial(cp.SequenceTagger, "crf", features=cp.NeuralFeatures((3,), epochs=0)),
-            sequences_of=True,
+            of=sequences,
         )
     }

@@ -12,8 +12,8 @@ import pytest
 import cutplane as cp
 from cutplane.checkpoints import checkpoint as module
 from cutplane.checkpoints.snapshot import Snapshots
-from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane
+from cutplane.core.state import Problem
 
 from .runs import HINGE, L2, dense, outcome, steep
 from .test_store import contents

@@ -39,6 +39,8 @@ TASKS = {
     "novelty": ["--method", "bmrm"],
     "ranking": [],
     "transductive": ["--unlabeled", 0],
+    "quantiles": [],
+    "multilabel": ["--method", "bmrm"],
     "sequences": ["--method", "bmrm"],
     # The last digits take long where the risk is not convex.
     "hmm-classification": ["--n-states", 2, "--tol", 1e-4],
@@ -64,11 +66,13 @@ def data(tmp_path):
             return path
         X = rng.normal(size=(90, 5))
         score = X @ [1.0, -2.0, 0.5, 0.0, 1.0] + rng.normal(size=90)
-        y = score if task == "regression" else np.digitize(score, [-1.0, 1.0])
+        y = score if task in ("regression", "quantiles") else np.digitize(score, [-1.0, 1.0])
         if task == "classification":
             y = np.argmax(X[:, :3] + 0.3 * rng.normal(size=(90, 3)), axis=1)
         qid = np.repeat(np.arange(9), 10) if task == "ranking" else None
-        dump_svmlight_file(X, y, str(path), zero_based=False, query_id=qid)
+        if many := task == "multilabel":
+            y = (X[:, :3] > -0.3).astype(int)
+        dump_svmlight_file(X, y, str(path), zero_based=False, query_id=qid, multilabel=many)
         return path
 
     return write
@@ -295,6 +299,6 @@ def test_the_disk_may_be_full(run, data, tmp_path, monkeypatch):
 def test_both_options_are_in_the_panel_of_the_solver():
     from typer.main import get_command
 
-    options = {each.name: each for each in get_command(app).commands["fit"].params}
+    options = {each.name: each for each in get_command(app).commands["fit"].load().params}
     panels = {name: options[name].rich_help_panel for name in ("checkpoint", "every", "tol")}
     assert panels == dict.fromkeys(panels, "Solver")

@@ -23,7 +23,8 @@ def test_two_classes(run, model, two_classes):
     assert report["accuracy"] == metrics.accuracy_score(y, predicted)
     assert report["balanced_accuracy"] == metrics.balanced_accuracy_score(y, predicted)
     assert report["f1"] == pytest.approx(metrics.f1_score(y, predicted))
-    assert report["roc_area"] == metrics.roc_auc_score(y, loaded.decision_function(X))
+    area = metrics.roc_auc_score(y, loaded.decision_function(X))
+    assert report["roc_area"] == pytest.approx(area, rel=1e-12)
     assert report["confusion"] == metrics.confusion_matrix(y, predicted).tolist()
     assert json.dumps(report["classes"]) == "[-1, 1]"
     assert report["positive_class"] == 1
@@ -113,3 +114,29 @@ def test_words_cannot_be_compared_with_numbers_to_predict(run, complaint, number
     assert complaint("evaluate", path, data) == (
         f"{data}: regression needs numbers as labels, not 'spam'"
     )
+
+
+def test_bootstrap(run, model, two_classes):
+    result = run("evaluate", model, two_classes, "--bootstrap", 20, "--seed", 5)
+    shown = [line for line in result.stdout.splitlines() if line.startswith("accuracy")]
+    assert "[" in shown[0]
+    assert "95 % of 20 resamples of the samples" in result.stdout
+    assert result.stderr.splitlines()[-1] == "100 %  resamples"
+    assert 2 <= len(result.stderr.splitlines()) <= 11
+    again = run("evaluate", model, two_classes, "--bootstrap", 20, "--seed", 5, "-q")
+    assert again.stdout == result.stdout
+    assert again.stderr == ""
+    report = report_of(run, model, two_classes, "--bootstrap", 20, "--level", 0.5)
+    assert report["intervals"]["level"] == 0.5
+    low, high = report["intervals"]["accuracy"]
+    assert low <= high
+
+
+def test_wrong_options(complaint, model, two_classes):
+    assert complaint("evaluate", model, two_classes, "--bootstrap", -1) == (
+        "--bootstrap must not be negative, not -1"
+    )
+    assert complaint("evaluate", model, two_classes, "--level", 2).startswith("--level must be")
+    for wrong in ("0", "1,x", ""):
+        said = complaint("evaluate", model, two_classes, "--at", wrong)
+        assert said == f"--at must be numbers of documents: 1,3,5,10; not {wrong!r}"

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.cli.fit_report import certificate_in_words, percent
+from cutplane.core.certificate import percent
 from cutplane.io import load_model, read_svmlight, read_trace, split_runs
 from cutplane.losses import CLASSIFICATION, REGRESSION
+from cutplane.report.words import certificate_in_words
 
 FIELDS = {
     "objective", "lower_bound", "gap", "relative_gap", "status", "evaluations", "iterations",

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -125,6 +126,8 @@ def test_evaluate_segments(run, data, model):
     estimator = load_model(path)
     assert report["accuracy"] == estimator.score(X, y)
     counts = cp.metrics.count_segments(y, estimator.predict(X))
+    frames = {row["label"]: row["frames"] for row in report.pop("per_label")}
+    assert frames == dict(Counter(label for labels in y for label in labels))
     assert report == {
         "n_samples": 15,
         "n_frames": sum(map(len, X)),
@@ -133,8 +136,8 @@ def test_evaluate_segments(run, data, model):
         "segment_error_rate": counts.error_rate,
     }
     words = run("evaluate", path, other).stdout.splitlines()
-    assert [line.split("  ")[0] for line in words] == [
-        "samples", "frames", "segments", "accuracy", "segment error rate"
+    assert [line.split("  ")[0] for line in words[:7]] == [
+        "samples", "frames", "segments", "accuracy", "segment error rate", "", "label"
     ]  # fmt: skip
 
 

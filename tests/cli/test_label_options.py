@@ -52,7 +52,7 @@ def test_the_positive_class_is_trained_for_and_evaluated(run, customers, tmp_pat
     )
     assert report["roc_area"] > 0.9
     words = run("evaluate", path, data).stdout
-    assert "positive class          churn\nF1      " in words
+    assert "positive class          churn\nprecision   " in words
 
 
 def test_the_larger_class_is_not_taken_in_silence(run, customers):

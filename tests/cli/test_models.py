@@ -1,5 +1,7 @@
 """Models that the command line reads and does not fit: made in Python."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
@@ -37,8 +39,9 @@ def test_quantiles(tmp_path, labels_file, run, complaint):
     np.testing.assert_array_equal(np.loadtxt(result.stdout.splitlines()), fitted.predict(X))
     said = complaint("predict", tmp_path / "model", data, "--scores")
     assert said == "--scores: a LinearQuantiles has none"
-    said = complaint("evaluate", tmp_path / "model", data)
-    assert said.endswith("a LinearQuantiles is evaluated in Python only, by its score")
+    report = json.loads(run("evaluate", tmp_path / "model", data, "--json").stdout)
+    below = read_svmlight(data).y[:, None] <= fitted.predict(X)
+    assert [row["coverage"] for row in report["per_quantile"]] == pytest.approx(below.mean(axis=0))
 
 
 def test_many_labels(tmp_path, labels_file, run, complaint):
@@ -55,7 +58,7 @@ def test_many_labels(tmp_path, labels_file, run, complaint):
         np.loadtxt(scores.stdout.splitlines()), fitted.decision_function(X)
     )
     said = complaint("evaluate", tmp_path / "model", data)
-    assert said.endswith("a MultilabelClassifier is evaluated in Python only, by its score")
+    assert said.endswith("a MultilabelClassifier is evaluated in Python only, by cutplane.evaluate")
 
 
 def test_classes_of_a_model_of_many_labels(tmp_path, labels_file, run):

@@ -28,7 +28,7 @@ def test_any_labels(run, tmp_path, labels):
     data = tmp_path / "data.svm"
     data.write_text("".join(f"{labels[i % 2]} 1:{2 * (i % 2) - 1} 2:{i % 3}\n" for i in range(20)))
     lines = run("predict", fitted(run, data, tmp_path), data).stdout.splitlines()
-    assert lines == [label.removeprefix("+") for label in labels] * 10
+    assert lines == labels * 10
 
 
 def test_out_is_what_would_be_printed(run, model, two_classes, tmp_path):
@@ -90,7 +90,9 @@ def test_more_features_are_named(complaint, model, tmp_path):
 
 def test_what_a_model_does_not_have(run, complaint, model, two_classes, numbers, tmp_path):
     said = complaint("predict", model, two_classes, "--probabilities")
-    assert said == "--probabilities: a LinearClassifier with the hinge loss has none"
+    assert said == (
+        "--probabilities: a LinearClassifier with the hinge loss has none; fit with --loss logistic"
+    )
     path = fitted(run, numbers, tmp_path, "--loss", "squared")
     said = complaint("predict", path, numbers, "--scores")
     assert said == "--scores: a LinearRegressor with the squared loss has none"

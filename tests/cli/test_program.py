@@ -119,7 +119,7 @@ def test_interruption_while_packages_are_imported_is_one_line(tmp_path):
     )
     source = Path(cutplane.__file__).parents[1]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(source)])}
-    process = start("--version", env=environment)
+    process = start("fit", "data.svm", env=environment)
     assert process.stdout.read(1) == b"."
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
@@ -134,6 +134,35 @@ def test_the_program_begins_without_importing_anything_slow():
     loaded = set(ast.literal_eval(done.stdout))
     assert "cutplane.cli" in loaded
     assert not loaded & {"numpy", "numba", "scipy", "sklearn", "typer", "cutplane.core"}
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_help_and_version_import_nothing_slow(option):
+    code = (
+        "import sys; from cutplane.cli.app import app\n"
+        "try: app([sys.argv[1]])\n"
+        "finally: print(sorted(sys.modules))"
+    )
+    command = [sys.executable, "-c", code, option]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    assert "cutplane.cli.app" in loaded
+    assert not loaded & {"numpy", "numba", "scipy", "sklearn", "cutplane.io", "cutplane.cli.fit"}
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [("cutplane fi", "fit"), ("cutplane fit --la", "--lam")]
+)
+def test_shell_completion(words, found):
+    environment = os.environ | {
+        "_CUTPLANE_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    code = "import sys; sys.argv = ['cutplane']; from cutplane.cli import main; main()"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert found in done.stdout.split()
 
 
 def test_interruption_before_the_fit_is_one_line(tmp_path):

@@ -186,7 +186,7 @@ def test_evaluate_labels_that_mark_no_chunks(run, train, tmp_path):
     other.write_text(text(20, 2).replace("B-NP", "det").replace("I-NP", "noun"))
     assert run("fit", other, "--loss", "crf", "--lam", 0.1, "--out", out, "-q").exit_code == 0
     report = json.loads(run("evaluate", out, other, "--json").stdout)
-    assert set(report) == {"n_samples", "n_tokens", "accuracy", "sequence_accuracy"}
+    assert set(report) == {"n_samples", "n_tokens", "accuracy", "sequence_accuracy", "per_label"}
 
 
 @pytest.mark.parametrize(

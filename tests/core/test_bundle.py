@@ -14,8 +14,8 @@ from hypothesis.stateful import (
 
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.problem import candidate_below
 from cutplane.core.protocols import Plane
+from cutplane.core.state import candidate_below
 from cutplane.regularizers import L2
 
 EPS = np.finfo(np.float64).eps

@@ -14,17 +14,19 @@ import pytest
 from cvxpy.transforms import indicator
 
 import cutplane as cp
-from cutplane.core import problem as core
+from cutplane.core import state as core
 from cutplane.core.policies.balanced_proximal import BalancedProximal
 from cutplane.core.policies.ball import OverBall
-from cutplane.core.policies.cuts import ConvexCuts, NonConvexCuts
-from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
+from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
+from cutplane.core.policies.cuts import NonConvexCuts
+from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
-from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
+from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
+from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.methods import (
     BlockAscent,
     ClassEpochs,
+    ClassNewtonSteps,
     ConvexSteps,
     DualEpochs,
     NewtonSteps,
@@ -64,6 +66,7 @@ QUERIES = {
     "newton": NewtonSteps(),
     "dual ascent": DualEpochs(),
     "class ascent": ClassEpochs(),
+    "class newton": ClassNewtonSteps(),
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
     "stochastic": StochasticPasses(),
@@ -164,7 +167,7 @@ REASONS = [
     r"\w+ needs a quadratic regularizer such as cp\.L2; got (ElasticNet|L1)\(.*\)",
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
-    r"ClassEpochs needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
+    r"Class(Epochs|NewtonSteps) needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
     r"StochasticPasses needs a risk that is a sum over examples; got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
     r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",

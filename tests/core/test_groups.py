@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
-from cutplane.core.problem import candidate_below
-from cutplane.core.protocols import Plane, sum_of
+from cutplane.core.protocols import Plane
+from cutplane.core.state import candidate_below, sum_of
 
 from .problems import PROBLEMS, MaxOfPlanes, linear_problem
 

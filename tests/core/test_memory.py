@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
-from cutplane.core.policies.memory import KeepAll, LimitedMemory
-from cutplane.core.problem import candidate_below
+from cutplane.core.policies.bmrm import KeepAll
+from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.protocols import Plane
+from cutplane.core.state import candidate_below
 
 from .problems import PROBLEMS
 

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.core import problem as core
+from cutplane.core import state as core
 from cutplane.core.policies.memory import ForgetIdle
 
 from .problems import linear_problem, structured_problem
@@ -72,6 +72,7 @@ METHODS = {
     "newton": Line(cp.newton()),
     "dual ascent": Line(cp.dual_ascent()),
     "class ascent": Line(cp.class_ascent()),
+    "class newton": Line(cp.class_newton()),
     "quasi-newton": Line(cp.quasi_newton()),
     "block ascent": Line(cp.block_ascent()),
     "pegasos": stochastic(cp.pegasos()),
@@ -169,7 +170,7 @@ def test_which_methods_are_for_some_problems_only():
         others = set(PROBLEMS) - suitable
         if how == "newton":
             assert others == {"structured", "classes", "100,000 features"}
-        elif how == "class ascent":
+        elif how in ("class ascent", "class newton"):
             assert suitable == {"classes"}
         elif "grouped" in how:
             assert others == {"classes"}

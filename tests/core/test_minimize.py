@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.core.policies.queries import AtCandidate, OnSegment
+from cutplane.core.policies.bmrm import AtCandidate, OnSegment
 from cutplane.core.protocols import Plane
 from cutplane.core.stopping import StoppingRule
 
@@ -271,7 +271,7 @@ def test_time_limit(monkeypatch):
     clock = [0.0]
     # By its name the package has the function of the module, so that a path to it leads nowhere.
     module = sys.modules["cutplane.methods.minimize"]
-    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module, "clock", lambda: clock[0])
     rng = np.random.default_rng(3)
     risk = SlowRisk(clock, rng.normal(size=(60, 8)), rng.normal(size=60))
     result = cp.minimize(risk, cp.L2(1e-3), tol=1e-12, time_limit=4.5)
@@ -415,8 +415,10 @@ def test_bad_rules_and_methods(make):
 
 def test_method_must_be_one():
     problem = PROBLEMS["planes"]
-    with pytest.raises(TypeError, match=r"method must be a Method such as cp.bmrm\(\), got 'bmrm'"):
-        cp.minimize(problem.make_risk(), problem.regularizer, method="bmrm")
+    with pytest.raises(
+        TypeError, match=r"method must be a Method such as cp.bmrm\(\), or a name, got 3"
+    ):
+        cp.minimize(problem.make_risk(), problem.regularizer, method=3)
 
 
 def test_no_limit_at_all():

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.core.problem import Problem
-from cutplane.core.state import State
+from cutplane.core.state import Problem, State
 from cutplane.experiments.chained import crescent_2, mifflin_2
 
 from .oracles import FunctionRisk, largest, ramp_loss, transductive, waves

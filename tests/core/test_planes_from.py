@@ -93,7 +93,7 @@ def test_inner_products_are_those_of_the_new_regularizer(first, other):
     )
     np.testing.assert_array_equal(carried.slopes, A)
     np.testing.assert_array_equal(carried.alpha, bundle.alpha)
-    assert carried.regularizer is other
+    assert carried.metric is other
     assert not np.shares_memory(carried.slopes, bundle.slopes)
 
 

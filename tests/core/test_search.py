@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.needs import as_searchable
+from cutplane.core.policies.bmrm import as_searchable
 from cutplane.core.search import (
     Trial,
     between,

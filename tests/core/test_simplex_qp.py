@@ -1,6 +1,7 @@
 """The simplex QP: laws, the certificate, agreement with Clarabel, and the kernels' plain twins."""
 
 import clarabel
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -423,6 +424,17 @@ def test_finite_nonsense_ends_with_a_feasible_answer(magnitude):
 
 # The kernels against their plain NumPy twins
 
+
+def from_python(inner):
+    """Return a kernel that only other kernels can call, for these tests to call."""
+    return numba.njit(lambda *arguments: inner(*arguments))
+
+
+factorize = from_python(simplex_kernels.factorize)
+drop_weightless = from_python(simplex_kernels.drop_weightless)
+find_direction = from_python(simplex_kernels.find_direction)
+assess = from_python(simplex_kernels.assess)
+
 GROUPS = np.array([0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 0, 1])
 BASE = np.array([3, 8, 9])  # of the groups 0, 1 and 2
 
@@ -434,7 +446,7 @@ def factored():
     slopes = rng.standard_normal((12, 20))
     support = rng.permutation(np.setdiff1d(np.arange(12), BASE))
     gram, scale, size, factor = slopes @ slopes.T, 7.0, 7, np.full((14, 14), np.nan)
-    simplex_kernels.factorize(gram, GROUPS, BASE, support, scale, factor, 0, size)
+    factorize(gram, GROUPS, BASE, support, scale, factor, 0, size)
     return slopes, gram, scale, support, size, factor
 
 
@@ -455,7 +467,7 @@ def test_factor_is_the_cholesky_factor(factored):
 
 def test_factor_grows_by_rows(factored):
     slopes, gram, scale, support, size, factor = factored
-    assert not simplex_kernels.factorize(gram, GROUPS, BASE, support, scale, factor, size, 9)
+    assert not factorize(gram, GROUPS, BASE, support, scale, factor, size, 9)
     check_factor(factor, cholesky(slopes, scale, support))
 
 
@@ -465,7 +477,7 @@ def test_factor_shrinks_by_rotations(factored, gone):
     remaining = np.delete(support[:size], gone)
     alpha = np.zeros(12)
     alpha[remaining] = alpha[BASE] = 0.25
-    size = simplex_kernels.drop_weightless(alpha, GROUPS, BASE.copy(), support, factor, size)
+    size = drop_weightless(alpha, GROUPS, BASE.copy(), support, factor, size)
     np.testing.assert_array_equal(support[:size], remaining)
     check_factor(factor, cholesky(slopes, scale, remaining))
 
@@ -477,7 +489,7 @@ def test_a_base_without_weight_is_replaced(factored, groups):
     alpha[support[:size]] = alpha[BASE] = 0.25
     alpha[BASE[groups]] = 0.0
     base, planes = BASE.copy(), support[:size].copy()
-    size = simplex_kernels.drop_weightless(alpha, GROUPS, base, support, factor, size)
+    size = drop_weightless(alpha, GROUPS, base, support, factor, size)
     for group in range(3):
         first = planes[GROUPS[planes] == group][0]
         assert base[group] == (first if group in groups else BASE[group])
@@ -488,14 +500,14 @@ def test_a_base_without_weight_is_replaced(factored, groups):
 def test_dependent_plane_gets_a_small_pivot():
     gram, factor = np.ones((2, 2)), np.zeros((2, 2))
     group, base, support = np.zeros(2, dtype=np.int64), np.array([0]), np.array([1])
-    assert simplex_kernels.factorize(gram, group, base, support, 1.0, factor, 0, 1)
+    assert factorize(gram, group, base, support, 1.0, factor, 0, 1)
     assert factor[0, 0] ** 2 == pytest.approx(simplex_kernels.LEAST_PIVOT)
 
 
 def test_direction_solves_the_equations(factored):
     slopes, _, scale, support, size, factor = factored
     rise, direction = np.random.default_rng(0).standard_normal(size), np.empty(size)
-    simplex_kernels.find_direction(factor, size, rise, direction)
+    find_direction(factor, size, rise, direction)
     root = cholesky(slopes, scale, support[:size])
     np.testing.assert_allclose(root @ root.T @ direction, rise, rtol=1e-10, atol=1e-12)
 
@@ -508,7 +520,7 @@ def test_assessment_matches_its_formulas(factored):
     alpha[active] = rng.uniform(size=len(active))
     alpha /= np.bincount(GROUPS, weights=alpha)[GROUPS]
     top, lacks = np.empty(3, dtype=np.int64), np.empty(3)
-    value, gap, noise = simplex_kernels.assess(
+    value, gap, noise = assess(
         gram, offsets, lam, GROUPS, alpha, BASE, support, size, gradient, top, lacks
     )
     np.testing.assert_allclose(gradient, offsets - gram @ alpha / lam, rtol=1e-12)

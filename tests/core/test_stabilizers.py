@@ -13,11 +13,11 @@ import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.policies.ball import OverBall
-from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
-from cutplane.core.problem import Problem
+from cutplane.core.policies.bmrm import NoStabilizer
+from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
 from cutplane.core.protocols import Plane
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem
-from cutplane.core.state import State
+from cutplane.core.state import Problem, State
 
 from ..risks.exact import clarabel
 from .problems import PROBLEMS, MaxOfPlanes

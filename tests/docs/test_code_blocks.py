@@ -9,6 +9,8 @@ The blocks of a page run in order, in one namespace and one temporary folder:
   numbers to 1 %, because other machines round otherwise. Where a run ends is no fact of the method:
   a gap need only be within the default tolerance, a number of iterations or evaluations between
   half and twice the one shown. Durations ("0.2 s") are not compared.
+- ``python needs PACKAGE`` is run by a test of its own, with the rest of the page, which is skipped
+  where the package is not installed.
 - A second word in the first line of a block takes it out: ``sh not-run`` (make, pip, git),
   ``python not-run``, ``text example`` (output that depends on the machine, or of another kind).
 
@@ -24,6 +26,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -36,7 +39,16 @@ SKETCHES = {"design.md"}  # its code shows contracts, and is not meant to run
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"] + [
     page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in SKETCHES
 ]
-NEEDS = {"your-own-network.md": "torch"}  # extras that a page is about
+NEEDS = {
+    "your-own-network.md": "torch",
+    "tables.md": "pandas",
+    "model-files.md": "pandas",
+    "large-data.md": "pyarrow",
+    "serve.md": "onnxruntime",
+    "from-quantile-regression.md": "statsmodels",
+    "from-rankers.md": "lightgbm",
+    "cluster.md": "distributed",
+}  # extras that a page is about
 KINDS = {"python", "python not-run", "sh", "sh not-run", "text", "text example"}
 
 _FENCE = re.compile(r"^```(?P<kind>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -119,13 +131,35 @@ def run_commands(block, page, namespace):
 RUNNERS = {"python": run_python, "sh": run_commands}
 
 
-def outputs_of(page):
-    """Run a page; yield each block that shows an output, with what was really printed."""
+def needed_by(block):
+    """Return the package that a block needs, or the empty string."""
+    return block.kind.partition(" needs ")[2]
+
+
+OPTIONAL = [
+    (page, package)
+    for page in PAGES
+    for package in sorted({needed_by(block) for block in blocks_of(page.read_text())} - {""})
+]
+
+
+def outputs_of(page, packages=()):
+    """Run a page; yield each block that shows an output, with what was really printed.
+
+    Of blocks that need a package, those of ``packages`` are run.
+    """
     namespace = {"__name__": "__main__"}
     printed = None
+    skipped = False
     for block in blocks_of(page.read_text()):
-        if block.kind in RUNNERS:
+        if needed_by(block):
+            skipped = needed_by(block) not in packages
+            printed = None if skipped else run_python(block, page, namespace)
+        elif block.kind in RUNNERS:
+            skipped = False
             printed = RUNNERS[block.kind](block, page, namespace)
+        elif block.kind == "text" and skipped:
+            continue
         elif block.kind == "text":
             assert printed is not None, f"{page.name}:{block.line}: output without a block above"
             yield block, printed
@@ -168,12 +202,23 @@ def test_page(page, tmp_path, monkeypatch):
         assert_same_output(block.code, printed, f"{page.name}:{block.line}")
 
 
+@pytest.mark.parametrize(
+    ("page", "package"), OPTIONAL, ids=[f"{page.name}-{package}" for page, package in OPTIONAL]
+)
+def test_blocks_that_need_a_package(page, package, tmp_path, monkeypatch):
+    pytest.importorskip(package, reason=f"blocks about {package}, which is not installed")
+    monkeypatch.chdir(tmp_path)
+    for block, printed in outputs_of(page, {package}):
+        assert_same_output(block.code, printed, f"{page.name}:{block.line}")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_says_what_it_is(page):
     text = page.read_text()
     assert text.count("\n```") == 2 * len(blocks_of(text)), "a block is not closed"
     for block in blocks_of(text):
-        assert block.kind in KINDS, f"{page.name}:{block.line}: {block.kind!r}"
+        known = block.kind in KINDS or (needed_by(block) and block.kind.startswith("python needs "))
+        assert known, f"{page.name}:{block.line}: {block.kind!r}"
 
 
 SHOWN = "work 40 evaluations, 0.1 s objective 0.5123 relative gap 2.00e-04 (within 0.02 % of it)"
@@ -202,7 +247,8 @@ def test_outputs_are_compared(part, same, wrong):
 def write_outputs(page):
     """Put what the blocks of a page print into the page."""
     text = page.read_text()
-    for block, printed in reversed(list(outputs_of(page))):
+    packages = {package for other, package in OPTIONAL if other == page and find_spec(package)}
+    for block, printed in reversed(list(outputs_of(page, packages))):
         lines = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
         text = text[: block.start] + lines + text[block.end :]
     page.write_text(text)

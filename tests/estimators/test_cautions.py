@@ -260,8 +260,8 @@ def test_min_count_of_matrices():
 SENSELESS = [
     ({"tol": -1.0}, "tol must be positive, got -1.0"),
     ({"tol": True}, "tol must be positive, got True"),
-    ({"lam": "0.1"}, "lam must be positive and finite, got '0.1'"),
-    ({"lam": True}, "lam must be positive and finite, got True"),
+    ({"lam": "0.1"}, "lam must be positive and finite, or 'cv', .*, got '0.1'$"),
+    ({"lam": True}, "lam must be positive and finite, or 'cv', .*, got True$"),
     ({"max_iter": True}, "max_iter must be None or a whole number above 0, got True"),
     ({"time_limit": "1"}, "time_limit must be positive, got '1'"),
     ({"n_jobs": 1.5}, "n_jobs must be None, -1 or a whole number above 0, got 1.5"),

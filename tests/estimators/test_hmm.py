@@ -274,7 +274,7 @@ def test_one_label_is_no_question():
         ("topology", "ring", "unknown topology 'ring': known are left-to-right, ergodic"),
         ("covariance", "diag", "unknown covariance 'diag': did you mean 'diagonal'"),
         ("margin", 0.0, "margin must be positive and finite, got 0.0"),
-        ("lam", -1.0, "lam must be positive and finite, got -1.0"),
+        ("lam", -1.0, "lam must be positive and finite, or 'cv', .*, got -1.0$"),
         ("variance_floor", 2.0, "variance_floor must be above 0 and at most 1, got 2.0"),
         ("likelihood_iter", 0, "likelihood_iter must be a whole number above 0, got 0"),
     ],

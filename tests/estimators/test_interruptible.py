@@ -8,6 +8,7 @@ from joblib import Parallel, delayed
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -81,12 +82,20 @@ def _many_outputs(estimator, X, y):
     return MultiOutputRegressor(estimator).fit(X, np.column_stack([y, -y]))
 
 
+def _one_vs_rest(estimator, X, y):
+    options = {"callbacks": estimator.callbacks, "method": "bmrm", "tol": 1e-9}
+    one = cp.LinearClassifier(lam=1e-3, **options)
+    return OneVsRestClassifier(one).fit(X, np.digitize(y, [-1.0, 1.0]))
+
+
 def _by_joblib(estimator, X, y):
     return Parallel(n_jobs=1)(delayed(estimator.fit)(X, y) for _ in range(3))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("search", [_search, _score_pipeline, _many_outputs, _by_joblib])
+@pytest.mark.parametrize(
+    "search", [_search, _score_pipeline, _many_outputs, _one_vs_rest, _by_joblib]
+)
 def test_the_first_one_ends_a_search(search, data):
     press = Press()
     with pytest.raises(KeyboardInterrupt):

@@ -109,7 +109,7 @@ def test_c_is_lam_in_other_words(cancer):
     ("parameters", "message"),
     [
         ({"loss": "hing"}, "unknown loss 'hing': did you mean 'hinge'"),
-        ({"loss": "squared"}, "unknown loss 'squared'"),
+        ({"loss": "squared"}, "'squared' is a loss of LinearRegressor"),
         ({"loss": 3}, "unknown loss 3"),
         ({"method": "bmrn"}, "unknown method 'bmrn': did you mean 'bmrm'"),
         ({"lam": 0.0}, "lam must be positive"),

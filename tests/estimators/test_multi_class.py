@@ -153,8 +153,8 @@ def test_probabilities_are_for_softmax_only(iris):
         ),
         ({"multi_class": "crammer-singer"}, "did you mean 'crammer_singer'"),
         (
-            {**JOINT["softmax"], "method": "newton"},
-            "NewtonSteps needs a loss with second derivatives",
+            {**JOINT["softmax"], "method": "pegasos"},
+            "batches need a risk that is a sum over examples",
         ),
     ],
 )

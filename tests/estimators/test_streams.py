@@ -139,6 +139,18 @@ def test_batches_make_no_difference_to_what_is_kept():
     np.testing.assert_array_equal(kept, X[-33:])
 
 
+@pytest.mark.parametrize("sparse", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_batches_may_be_dense_or_sparse(sparse):
+    X, y = stream(m=200)
+    model = LinearClassifier(lam=0.01)
+    for k, kind in enumerate(sparse):
+        part = slice(100 * k, 100 * k + 100)
+        batch = sp.csr_array(X[part]) if kind else X[part]
+        model.partial_fit(batch, y[part], classes=["no", "yes"], window=200)
+    same = fed(LinearClassifier(lam=0.01), X, y, size=100, window=200)
+    assert model.certify().objective == pytest.approx(same.certify().objective, rel=1e-9)
+
+
 def test_same_seed_same_bits_and_pickles_go_on():
     X, y = stream(m=200)
     once, again = (fed(LinearClassifier(random_state=3), X, y) for _ in range(2))
@@ -239,6 +251,59 @@ def test_parameters_that_do_not_go_with_streams(options, words):
         fed(LinearClassifier(**options), X, y)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("lam", 1.0),
+        ("loss", "logistic"),
+        ("method", "pegasos"),
+        ("fit_intercept", False),
+        ("pos_label", "no"),
+    ],
+)
+def test_a_stream_keeps_its_rules(name, value):
+    X, y = stream()
+    model = fed(LinearClassifier(lam=0.1), X, y, window=100)
+    coef = model.coef_.copy()
+    model.set_params(**{name: value})
+    for call in (lambda: model.partial_fit(X, y), model.certify):
+        with pytest.raises(ValueError, match=f"{name} has changed since the stream began"):
+            call()
+    np.testing.assert_array_equal(model.coef_, coef)
+    assert fed(clone(model), X, y).n_seen_ == len(y)
+    # What does not change the problem may change.
+    model.set_params(**{name: getattr(LinearClassifier(lam=0.1), name)}, tol=0.5, n_jobs=1)
+    model.partial_fit(X, y)
+    assert model.certify().status == "optimal"
+
+
+def test_without_a_window_nothing_old_is_certified_on():
+    X, y = stream()
+    model = fed(LinearClassifier(), X, y, window=100)
+    model.partial_fit(X[:50], y[:50], window=0)
+    with pytest.raises(ValueError, match="give partial_fit a window"):
+        model.certify()
+
+
+@pytest.mark.parametrize(("loss", "scale"), [("squared", 1e100), ("absolute", 1e200)])
+def test_steps_that_overflow_end_the_stream(loss, scale):
+    X, y = stream(task="regression")
+    model = fed(LinearRegressor(loss), X, y)
+    coef = model.coef_.copy()
+    said = "the steps overflow: scale the features, or raise lam; the next batch begins a new"
+    with pytest.raises(cp.NonFiniteRisk, match=said):
+        model.partial_fit(scale * X, y)
+    np.testing.assert_array_equal(model.coef_, coef)
+    assert np.isfinite(model.partial_fit(X, y).coef_).all()
+    assert model.n_seen_ == len(y)
+
+
+@pytest.mark.parametrize("method", STOCHASTIC_METHODS)
+def test_the_method_is_told_by_its_name(method):
+    X, y = stream()
+    assert fed(LinearClassifier(method=method), X, y).method_ == method
+
+
 def test_other_refusals():
     X, y = stream()
     with pytest.raises(ValueError, match="window must be"):
@@ -247,6 +312,8 @@ def test_other_refusals():
         LinearClassifier().partial_fit(X, y)
     with pytest.raises(ValueError, match="give partial_fit a window"):
         fed(LinearClassifier(), X, y).certify()
+    with pytest.raises(ValueError, match="max_iter must be a whole number, not negative, got -1"):
+        fed(LinearClassifier(), X, y, window=9).certify(max_iter=-1)
     with pytest.raises(ValueError, match=r"not finite|inf"):
         LinearRegressor().partial_fit(X, np.full(len(X), np.inf))
     with pytest.raises(AttributeError, match="partial_fit") as caught:

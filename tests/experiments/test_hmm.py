@@ -4,14 +4,19 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
+import cutplane as cp
 from cutplane.experiments.hmm import (
     LAMS,
+    MARGIN,
     PUBLISHED,
+    Comparison,
     Utterances,
     compare,
     compare_connected,
     connected,
+    load_digits,
 )
 
 from ..structured.test_hmm import generated
@@ -77,3 +82,25 @@ def test_connected_digits_are_found():
     assert row["status"] == "stationary"
     for name in ("digit error", "frame error", "likelihood digit error", "likelihood frame error"):
         assert 0.0 <= row[name] <= 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("data_folder")
+def test_the_margin_on_real_data():
+    # The first row, with every third utterance and two Gaussians.
+    train, test = load_digits()
+    train = train.taken(np.arange(0, len(train.y), 3))
+    comparison = Comparison(train, test, n_states=3, n_gaussians=2, margin=MARGIN)
+    ours = comparison.by_nrbm(1.0)
+    assert ours.status == "stationary"
+    assert comparison.error(ours.w) <= 0.8 * comparison.error(comparison.start)
+    other = cp.minimize(
+        comparison.risk,
+        comparison.regularizer(1.0),
+        method=cp.nbm(),
+        start=comparison.start,
+        tol=1e-6,
+        max_iter=None,
+        callbacks=[lambda state: state.evaluations >= ours.evaluations],
+    )
+    assert ours.objective < other.objective

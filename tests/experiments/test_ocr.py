@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.core.policies.queries import CutAt
-from cutplane.core.problem import Problem
+from cutplane.core.policies.trials import CutAt
+from cutplane.core.state import Problem
 from cutplane.experiments.data import Words
 from cutplane.experiments.ocr import TABLE_4, TABLE_5, compare, nrbmls
 from cutplane.methods import automatic

@@ -282,6 +282,33 @@ def test_a_million_lines(part):
         compare_lines(1000 + 2 * part + k, 10_000)
 
 
+def compare_texts(seed, n_texts):
+    """Compare texts of several lines, in which any line may be wrong; return how many were."""
+    rng = random.Random(seed)
+    rules = RULES[seed % len(RULES)]
+    numbers = [good_number(rng) for _ in range(50)]
+    kinds = [any_line(rng, numbers) for _ in range(300)]
+    right = [line for line in kinds if read_slowly(line, rules)[1] is None] or [b"# none"]
+    n_wrong = 0
+    for _ in range(n_texts):
+        lines = [rng.choice(right) for _ in range(rng.randint(1, 12))]
+        if rng.random() < 0.6:
+            lines[rng.randrange(len(lines))] = rng.choice(kinds)
+        n_wrong += not require_same(b"\n".join(lines) + b"\n", rules)
+    return n_wrong
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_texts_of_several_lines(seed):
+    assert 20 < compare_texts(seed, 200) < 180
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(25))
+def test_a_hundred_thousand_texts(part):
+    compare_texts(1000 + part, 4000)
+
+
 ALPHABET = st.sampled_from(
     ["1", "0", "9", ".", "e", "-", "+", ":", " ", "\n", "#", "qid:", "1:", " 2:3", "x", ",", "\r"]
 )

@@ -5,8 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 import cutplane as cp
-from cutplane.core.policies.queries import OnSegment
-from cutplane.core.problem import Problem
+from cutplane.core.policies.bmrm import OnSegment
+from cutplane.core.state import Problem
+from cutplane.maps import AllPairs, as_rows
+from cutplane.maps import rows as stored
 from cutplane.methods import (
     BlockAscent,
     DualEpochs,
@@ -132,3 +134,34 @@ def test_models_with_many_examples_get_block_ascent(n, lam, said, caplog):
         method = automatic(Problem(risk, cp.L2(lam)))
     assert said in caplog.text
     assert isinstance(method.query, BlockAscent) == said.startswith("block")
+
+
+def mapped(folder, X):
+    """Return a matrix whose arrays are files."""
+    arrays = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+    for number, array in enumerate(arrays):
+        np.save(folder / f"{number}.npy", array)
+    arrays = [np.load(folder / f"{n}.npy", mmap_mode="r") for n in range(len(arrays))]
+    return arrays[0] if isinstance(X, np.ndarray) else sp.csr_array(tuple(arrays), shape=X.shape)
+
+
+@pytest.mark.parametrize("X", [MANY, LONG], ids=["sparse", "dense"])
+def test_rows_on_disk_are_never_visited_at_random(X, tmp_path, monkeypatch):
+    X = mapped(tmp_path, X)
+    assert not as_rows(X).on_disk  # little enough to stay in the system's cache
+    n_bytes = X.nbytes if isinstance(X, np.ndarray) else sum(p.nbytes for p in as_rows(X).entries())
+    monkeypatch.setattr(stored, "IN_CACHE", n_bytes)
+    assert not as_rows(X).on_disk
+    monkeypatch.setattr(stored, "IN_CACHE", n_bytes - 1)
+    rows = as_rows(X)
+    assert rows.on_disk
+    assert not as_rows(X.copy()).on_disk
+    assert not rows.part(np.arange(5)).on_disk
+    for loss in (cp.Hinge(), cp.Logistic()):
+        method = automatic(Problem(cp.ScoredRisk(rows, Y, loss), cp.L2(1.0)))
+        assert isinstance(method.query, NewtonSteps | OnSegment)
+    classes = cp.ScoredRisk(AllPairs(rows, 3), np.arange(500) % 3, cp.Softmax())
+    chosen = automatic(Problem(classes, cp.L2(1.0))).query
+    in_memory = cp.ScoredRisk(AllPairs(as_rows(X.copy()), 3), classes.y, cp.Softmax())
+    assert type(chosen) in (OnSegment, NewtonSteps)
+    assert type(automatic(Problem(in_memory, cp.L2(1.0))).query) is not type(chosen)

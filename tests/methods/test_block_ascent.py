@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.methods import block_ascent
-from cutplane.methods.block_ascent import outputs_of
+from cutplane.methods.ascent.block_ascent import outputs_of
 from cutplane.methods.caches.kept import Pull
 
 from ..risks.test_chain import optimum, risk_of

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.methods.stochastic import Begin, Rule, kernels
 from cutplane.methods.stochastic.evaluated import MarginSteps, PartSteps
 from cutplane.methods.stochastic.passes import passes_of

@@ -1,4 +1,7 @@
-"""Dual ascent on shares of classes: valid planes, certified optima, exact steps."""
+"""Dual ascent on shares of classes: valid planes, certified optima, exact steps.
+
+What holds for Newton's method too is tested for both; its own laws are in test_class_newton.py.
+"""
 
 from dataclasses import replace
 
@@ -10,15 +13,16 @@ from hypothesis import strategies as st
 from scipy.special import softmax, xlogy
 
 import cutplane as cp
-from cutplane.core.policies.queries import OnSegment
-from cutplane.core.problem import Problem
-from cutplane.methods import ClassEpochs, automatic
-from cutplane.methods import class_kernels as kernels
-from cutplane.methods.class_ascent import ClassAscent
+from cutplane.core.policies.bmrm import OnSegment
+from cutplane.core.state import Problem
+from cutplane.methods import ClassEpochs, ClassNewtonSteps, automatic
+from cutplane.methods.ascent import class_kernels as kernels
+from cutplane.methods.ascent.class_ascent import ClassAscent
 
 from ..risks.test_multiclass import Sample, dtypes, every_loss, layouts, losses_of, seeds
 
 lams = st.sampled_from([1e-4, 1e-2, 1.0])
+every_method = pytest.mark.parametrize("make", [cp.class_ascent, cp.class_newton])
 
 
 def values_below(plane, risk, rng):
@@ -63,14 +67,15 @@ def test_any_shares_make_a_plane_below_the_risk(loss, seed, intercept, sharp):
     values_below(plane, risk, sample.rng)
 
 
+@every_method
 @every_loss
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("lam", [1e-2, 1e-1])
 @pytest.mark.parametrize("seed", [2, 5, 31])
-def test_the_optimum_is_between_the_bounds_at_every_check(loss, intercept, lam, seed):
+def test_the_optimum_is_between_the_bounds_at_every_check(make, loss, intercept, lam, seed):
     sample = Sample(loss, seed)
     found = cp.minimize(
-        sample.risk(intercept=intercept), cp.L2(lam), method=cp.class_ascent(), tol=1e-5,
+        sample.risk(intercept=intercept), cp.L2(lam), method=make(), tol=1e-5,
         max_iter=5000,
     )  # fmt: skip
     optimum = sample.optimum(lam, intercept=intercept)  # from above, by about 1e-9
@@ -152,9 +157,10 @@ def test_gains_add_up_to_the_gap(loss):
     assert set(np.flatnonzero(gains > gains.mean())) <= set(own.examples)
 
 
+@every_method
 @every_loss
 @pytest.mark.parametrize("intercept", [False, True])
-def test_threads_do_not_change_a_bit(loss, intercept):
+def test_threads_do_not_change_a_bit(make, loss, intercept):
     sample = Sample(loss, 4, size=(3000, 6, 4))
     one, many = (
         cp.minimize(
@@ -162,7 +168,7 @@ def test_threads_do_not_change_a_bit(loss, intercept):
                 cp.as_rows(sample.X, n_threads=n), sample.y, loss, weights=sample.weights,
                 intercept=intercept,
             ),
-            cp.L2(1e-2), method=cp.class_ascent(),
+            cp.L2(1e-2), method=make(),
         )
         for n in (1, 4)
     )  # fmt: skip
@@ -170,17 +176,18 @@ def test_threads_do_not_change_a_bit(loss, intercept):
     assert one.certificate == many.certificate
 
 
+@every_method
 @every_loss
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_layouts_agree(loss, index, dtype):
+def test_layouts_agree(make, loss, index, dtype):
     sample = Sample(loss, 12, dtype=dtype, size=(60, 5, 3))
     X = sp.csr_array(sample.X)
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
     found = [
         cp.minimize(
             cp.ScoredRisk(data, sample.y, loss, weights=sample.weights, intercept=False),
-            cp.L2(0.01), method=cp.class_ascent(), tol=1e-6, max_iter=2000,
+            cp.L2(0.01), method=make(), tol=1e-6, max_iter=2000,
         )
         for data in (X, sample.X, np.asfortranarray(sample.X))
     ]  # fmt: skip
@@ -189,36 +196,39 @@ def test_layouts_agree(loss, index, dtype):
         assert one.objective == pytest.approx(found[0].objective, rel=2e-6)
 
 
+@every_method
 @every_loss
 @pytest.mark.parametrize("data", [np.zeros((6, 3)), sp.csr_array((6, 3)), np.ones((6, 1)) * 1e-200])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_features_that_say_nothing(loss, data, intercept):
+def test_features_that_say_nothing(make, loss, data, intercept):
     y = np.array([0, 1, 1, 2, 2, 2])
     found = cp.minimize(
-        cp.ScoredRisk(data, y, loss, intercept=intercept), cp.L2(0.1), method=cp.class_ascent()
+        cp.ScoredRisk(data, y, loss, intercept=intercept), cp.L2(0.1), method=make()
     )
     usual = cp.minimize(cp.ScoredRisk(data, y, loss, intercept=intercept), cp.L2(0.1))
     assert found.status == "optimal"
     assert found.objective == pytest.approx(usual.objective, rel=1e-3)
 
 
+@every_method
 @every_loss
-def test_a_class_without_examples(loss):
+def test_a_class_without_examples(make, loss):
     sample = Sample(loss, 3, size=(30, 4, 4))
     y = np.where(sample.y == 2, 0, sample.y)
     risk = cp.ScoredRisk(sample.X, y, loss, intercept=False)
-    found = cp.minimize(risk, cp.L2(0.05), method=cp.class_ascent(), tol=1e-5, max_iter=1000)
+    found = cp.minimize(risk, cp.L2(0.05), method=make(), tol=1e-5, max_iter=1000)
     exact = cp.minimize(risk, cp.L2(0.05), tol=1e-7)
     assert found.status == "optimal"
     assert found.certificate.lower_bound <= exact.objective
     assert exact.certificate.lower_bound <= found.objective <= exact.objective * (1 + 1e-5)
 
 
+@every_method
 @every_loss
 @pytest.mark.parametrize("intercept", [False, True])
-def test_shares_serve_another_lam(loss, intercept):
+def test_shares_serve_another_lam(make, loss, intercept):
     sample = Sample(loss, 6, size=(200, 5, 4))
-    risk, method = sample.risk(intercept=intercept), cp.class_ascent()
+    risk, method = sample.risk(intercept=intercept), make()
     before = cp.minimize(risk, cp.L2(0.02), method=method, tol=1e-4, max_iter=1000)
     after = cp.minimize(
         risk, cp.L2(0.01), method=method, tol=1e-4, max_iter=1000, planes_from=before.state
@@ -242,8 +252,10 @@ def test_the_automatic_choice_follows_counts(loss):
         risk = cp.ScoredRisk(X, y, loss, intercept=False)
         return automatic(Problem(risk, regularizer(lam))).query
 
-    assert isinstance(chosen(20, 1e-3), ClassEpochs)
+    assert isinstance(chosen(20, 1e-3), ClassNewtonSteps)
     assert isinstance(chosen(5, 1e-3), OnSegment)  # little data
-    assert isinstance(chosen(20, 1e-6), OnSegment)  # few parameters, and a small lam
-    assert isinstance(chosen(300, 1e-6), ClassEpochs)
+    assert isinstance(chosen(20, 1e-6), ClassNewtonSteps)
+    large_lam = ClassNewtonSteps if loss.smooth else ClassEpochs
+    assert isinstance(chosen(20, 0.02), large_lam)  # a mean |x|^2 / (m lam) of one
+    assert isinstance(chosen(501, 1e-3), ClassEpochs)  # many features
     assert isinstance(chosen(20, 1e-3, cp.L1), OnSegment)

@@ -11,13 +11,13 @@ from scipy.special import expit
 
 import cutplane as cp
 from cutplane.compute.arrays import copied
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION, PiecewiseLoss
 from cutplane.methods import (
     dual_ascent,
 )
-from cutplane.methods.coordinate_kernels import logistic_dual
-from cutplane.methods.dual_ascent import DualAscent
+from cutplane.methods.ascent.coordinate_kernels import logistic_dual
+from cutplane.methods.ascent.dual_ascent import DualAscent
 
 PIECEWISE = [
     factory()

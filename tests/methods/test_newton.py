@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.compute.positive_solve import solve_positive
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.methods import NewtonSteps, newton
 from cutplane.methods.newton import SmoothedNewton

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.methods import quasi_newton
-from cutplane.methods.chain_curvature import ChainCurvature, has_curvature, inverse_factor
+from cutplane.methods.curvature.chains import ChainCurvature, has_curvature, inverse_factor
 from cutplane.methods.quasi_newton import PastSteps
 
 from ..risks.test_chain import optimum, risk_of

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.compute.products import dot
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods.coordinate_kernels import shuffle
+from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.stochastic import Begin, Rule, kernels
 from cutplane.methods.stochastic.passes import CompiledSteps, passes_of
 from cutplane.methods.stochastic.settings import Settings
@@ -306,6 +306,14 @@ def test_rows_without_entries(rule, make):
 def test_options_are_checked(options, words):
     with pytest.raises(ValueError, match=words):
         cp.optimistic(**options)
+
+
+@pytest.mark.parametrize(
+    "method", [cp.optimistic(), cp.pegasos(), cp.bmrm()], ids=lambda method: method.name
+)
+def test_confidence_needs_an_epsilon(method):
+    with pytest.raises(ValueError, match=r"Confident needs .*cp.optimistic\(epsilon="):
+        cp.minimize(sample(cp.Hinge(), 0), cp.L2(0.1), method=method, stop=cp.Confident())
 
 
 def test_names_are_no_iterates():

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.methods import svrg
-from cutplane.methods.coordinate_kernels import shuffle
+from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.stochastic.settings import seeded
 
 SMOOTH = [

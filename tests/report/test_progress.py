@@ -4,6 +4,8 @@ import io
 import re
 from types import SimpleNamespace
 
+import pytest
+
 from cutplane.report.progress import LiveProgress, Progress, is_milestone, progress_on
 
 
@@ -25,7 +27,8 @@ def test_log_lines_show_milestones_and_the_last(make_run):
     stream = io.StringIO()
     with Progress(stream) as progress:
         for record in make_run(23):
-            assert progress(SimpleNamespace(history=[record])) is None  # true would end the run
+            state = SimpleNamespace(history=[record], convex=True)
+            assert progress(state) is None  # true would end the run
     title, *rows = stream.getvalue().splitlines()
     assert title.split() == [
         "iteration", "objective", "lower", "bound", "gap", "evaluations", "planes", "seconds",
@@ -33,6 +36,15 @@ def test_log_lines_show_milestones_and_the_last(make_run):
     assert iterations_shown(stream.getvalue()) == [1, 2, 5, 10, 20, 23]
     assert {len(row) for row in rows} == {len(title)}
     assert rows[0].split() == ["1", "0.81", "0.01", "9.88e-01", "2", "1", "0.01"]
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["file", "terminal"])
+def test_what_is_not_convex_has_no_lower_bound(make_run, stream):
+    with progress_on(stream) as progress:
+        for record in make_run(2):
+            progress(SimpleNamespace(history=[record], convex=False))
+    assert "model, no bound" in stream.getvalue()
+    assert "lower bound" not in stream.getvalue()
 
 
 def test_the_last_line_is_not_repeated(make_run):

@@ -27,8 +27,7 @@ from cutplane.checkpoints.store import About, Planes, Store, is_checkpoint
 from cutplane.checkpoints.tensors import CheckpointError
 from cutplane.core.fingerprint import Opaque, fingerprint, fingerprints_of_parts
 from cutplane.core.method import Method
-from cutplane.core.problem import Problem
-from cutplane.core.state import State
+from cutplane.core.state import Problem, State
 
 _log = logging.getLogger("cutplane.checkpoints")
 

@@ -20,9 +20,8 @@ from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
 from cutplane.checkpoints.store import Planes, Stored
 from cutplane.compute.arrays import Vector
 from cutplane.core.method import Method
-from cutplane.core.problem import Problem
 from cutplane.core.protocols import Point
-from cutplane.core.state import State
+from cutplane.core.state import Problem, State
 
 
 @dataclass(frozen=True, slots=True)

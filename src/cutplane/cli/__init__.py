@@ -1,4 +1,4 @@
-"""The command line: ``cutplane fit | predict | evaluate | demo``."""
+"""The command line: ``cutplane fit | predict | evaluate | convert | demo``."""
 
 import io
 import os

@@ -2,30 +2,24 @@
 
 Whatever is wrong with files or options ends in one line on standard error, and so does a defect of
 the program, with an exit code of its own.
+
+A command is imported when it is called, or asked for its options: NumPy, Numba and scikit-learn
+take ten times as long as ``cutplane --help`` does without them.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from cutplane import __version__
-from cutplane.cli.demo import demo
 from cutplane.cli.errors import ExitCode, complain, complain_of_defect
-from cutplane.cli.evaluate import evaluate
-from cutplane.cli.fit import make_fit
-from cutplane.cli.predict import predict
-from cutplane.cli.reproduce import reproduce
 from cutplane.cli.signals import working
-from cutplane.core.interrupts import is_interrupt
-from cutplane.io import InputError, OutputError
-from cutplane.io.errors import reason
-from cutplane.maps.torch_network import TorchUnavailable
-from cutplane.report.figures import PlottingUnavailable
 
 # Typer does not export the class of errors in how the program was called, only a child of it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -42,30 +36,67 @@ class _OneLineErrors(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            with working():
-                try:
-                    return super().invoke(ctx)
-                finally:
-                    sys.stdout.flush()  # a full disk shows here, or not at all
+            return super().invoke(ctx)
         except (typer.Exit, typer.Abort):
             raise
         except _UsageError as error:
             raise _told(_in_words(error)) from None
-        except (InputError, OutputError, PlottingUnavailable, TorchUnavailable) as error:
+        except _expected_errors() as error:
             raise _told(error) from None
         except BrokenPipeError:  # the reader has seen enough; Typer ends quietly
             raise
         except OSError as error:  # files have errors of their own: this is standard output
+            from cutplane.io.errors import reason
+
             _discard_output()
             raise _told(f"standard output: cannot write: {reason(error)}") from None
         except MemoryError:
             raise _told("not enough memory") from None
         except BaseException as error:
+            from cutplane.core.interrupts import is_interrupt
+
             if is_interrupt(error):
                 raise _told("interrupted", ExitCode.INTERRUPTED) from None
             if isinstance(error, Exception):
                 raise typer.Exit(complain_of_defect(error)) from None
             raise
+
+
+class _WorkingCommand(TyperCommand):
+    """A command with its arguments and options, imported."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with working():
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()  # a full disk shows here, or not at all
+
+
+class LazyCommand(TyperCommand):
+    """A command whose callback imports, and returns, the function that does the work."""
+
+    def load(self) -> Any:
+        """Return the command with its arguments and options."""
+        program = typer.Typer(add_completion=False)
+        program.command(self.name, cls=_WorkingCommand)(self.callback())  # type: ignore[misc]
+        return typer.main.get_command(program)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Hand over to the command itself, with its arguments."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that say by themselves what is wrong with files, options or packages."""
+    from cutplane.io import InputError, OutputError
+    from cutplane.io.table_columns import TablesUnavailable
+    from cutplane.maps.torch_network import TorchUnavailable
+    from cutplane.report.figures import PlottingUnavailable
+
+    return InputError, OutputError, PlottingUnavailable, TablesUnavailable, TorchUnavailable
 
 
 def _told(message: object, code: ExitCode = ExitCode.BAD_INPUT) -> typer.Exit:
@@ -102,18 +133,105 @@ def _about(
     """Fit linear models by cutting planes, with a proof of how close to optimal each fit is."""
 
 
+Command = Callable[..., None]
+
+
+# The first paragraphs of the commands' own docstrings, for the list of commands.
+def _fit() -> Command:
+    """Train a model, and prove how close to optimal it is."""
+    from cutplane.cli.fit import make_fit
+
+    return make_fit()
+
+
+def _predict() -> Command:
+    """Predict a label for every line of DATA; the labels in DATA are ignored."""
+    from cutplane.cli.predict import predict
+
+    return predict
+
+
+def _evaluate() -> Command:
+    """Compare a model's predictions with the labels in DATA."""
+    from cutplane.cli.evaluate import evaluate
+
+    return evaluate
+
+
+def _report() -> Command:
+    """Write a page about a model or runs: one HTML file, to be read anywhere, also offline."""
+    from cutplane.cli.report import report
+
+    return report
+
+
+def _info() -> Command:
+    """Say what a model file holds: the model, its certificate, and how it reads a table."""
+    from cutplane.cli.info import info
+
+    return info
+
+
+def _compare() -> Command:
+    """Fit the same model by several methods, and put what they did side by side."""
+    from cutplane.cli.compare import make_compare
+
+    return make_compare()
+
+
+def _convert() -> Command:
+    """Write data to a folder of arrays, which fit, predict and evaluate read from the disk."""
+    from cutplane.cli.convert import convert
+
+    return convert
+
+
+def _demo() -> Command:
+    """Show on two small data sets what a fit with a certificate is."""
+    from cutplane.cli.demo import demo
+
+    return demo
+
+
+def _reproduce() -> Command:
+    """Compute tables and figures of the papers anew, beside what the papers found."""
+    from cutplane.cli.reproduce import reproduce
+
+    return reproduce
+
+
+def _warm_up() -> Command:
+    """Compile what fits need, once, before anyone waits for it."""
+    from cutplane.cli.warm_up import warm_up
+
+    return warm_up
+
+
+COMMANDS = {
+    "fit": _fit,
+    "predict": _predict,
+    "evaluate": _evaluate,
+    "report": _report,
+    "info": _info,
+    "compare": _compare,
+    "convert": _convert,
+    "demo": _demo,
+    "reproduce": _reproduce,
+    "warm-up": _warm_up,
+}
+
+
 def make_app() -> typer.Typer:
-    """Return the program, for the estimators that are registered now."""
+    """Return the program."""
     program = typer.Typer(
         name="cutplane",
         cls=_OneLineErrors,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (make_fit(), predict, evaluate, demo, reproduce):
-        program.command()(command)
+    for name, load in COMMANDS.items():
+        program.command(name, cls=LazyCommand)(load)
     program.callback()(_about)
     return program
 

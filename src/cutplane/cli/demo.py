@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from cutplane import LinearClassifier, LinearRegressor
-from cutplane.cli.fit_report import Fit, certificate_in_words
+from cutplane.cli.fit_report import Fit
 from cutplane.cli.options import make_folder, table
 from cutplane.core.certificate import percent
 from cutplane.io import check_writable, write_atomically
 from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
 from cutplane.report.text_picture import draw_text
+from cutplane.report.words import certificate_in_words
 
 _PICTURE = "bounds.png"
 

@@ -17,26 +17,36 @@ import typer
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.checkpoints.tensors import CheckpointError
+from cutplane.cli.compile_notes import compile_notes
 from cutplane.cli.data import Examples, read_examples
 from cutplane.cli.errors import ExitCode, complain
-from cutplane.cli.fit_options import check_parameters, choose, fit_options, keyword
+from cutplane.cli.fit_options import (
+    check_parameters,
+    check_search,
+    choose,
+    fit_options,
+    keyword,
+)
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.labels import split_categories
 from cutplane.cli.options import require_at_least_one, require_outputs
+from cutplane.cli.tables import RARE, SCALES, TableOptions
 from cutplane.core.certificate import Status, percent
 from cutplane.core.interrupts import held
 from cutplane.core.state import State
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.description import Reads
-from cutplane.io import InputError, TraceWriter, save_model, write_atomically
+from cutplane.io import InputError, TraceWriter, write_atomically
+from cutplane.io.models.files import save_with_layout
 from cutplane.io.sources import name_of
 from cutplane.report.curves import mean_run
-from cutplane.report.figures import draw_run, png_of, require_plotting
+from cutplane.report.figures import FORMATS, draw_run, picture_of, require_plotting
 from cutplane.report.progress import progress_on
 
 _HINT = "\ncutplane: ending with the best model so far; Ctrl-C again ends at once\n"
 
 _model_option = partial(typer.Option, rich_help_panel="Model")
+_table_option = partial(typer.Option, rich_help_panel="Tables")
 _solver_option = partial(typer.Option, rich_help_panel="Solver")
 _output_option = partial(typer.Option, rich_help_panel="Output")
 
@@ -58,7 +68,8 @@ def make_fit() -> Callable[..., None]:
         Exit codes: 0 tolerance met, 1 not met, 2 bad input, 70 a defect of cutplane,
         130 stopped by Ctrl-C (the best model so far is kept).
         """
-        run_fit(train, **options)
+        with compile_notes(quiet=options["quiet"]):
+            run_fit(train, **options)
 
     own = inspect.signature(run_fit, eval_str=True).parameters
     parameters = [
@@ -76,7 +87,8 @@ Train = Annotated[
     str,
     typer.Argument(
         metavar="TRAIN",
-        help="Data in svmlight format, for sequences in columns; also compressed; - is stdin.",
+        help="Data in svmlight format, a table (CSV, TSV, Parquet; give --target), for sequences "
+        "in columns; also compressed; - is stdin; or a folder made by convert.",
     ),
 ]
 
@@ -89,6 +101,60 @@ def run_fit(
     features: Annotated[
         int | None,
         _model_option(help="Number of features.", show_default="largest index in TRAIN"),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        _table_option(metavar="COLUMN", help="Predict this column, a name or a number from 1 on."),
+    ] = None,
+    query: Annotated[
+        str | None,
+        _table_option(metavar="COLUMN", help="For ranking: the column that names the query."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        _table_option(metavar="COLUMN", help="Leave this column out; may be given several times."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        _table_option(
+            metavar="COLUMN", help="Take this column as words, such as numbers that are codes."
+        ),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        _table_option(
+            metavar="NAME",
+            help=f"How columns of numbers are scaled: {', '.join(SCALES)}.",
+            show_default="standard; for novelty none",
+        ),
+    ] = None,
+    rare: Annotated[
+        int | None,
+        _table_option(
+            metavar="ROWS",
+            help="Words that are in fewer rows than this are taken as one.",
+            show_default=str(RARE),
+        ),
+    ] = None,
+    header: Annotated[
+        bool,
+        _table_option(
+            "--header/--no-header", help="Whether the first line has the names of the columns."
+        ),
+    ] = True,
+    cv: Annotated[
+        int | None,
+        _solver_option(
+            "--cv", metavar="FOLDS", help="Choose lam by cross-validation with so many folds."
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None,
+        _solver_option(
+            metavar="NAME",
+            help="With --cv: take the best lam, or the largest within one-standard-error of it.",
+            show_default="best",
+        ),
     ] = None,
     checkpoint: Annotated[
         str | None,
@@ -112,7 +178,12 @@ def run_fit(
         str | None, _output_option(metavar="JSONL", help="Write every iteration to this file.")
     ] = None,
     plot: Annotated[
-        str | None, _output_option(metavar="PNG", help="Draw the bounds closing in.")
+        str | None,
+        _output_option(
+            metavar="PICTURE",
+            help="Draw the bounds closing in, or with --cv bounds and scores against lam; PNG, or "
+            "SVG or PDF if its name ends so.",
+        ),
     ] = None,
     as_json: Annotated[bool, _output_option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[
@@ -123,6 +194,7 @@ def run_fit(
     """Fit what the options say; ``given`` are those that are parameters of estimators."""
     choice = choose(task, loss)
     parameters = check_parameters(choice, given)
+    search = check_search(choice, cv, rule, parameters)
     require_at_least_one("--features", features)
     if features is not None and choice.description.reads in (Reads.SEQUENCES, Reads.FRAMES):
         raise InputError(f"--features is not for --task {choice.task}")
@@ -130,25 +202,41 @@ def run_fit(
         split_categories(parameters["categories"])
     if plot is not None:
         require_plotting()
+    table = TableOptions(target or (), query, drop or (), text or (), scale, rare, header)
+    is_table = table.check(train, choice.description, choice.task)
+    if is_table and features is not None:
+        raise InputError("--features is for the svmlight format: a table says how many it has")
     kept = _checkpoint(checkpoint, every)
     inputs = [train] if checkpoint is None else [train, checkpoint]
     require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=inputs)
 
     certain = task is not None
-    examples = read_examples(train, choice, features=features, certain=certain, named=parameters)
-    estimator = choice.make(parameters | {"checkpoint": kept})
+    examples = read_examples(
+        train,
+        choice,
+        features=features,
+        certain=certain,
+        chosen=certain or loss is not None,
+        named=parameters,
+        table=table if is_table else None,
+    )
+    if not quiet:
+        for note in examples.notes:
+            complain(f"{name_of(train)}: {note}")
+    estimator = choice.make(parameters | {"checkpoint": kept}, search)
 
     name = name_of(train)
     hint = "" if quiet or not sys.stderr.isatty() else _HINT
     with held(hint), contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
         _fit(estimator, examples, name=name, trace=writer, quiet=quiet)
         fitted = Fit(estimator, choice.loss, n_samples=len(examples.y), counts=examples.counts)
+        examples.name_classes(estimator)
         if writer is not None:
             writer.complete(fitted.histories)
         if out is not None:
-            save_model(estimator, out)
+            save_with_layout(examples.model(estimator), out, examples.layout)
         if plot is not None:
-            write_atomically(plot, png_of(_picture(fitted, name)))
+            write_atomically(plot, picture_of(_picture(fitted, name), _kind_of_picture(plot)))
 
     if as_json:
         print(json.dumps(fit_to_json(fitted), allow_nan=False))
@@ -215,7 +303,15 @@ def _fit(
         complain(message)
 
 
+def _kind_of_picture(path: str) -> str:
+    """Return what a picture's name ends with, if it is one of the known kinds; else PNG."""
+    ending = os.path.splitext(path)[1][1:].lower()
+    return ending if ending in FORMATS else FORMATS[0]
+
+
 def _picture(fitted: Fit, name: str) -> Any:
+    if fitted.search is not None:
+        return fitted.estimator.plot_path()
     estimator, certificate = fitted.estimator, fitted.certificate
     problems = len(fitted.certificates)
     each = f", mean over {problems} classes" if problems > 1 else ""

@@ -23,10 +23,12 @@ from cutplane.cli.options import (
     require_share,
     require_share_or_one,
 )
-from cutplane.estimators import estimators_by_task
+from cutplane.estimators import ESTIMATORS, CrossValidation, estimators_by_task
 from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
 from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
+from cutplane.estimators.lams import RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
+from cutplane.estimators.linear.multilabel import MULTI_LABEL
 from cutplane.estimators.tagging.tagger import MEANS
 from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text
@@ -50,6 +52,7 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
 }
 _NAMES = {
     "multi_class": [*MULTI_CLASS],
+    "multi_label": [*MULTI_LABEL],
     "class_weight": ["balanced"],
     "mean": [*MEANS],
     "topology": [*TOPOLOGIES],
@@ -71,10 +74,19 @@ class Choice(NamedTuple):
         described: Description = self.estimator.description
         return described
 
-    def make(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the estimator, with the command line's defaults and these parameters."""
+    def make(self, parameters: Mapping[str, Any], search: CrossValidation | None = None) -> Any:
+        """Return the estimator, with the command line's defaults and these parameters.
+
+        With a ``search`` it chooses lam: there may be an estimator for that.
+        """
         loss = {"loss": self.loss} if self.description.losses else {}
-        return self.estimator(**{**self.description.defaults, **loss, **parameters})
+        given = {**self.description.defaults, **loss, **parameters}
+        if search is None:
+            return self.estimator(**given)
+        for of in ESTIMATORS.values():
+            if of.description.becomes == self.estimator.__name__:
+                return of(**given, cv=search.cv, rule=search.rule)
+        return self.estimator(**given, lam=search)
 
 
 def choose(task: str | None, loss: str | None) -> Choice:
@@ -163,6 +175,8 @@ class FitOption:
         reads = {of.reads for of in descriptions}
         (only,) = reads if len(reads) == 1 else (Reads.ROWS,)
         panel = "Solver" if self.name in _SOLVER else _PANELS.get(only, "Model")
+        if panel == "Model" and len(self.owners) == 1 and not self.losses:
+            panel = f"Task {next(iter(self.owners))}"
         texts = list(dict.fromkeys(_first_sentence(of.text) for of in self.owners.values()))
         said = " ".join(texts if self.losses else texts[:1])
         if names := self._names(descriptions):
@@ -207,12 +221,47 @@ def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]
             f"--multi-class {given['multi_class']} needs --loss {joint.extended_name}, "
             f"not {choice.loss}"
         )
+    if "quantiles" in given:
+        given["quantiles"] = _split_quantiles(given["quantiles"])
     if "k" in given:
         whole = options["k"].owners[choice.task].type is int
         given["k"] = _count_or_share(given["k"], f" for --loss {choice.loss}" if whole else "")
     if "templates" in given:
         given["templates"] = read_templates(given["templates"])
     return given
+
+
+def _split_quantiles(text: str) -> list[float]:
+    try:
+        quantiles = [float(part) for part in text.split(",")]
+    except ValueError:
+        quantiles = []
+    if not all(0 < quantile < 1 for quantile in quantiles) or not quantiles:
+        raise InputError(f"--quantiles must be numbers between 0 and 1: 0.1,0.5,0.9; not {text!r}")
+    if sorted(set(quantiles)) != quantiles:
+        raise InputError(f"--quantiles {text}: they must ascend")
+    return quantiles
+
+
+def check_search(
+    choice: Choice, cv: int | None, rule: str | None, given: Mapping[str, Any]
+) -> CrossValidation | None:
+    """Return how lam is to be chosen, if it is."""
+    if cv is None:
+        if rule is not None:
+            raise InputError("--rule is for --cv: it says how lam is chosen")
+        return None
+    if cv < 2:
+        raise InputError(f"--cv must be a number of folds from 2 on, not {cv}")
+    if "lam" not in parameters_of(choice.estimator):
+        raise InputError(f"--cv chooses lam, which --task {choice.task} does not have")
+    for name in ("lam", "C"):
+        if name in given:
+            raise InputError(f"give --{name} or --cv, not both: --cv chooses lam")
+    names = {name.replace("_", "-"): name for name in RULES}
+    if rule is not None:
+        require_known("--rule", rule, names)
+    return CrossValidation(cv, rule=names[rule or "best"])
 
 
 def _count_or_share(k: float, only_count_for: str) -> float:

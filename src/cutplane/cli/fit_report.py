@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from cutplane.cli.labels import plain_label, show_label
-from cutplane.core.certificate import Certificate, Record, Status, percent
+from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Targets
+from cutplane.estimators.lams import standard_errors
 from cutplane.io.traces import bounds_to_json
 from cutplane.losses import MEASURES
-
-# From best to worst. An interruption comes last because the user must hear of it above all.
-_SEVERITY = [
-    Status.OPTIMAL,
-    Status.STATIONARY,
-    Status.ITERATION_LIMIT,
-    Status.TIME_LIMIT,
-    Status.STOPPED,
-    Status.STALLED,
-    Status.INCONSISTENT,
-    Status.INTERRUPTED,
-]
-
-_ENDINGS = {
-    Status.ITERATION_LIMIT: "stopped at the iteration limit",
-    Status.TIME_LIMIT: "stopped at the time limit",
-    Status.INTERRUPTED: "interrupted",
-    Status.STOPPED: "stopped by a callback",
-    Status.STALLED: "stalled: rounding allows no further progress",
-    Status.INCONSISTENT: "inconsistent: the bounds contradict each other",
-}
-
+from cutplane.report.words import certificate_in_words, mean_certificate
 
 # What sequences consist of.
 _PARTS = {"n_tokens": "token", "n_frames": "frame"}
@@ -63,6 +40,19 @@ class Fit:
         return self.counts | ({} if queries is None else {"n_queries": queries})
 
     @property
+    def search(self) -> dict[str, Any] | None:
+        """How lam was chosen, if it was: the lams, and the means of their scores."""
+        if not hasattr(self.estimator, "path_certificates_"):
+            return None
+        scores = self.estimator.scores_
+        return {
+            "folds": len(scores),
+            "lams": self.estimator.lams_.tolist(),
+            "scores": scores.mean(axis=0).tolist(),
+            "standard_errors": standard_errors(scores).tolist(),
+        }
+
+    @property
     def histories(self) -> list[list[Record]]:
         """One history a problem."""
         found: Any = self.estimator.history_
@@ -74,15 +64,7 @@ class Fit:
 
         The mean of lower bounds bounds the mean of the objectives from below.
         """
-        certificates = self.certificates
-        if len(certificates) == 1:
-            return certificates[0]
-        return Certificate(
-            objective=float(np.mean([each.objective for each in certificates])),
-            lower_bound=float(np.mean([each.lower_bound for each in certificates])),
-            status=max((each.status for each in certificates), key=_SEVERITY.index),
-            valid=all(each.valid for each in certificates),
-        )
+        return mean_certificate(self.certificates)
 
 
 def fit_to_json(fit: Fit) -> dict[str, Any]:
@@ -93,19 +75,22 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
     """
     estimator = fit.estimator
     document = {
-        "estimator": type(estimator).__name__,
+        "estimator": estimator.description.becomes or type(estimator).__name__,
         "loss": fit.loss,
         "lam": estimator.lam_,
         "tol": estimator.tol,
+        "method": estimator.method_,
         "n_samples": fit.n_samples,
         "n_features": estimator.n_features_in_,
-        **_proven(fit.certificate),
+        **certificate_to_json(fit.certificate),
         "iterations": sum(map(len, fit.histories)),
         "evaluations": estimator.evaluations_,
         "planes": sum(_planes(history) for history in fit.histories),
         "seconds": estimator.fit_seconds_,
     }
     document |= fit.all_counts
+    if fit.search is not None:
+        document["cross_validation"] = fit.search
     if (joint := _joint(estimator)) is not None:
         document["multi_class"] = joint
     if (positive := _positive_class(estimator)) is not None:
@@ -115,7 +100,7 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
         document["classes"] = [
             {
                 "label": plain_label(label),
-                **_proven(certificate),
+                **certificate_to_json(certificate),
                 "iterations": len(history),
                 "planes": _planes(history),
             }
@@ -140,38 +125,13 @@ def fit_in_words(fit: Fit) -> str:
         [
             f"data       {', '.join(_data(fit))}",
             f"model      {fit.loss} loss{joint}{_looked_for(fit)}, lam = {estimator.lam_:.6g}",
+            *_search_in_words(fit),
             f"work       {counts}",
             f"{_bounds(certificate)}{each}",
             f"gap        {certificate.relative_gap:.2e} relative, tolerance {estimator.tol:g}",
             "",
             certificate_in_words(certificate),
         ]
-    )
-
-
-def certificate_in_words(certificate: Certificate) -> str:
-    """Return what is proven about a fit, as sentences."""
-    if certificate.status is Status.STATIONARY:
-        return (
-            "Stationary: no small step that was tried lowers the objective by a tenth of the "
-            "tolerance.\nThe risk is not convex, so that there may be better models: nothing is "
-            "proven."
-        )
-    if not certificate.valid:
-        return f"Not proven: {_ENDINGS.get(certificate.status, certificate.status)}."
-    if not math.isfinite(certificate.lower_bound):
-        return f"Nothing is proven yet: {_ENDINGS[certificate.status]} before there was a bound."
-    share = percent(certificate.relative_gap)
-    if certificate.status.success:
-        return (
-            f"Certificate: no weights can bring the objective below "
-            f"{certificate.lower_bound:.6g}.\nThis model has {certificate.objective:.6g}: "
-            f"it is within {share} of the best possible."
-        )
-    return (
-        f"Tolerance not reached: {_ENDINGS[certificate.status]}.\nWhat is proven: no weights can "
-        f"bring the objective below {certificate.lower_bound:.6g};\nthis model has "
-        f"{certificate.objective:.6g} and could be better by {share} at most."
     )
 
 
@@ -182,7 +142,8 @@ def _bounds(certificate: Certificate) -> str:
     return f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
 
 
-def _proven(certificate: Certificate) -> dict[str, Any]:
+def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as entries of a JSON object."""
     status = {"status": str(certificate.status), "valid": certificate.valid}
     return bounds_to_json(certificate) | status
 
@@ -193,6 +154,8 @@ def _data(fit: Fit) -> Iterator[str]:
     yield _count(fit.n_samples, "sequence" if parts else "sample")
     for name in parts:
         yield _count(counts[name], _PARTS[name])
+    if "n_columns" in counts:
+        yield _count(counts["n_columns"], "column")
     yield _count(fit.estimator.n_features_in_, "feature")
     if len(classes):
         shown = [show_label(label) for label in classes[:5]] + ["..."] * (len(classes) > 5)
@@ -202,6 +165,16 @@ def _data(fit: Fit) -> Iterator[str]:
             yield f"{len(classes)} classes ({', '.join(shown)})"
     if "n_queries" in counts:
         yield _count(counts["n_queries"], "query", "queries")
+
+
+def _search_in_words(fit: Fit) -> Iterator[str]:
+    """Yield how lam was chosen, if it was."""
+    if (search := fit.search) is not None:
+        place = search["lams"].index(fit.estimator.lam_)
+        yield (
+            f"lam        of {len(search['lams'])}, by {search['folds']} folds: score "
+            f"{search['scores'][place]:.4g} +- {search['standard_errors'][place]:.2g}"
+        )
 
 
 def _planes(history: Sequence[Record]) -> int:

@@ -37,7 +37,7 @@ def training_labels(
     text of options that name labels (``pos_label``, ``unlabeled`` and ``categories`` in ``named``)
     becomes labels of the type that the file has.
     """
-    if targets is Targets.NOTHING:
+    if targets in (Targets.NOTHING, Targets.LABEL_SETS):
         return labels
     if targets is Targets.GRADES:
         grades = _grades(labels, name, words="categories" in named)
@@ -54,6 +54,45 @@ def training_labels(
     if "unlabeled" in named:
         named["unlabeled"] = _label_there("--unlabeled", named["unlabeled"], labels, name)
     return labels
+
+
+def label_matrix(sets: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
+    """Return which example has which label, and the labels: numbers in their order, else words.
+
+    ``sets`` are the labels of each line as `read_svmlight` gives them.
+    """
+    listed = [[label for label in text[1:].split(";") if label] for text in sets.tolist()]
+    names = sorted({label for labels in listed for label in labels})
+    if all(name.isascii() and name.isdigit() for name in names):
+        names.sort(key=int)
+    place = {name: k for k, name in enumerate(names)}
+    matrix = np.zeros((len(listed), len(names)), dtype=np.int64)
+    for row, labels in enumerate(listed):
+        matrix[row, [place[label] for label in labels]] = 1
+    return matrix, names
+
+
+def class_texts(
+    classes: NDArray[Any], cells: Any = None, *, signed: bool = False
+) -> list[str] | None:
+    """Return classes as they stand in a file, if that is another text than `show_label` gives.
+
+    ``cells`` are the labels of a table as they stand; ``signed`` says that numbers above zero have
+    a sign.
+    """
+    shown = [show_label(label) for label in classes]
+    texts = shown
+    if cells is not None and classes.dtype.kind != "U":
+        written: dict[float, set[str]] = {}
+        for text in cells.unique().tolist():
+            written.setdefault(float(text), set()).add(text)
+        alone = {number: next(iter(of)) for number, of in written.items() if len(of) == 1}
+        texts = [alone.get(float(label), text) for label, text in zip(classes, shown, strict=True)]
+    elif signed and classes.dtype.kind in "if":
+        texts = [
+            f"+{text}" if label > 0 else text for label, text in zip(classes, shown, strict=True)
+        ]
+    return None if texts == shown else texts
 
 
 def class_labels(labels: NDArray[Any], name: str, *, certain: bool, least: int = 2) -> NDArray[Any]:

@@ -14,11 +14,14 @@ import typer
 from cutplane.io import InputError, OutputError, check_writable
 from cutplane.io.errors import reason
 from cutplane.io.sources import STANDARD_INPUT
+from cutplane.report.text_table import table as table
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 DataArgument = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="Data in the format of fit, also compressed; - is stdin."),
+    typer.Argument(
+        metavar="DATA", help="Data in the format of fit, also compressed; - is stdin; or a folder."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")]
@@ -83,17 +86,3 @@ def make_folder(out: str) -> None:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"--out {out}: cannot make this folder: {reason(error)}") from error
-
-
-def table(lines: Iterable[Iterable[str]], *, words: Iterable[int] = (0,)) -> list[str]:
-    """Return lines of cells below each other, the columns ``words`` to the left."""
-    cells = [list(line) for line in lines]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    left = set(words)
-    return [
-        "  ".join(
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    ]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane.cli.data import load_for_files, read_inputs, require_columns
+from cutplane.cli.data import FileModel, load_for_files, require_columns
 from cutplane.cli.labels import show_label
 from cutplane.cli.options import (
     DataArgument,
@@ -62,14 +62,15 @@ def predict(
         raise InputError(f"give {chosen[0]} or {chosen[1]}, not both")
     require_at_least_one("--n-best", n_best)
     require_outputs({"--out": out}, inputs=[model, data])
-    estimator = load_for_files(model)
+    loaded = load_for_files(model)
+    estimator = loaded.estimator
     sequences = estimator.description.reads is Reads.SEQUENCES
     if chosen:
         _require_method(estimator, chosen[0], sequences=sequences)
     if sequences:
-        text = _tagged(estimator, data, model, probabilities, n_best, quiet=quiet)
+        text = _tagged(loaded, data, probabilities, n_best, quiet=quiet)
     else:
-        X = read_inputs(estimator, data)
+        X = loaded.inputs(data)
         text = "".join(f"{line}\n" for line in _lines(estimator, X, *chosen, quiet=quiet))
     if out is None:
         sys.stdout.buffer.write(text.encode())  # as in the training file, whatever the terminal
@@ -91,7 +92,9 @@ def _require_method(estimator: Any, option: str, *, sequences: bool) -> None:
     if option == "--n-best":
         raise InputError(f"--n-best: a {kind} has none; it is for sequences")
     loss = f" with the {estimator.loss} loss" if estimator.description.losses else ""
-    raise InputError(f"{option}: a {kind}{loss} has none")
+    logistic = option == "--probabilities" and "logistic" in estimator.description.losses
+    instead = "; fit with --loss logistic" if logistic else ""
+    raise InputError(f"{option}: a {kind}{loss} has none{instead}")
 
 
 def _lines(estimator: Any, X: Any, option: str = "", *, quiet: bool) -> Iterable[str]:
@@ -100,23 +103,33 @@ def _lines(estimator: Any, X: Any, option: str = "", *, quiet: bool) -> Iterable
         return [line for tags in estimator.predict(X) for line in (*map(show_label, tags), "")]
     values = getattr(estimator, _METHODS[False].get(option, "predict"))(X)
     if values.ndim == 1:
-        labels = not option and hasattr(estimator, "classes_")
-        return map(show_label if labels else repr, values.tolist())
+        if option or not hasattr(estimator, "classes_"):
+            return map(repr, values.tolist())
+        shown = dict(zip(estimator.classes_.tolist(), _class_names(estimator), strict=True))
+        return [shown[label] for label in values.tolist()]
     if values.dtype.kind == "f":
         _say_columns(estimator, quiet=quiet)
         return _numbers(values)
     # Many labels, as in files of the svmlight format; an empty line has none.
-    return [",".join(map(str, row.nonzero()[0])) for row in values]
+    names = _class_names(estimator)
+    return [",".join(names[label] for label in row.nonzero()[0]) for row in values]
+
+
+def _class_names(estimator: Any) -> list[str]:
+    """Return the classes as they stood in the training file."""
+    texts: list[str] | None = getattr(estimator, "class_texts_", None)
+    return [*map(show_label, estimator.classes_)] if texts is None else texts
 
 
 def _tagged(
-    tagger: Any, data: str, model: str, probabilities: bool, n_best: int | None, *, quiet: bool
+    model: FileModel, data: str, probabilities: bool, n_best: int | None, *, quiet: bool
 ) -> str:
     """Return the text for sequences: their columns and labels, or the probabilities of labels."""
+    tagger = model.estimator
     if probabilities:
         _say_columns(tagger, quiet=quiet)
     read = read_conll(data)  # columns that the model does not know are left alone
-    require_columns(tagger, read.n_columns, data, model)
+    require_columns(model, read.n_columns, data)
     if probabilities:
         blocks = map(_numbers, tagger.predict_marginals(read.sequences))
         return "".join(f"{line}\n" for block in blocks for line in (*block, ""))
@@ -145,6 +158,8 @@ def _numbers(values: Any) -> Iterator[str]:
 
 
 def _say_columns(estimator: Any, *, quiet: bool) -> None:
-    names = getattr(estimator, "classes_", getattr(estimator, "quantiles", ()))
-    if not quiet and len(names):
-        print(f"columns: {' '.join(map(show_label, names))}", file=sys.stderr)
+    names = [*map(show_label, getattr(estimator, "quantiles", ()))]
+    if hasattr(estimator, "classes_"):
+        names = _class_names(estimator)
+    if not quiet and names:
+        print(f"columns: {' '.join(names)}", file=sys.stderr)

@@ -16,9 +16,14 @@ from typing import Any, Literal, TypeVar
 import numba
 from numba.core.caching import FunctionCache
 
+from cutplane.compute import compiling as compiling  # listens from the first compilation on
+
 _log = logging.getLogger("cutplane")
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Leave to reorder sums (that is what vectorizes them), but no assumption that numbers are finite.
+REORDER = {"reassoc", "contract", "nsz"}
 
 
 class _SturdyCache(FunctionCache):
@@ -51,9 +56,16 @@ def njit(
     nogil: bool = False,
     error_model: Literal["python", "numpy"] = "python",
     fastmath: bool | set[str] = False,
+    inner: bool = False,
 ) -> Callable[[F], F]:
-    """Return Numba's decorator with these options."""
-    compile_later = numba.njit(nogil=nogil, error_model=error_model, fastmath=fastmath)
+    """Return Numba's decorator with these options.
+
+    An ``inner`` kernel is called by other kernels only, and compiled without what Python needs to
+    call it.
+    """
+    # Not among the options that njit's types know; nobody calls these kernels from C.
+    wrappers: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+    compile_later = numba.njit(nogil=nogil, error_model=error_model, fastmath=fastmath, **wrappers)
 
     def decorate(function: F) -> F:
         kernel: Any = compile_later(function)

@@ -1,4 +1,4 @@
-"""Products of vectors without BLAS.
+"""Products and combinations of vectors without BLAS.
 
 NumPy hands long dot products to a threaded BLAS, whose threads go on spinning for some 30 ms after
 each call. That is the time of many iterations, on cores that the passes over the data need. These
@@ -10,6 +10,8 @@ vector can be dropped without moving the others.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,3 +133,23 @@ def gram_with_diagonal(rows: Matrix, diagonal: Vector) -> Matrix:
     gram = np.empty((len(rows), len(rows)))
     extend_gram(gram, scaled, np.arange(len(rows)), scaled)
     return gram
+
+
+def between(
+    start: NDArray[np.float64], end: NDArray[np.float64], step: float
+) -> NDArray[np.float64]:
+    """Return ``start + step * (end - start)``."""
+    out = np.empty_like(start)
+
+    def block(i: slice) -> None:
+        np.subtract(end[i], start[i], out=out[i])
+        out[i] *= step
+        out[i] += start[i]
+
+    map_blocks(block, len(out), width=out[:1].size)
+    return out
+
+
+def all_finite(numbers: NDArray[np.float64]) -> bool:
+    """Say whether no number is infinite or NaN: the extremes tell of all."""
+    return math.isfinite(float(numbers.max(initial=0.0)) - float(numbers.min(initial=0.0)))

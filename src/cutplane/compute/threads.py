@@ -1,9 +1,9 @@
 """Share compiled work among a few threads and get the same bits for any number of them.
 
 Work is cut into blocks, numbered from 0. How it is cut depends on the data alone
-(:func:`count_blocks`), each block writes to its own place, and sums over blocks are taken in the
-order of their numbers: so the number of threads, and which of them did what, leave no trace in the
-result.
+(:func:`count_blocks`), each block writes to its own place, and sums over blocks are taken along a
+tree over their numbers (`cutplane.compute.blocks`): so the number of threads, and which of them did
+what, leave no trace in the result.
 
 The kernels release the GIL; the threads that run them are ordinary daemon threads, started when
 first needed and kept. Whoever calls :func:`run_blocks` works too, and could finish alone: helpers
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
@@ -26,6 +26,9 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
+from cutplane.compute import blocks
+
+S = TypeVar("S")
 T = TypeVar("T")
 
 Task = Callable[[int, int], object]
@@ -36,8 +39,8 @@ LEAST_ENTRIES = 1 << 17
 _MOST_BLOCKS = 256
 # More than one range each, because the other thread may share its core with somebody else's work.
 _RANGES_PER_THREAD = 4
-# Elements of a vector that make a block: a few vectors of that length fit into a core's cache.
-_VECTOR_BLOCK = 1 << 15
+# Vectors with fewer numbers are not worth a second thread.
+_LEAST_NUMBERS = 1 << 16
 
 _limit: ContextVar[int | None] = ContextVar("thread limit", default=None)
 
@@ -86,18 +89,22 @@ def map_blocks(task: Callable[[slice], T], n_elements: int, *, width: int = 1) -
     length and width alone, so that sums over the results are the same for any number of threads. A
     short vector is one slice, which the caller does by itself.
     """
-    n_blocks = max(1, min(n_elements * width // _VECTOR_BLOCK, n_elements))
-    if n_blocks == 1:
+    if n_elements * width < 2 * blocks.LEAST_NUMBERS and blocks.placed() is None:
         return [task(slice(0, n_elements))]
-    results: list[T | None] = [None] * n_blocks
+    n_blocks = blocks.vector_blocks(blocks.rows_in_all(n_elements), width)
+    bounds = blocks.bounds_here(n_elements, n_blocks).tolist()
+    results: list[T | None] = [None] * (len(bounds) - 1)
 
     def run(first: int, last: int) -> None:
         for block in range(first, last):
-            begin, end = block * n_elements // n_blocks, (block + 1) * n_elements // n_blocks
-            results[block] = task(slice(begin, end))
+            results[block] = task(slice(bounds[block], bounds[block + 1]))
 
-    run_blocks(run, n_blocks, n_threads=_limit.get() or default_threads())
+    run_blocks(run, len(results), n_threads=_threads_for(n_elements * width))
     return results  # type: ignore[return-value]  # every block has its result by now
+
+
+def _threads_for(n_numbers: int) -> int:
+    return (_limit.get() or default_threads()) if n_numbers >= _LEAST_NUMBERS else 1
 
 
 def map_arrays(kernel: Callable[..., T], *arrays: NDArray[Any]) -> list[T]:
@@ -106,18 +113,25 @@ def map_arrays(kernel: Callable[..., T], *arrays: NDArray[Any]) -> list[T]:
     The slices are those of `map_blocks`, for rows as wide as those of the widest array.
     """
     n_elements, n_numbers = len(arrays[0]), max([array.size for array in arrays])
-    if n_numbers < 2 * _VECTOR_BLOCK:  # one slice, and often a short one: it need not be made
-        return [kernel(*arrays)]
+    if n_numbers < 2 * blocks.LEAST_NUMBERS and blocks.placed() is None:
+        return [kernel(*arrays)]  # one slice, and often a short one: it need not be made
     return map_blocks(
         lambda i: kernel(*[array[i] for array in arrays]),
         n_elements,
-        width=n_numbers // n_elements,
+        width=n_numbers // max(n_elements, 1),
     )
 
 
-def add_up(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Return the sums over blocks, place by place, of results that are tuples."""
-    return tuple(sum(column) for column in zip(*parts, strict=True))
+def map_parts(task: Callable[[S], T], parts: Sequence[S], n_numbers: int) -> list[T]:
+    """Return the results of ``task`` on parts of a sample, of so many numbers, in their order."""
+    results: list[T | None] = [None] * len(parts)
+
+    def run(first: int, last: int) -> None:
+        for number in range(first, last):
+            results[number] = task(parts[number])
+
+    run_blocks(run, len(parts), n_threads=_threads_for(n_numbers))
+    return results  # type: ignore[return-value]  # every part has its result by now
 
 
 def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
@@ -126,8 +140,7 @@ def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
     At least 1 and at most ``most``. Always a power of two, so that 2, 4 or 8 threads get equal
     shares when there are few blocks. Small work is one block, which the caller runs by itself.
     """
-    wanted = max(1, min(n_entries // LEAST_ENTRIES, most, _MOST_BLOCKS))
-    return 1 << (wanted.bit_length() - 1)
+    return blocks.power_below(min(n_entries // LEAST_ENTRIES, most, _MOST_BLOCKS))
 
 
 def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:

@@ -19,6 +19,7 @@ The ordinary bundle has one group.
 from __future__ import annotations
 
 from copy import copy, deepcopy
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,12 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, extend_gram, inner_products
 from cutplane.core.needs import as_quadratic
-from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Regularizer
 from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
+
+if TYPE_CHECKING:
+    from cutplane.core.state import Candidate, Problem
 
 _FIRST_CAPACITY = 32
 
@@ -68,7 +71,7 @@ class Bundle:
     _measured: tuple[Vector, Vector] | None = None
 
     def __init__(self, n_parameters: int, regularizer: Regularizer, n_groups: int = 1) -> None:
-        self.regularizer = regularizer
+        self.metric = as_quadratic(regularizer)
         self.n_groups = n_groups
         self._slopes: Matrix = np.empty((_FIRST_CAPACITY, n_parameters))
         self._gram: Matrix = np.empty((_FIRST_CAPACITY, _FIRST_CAPACITY))
@@ -188,7 +191,7 @@ class Bundle:
 
     def copied(self) -> Bundle:
         """Return a bundle with arrays of its own."""
-        return deepcopy(self, {id(self.regularizer): self.regularizer})
+        return deepcopy(self, {id(self.metric): self.metric})
 
     def carried_over(self, regularizer: Regularizer) -> Bundle:
         """Return the planes and their weights for another regularizer, without those long idle.
@@ -203,7 +206,7 @@ class Bundle:
         bundle.slots = np.arange(bundle.n_planes)
         bundle.held = np.empty(0, dtype=np.int64)
         if self._has_geometry_of(regularizer):
-            bundle.regularizer = regularizer
+            bundle.metric = as_quadratic(regularizer)
             return bundle
         measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
         measured_anew._append(
@@ -215,10 +218,10 @@ class Bundle:
 
     def minimize(self, problem: Problem, *, accuracy: float) -> Candidate:
         """Solve the reduced problem of a strictly convex regularizer, and take its weights."""
-        regularizer = problem.regularizer
-        if quadratic := as_quadratic(regularizer):
+        if quadratic := problem.quadratic:
             self.weigh(quadratic.lam, accuracy=accuracy)
         else:
+            regularizer = problem.regularizer
             start = self.feasible_weights(regularizer)
             self.set_weights(maximize_dual(regularizer, self.model(), start, accuracy=accuracy))
         return problem.below(self.aggregate())
@@ -326,15 +329,15 @@ class Bundle:
         slots = np.append(self.slots, free[: len(slopes)])
         self._slopes[slots[n:]] = slopes
         centered = offsets
-        if quadratic := as_quadratic(self.regularizer):
+        if metric := self.metric:
             if weights is None:
-                images = np.array([quadratic.dual_metric(slope) for slope in slopes])
+                images = np.array([metric.dual_metric(slope) for slope in slopes])
                 extend_gram(self._gram, self._slopes, slots, images)
             else:
                 products = inner_products(self._gram, np.arange(n), weights)
                 self._gram[n, :n] = self._gram[:n, n] = products
                 self._gram[n, n] = dot(products, weights)
-            centered = offsets + [quadratic.at_center(slope) for slope in slopes]
+            centered = offsets + [metric.at_center(slope) for slope in slopes]
         new = {
             "_flat": ~slopes.any(axis=1),
             "groups": groups,
@@ -358,7 +361,7 @@ class Bundle:
 
     def _has_geometry_of(self, regularizer: Regularizer) -> bool:
         """Say whether Gram matrix and centered offsets would be the same with the other one."""
-        mine, other = as_quadratic(self.regularizer), as_quadratic(regularizer)
+        mine, other = self.metric, as_quadratic(regularizer)
         if mine is None or other is None:
             return False
         # Metric and center are linear, and linear maps that agree on a random vector are equal.

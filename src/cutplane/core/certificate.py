@@ -11,6 +11,8 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Point
+from cutplane.markup.html import Html, element, table
+from cutplane.markup.svg import Line, line_chart
 
 if TYPE_CHECKING:
     from cutplane.core.state import State
@@ -107,6 +109,21 @@ class Certificate(_Bounds):
             f"relative gap {self.relative_gap:.2e} ({self.status}: {proof})"
         )
 
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        words = str(self).partition("(")[2].removesuffix(")")
+        return element("div", _table(self), element("p", words))
+
+
+def _table(bounds: _Bounds) -> Html:
+    """Return both bounds and the gap."""
+    rows = [
+        ["objective", f"{bounds.objective:.8g}"],
+        ["lower bound", f"{bounds.lower_bound:.8g}"],
+        ["relative gap", f"{bounds.relative_gap:.2e}"],
+    ]
+    return table([], rows)
+
 
 @dataclass(frozen=True, slots=True)
 class Record(_Bounds):
@@ -201,6 +218,20 @@ class Result:
     def seconds(self) -> float:
         """Wall-clock time of the run."""
         return self.state.seconds
+
+    def _repr_html_(self) -> str:
+        """Return the certificate, the work and a chart of the bounds for notebooks."""
+        work = f"{self.iterations:,} iterations, {self.evaluations:,} evaluations, "
+        parts = [Html(self.certificate._repr_html_()), element("p", f"{work}{self.seconds:.3g} s")]
+        if len(self.history) > 1:
+            iterations = [record.iteration for record in self.history]
+            gaps = [record.relative_gap for record in self.history]
+            line = Line("relative gap", iterations, gaps, color=1, steps=True)
+            chart = line_chart(
+                [line], x_title="iterations", y_title="relative gap", log_y=True, height=220
+            )
+            parts.append(chart)
+        return element("div", *parts)
 
     def __repr__(self) -> str:
         return (

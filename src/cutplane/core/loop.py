@@ -1,4 +1,4 @@
-"""The loop: propose, evaluate, cut, until the gap is closed (paper 000, Algorithm 1)."""
+"""The loop: steps of the method until the gap is closed (paper 000, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Protocol
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found
-from cutplane.core.needs import as_quadratic, evaluated_once
-from cutplane.core.state import State
+from cutplane.core.needs import evaluated_once
+from cutplane.core.state import State, iterate
 from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
 
@@ -80,34 +80,13 @@ def descend(
 
 def leave(state: State, tolerance: float, check: Callable[[], None]) -> bool:
     """Test the best point before it is called stationary; say whether a lower one was found."""
-    if as_quadratic(state.problem.regularizer) is None or is_tested(state, tolerance):
+    if state.problem.quadratic is None or is_tested(state, tolerance):
         return False
     state.stationarity, lowest = look_for_descent(state, tolerance, check)
     before, own = state.best, state.policies
     if state.keep_best([lowest]):
         _, own.cuts = state.method.cuts.add(state, Found([], [lowest]), before, own.cuts)
     return state.best is not before
-
-
-def iterate(state: State, check: Callable[[], None]) -> None:
-    """Take one step of the method."""
-    method, own = state.method, state.policies
-    candidate, own.stabilizer = method.stabilizer.propose(state, own.stabilizer)
-    progress = state.raise_lower_bound(candidate)
-    check()
-    found, own.query = method.query(state, candidate, own.query)
-    state.last_step = state.last_step if found.step is None else found.step
-    incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
-    own.memory = method.memory.make_room(state.bundle, incoming, own.memory)
-    for point in found.cut_at:
-        state.require_finite(point)
-    before = state.best
-    progress |= state.keep_best(found.points)
-    bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
-    progress |= bound_moved or method.query.restless
-    state.stalled_for = 0 if progress else state.stalled_for + 1
-    state.stationarity = None
-    state.iteration += 1
 
 
 def recomputed(state: State) -> State:

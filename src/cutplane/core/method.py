@@ -14,16 +14,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.needs import CURVED, Need, unmet, why_unproven
-from cutplane.core.problem import Candidate, Problem
 from cutplane.core.protocols import Plane, Point, Risk
 
 if TYPE_CHECKING:
     from cutplane.core.bundle import Bundle
-    from cutplane.core.state import State
+    from cutplane.core.state import Candidate, Problem, State
 
 PlanesOf = Literal["risk", "objective", "none"]
 _PLANES = {
@@ -33,18 +32,24 @@ _PLANES = {
 }
 
 
-class Policy(ABC):  # noqa: B024 (its kinds have abstract methods)
-    """What all policies have: ``needs`` is what one asks of risk and regularizer."""
+Own = TypeVar("Own")
+
+
+class Policy(ABC, Generic[Own]):
+    """What all policies have: ``needs`` is what one asks of risk and regularizer.
+
+    ``Own`` is the type of what it remembers, None if that is nothing.
+    """
 
     __slots__ = ()
     needs: ClassVar[tuple[Need, ...]] = ()
 
-    def init(self, problem: Problem) -> Any:
-        """Return what is remembered before the first iteration: nothing, if not overridden."""
-        return None
+    def init(self, problem: Problem) -> Own:
+        """Return what is remembered before the first iteration: None, if not overridden."""
+        return cast("Own", None)
 
 
-class Stabilizer(Policy):
+class Stabilizer(Policy[Own]):
     """Proposes where to look next, with a bound that no stabilization can invalidate.
 
     Attributes
@@ -61,18 +66,18 @@ class Stabilizer(Policy):
     confined: ClassVar[bool] = False
 
     @abstractmethod
-    def propose(self, state: State, own: Any) -> tuple[Candidate, Any]:
+    def propose(self, state: State, own: Own) -> tuple[Candidate, Own]:
         """Solve the reduced problem."""
 
 
-class Memory(Policy):
+class Memory(Policy[Own]):
     """Keeps the bundle at the size it should have; ``drops_planes`` if some are ever given up."""
 
     __slots__ = ()
     drops_planes: ClassVar[bool] = True
 
     @abstractmethod
-    def make_room(self, bundle: Bundle, incoming: int, own: Any) -> Any:
+    def make_room(self, bundle: Bundle, incoming: int, own: Own) -> Own:
         """Drop planes, if need be, before ``incoming`` new ones are added."""
 
 
@@ -97,7 +102,7 @@ class Found(NamedTuple):
     step: float | None = None
 
 
-class Query(Policy):
+class Query(Policy[Own]):
     """Chooses the points of an iteration.
 
     Attributes
@@ -120,10 +125,10 @@ class Query(Policy):
         return problem.risk.at(w)
 
     @abstractmethod
-    def __call__(self, state: State, candidate: Candidate, own: Any) -> tuple[Found, Any]:
+    def __call__(self, state: State, candidate: Candidate, own: Own) -> tuple[Found, Own]:
         """Evaluate the risk at or on the way to the candidate."""
 
-    def carried_over(self, own: Any, state: State) -> Any:
+    def carried_over(self, own: Own, state: State) -> Own:
         """Return what to begin another run on the same risk with, of which ``state`` is the first.
 
         Duals serve any regularizer; whatever else a query knows stays behind.
@@ -131,7 +136,7 @@ class Query(Policy):
         return self.init(state.problem)
 
 
-class Cuts(Policy):
+class Cuts(Policy[Own]):
     """Turns points into planes.
 
     Attributes
@@ -147,7 +152,7 @@ class Cuts(Policy):
     for_convex: ClassVar[bool] = False
 
     @abstractmethod
-    def add(self, state: State, found: Found, before: Point, own: Any) -> tuple[bool, Any]:
+    def add(self, state: State, found: Found, before: Point, own: Own) -> tuple[bool, Own]:
         """Add planes of the points ``found.cut_at`` to the bundle.
 
         The best point is already the one after this iteration; ``before`` is the one before it.
@@ -157,7 +162,7 @@ class Cuts(Policy):
 
 @dataclass(slots=True)
 class PolicyStates:
-    """What each policy of a method remembers."""
+    """What each policy of a method remembers: of whatever types these policies say."""
 
     stabilizer: Any = None
     memory: Any = None
@@ -173,10 +178,10 @@ class Method:
     leaves their number to the risk. ``name`` is what results call the method.
     """
 
-    stabilizer: Stabilizer
-    memory: Memory
-    query: Query
-    cuts: Cuts
+    stabilizer: Stabilizer[Any]
+    memory: Memory[Any]
+    query: Query[Any]
+    cuts: Cuts[Any]
     groups: int | None = 1
     name: str = "custom"
 
@@ -231,7 +236,7 @@ class Method:
                 raise ValueError(why)
 
     @property
-    def policies(self) -> tuple[Policy, ...]:
+    def policies(self) -> tuple[Policy[Any], ...]:
         """The four choices."""
         return self.stabilizer, self.memory, self.query, self.cuts
 
@@ -266,7 +271,7 @@ class Method:
             thing = problem.risk if need.of == "risk" else problem.regularizer
             raise ValueError(f"{_name(policy)} needs {need.what}; got {thing!r}")
 
-    def _missing(self, problem: Problem) -> tuple[Policy, Need] | None:
+    def _missing(self, problem: Problem) -> tuple[Policy[Any], Need] | None:
         for policy in self.policies:
             if need := unmet(policy.needs, problem.risk, problem.regularizer):
                 return policy, need
@@ -278,5 +283,5 @@ def _because(risk: Risk) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _name(policy: Policy) -> str:
+def _name(policy: Policy[Any]) -> str:
     return type(policy).__name__

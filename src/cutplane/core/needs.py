@@ -1,15 +1,15 @@
-"""What things offer, and what policies need of them: asked here, and nowhere else.
+"""What risks and regularizers offer, and what policies need of them: asked here, and nowhere else.
 
-Risks, points and regularizers may be a user's own, and offer no more than `protocols` asks for.
-What they offer beyond that is a matter of attributes, read by the functions of this module. A
-policy declares what it cannot do without as a tuple of `Need`, and `unmet` says before the run,
-in one sentence, what is missing.
+They may be a user's own, and offer no more than `protocols` asks for. What they offer beyond that
+is a matter of attributes, read by the functions of this module. (Whether points know the risk along
+lines is asked where they come in, in `policies.bmrm`.) A policy declares what it cannot do without
+as a tuple of `Need`, and `unmet` says before the run, in one sentence, what is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
@@ -18,14 +18,10 @@ from cutplane.core.protocols import (
     FlatRegularizer,
     GroupedPoint,
     GroupedRisk,
-    GuidedSegment,
-    Plane,
     Point,
-    Quadratic,
     QuadraticRegularizer,
     Regularizer,
     Risk,
-    SearchablePoint,
     Segment,
     SlopedSegment,
 )
@@ -75,7 +71,7 @@ def unmet(needs: Iterable[Need], risk: object, regularizer: object) -> Need | No
     return None
 
 
-def offers(thing: Any, attribute: str, *, default: bool = False) -> bool:
+def offers(thing: object, attribute: str, *, default: bool = False) -> bool:
     """Say whether a thing has an attribute (of an attribute), neither false nor None."""
     for name in attribute.split("."):
         if not hasattr(thing, name):
@@ -106,7 +102,7 @@ def as_curved(regularizer: Regularizer) -> CurvedRegularizer | None:
     return cast(CurvedRegularizer, regularizer) if hasattr(regularizer, "local_gram") else None
 
 
-def size_known_to(regularizer: Regularizer) -> Any:
+def size_known_to(regularizer: Regularizer) -> Vector | None:
     """Return a vector as long as the parameters, if the regularizer has one."""
     center = getattr(regularizer, "center", None)
     return getattr(regularizer, "weights", None) if center is None else center
@@ -146,36 +142,13 @@ def as_grouped(risk: Risk) -> GroupedRisk:
     return cast(GroupedRisk, risk)
 
 
-def planes_of_groups(point: Point, n_groups: int) -> list[Plane]:
-    """Return the plane of a point, or those of its groups."""
-    if n_groups == 1:
-        return [point.plane()]
+def as_grouped_point(point: Point) -> GroupedPoint:
+    """Return a point that knows the planes of its groups, or raise TypeError."""
     if not hasattr(point, "planes"):
         raise TypeError(
             f"{type(point).__name__} has no method planes(), which groups need; use groups=1"
         )
-    return list(cast(GroupedPoint, point).planes(n_groups))
-
-
-def as_searchable(point: Point) -> SearchablePoint | None:
-    """Return a point that knows the risk along lines, or None.
-
-    One that has a method ``toward`` for some risks only says so by ``has_segment``.
-    """
-    knows = hasattr(point, "toward") and offers(point, "has_segment", default=True)
-    return cast(SearchablePoint, point) if knows else None
-
-
-def best_step(segment: Segment, regularizer: Quadratic, expected: float | None) -> float:
-    """Return the best step on a ray, found with an expected distance if the segment asks for it."""
-    if expected is None or not uses_distance(segment):
-        return segment.minimize(regularizer)
-    return cast(GuidedSegment, segment).minimize(regularizer, expected)
-
-
-def uses_distance(segment: Segment) -> bool:
-    """Say whether a search on a ray begins where the last one ended, at the same distance."""
-    return offers(segment, "uses_distance")
+    return cast(GroupedPoint, point)
 
 
 def along(segment: Segment, step: float, direction: Vector) -> tuple[float, float]:
@@ -186,7 +159,7 @@ def along(segment: Segment, step: float, direction: Vector) -> tuple[float, floa
     return point.value, dot(point.plane().slope, direction)
 
 
-def evaluated_once(risk: Risk, w: Any) -> Point:
+def evaluated_once(risk: Risk, w: Vector) -> Point:
     """Evaluate a risk where no line search will begin, with less memory if it knows how."""
     once = getattr(risk, "evaluate_once", risk.at)
     point: Point = once(w)

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from cutplane.compute.arrays import Matrix, Vector
 
 
@@ -32,15 +30,6 @@ class Plane:
     offset: float
     tilt: float = 0.0
     locality: float = 0.0
-
-
-def sum_of(planes: Sequence[Plane]) -> Plane:
-    """Return the plane that the planes of all groups make together."""
-    if len(planes) == 1:
-        return planes[0]
-    slopes = np.array([plane.slope for plane in planes])
-    tilt = sum(plane.tilt for plane in planes)
-    return Plane(slopes.sum(axis=0), sum(plane.offset for plane in planes), tilt)
 
 
 class NonFiniteRisk(ArithmeticError):

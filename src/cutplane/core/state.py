@@ -1,24 +1,38 @@
-"""What a run knows while it goes on, and where it begins.
+"""A problem, what a run knows of it, and one step of the run (paper 000, Algorithm 1).
 
-It begins at a point, with the planes of an earlier run, or where that one ended.
+The bound of every method is computed here, in three lines: see `candidate_below`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector, copied
+from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Certificate, Record, Stationarity, relative
-from cutplane.core.method import Found, Method, PolicyStates
-from cutplane.core.needs import as_grouped, good_groups, planes_of_groups
-from cutplane.core.problem import Candidate, Problem
-from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk, sum_of
+from cutplane.core.fingerprint import fingerprint, fingerprints_of_parts
+from cutplane.core.method import Method, PolicyStates
+from cutplane.core.needs import as_flat, as_grouped_point, as_quadratic, has_identity
+from cutplane.core.protocols import (
+    FlatRegularizer,
+    NonFiniteRisk,
+    Plane,
+    Point,
+    QuadraticRegularizer,
+    Regularizer,
+    Risk,
+)
+
+# Bounds are sums of a few terms that each carry rounding errors of a few units in the last place.
+# The lower bound is lowered by this share of the terms' sizes, so that rounding cannot lift it
+# above the optimum. (16 was too little for the Poisson loss, whose conjugate is a small difference
+# of large terms.)
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 # Reduced problems are solved to this share of the current gap: tighter would not show in the next
 # plane, and the bound holds for any accuracy.
@@ -31,6 +45,99 @@ _CONTRADICTION = 1e-9
 # A value that differs by more than this share when it is computed once more cannot be rounding: the
 # risk is not the same function each time, or its segments do not fit its points.
 DISAGREEMENT = 1e-6
+
+
+def sum_of(planes: Sequence[Plane]) -> Plane:
+    """Return the plane that the planes of all groups make together."""
+    if len(planes) == 1:
+        return planes[0]
+    slopes = np.array([plane.slope for plane in planes])
+    tilt = sum(plane.tilt for plane in planes)
+    return Plane(slopes.sum(axis=0), sum(plane.offset for plane in planes), tilt)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The minimizer of the reduced problem, with a bound, and the height of the model there."""
+
+    w: Vector
+    lower: float
+    model: float
+
+
+def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
+    """Minimize ``regularizer + plane``: the certificate of every method.
+
+    A plane lies below the risk, so this minimum lies below the minimum of the objective. For the
+    aggregate ``(A'alpha, b.alpha)`` of a bundle it is ``D(alpha) = b.alpha - r*(-A'alpha)``, valid
+    for any ``alpha`` on the simplex however it was found.
+    """
+    conjugate, w = regularizer.conjugate(-plane.slope)
+    rounding = _ROUNDING * (abs(plane.offset) + abs(conjugate))
+    lower = plane.offset - conjugate - rounding
+    return Candidate(w, lower, lower - regularizer.value(w))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A risk and a regularizer.
+
+    Fingerprints are made only when a run takes over what another one found, and only once: a run
+    by itself does not pay for them.
+    """
+
+    risk: Risk
+    regularizer: Regularizer
+
+    def objective(self, point: Point) -> float:
+        """Return ``J(w)`` at a point of the risk."""
+        return self.regularizer.value(point.w) + point.value
+
+    def below(self, plane: Plane) -> Candidate:
+        """Return the bound that any plane below the risk gives, and where it is attained."""
+        return candidate_below(plane, self.regularizer)
+
+    @cached_property
+    def quadratic(self) -> QuadraticRegularizer | None:
+        """The regularizer, if the reduced problem with it is a quadratic program."""
+        return as_quadratic(self.regularizer)
+
+    @cached_property
+    def flat(self) -> FlatRegularizer | None:
+        """The regularizer, if the reduced problem with it is a linear program."""
+        return as_flat(self.regularizer)
+
+    @cached_property
+    def risk_parts(self) -> dict[str, str]:
+        """The fingerprint of each part of the risk, by its name."""
+        return fingerprints_of_parts(self.risk)
+
+    def require_risk_of(self, earlier: Problem, what: str) -> None:
+        """Raise ValueError unless an earlier problem, which ``what`` comes from, has this risk."""
+        if earlier.risk is self.risk:
+            return
+        mine, other = self.risk_parts, earlier.risk_parts
+        if mine != other:
+            different = [name for name in mine | other if mine.get(name) != other.get(name)]
+            hint = (
+                ""
+                if has_identity(self.risk)
+                else "; if these have no influence on its values, give it a method identity()"
+            )
+            raise ValueError(
+                f"{what} is of a run on another risk (not the same: {', '.join(different)}), for "
+                f"which its bounds do not hold: give start=, with its w, in place of it{hint}"
+            )
+
+    def require_regularizer_of(self, earlier: Problem) -> None:
+        """Raise ValueError unless an earlier problem has this regularizer, in every detail."""
+        before, now = earlier.regularizer, self.regularizer
+        if now is not before and fingerprint(now) != fingerprint(before):
+            detail = " with other values" if repr(now) == repr(before) else ""
+            raise ValueError(
+                f"resume is of a run with {before!r}, for which its bounds hold, and not for "
+                f"{now!r}{detail}; give planes_from= in place of it"
+            )
 
 
 @dataclass(slots=True)
@@ -106,7 +213,15 @@ class State:
 
     def planes_at(self, point: Point) -> Sequence[Plane]:
         """Return the plane of a point, or those of the bundle's groups."""
-        return planes_of_groups(point, self.bundle.n_groups)
+        n_groups = self.bundle.n_groups
+        return [point.plane()] if n_groups == 1 else as_grouped_point(point).planes(n_groups)
+
+    def is_usable(self, point: Point) -> bool:
+        """Say whether the planes at a point have numbers that can be computed with."""
+        return bool(
+            np.isfinite(point.value)
+            and all(np.isfinite(dot(plane.slope, plane.slope)) for plane in self.planes_at(point))
+        )
 
     def require_finite(self, point: Point) -> None:
         """Raise NonFiniteRisk unless planes can be taken at a point."""
@@ -159,125 +274,22 @@ class State:
         )
 
 
-def first_state(problem: Problem, start: Vector | None, method: Method, *, convex: bool) -> State:
-    """Return the state of a run that begins at a point, zero by default."""
-    risk, regularizer = problem.risk, problem.regularizer
-    w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
-    if w.shape != (risk.n_parameters,):
-        raise ValueError(f"start has shape {w.shape}, the risk has {risk.n_parameters} parameters")
-    if not np.isfinite(regularizer.value(w)):
-        if start is not None:
-            raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
-        w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
-    best = method.query.first(problem, w)
-    groups = good_groups(risk) if method.groups is None else method.groups
-    state = State(
-        problem=problem,
-        method=method,
-        bundle=Bundle(risk.n_parameters, regularizer, groups),
-        best=best,
-        objective=problem.objective(best),
-        policies=method.init(problem),
-        convex=convex,
-    )
-    state.require_finite(best)
-    floors = _floors(risk, groups)
-    if min(floor.offset for floor in floors) > -np.inf:
-        state.bundle.add(*floors)
-        state.raise_lower_bound(problem.below(sum_of(floors)))
-    _cut_at_best(state)
-    return state
-
-
-def _floors(risk: Risk, groups: int) -> list[Plane]:
-    """Return the flat planes that the risk, or each of its groups, never goes below."""
-    if groups == 1:
-        return [Plane(np.zeros(risk.n_parameters), risk.lower_bound)]
-    bounds = as_grouped(risk).group_bounds(groups)
-    return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
-
-
-def _cut_at_best(state: State) -> None:
-    """Add the planes of the best point, the only one so far."""
-    own, found = state.policies, Found([state.best], [state.best])
-    _, own.cuts = state.method.cuts.add(state, found, state.best, own.cuts)
-
-
-def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: bool) -> State:
-    """Return the first state of a run that knows the planes of an earlier one on the same risk."""
-    risk, regularizer = problem.risk, problem.regularizer
-    if not (convex and earlier.convex):
-        raise ValueError(
-            "planes of a risk that is not convex hold near one point and for one regularizer only; "
-            "give start=result.w in place of planes_from"
-        )
-    n_parameters = earlier.bundle.n_parameters
-    if n_parameters != risk.n_parameters:
-        raise ValueError(
-            f"planes_from has planes of {n_parameters} parameters, the risk has "
-            f"{risk.n_parameters}: they are of another risk"
-        )
-    problem.require_risk_of(earlier.problem, "planes_from")
-    start = earlier.best.w if np.isfinite(regularizer.value(earlier.best.w)) else None
-    state = first_state(problem, start, method, convex=convex)
-    # Only rounding may have changed, which counts beside the terms that values are made of.
-    scale = abs(state.objective) + earlier.bundle.offset_scale
-    change = abs(state.best.value - earlier.best.value)
-    if start is not None and change > DISAGREEMENT * scale:
-        raise ValueError(
-            f"at the best point of planes_from the risk was {earlier.best.value:.8g} and is now "
-            f"{state.best.value:.8g}: its data have changed, and the old bounds do not hold"
-        )
-    bundle = earlier.bundle
-    if type(method.query) is type(earlier.method.query):
-        state.policies.query = method.query.carried_over(earlier.policies.query, state)
-    state.test_model(bundle)
-    if bundle.n_groups == state.bundle.n_groups:
-        state.bundle = bundle.carried_over(regularizer)
-        _cut_at_best(state)
-        return state
-    # Planes of other groups cannot be used one by one. All together they are a plane.
-    together = bundle.aggregate()
-    state.raise_lower_bound(problem.below(together))
-    if state.bundle.n_groups == 1:
-        state.bundle.add(together)
-    return state
-
-
-def continued(earlier: State, problem: Problem, method: Method) -> State:
-    """Return a state to go on with that shares nothing mutable with the earlier run's."""
-    problem.require_risk_of(earlier.problem, "resume")
-    problem.require_regularizer_of(earlier.problem)
-    before, n_groups = earlier.method, earlier.bundle.n_groups
-    if method.groups not in (None, n_groups):
-        raise ValueError(
-            f"resume is of a run with planes of {n_groups} groups, and the method asks for "
-            f"{method.groups}; give planes_from= in place of it"
-        )
-    if not earlier.convex and type(method.cuts) is not type(before.cuts):
-        raise ValueError(
-            f"resume is of a run with planes of {type(before.cuts).__name__}, which mean nothing "
-            f"to {type(method.cuts).__name__}; give start=, with its w, in place of it"
-        )
-    return replace(
-        earlier,
-        problem=problem,
-        method=method,
-        bundle=earlier.bundle.copied(),
-        policies=_remembered(earlier, problem, method),
-        history=list(earlier.history),
-        stopped=False,
-        interrupted=False,
-    )
-
-
-def _remembered(earlier: State, problem: Problem, method: Method) -> PolicyStates:
-    """Return what policies know: those of another kind than before begin anew."""
-    own: dict[str, Any] = {}
-    for choice in (part.name for part in fields(PolicyStates)):
-        policy = getattr(method, choice)
-        if type(policy) is type(getattr(earlier.method, choice)):
-            own[choice] = copied(getattr(earlier.policies, choice))
-        else:  # only then: to begin may cost an evaluation
-            own[choice] = policy.init(problem)
-    return PolicyStates(**own)
+def iterate(state: State, check: Callable[[], None]) -> None:
+    """Take one step of the method."""
+    method, own = state.method, state.policies
+    candidate, own.stabilizer = method.stabilizer.propose(state, own.stabilizer)
+    progress = state.raise_lower_bound(candidate)
+    check()
+    found, own.query = method.query(state, candidate, own.query)
+    state.last_step = state.last_step if found.step is None else found.step
+    incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
+    own.memory = method.memory.make_room(state.bundle, incoming, own.memory)
+    for point in found.cut_at:
+        state.require_finite(point)
+    before = state.best
+    progress |= state.keep_best(found.points)
+    bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
+    progress |= bound_moved or method.query.restless
+    state.stalled_for = 0 if progress else state.stalled_for + 1
+    state.stationarity = None
+    state.iteration += 1

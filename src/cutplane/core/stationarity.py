@@ -22,10 +22,11 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Stationarity
-from cutplane.core.needs import as_searchable, best_step, quadratic
-from cutplane.core.protocols import Point, sum_of
+from cutplane.core.needs import quadratic
+from cutplane.core.policies.bmrm import as_searchable
+from cutplane.core.protocols import Point
 from cutplane.core.reduced.simplex_qp import SimplexQP
-from cutplane.core.state import State
+from cutplane.core.state import State, sum_of
 
 # With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam), and a slope
 # of length sqrt(2 lam eps) would not be told from zero. The radii are shares of that distance.
@@ -128,7 +129,7 @@ class _Search:
         if (center := as_searchable(self._center)) is not None:
             segment = center.toward(first)
             way = self._regularizer.along(center.w, first.w)
-            self._keep(segment.at(min(best_step(segment, way, None), _FARTHEST)))
+            self._keep(segment.at(min(segment.minimize(way), _FARTHEST)))
             return first
         while _PROMISE * step * self.length < gain <= self._worth:
             step, before = 2.0 * step, gain

@@ -4,9 +4,11 @@ from typing import Any
 
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
+    InconsistentVersionWarning,
     LabelOrderWarning,
     UnusedParameterWarning,
 )
+from cutplane.estimators.choosing import CrossValidation
 from cutplane.estimators.hmm.classifier import HMMClassifier
 from cutplane.estimators.hmm.tagger import HMMTagger
 from cutplane.estimators.linear.classifier import LinearClassifier
@@ -26,8 +28,10 @@ from cutplane.estimators.tagging.tagger import SequenceTagger
 __all__ = [
     "ESTIMATORS",
     "ConstantModelWarning",
+    "CrossValidation",
     "HMMClassifier",
     "HMMTagger",
+    "InconsistentVersionWarning",
     "LabelOrderWarning",
     "LinearClassifier",
     "LinearClassifierCV",

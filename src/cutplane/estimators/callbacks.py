@@ -1,10 +1,12 @@
-"""scikit-learn's own callbacks (from version 1.9 on), told of every iteration of a fit."""
+"""Callbacks that are shown models: scikit-learn's own (from version 1.9 on), and ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
+from cutplane.core.certificate import Certificate, Status
 from cutplane.core.state import State
 
 try:
@@ -19,7 +21,7 @@ except ImportError:  # scikit-learn before 1.9
         return method
 
 
-__all__ = ["Attributes", "CallbackSupportMixin", "FitContext", "with_callbacks"]
+__all__ = ["Attributes", "CallbackSupportMixin", "FitContext", "with_callbacks", "with_models"]
 
 Attributes = dict[str, Any]
 
@@ -79,3 +81,34 @@ class FitContext:
                 estimator=self._estimator, reconstruction_attributes=attributes, **self._data
             )
         )
+
+
+def with_models(
+    estimator: Any, attributes: Callable[[State], Attributes], lam: float, *, several: bool
+) -> Sequence[Callable[[State], object]]:
+    """Return an estimator's callbacks as the solver calls them, with the state alone.
+
+    One that says ``takes_model``, such as `Validation`, hears that a fit begins, and is also given
+    a function from the state to the best model so far: a fitted copy of the estimator.
+    """
+
+    def model_at(state: State) -> Any:
+        model, record = copy(estimator), state.history[-1]
+        known = Certificate(record.objective, record.lower_bound, Status.STOPPED, state.convex)
+        model.__dict__.update(attributes(state), callbacks=(), certificate_=known, lam_=lam)
+        model.n_iter_, model.history_ = record.iteration, list(state.history)
+        return model
+
+    def called(callback: Any) -> Callable[[State], object]:
+        if not getattr(callback, "takes_model", False):
+            plain: Callable[[State], object] = callback
+            return plain
+        if several:
+            raise ValueError(
+                "classes or labels are fitted one by one here, and there is no model to score "
+                "before the last; give multi_class='softmax' or 'crammer_singer', or no Validation"
+            )
+        callback.begin()
+        return lambda state: callback(state, model_at)
+
+    return [called(callback) for callback in estimator.callbacks]

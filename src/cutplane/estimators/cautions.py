@@ -21,6 +21,10 @@ _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _LIBRARIES = ("cutplane", "sklearn")
 
 
+class InconsistentVersionWarning(UserWarning):
+    """A pickled estimator was made by another version of cutplane."""
+
+
 class ConstantModelWarning(UserWarning):
     """The fitted model says the same of all training examples, whatever their features are."""
 

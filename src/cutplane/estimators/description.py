@@ -65,6 +65,8 @@ class Measures(StrEnum):
 
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
+    QUANTILES = "quantiles"
+    LABEL_SETS = "sets of labels"
     RANKING = "ranking"
     CHUNKS = "chunks"
     SEGMENTS = "segments"

@@ -8,16 +8,33 @@ declares a field of its base as a ``ClassVar`` takes that parameter away.
 from __future__ import annotations
 
 import inspect
+import warnings
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from importlib import import_module
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 
 from cutplane.estimators.callbacks import CallbackSupportMixin
+from cutplane.estimators.cautions import InconsistentVersionWarning
+from cutplane.estimators.choosing import CrossValidation
 from cutplane.estimators.description import Description
 from cutplane.estimators.docstrings import complete_docstring
+from cutplane.estimators.lams import standard_errors
+from cutplane.report.figures import draw_path
+from cutplane.report.page import Report
 
 T = TypeVar("T")
+
+Strength = float | CrossValidation | Literal["cv"]
+"""Of a regularizer: a number, or how to choose one."""
+
+_VERSION = "_cutplane_version"
+
+
+def _this_version() -> str:
+    version: str = import_module("cutplane").__version__
+    return version
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
@@ -51,7 +68,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
         Number of threads; all cores by default (results do not depend on it).
     callbacks : sequence of callables, default=()
         Each is called with the solver's `State` after every iteration; one that returns true ends
-        the fit with the best model so far.
+        the fit with the best model so far. `Validation` scores it on other data.
     checkpoint : path or Checkpoint, optional
         A folder where the state of the fit is kept. The same fit again goes on from it, with the
         same bits; one to other data, or with other parameters, is refused.
@@ -71,6 +88,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     fit_seconds_ : float
     lam_ : float
         The strength of the regularizer that was used.
+    lams_, scores_, path_certificates_
+        Only if ``lam`` was chosen: the lams that were tried, decreasing; their scores, a row for
+        each fold; and what is proven of their fits, in the mean over folds.
     """
 
     description: ClassVar[Description]
@@ -85,6 +105,72 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     callbacks: Any = ()
     checkpoint: Any = None
 
+    def plot_path(self) -> Any:
+        """Return a matplotlib figure of what was proven and scored for each lam that was tried.
+
+        Only of a fit that has chosen its lam: with ``lam="cv"``, or of an estimator such as
+        `LinearClassifierCV`. The scores have the standard error of their mean over the folds.
+
+        Raises
+        ------
+        AttributeError
+            If lam was not chosen by the fit.
+        PlottingUnavailable
+            If matplotlib is not installed.
+        """
+        if not hasattr(self, "path_certificates_"):
+            raise AttributeError("lam was not chosen: fit with lam='cv' first")
+        return draw_path(
+            self.lams_,
+            self.path_certificates_,
+            title=f"lam of {type(self).__name__}: {len(self.scores_)} folds",
+            subtitle=f"lam = {self.lam_:.3g} of {len(self.lams_)}; bounds are means over the folds",
+            tol=self.tol,
+            scores=self.scores_.mean(axis=0),
+            errors=standard_errors(self.scores_),
+            chosen=self.lam_,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {_VERSION: _this_version()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        made_by = state.pop(_VERSION, "(an early version)")
+        if made_by != _this_version():
+            warnings.warn(
+                f"this {type(self).__name__} was pickled by cutplane {made_by}, and may not work "
+                f"with {_this_version()}; model files (cutplane.save_model) stay readable",
+                InconsistentVersionWarning,
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+    def report(
+        self, X: Any = None, y: Any = None, *, qid: Any = None, bootstrap: int = 0
+    ) -> Report:
+        """Return a page about the fitted model, and its predictions if data are given.
+
+        Parameters
+        ----------
+        X, y : optional
+            Data to measure predictions on, as ``fit`` takes them; not those of the fit, or the
+            measures are too good.
+        qid : array-like, optional
+            For a ranker: the query of each document.
+        bootstrap : int
+            How many resamples to draw for intervals of the measures.
+
+        Returns
+        -------
+        Report
+            ``save(path)`` writes it as one HTML file; a notebook shows it.
+        """
+        from cutplane.estimators.report import report_of
+
+        return report_of(self, X, y, qid=qid, bootstrap=bootstrap)
+
 
 @estimator
 class Regularized(Estimator):
@@ -92,12 +178,13 @@ class Regularized(Estimator):
 
     Parameters
     ----------
-    lam : float, optional
-        Strength of the regularizer; 1e-4 unless ``C`` is given.
+    lam : float, "cv" or CrossValidation, optional
+        Strength of the regularizer; 1e-4 unless ``C`` is given. "cv" chooses it by
+        cross-validation, as `CrossValidation` says.
     C : float, optional
         The same in scikit-learn's terms: ``lam = 1 / (C * n_samples)``, or the sum of weights in
         place of ``n_samples``.
     """
 
-    lam: float | None = None
+    lam: Strength | None = None
     C: float | None = None

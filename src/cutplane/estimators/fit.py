@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,13 +21,13 @@ from numpy.typing import NDArray
 
 from cutplane.checkpoints.checkpoint import part_of
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiling import clock
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.method import Method
-from cutplane.core.problem import Problem
-from cutplane.core.state import State
-from cutplane.estimators.callbacks import Attributes, FitContext
+from cutplane.core.state import Problem, State
+from cutplane.estimators.callbacks import Attributes, FitContext, with_models
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,
@@ -62,7 +61,7 @@ class Examples:
     y: Any
     weights: Vector
     metadata: dict[str, Any]
-    begin: float = field(default_factory=time.perf_counter)
+    begin: float = field(default_factory=clock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +141,9 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             intercept[k] = point.intercept
         return plan.model(coef.copy(), intercept.copy())
 
+    watchers = with_models(
+        estimator, lambda state: best_so_far(state, 0), plan.regularizer.lam, several=several
+    )
     methods, certificates, seen = list[str](), list[Certificate](), list[Any]()
     histories, evaluations = list[list[Record]](), plan.evaluations
     reached = list[Vector]()
@@ -152,6 +154,8 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         task = context
         if several:
             task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
+        if several:
+            _name_part(estimator, k, len(risks), [*estimator.callbacks, *progress])
         starts = [None if plan.starts is None else plan.starts[k]]
         starts += plan.more_starts[k] if plan.more_starts else []
         folder = os.path.join(plan.part, f"problem-{k}" if several else "")
@@ -169,7 +173,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
                     time_limit=share_of_time(estimator.time_limit, begin, n_left),
                     start=start,
                     callbacks=[
-                        *estimator.callbacks,
+                        *watchers,
                         *progress,
                         task.iterations(partial(best_so_far, k=k)),
                     ],
@@ -204,7 +208,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         history_=_one_or_all(histories),
         n_iter_=np.array(n_iter) if several else n_iter[0],
         evaluations_=evaluations,
-        fit_seconds_=time.perf_counter() - begin,
+        fit_seconds_=clock() - begin,
     )
     for name in ("start_certificate_", "start_objectives_"):  # of an earlier fit
         estimator.__dict__.pop(name, None)
@@ -220,6 +224,15 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         symptom = plan.symptom(seen, result)
         if symptom and plan.could_vary():
             warn(f"{name}: {symptom}; {plan.advice}", ConstantModelWarning)
+
+
+def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) -> None:
+    """Tell displays of the progress which class or label comes next."""
+    labels = getattr(estimator, "classes_", ())
+    named = f"class {labels[k]!s}" if len(labels) == n_parts else "problem"
+    for display in displays:
+        if isinstance(display, Progress):
+            display.begin(f"{named} ({k + 1} of {n_parts})")
 
 
 def method_of(estimator: Any, problem: Problem) -> Method:
@@ -267,7 +280,7 @@ def share_of_time(limit: float | None, begin: float, n_runs: int) -> float | Non
     """Return an equal share of the time that is left for each of the runs to come."""
     if limit is None:
         return None
-    left = limit - (time.perf_counter() - begin)
+    left = limit - (clock() - begin)
     return max(float(left) / n_runs, 1e-9)
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.compute.arrays import Vector
+from cutplane.estimators.choosing import CrossValidation
 from cutplane.estimators.description import defaults_of
 from cutplane.regularizers import L2
 
@@ -30,6 +31,10 @@ def _is_positive(value: Any) -> bool:
 
 def _is_whole(value: Any, least: int = 1) -> bool:
     return isinstance(value, Integral) and _is_number(value) and int(value) >= least
+
+
+def _is_strength(value: Any) -> bool:
+    return _is_positive(value) and math.isfinite(value)
 
 
 def _is_switch(value: Any) -> bool:
@@ -83,10 +88,14 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, str | os.PathLike | Checkpoint),
         "None, a path or a Checkpoint",
     ),
-    **dict.fromkeys(
-        _STRENGTHS,
-        (lambda value: _is_positive(value) and math.isfinite(value), "positive and finite"),
+    "lam": (
+        lambda value: (
+            isinstance(value, CrossValidation)
+            or (value == "cv" if isinstance(value, str) else _is_strength(value))
+        ),
+        "positive and finite, or 'cv', which chooses it by cross-validation",
     ),
+    "C": (_is_strength, "positive and finite"),
     **dict.fromkeys(_SWITCHES, (_is_switch, "True or False")),
     **dict.fromkeys(_NUMBERS, (_is_number, "a number")),
 }
@@ -128,15 +137,22 @@ def threads_of(n_jobs: int | None) -> int | None:
     return int(n_jobs)
 
 
-def l2_of(
-    lam: float | None, C: float | None, total_weight: float, *, center: Vector | None = None
-) -> L2:
+def l2_of(lam: Any, C: float | None, total_weight: float, *, center: Vector | None = None) -> L2:
     """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
     if lam is not None and C is not None:
         raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
     if C is not None:
         return L2(1.0 / (C * total_weight), center=center)
-    return L2(_DEFAULT_LAM if lam is None else lam, center=center)
+    return L2(_DEFAULT_LAM if lam is None else strength_of(lam), center=center)
+
+
+def strength_of(lam: Any) -> float:
+    """Return lam, which is a number by now: `choosing_lam` has chosen it, where it was to."""
+    if isinstance(lam, str | CrossValidation):
+        raise ValueError("lam='cv' is for fit: a stream has no folds")
+    if lam is None:  # which means a default only where there is one, beside C
+        raise ValueError("lam must be positive and finite, got None")
+    return float(lam)
 
 
 def weights_of(sample_weight: Any, n_examples: int) -> Vector:

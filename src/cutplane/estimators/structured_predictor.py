@@ -10,11 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Vector
 from cutplane.estimators.callbacks import with_callbacks
+from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Reads, Targets
-from cutplane.estimators.estimator import Estimator, estimator
+from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.parameters import check_parameters, weights_of
+from cutplane.estimators.parameters import check_parameters, strength_of, weights_of
 from cutplane.methods.registry import STRUCTURED_METHODS
 from cutplane.regularizers import L2
 from cutplane.risks import StructuredRisk
@@ -74,11 +75,12 @@ class StructuredPredictor(Estimator):
     )
 
     model: Any = field(kw_only=False)
-    lam: float = 1e-3
+    lam: Strength = 1e-3
     rescaling: str = "margin"
 
     @with_callbacks
     @interruptible
+    @choosing_lam
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the weights.
 
@@ -109,7 +111,7 @@ class StructuredPredictor(Estimator):
         plan = Plan(
             examples=examples,
             risks=[risk],
-            regularizer=L2(self.lam),
+            regularizer=L2(strength_of(self.lam)),
             model=lambda coef, intercept: {"coef_": coef[0], "model_": risk.model},
             starts=[start],
             symptom=lambda seen, result: self._symptom(examples),

@@ -175,15 +175,26 @@ def _run(progress: Progress) -> Iterator[Row]:
         yield run_variant(variants[name], eps)
 
 
+_MARKERS = "osD^vPX*ph"
+
+
 def _picture(rows: Sequence[Row]) -> Any:
     figure = new_figure((8.0, 5.0))
     axes = figure.subplots()
-    for name in dict.fromkeys(row["method"] for row in rows):
+    # Most methods need the same number of iterations: wide lines below, thin ones on top, and marks
+    # of their own keep all of them in sight.
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    for number, name in enumerate(names):
         own = [row for row in rows if row["method"] == name and row["iterations"]]
         axes.loglog(
             [1 / row["eps"] for row in own],
             [row["iterations"] for row in own],
-            marker="o",
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=4 + 2.5 * (len(names) - number),
+            markerfacecolor="none",
+            linewidth=1 + 1.6 * (len(names) - 1 - number),
+            alpha=0.8,
+            zorder=2 + number,
             label=name,
         )
     inverse = sorted({1 / row["eps"] for row in rows})

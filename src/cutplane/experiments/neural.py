@@ -25,7 +25,7 @@ import numpy as np
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.experiments.data import Words, load_words
 from cutplane.experiments.experiment import Experiment, Progress, Row, minimize
 from cutplane.maps.boltzmann import train_cascade

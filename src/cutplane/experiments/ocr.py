@@ -34,11 +34,10 @@ import numpy as np
 import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.policies.cuts import ConvexCuts
+from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, NoStabilizer
 from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt
-from cutplane.core.policies.stabilizers import NoStabilizer
+from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.experiments.data import Words, load_words
 from cutplane.experiments.experiment import Experiment, Progress, Row, minimize
 from cutplane.methods.sgd import BottouSteps, sgd

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cutplane as cp
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.experiments.experiment import Experiment, Progress, Row, first, minimize, settings
 from cutplane.experiments.online_data import TASKS, Task, load_task
 from cutplane.methods import automatic
@@ -162,11 +162,19 @@ def figure_rows(
             "lowest": min(ends),
             "highest": max(ends),
             "curve": np.median(values, axis=0).tolist(),
+            "lowest_curve": np.min(values, axis=0).tolist(),
+            "highest_curve": np.max(values, axis=0).tolist(),
         }
 
 
 def _figure(rows: Sequence[Row], y_title: str, scale: str) -> Any:
-    line = Series("curve", f"{y_title}, median of seeds", x_title="passes", x_scale="log")
+    line = Series(
+        "curve",
+        f"{y_title}, median and range of seeds",
+        x_title="passes",
+        x_scale="log",
+        spread=("lowest_curve", "highest_curve"),
+    )
     return draw_curves(rows, [line], panel="panel", label="method", scale=scale, wrap=len(_FACTORS))
 
 

@@ -97,7 +97,7 @@ class _Problem:
     """The objective of one draw of the labels."""
 
     def __init__(self, digits: Digits, labeled: Any, others: Any, gamma: float) -> None:
-        self._others, self._gamma = digits.X[others], gamma
+        self._others = digits.X[others]
         self.supervised = cp.ScoredRisk(
             digits.X[labeled], digits.y[labeled], cp.Hinge(), intercept=False
         )

@@ -117,7 +117,8 @@ def _what_is_wrong(line: str, columns: Token, n_columns: int, labels: bool) -> s
     if wrong := what_is_wrong_with_line(line):
         return wrong
     if len(columns) != n_columns:
-        return f"{len(columns)} columns, but the first line has {n_columns}"
+        found = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
+        return f"{found}, but the first line has {n_columns}"
     if labels:
         label = columns[-1]
         wrong = what_is_wrong_with_label(label) if label else "is empty"

@@ -101,10 +101,17 @@ def read_bytes(path: str | os.PathLike[str], *, decompress: bool = True) -> byte
         return file.read()
 
 
-def read_parts(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the decompressed content of a file, or of standard input for ``-``, part by part."""
+def read_parts(
+    path: str | os.PathLike[str], on_part: Callable[[bytes], object] | None = None
+) -> Iterator[bytes]:
+    """Yield the decompressed content of a file, or of standard input for ``-``, part by part.
+
+    ``on_part`` is called with each part of the file as it is stored.
+    """
     with _opened(path) as file:
         raw = iter(lambda: file.read(_PART), b"")
+        if on_part is not None:
+            raw = _watched(raw, on_part)
         first = next(raw, b"")
         raw = chain([first], raw)
         for kind, (magic, start) in _DECOMPRESSORS.items():
@@ -112,6 +119,12 @@ def read_parts(path: str | os.PathLike[str]) -> Iterator[bytes]:
                 yield from _decompressed(raw, kind, start, name_of(path), _size_of(file))
                 return
         yield from raw
+
+
+def _watched(parts: Iterator[bytes], on_part: Callable[[bytes], object]) -> Iterator[bytes]:
+    for part in parts:
+        on_part(part)
+        yield part
 
 
 @contextmanager
@@ -142,14 +155,19 @@ def _size_of(file: BinaryIO) -> int:
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """Return the decompressed content of a file in UTF-8, without a byte order mark."""
-    content = read_bytes(path).removeprefix(codecs.BOM_UTF8)
+    return text_of(read_bytes(path), name_of(path))
+
+
+def text_of(content: bytes, name: str) -> str:
+    """Return the content of the file ``name``, in UTF-8, without a byte order mark."""
+    content = content.removeprefix(codecs.BOM_UTF8)
     if b"\0" in content:
-        raise InputError(f"{name_of(path)}: not a text file")
+        raise InputError(f"{name}: not a text file")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{name_of(path)}:{line}: not UTF-8 text") from None
+        raise InputError(f"{name}:{line}: not UTF-8 text") from None
 
 
 def what_is_wrong_with_label(word: str) -> str | None:

@@ -53,7 +53,12 @@ class SvmlightData(NamedTuple):
 
 
 def read_svmlight(
-    path: str | os.PathLike[str], *, n_features: int | None = None, queries: bool = False
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    queries: bool = False,
+    labels: bool = True,
+    label_sets: bool = False,
 ) -> SvmlightData:
     """Read a data set in the svmlight format, plain or compressed (gzip, bzip2, xz).
 
@@ -66,6 +71,12 @@ def read_svmlight(
         be beyond 100,000,000.
     queries : bool
         Whether every line must have a query, ``qid:number`` after the label.
+    labels : bool
+        Whether every line must have a label. If not, a line may begin with its features, and its
+        label is 0.
+    label_sets : bool
+        Whether a line may have several labels, ``1,3``, or none: each is then a word, ``=`` and
+        the labels with semicolons between them.
 
     Raises
     ------
@@ -77,23 +88,23 @@ def read_svmlight(
 
     name = name_of(path)
     values, indices, indptr = _Growing(np.float64), _Growing(np.int32), _Growing(np.int64)
-    labels, qid = _Labels(), _Growing(np.int64)
+    found, qid = _Labels(), _Growing(np.int64)
     n_columns = n_bytes = 0
     indptr.append(np.zeros(1, np.int64))
-    for piece in read_pieces(path, Rules(n_features, queries)):
+    for piece in read_pieces(path, Rules(n_features, queries, labels, label_sets)):
         indptr.append(piece.indptr[1:] + values.size)
         values.append(piece.values)
         indices.append(piece.indices)
         n_columns = max(n_columns, int(piece.indices.max(initial=-1)) + 1)
         n_bytes += piece.n_bytes
-        labels.append(piece)
+        found.append(piece)
         if piece.qid is not None:
             qid.append(piece.qid)
     if indptr.size == 1:
         raise InputError(f"{name}: no data in the file")
     if values.size == 0 and n_features is None:
         raise InputError(f"{name}: no line has a feature (index:value)")
-    y = labels.as_array(name, n_bytes)
+    y = found.as_array(name, n_bytes)
     index = np.int32 if values.size <= LARGEST_INDEX else np.int64
     parts = (
         values.as_array(),

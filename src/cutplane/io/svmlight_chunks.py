@@ -6,6 +6,7 @@ which knows all rules, and the kernel goes on behind it.
 
 from __future__ import annotations
 
+import re
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -20,6 +21,9 @@ _LEAST_BYTES_OF_ENTRY, _LEAST_BYTES_OF_ROW = 4, 2
 # Numbers that Python reads before the kernel must return. Only those of more than 19 digits can
 # be hard, and of these less than one in a hundred is, unless they are made to be.
 _MOST_HARD = 1024
+# A line that begins with a feature, or a query, in place of a label.
+_LABELS = re.compile(rb"^[ \t]*([^\s#:;=]+)(?=\s)", re.MULTILINE)
+_NO_LABEL = re.compile(rb"^[ \t]*(?=[^\s#:]+:)", re.MULTILINE)
 
 
 class Fault(NamedTuple):
@@ -65,6 +69,11 @@ class Piece(NamedTuple):
 
 def read_chunk(text: bytes, rules: Rules) -> Piece:
     """Return what a text says, which ends with a newline, up to a line that is wrong."""
+    if rules.label_sets:
+        text = _LABELS.sub(lambda found: b"=" + found[1].replace(b",", b";"), text)
+        text = _NO_LABEL.sub(b"= ", text)
+    elif not rules.labels:
+        text = _NO_LABEL.sub(b"0 ", text)
     rows = _Rows(text, rules)
     place, fault = 0, None
     while (place := rows.fill_from(place)) < len(text):

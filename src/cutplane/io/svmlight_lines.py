@@ -37,6 +37,8 @@ class Rules:
 
     n_features: int | None = None
     queries: bool = False
+    labels: bool = True
+    label_sets: bool = False
 
     @property
     def largest_index(self) -> int:

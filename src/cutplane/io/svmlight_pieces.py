@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 
 from cutplane.compute.threads import map_blocks
@@ -25,8 +25,15 @@ _CHUNK = 2**18
 _CHUNKS_AT_ONCE = 16
 
 
-def read_pieces(path: str | os.PathLike[str], rules: Rules) -> Iterator[Piece]:
+def read_pieces(
+    path: str | os.PathLike[str],
+    rules: Rules,
+    *,
+    on_part: Callable[[bytes], object] | None = None,
+) -> Iterator[Piece]:
     """Yield the rows of a file in order, in pieces without a fault.
+
+    ``on_part`` is called with each part of the file as it is stored, before it is decompressed.
 
     Raises
     ------
@@ -35,7 +42,7 @@ def read_pieces(path: str | os.PathLike[str], rules: Rules) -> Iterator[Piece]:
         file as a whole (damage, a NUL, no query anywhere) is said rather than what is wrong with a
         line: it is the reason for that.
     """
-    name, chunks = name_of(path), _chunks(path)
+    name, chunks = name_of(path), _chunks(path, on_part)
     known = _Known()
     has_query = not rules.queries
     while batch := list(islice(chunks, _CHUNKS_AT_ONCE)):
@@ -56,9 +63,11 @@ def _read_all(chunks: list[bytes], rules: Rules) -> Iterator[Piece]:
     return chain.from_iterable(map_blocks(read, len(chunks), width=_CHUNK))
 
 
-def _chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def _chunks(
+    path: str | os.PathLike[str], on_part: Callable[[bytes], object] | None
+) -> Iterator[bytes]:
     """Yield the text of a file, without a byte order mark, in chunks that end with a newline."""
-    for number, chunk in enumerate(_cut_at_lines(read_parts(path))):
+    for number, chunk in enumerate(_cut_at_lines(read_parts(path, on_part))):
         if b"\0" in chunk:
             raise InputError(f"{name_of(path)}: not a text file")
         yield chunk if number else chunk.removeprefix(codecs.BOM_UTF8)

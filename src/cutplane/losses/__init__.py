@@ -12,19 +12,18 @@ from cutplane.losses.multiclass.losses import CrammerSinger, MulticlassLoss, Sof
 from cutplane.losses.pointwise.bounded import BrokenLine, ClippedAbsolute, Hat, Ramp
 from cutplane.losses.pointwise.bounded_smooth import SmoothRamp, Tukey
 from cutplane.losses.pointwise.logistic import Logistic
-from cutplane.losses.pointwise.piecewise import (
+from cutplane.losses.pointwise.pieces import (
     Absolute,
     EpsilonInsensitive,
     Hinge,
     Huber,
-    Piece,
-    PiecewiseLoss,
     Quantile,
     SmoothHinge,
     Squared,
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
+from cutplane.losses.pointwise.piecewise import Piece, PiecewiseLoss
 from cutplane.losses.pointwise.smooth import Exponential, Poisson, SmoothLoss
 from cutplane.losses.pointwise.unlabeled import DoubleRamp, SmoothHat
 from cutplane.losses.ranking.loss import RankingLoss

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.products import dot
+from cutplane.compute.sums import largest_over, product_over, size_over, sum_over
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.core.search import minimize_on_ray, minimize_roughly
 from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent
@@ -112,7 +112,7 @@ class Loss(ScoreLoss):
             return -conjugate
         if value is None:
             value = self.value(y, scores, weights)
-        return value - dot(np.ascontiguousarray(slopes), np.ascontiguousarray(scores))
+        return value - product_over(slopes, scores)
 
     def targets(self, y: Any, n_samples: int, weights: Vector) -> Vector:
         """Return the targets, one number an example, or raise ValueError."""
@@ -157,7 +157,7 @@ class Loss(ScoreLoss):
     def on_ray(self, y: Vector, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
         value, slopes = self(y, ray.scores + step * ray.direction, weights)
-        return value, dot(np.ascontiguousarray(slopes), ray.direction)
+        return value, product_over(slopes, ray.direction)
 
     def minimize_on_ray(self, y: Vector, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
@@ -189,19 +189,19 @@ class Loss(ScoreLoss):
         those on both sides.
         """
         slopes = self._slopes_at(y, scores, offset, weights)
-        total = float(slopes.sum())
+        total = sum_over(slopes)
         if not np.isfinite(total):
             raise NonFiniteRisk("the loss is not finite for any intercept")
-        if abs(total) <= 4.0 * _EPS * float(np.abs(slopes).sum()):
+        if abs(total) <= 4.0 * _EPS * size_over(slopes):
             return slopes
         del slopes  # a vector as long as the sample
         # The minimum is at a kink or off by rounding: look a little to both sides of it.
-        largest = max(float(scores.max()), -float(scores.min()))
+        largest = largest_over(np.abs(scores))
         width = 4.0 * _EPS * (abs(offset) + largest + 1.0)
         while True:
             left = self._slopes_at(y, scores, offset - width, weights)
             right = self._slopes_at(y, scores, offset + width, weights)
-            lower, upper = float(left.sum()), float(right.sum())
+            lower, upper = sum_over(left), sum_over(right)
             if lower <= 0.0 <= upper:
                 break
             width *= 4.0
@@ -225,7 +225,7 @@ class Loss(ScoreLoss):
         if self.of_differences:
             return 0.0
         direction = np.ones_like(scores)
-        if float(self.slopes(y, scores, weights).sum()) > 0.0:
+        if sum_over(self.slopes(y, scores, weights)) > 0.0:
             direction = -direction
         step = self.minimize_along(y, scores, direction, weights, Quadratic(0.0, 0.0))
         return step * float(direction[0])

@@ -77,6 +77,9 @@ class ScoreLoss(ABC):
     additive : bool
         Whether it is a sum over examples of one score each. Only then may the examples be split
         into groups with planes of their own.
+    in_blocks : bool
+        Whether all of its sums over examples are taken block by block, along the tree of
+        `cutplane.compute.blocks`. Only then may the examples lie on several machines.
     of_differences : bool
         Whether a constant added to all scores changes nothing. The intercept is then no matter of
         the loss: `threshold` says where to put it.
@@ -109,6 +112,7 @@ class ScoreLoss(ABC):
     unproven: str = ""
     of_residual: bool = False
     additive: bool = False
+    in_blocks: bool = False
     of_differences: bool = False
     ties_intercepts: bool = False
     finds_offsets: bool = False

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.products import dot
+from cutplane.compute.sums import product_over, sum_over
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_on_ray
 from cutplane.losses.loss import Loss
@@ -54,6 +54,7 @@ class SharedScore(ScoreLoss):
             filter(None, dict.fromkeys(loss.unproven for loss in self.losses))
         )
         self.smooth = all(loss.smooth for loss in self.losses)
+        self.in_blocks = all(loss.in_blocks for loss in self.losses)
 
     def targets(self, y: Any, n_samples: int, weights: Vector) -> Matrix:
         """Return the targets, one column a loss, or raise ValueError."""
@@ -117,7 +118,7 @@ class SharedScore(ScoreLoss):
         for k, (target, loss) in enumerate(self._terms(y)):
             own, slopes = loss(target, scores + offsets[k], weights)
             value += own
-            slope += dot(slopes, ray.direction) + ray.speeds[k] * float(slopes.sum())
+            slope += product_over(slopes, ray.direction) + ray.speeds[k] * sum_over(slopes)
         return value, slope
 
     def minimize_on_ray(self, y: Matrix, ray: Ray, weights: Vector, extra: Quadratic) -> float:

@@ -3,15 +3,8 @@
 from cutplane.maps.conversion import as_rows, rows_and_map
 from cutplane.maps.observed_pairs import ObservedPairs
 from cutplane.maps.ordered_products import ordered_scores
-from cutplane.maps.rows import Rows
-from cutplane.maps.score_maps import (
-    AllPairs,
-    CenteredColumns,
-    CenteredScore,
-    OneScore,
-    PairMap,
-    ScoreMap,
-)
+from cutplane.maps.rows import OneScore, Rows, ScoreMap
+from cutplane.maps.score_maps import AllPairs, CenteredColumns, CenteredScore, PairMap
 from cutplane.maps.torch_scores import TorchScores
 
 __all__ = [

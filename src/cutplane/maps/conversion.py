@@ -2,16 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import default_threads
-from cutplane.maps.rows import HasProducts, Rows, UserRows
-from cutplane.maps.score_maps import ScoreMap
-from cutplane.maps.stored import ColumnMajor, CompressedRows, RowMajor
+from cutplane.maps.csr import CompressedRows
+from cutplane.maps.dense import ColumnMajor, RowMajor
+from cutplane.maps.rows import Examples, Rows, ScoreMap
+
+
+@runtime_checkable
+class HasProducts(Protocol):
+    """What rows that a user wrote must offer."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Return ``(m, d)``."""
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``, a new float64 vector of length ``m``."""
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``, a new float64 vector of length ``d``."""
+
+
+class UserRows(Rows):
+    """Rows that a user wrote, known by their two products alone.
+
+    Parameters
+    ----------
+    products : HasProducts
+        With ``shape``, ``scores`` and ``pullback``.
+    examples : ndarray, optional
+        The rows to take; all by default.
+    """
+
+    def __init__(self, products: HasProducts, examples: Examples | None = None) -> None:
+        self._products, self._examples = products, examples
+        m, d = products.shape
+        self.shape = (m if examples is None else len(np.arange(m)[examples]), d)
+        self.layout = type(products).__name__
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return what was given."""
+        return self._products, self._examples
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``."""
+        scores = self._products.scores(w)
+        return scores if self._examples is None else scores[self._examples]
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``; rows that were not taken have slope zero."""
+        if self._examples is not None:
+            n_rows = self._products.shape[0]
+            examples = np.arange(n_rows)[self._examples]
+            slopes = np.bincount(examples, slopes, minlength=n_rows).astype(np.float64)
+        return self._products.pullback(slopes)
+
+    def part(self, examples: Examples) -> UserRows:
+        """Return some of the rows; their products still pass over all."""
+        chosen: Examples = examples
+        if self._examples is not None:
+            chosen = np.arange(self._products.shape[0])[self._examples][examples]
+        return UserRows(self._products, chosen)
 
 
 def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import count_blocks, run_blocks
+from cutplane.maps.csr import CompressedRows, balanced_bounds, chosen_entries
 from cutplane.maps.pair_kernels import (
     LANES,
     SplitEntries,
@@ -34,7 +35,6 @@ from cutplane.maps.pair_kernels import (
 )
 from cutplane.maps.rows import Bounds, Examples, Rows
 from cutplane.maps.score_maps import PairMap
-from cutplane.maps.stored import CompressedRows, balanced_bounds, chosen_entries
 
 # A feature is common if it occurs with at least this share of the classes.
 _SHARE = 0.25

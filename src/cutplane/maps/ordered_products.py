@@ -11,7 +11,7 @@ Speed comes from doing many such sums side by side. Against NumPy, which gets bl
 would copy float32 rows, processor time on one core: with ten outputs 0.8 times for 100,000 x 50 and
 1.3 to 1.4 times for 10,000 x 784, with one output 1.7 and 1.0 times; in Fortran order 0.8 times
 with ten; CSR 0.3 to 0.5 times that of SciPy (``benchmarks/predictions.py``). The kernels of
-:mod:`cutplane.maps.kernels` are faster still, and are for training, where last bits do not
+`cutplane.maps.dense` are faster still, and are for training, where last bits do not
 matter.
 """
 
@@ -25,11 +25,14 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
+from cutplane.compute.blocks import even_bounds
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import count_blocks, default_threads, run_blocks
 from cutplane.maps.conversion import as_rows
-from cutplane.maps.rows import Bounds, Entries
-from cutplane.maps.stored import CompressedRows, balanced_bounds, even_bounds, read_only
+from cutplane.maps.csr import CompressedRows, balanced_bounds
+
+# With fewer outputs it does not pay to turn the rows of a tile into columns.
+from cutplane.maps.rows import Bounds, Entries, read_only
 
 # With fewer outputs it does not pay to turn the rows of a tile into columns.
 _MANY_OUTPUTS = 6

@@ -4,7 +4,7 @@ Entries of common features name a row of a table, which has a column for each cl
 entries are written out as the pairs of their feature. Rows of the table are a multiple of `LANES`
 numbers long, and dealt with so many at a time: loops whose length the compiler knows become a few
 vector instructions, others take several times as long on rows that are so short. Positions are
-unsigned for the reason given in :mod:`cutplane.maps.kernels`.
+unsigned for the reason given in `cutplane.maps.csr`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.compiled import njit
-from cutplane.maps.kernels import REORDER
+from cutplane.compute.compiled import REORDER, njit
 from cutplane.maps.rows import Entries
 
 LANES = 8

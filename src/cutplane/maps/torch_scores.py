@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.maps.conversion import as_rows
-from cutplane.maps.rows import Bounds, Examples
-from cutplane.maps.score_maps import ScoreMap
+from cutplane.maps.rows import Bounds, Examples, ScoreMap
 from cutplane.maps.torch_layers import LayerTrace, Recorder, linear_layers
 from cutplane.maps.torch_network import BATCH, Network, batch_bounds, import_torch
 

@@ -1,26 +1,29 @@
 """The matrix ``X' diag(c) X`` of second derivatives, from the rows whose ``c`` is not zero.
 
-Near the optimum of a loss with kinks these are few, so the work is far below ``m d^2``. The rows
-are shared out in equal numbers to at most `_MOST_BLOCKS` blocks, each with a sum of its own.
+Near the optimum of a loss with kinks these are few, so the work is far below ``m d^2``. Rows are
+cut into at most `_MOST_BLOCKS` blocks (`cutplane.compute.blocks`), each with a sum of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.compiled import njit
+from cutplane.compute.blocks import bounds_here, total_of_rows
+from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.maps.kernels import REORDER
-from cutplane.maps.rows import Entries
+
+if TYPE_CHECKING:
+    from cutplane.maps.rows import Entries
 
 Indices = NDArray[np.int64]
 
-_MOST_BLOCKS = 8
+# Blocks are of rows, used or not, so that there must be some more than threads.
+_MOST_BLOCKS = 64
 
 
 def sum_over_rows(
@@ -28,25 +31,26 @@ def sum_over_rows(
     curvatures: Vector,
     n_columns: int,
     work_per_row: int,
+    n_rows: int,
     n_threads: int,
 ) -> Matrix:
     """Return the sum of what ``kernel(rows, out)`` adds to the lower triangle, made symmetric.
 
-    The kernel adds half of what belongs on the diagonal.
+    The kernel adds half of what belongs on the diagonal. ``n_rows`` are there in all.
     """
-    used = np.flatnonzero(curvatures)
     # The sums must not take more memory than a part of the rows, nor more time to add up.
-    affordable = len(used) // (8 * max(n_columns, 1))
-    n_blocks = count_blocks(len(used) * work_per_row, most=min(affordable, _MOST_BLOCKS))
-    sums = np.zeros((n_blocks, n_columns, n_columns))
+    affordable = n_rows // (64 * max(n_columns, 1))
+    n_blocks = count_blocks(n_rows * work_per_row, most=min(affordable, _MOST_BLOCKS))
+    bounds = bounds_here(len(curvatures), n_blocks)
+    sums = np.zeros((len(bounds) - 1, n_columns, n_columns))
 
     def task(first: int, last: int) -> None:
         for block in range(first, last):
-            begin, end = block * len(used) // n_blocks, (block + 1) * len(used) // n_blocks
-            kernel(used[begin:end], sums[block])
+            begin, end = bounds[block], bounds[block + 1]
+            kernel(begin + np.flatnonzero(curvatures[begin:end]), sums[block])
 
-    run_blocks(task, n_blocks, n_threads=n_threads)
-    half = sums[0] if n_blocks == 1 else sums.sum(axis=0)
+    run_blocks(task, len(sums), n_threads=n_threads)
+    half = total_of_rows(sums)
     return np.asarray(half + half.T)
 
 

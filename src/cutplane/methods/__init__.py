@@ -1,10 +1,11 @@
 """Methods by name, the automatic choice among them, and the front door."""
 
+from cutplane.methods.ascent.block_ascent import BlockAscent, block_ascent
+from cutplane.methods.ascent.class_ascent import ClassEpochs, class_ascent
+from cutplane.methods.ascent.dual_ascent import DualEpochs, dual_ascent
 from cutplane.methods.automatic import automatic
-from cutplane.methods.block_ascent import BlockAscent, block_ascent
 from cutplane.methods.cccp import ConvexSteps, NoPlanes, cccp
-from cutplane.methods.class_ascent import ClassEpochs, class_ascent
-from cutplane.methods.dual_ascent import DualEpochs, dual_ascent
+from cutplane.methods.class_newton import ClassNewtonSteps, class_newton
 from cutplane.methods.minimize import minimize
 from cutplane.methods.newton import NewtonSteps, newton
 from cutplane.methods.quasi_newton import QuasiNewtonSteps, quasi_newton
@@ -28,6 +29,7 @@ __all__ = [
     "BlockAscent",
     "BottouSteps",
     "ClassEpochs",
+    "ClassNewtonSteps",
     "Confident",
     "ConstantSteps",
     "ConvexSteps",
@@ -46,6 +48,7 @@ __all__ = [
     "block_ascent",
     "cccp",
     "class_ascent",
+    "class_newton",
     "dual_ascent",
     "minimize",
     "newton",

@@ -7,21 +7,22 @@ run ends as ``stationary``, never as ``optimal``, and its certificate is not val
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from cutplane.core.method import Memory, Method, Query, Stabilizer
 from cutplane.core.policies.balanced_proximal import BalancedProximal
 from cutplane.core.policies.ball import OverBall
-from cutplane.core.policies.cuts import ConvexCuts, NonConvexCuts
-from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, KeepAll, LimitedMemory
+from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
+from cutplane.core.policies.cuts import NonConvexCuts
+from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.queries import AtCandidate, ByTrials, CutAt, OnSegment
-from cutplane.core.policies.stabilizers import Level, NoStabilizer, Proximal, TrustRegion
+from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
+from cutplane.core.policies.trials import ByTrials, CutAt
 
 Groups = int | Literal["auto"]
 Search = Literal["none", "greedy", "full", "all"]
 
-_SEARCHES: dict[Search, Query] = {
+_SEARCHES: dict[Search, Query[Any]] = {
     "none": AtCandidate(),
     # On a segment the candidate is evaluated first; whether to take a plane there is the question.
     "greedy": OnSegment(beyond=0.0, enough=0.0, otherwise=ByTrials(cut_at=CutAt.LOWEST)),
@@ -243,7 +244,7 @@ def nbm(*, planes: int | None = 100, gamma: float = 0.5, omega: float = 2.0) -> 
 
 
 def _combined(
-    name: str, stabilizer: Stabilizer, line_search: bool, planes: int | None, groups: Groups
+    name: str, stabilizer: Stabilizer[Any], line_search: bool, planes: int | None, groups: Groups
 ) -> Method:
     if groups != "auto" and groups < 1:
         raise ValueError(f"the number of groups must be at least 1, got {groups}")
@@ -257,6 +258,6 @@ def _combined(
     )
 
 
-def memory_of(planes: int | None) -> Memory:
+def memory_of(planes: int | None) -> Memory[None]:
     """Return the memory that keeps so many planes and an aggregated one, or all."""
     return KeepAll() if planes is None else LimitedMemory(planes)

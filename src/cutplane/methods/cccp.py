@@ -26,11 +26,9 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Status
 from cutplane.core.method import Cuts, Found, Method, PlanesOf, Stabilizer
 from cutplane.core.needs import Need
-from cutplane.core.policies.memory import KeepAll
-from cutplane.core.policies.queries import AtCandidate
-from cutplane.core.problem import Candidate, Problem
+from cutplane.core.policies.bmrm import AtCandidate, KeepAll
 from cutplane.core.protocols import Point
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, Problem, State
 from cutplane.core.stopping import StoppingRule
 from cutplane.methods.automatic import automatic
 from cutplane.methods.minimize import minimize
@@ -74,7 +72,7 @@ class StepTaken:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvexSteps(Stabilizer):
+class ConvexSteps(Stabilizer[StepTaken]):
     """The reduced problem is a convex function above the objective that touches it at the best."""
 
     needs = (
@@ -118,7 +116,7 @@ class LastPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class NoPlanes(Cuts):
+class NoPlanes(Cuts[LastPoint | None]):
     """No model of planes. The gap is what the last step gained, or could have gained at most.
 
     It is infinite if the stabilizer does not know that, or if the best point was found otherwise.

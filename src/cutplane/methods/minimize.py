@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-import time
+import sys
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any, cast
 
 from cutplane.checkpoints.checkpoint import Checkpoint, keeper, stored_method
 from cutplane.compute.arrays import Vector
+from cutplane.compute.compiling import clock
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import Certificate, Result, Status
 from cutplane.core.loop import Callback, descend, leave, recomputed
 from cutplane.core.method import Method
 from cutplane.core.needs import size_known_to, term_size, why_unproven
-from cutplane.core.problem import Problem
 from cutplane.core.protocols import Regularizer, Risk
-from cutplane.core.state import DISAGREEMENT, State, continued, first_state, with_planes_of
+from cutplane.core.start import continued, first_state, with_planes_of
+from cutplane.core.state import DISAGREEMENT, Problem, State
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
 from cutplane.methods.bundle import bmrm, nrbm
+from cutplane.report.progress import Progress
 from cutplane.risks.function import Function, as_risk, is_function_of
 
 # A run aims at this share of the tolerance it promises, and settles for the whole when a limit
@@ -36,7 +39,7 @@ def minimize(
     risk: Risk | Function,
     regularizer: Regularizer,
     *,
-    method: Method | None = None,
+    method: Method | str | None = None,
     tol: float = 1e-3,
     max_iter: int | None = 1000,
     time_limit: float | None = None,
@@ -46,6 +49,7 @@ def minimize(
     planes_from: State | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    verbose: int = 0,
 ) -> Result:
     """Minimize ``J(w) = regularizer(w) + risk(w)``, and bound how far from optimal the result is.
 
@@ -58,8 +62,9 @@ def minimize(
         not convex does not, and proves nothing. See `FunctionRisk` to say which it is.
     regularizer : Regularizer
         The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
-    method : Method, optional
-        By default `bmrm` with its line search, or `nrbm` if the risk is not convex.
+    method : Method or str, optional
+        By default `bmrm` with its line search, or `nrbm` if the risk is not convex. A name such as
+        "level" means what it means in the estimators: see docs/choose-a-method.md.
     tol : float
         The relative gap ``(J - lower bound) / |J|`` that is promised. The run aims at a quarter of
         it, and is ``optimal`` when the whole is reached. Of risks that are not convex nothing is
@@ -89,6 +94,8 @@ def minimize(
         same problem and method, the run goes on from it, and gives the same bits as a run that was
         never stopped; `start`, `resume` and `planes_from` then say nothing. One of anything else is
         refused. With it, Ctrl-C waits for the end of an iteration.
+    verbose : int, default=0
+        Print the progress if positive.
 
     Returns
     -------
@@ -109,8 +116,29 @@ def minimize(
         At Ctrl-C before the first point has been evaluated, and at a second Ctrl-C before the run
         has ended. The latter has the attribute ``result`` too, with status ``interrupted``.
     """
-    if sum(given is not None for given in (start, resume, planes_from)) > 1:
+    if sum(each is not None for each in (start, resume, planes_from)) > 1:
         raise ValueError("give one of start, resume and planes_from: each says where to begin")
+    given: object = regularizer
+    if isinstance(given, Real):
+        raise TypeError(f"regularizer must be one, such as cp.L2({given}), got a number")
+    if callable(callbacks) or not isinstance(callbacks, Iterable):
+        raise TypeError(f"callbacks must be a list of functions, got {callbacks!r}")
+    if verbose:
+        with Progress(sys.stdout) as progress:
+            return minimize(
+                risk,
+                regularizer,
+                method=method,
+                tol=tol,
+                max_iter=max_iter,
+                time_limit=time_limit,
+                stop=stop,
+                start=start,
+                resume=resume,
+                planes_from=planes_from,
+                callbacks=[*callbacks, progress],
+                checkpoint=checkpoint,
+            )
     earlier = resume or planes_from
     risk = as_risk(
         # The same function again is the same risk, whatever it counts or writes down.
@@ -120,9 +148,11 @@ def minimize(
     )
     if method is None:
         method = nrbm() if risk.convex is False else bmrm()
-    if not isinstance(method, Method):
-        raise TypeError(f"method must be a Method such as cp.bmrm(), got {method!r}")
     problem = Problem(risk, regularizer)
+    if isinstance(method, str):
+        method = method_named(method, problem)
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a Method such as cp.bmrm(), or a name, got {method!r}")
     convex = method.takes_for_convex(risk)
     method.require_suitable(problem)
     callbacks = tuple(callbacks)
@@ -227,16 +257,30 @@ def _attach(error: BaseException, result: Result) -> None:
     )
 
 
+def method_named(name: str, problem: Problem) -> Method:
+    """Return the method that estimators know by this name."""
+    from cutplane.methods.registry import (  # they need `minimize`
+        FOR_OTHERS,
+        METHODS,
+        TAGGER_METHODS,
+    )
+
+    known = METHODS | FOR_OTHERS | TAGGER_METHODS
+    if name not in known:
+        raise ValueError(f"unknown method {name!r}: known are {', '.join(known)}")
+    return known[name](problem)
+
+
 class _Clock:
     """Adds time and evaluations of this run to those of the run that it resumes."""
 
     def __init__(self, risk: Risk, resumed: State | None) -> None:
         self._risk = risk
-        self._start = time.perf_counter() - (resumed.seconds if resumed else 0.0)
+        self._start = clock() - (resumed.seconds if resumed else 0.0)
         self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
 
     def read(self, state: State) -> None:
-        state.seconds = time.perf_counter() - self._start
+        state.seconds = clock() - self._start
         state.evaluations = self._risk.evaluations - self._evaluations
 
 

@@ -28,16 +28,13 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.positive_solve import solve_positive
-from cutplane.compute.products import dot
+from cutplane.compute.sums import product_over, sum_over
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need
-from cutplane.core.policies.cuts import ConvexCuts
-from cutplane.core.policies.memory import KeepAll
-from cutplane.core.policies.stabilizers import NoStabilizer
-from cutplane.core.problem import Candidate, Problem
+from cutplane.core.policies.bmrm import ConvexCuts, KeepAll, NoStabilizer
 from cutplane.core.protocols import Plane, Quadratic
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses import Loss
 from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
@@ -186,7 +183,7 @@ class SmoothedNewton:
         assert curvatures is not None
         hessian = risk.rows.weighted_gram(curvatures)
         hessian[np.diag_indices_from(hessian)] += self._regularizer.curvature()
-        total = float(curvatures.sum()) if risk.intercept else 0.0
+        total = sum_over(curvatures) if risk.intercept else 0.0
         if total == 0.0:
             return -solve_positive(hessian, self._gradient(state)), 0.0
         # The intercept follows the coefficients: its slope is zero, and must stay so.
@@ -198,9 +195,9 @@ class SmoothedNewton:
     def _length(self, state: NewtonState, speed: Vector, regularizer: Quadratic) -> float:
         """Return how far to go along a direction of scores."""
         risk, loss = self._risk, self._loss(state.width)
-        before = dot(state.slopes, speed) + regularizer.slope
+        before = product_over(state.slopes, speed) + regularizer.slope
         ahead = loss.slopes(risk.y, state.scores + speed, risk.weights)
-        after = dot(ahead, speed) + regularizer.slope + regularizer.curvature
+        after = product_over(ahead, speed) + regularizer.slope + regularizer.curvature
         if abs(after) <= _STRAIGHT * abs(before):
             return 1.0
         return loss.minimize_along(risk.y, state.scores, speed, risk.weights, regularizer)
@@ -212,7 +209,7 @@ def per_weight(slopes: Vector, weights: Vector) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class NewtonSteps(Query):
+class NewtonSteps(Query[NewtonState | None]):
     """Query by Newton steps on the smoothed loss.
 
     Parameters
@@ -288,7 +285,7 @@ def _first_width(risk: ScoredRisk, point: ScoredPoint) -> float:
 
 def _width_for(gap: float, duals: Vector, weights: Vector) -> float:
     """Return a width that makes room for a gap, if duals change as much as they are large."""
-    steepness = float(weights @ duals**2)
+    steepness = product_over(weights, duals**2)
     return _ROOM * gap / steepness if steepness > 0.0 else 1.0
 
 

@@ -4,11 +4,11 @@ For a smooth risk the gradients of the last points tell more than their planes d
 planes bound the optimum. So L-BFGS chooses where to evaluate, and the bundle proves how good the
 best point is. Each trial of the line search gives a plane too.
 
-Where the curvature of the risk is roughly known (`cutplane.methods.chain_curvature`, and for
-networks `cutplane.methods.network_curvature`), L-BFGS starts from it in place of a multiple of the
+Where the curvature of the risk is roughly known (`cutplane.methods.curvature.chains`, and for
+networks `cutplane.methods.curvature.networks`), L-BFGS starts from it in place of a multiple of the
 identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations. Where
 parameters are too many for that, a number for each of them has to do
-(`cutplane.methods.pair_curvature`), computed once.
+(`cutplane.methods.curvature.pairs`), computed once.
 """
 
 from __future__ import annotations
@@ -24,17 +24,14 @@ from cutplane.compute.compiled import njit
 from cutplane.compute.products import Numbers, dot
 from cutplane.core.method import Cuts, Found, Method, Query
 from cutplane.core.needs import QUADRATIC, evaluated_once, quadratic
-from cutplane.core.policies.cuts import ConvexCuts
-from cutplane.core.policies.memory import KeepAll, LimitedMemory
-from cutplane.core.policies.queries import AtCandidate
-from cutplane.core.policies.stabilizers import NoStabilizer
-from cutplane.core.problem import Candidate, Problem
+from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer
+from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.protocols import Point
 from cutplane.core.search import Trial, wolfe_search
-from cutplane.core.state import State
-from cutplane.methods.chain_curvature import ChainCurvature, has_curvature
-from cutplane.methods.network_curvature import NetworkCurvature, has_network_curvature
-from cutplane.methods.pair_curvature import COMPUTED_IN, PairCurvature, has_pair_curvature
+from cutplane.core.state import Candidate, Problem, State
+from cutplane.methods.curvature.chains import ChainCurvature, has_curvature
+from cutplane.methods.curvature.networks import NetworkCurvature, has_network_curvature
+from cutplane.methods.curvature.pairs import COMPUTED_IN, PairCurvature, has_pair_curvature
 
 Singles = NDArray[np.float32]
 
@@ -151,7 +148,7 @@ def second_half(
 
 
 @dataclass(frozen=True, slots=True)
-class QuasiNewtonSteps(Query):
+class QuasiNewtonSteps(Query[PastSteps]):
     """Query by L-BFGS from the best point, with a line search by trials.
 
     Parameters
@@ -224,7 +221,9 @@ def _curvature_at(point: Any, state: State, lam: float) -> tuple[Curvature | Non
     return PairCurvature.at(risk, point.w, lam), _NEVER
 
 
-def quasi_newton(*, steps: int = 20, planes: int | None = None, cuts: Cuts | None = None) -> Method:
+def quasi_newton(
+    *, steps: int = 20, planes: int | None = None, cuts: Cuts[Any] | None = None
+) -> Method:
     """L-BFGS with a certificate: the method for smooth risks such as conditional random fields.
 
     Every point where L-BFGS evaluates the risk gives a plane, and the planes bound the optimum as

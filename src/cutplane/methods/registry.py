@@ -8,13 +8,14 @@ from typing import Any
 from cutplane.core.method import Method
 from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
+from cutplane.methods.ascent.block_ascent import block_ascent
+from cutplane.methods.ascent.class_ascent import class_ascent
+from cutplane.methods.ascent.dual_ascent import dual_ascent
 from cutplane.methods.automatic import automatic
-from cutplane.methods.block_ascent import block_ascent
 from cutplane.methods.bundle import bmrm, level, nbm, nrbm, proximal, trust_region
 from cutplane.methods.cccp import cccp
-from cutplane.methods.class_ascent import class_ascent
-from cutplane.methods.dual_ascent import dual_ascent
+from cutplane.methods.class_newton import class_newton
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
 from cutplane.methods.stochastic import adaptive, online_proximal, optimistic, pegasos
@@ -38,6 +39,10 @@ def _dual_ascent(problem: Problem) -> Method:
     return class_ascent() if offers(problem.risk, "loss.of_shares") else dual_ascent()
 
 
+def _newton(problem: Problem) -> Method:
+    return class_newton() if offers(problem.risk, "loss.of_shares") else newton()
+
+
 _FOR_ALL: Methods = {
     "auto": automatic,
     "bmrm": lambda problem: bmrm(line_search=False),
@@ -58,11 +63,7 @@ STOCHASTIC_METHODS: Methods = {
 }
 """Those that take steps on single examples, and so can follow a stream."""
 
-METHODS: Methods = (
-    _FOR_ALL
-    | {"newton": lambda problem: newton(), "dual-ascent": _dual_ascent}
-    | STOCHASTIC_METHODS
-)
+METHODS: Methods = _FOR_ALL | {"newton": _newton, "dual-ascent": _dual_ascent} | STOCHASTIC_METHODS
 """Those for linear models."""
 
 FOR_OTHERS: Methods = {

@@ -18,10 +18,8 @@ import numpy as np
 from cutplane.compute.products import dot
 from cutplane.core.method import Method, PlanesOf, Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.policies.memory import KeepAll
-from cutplane.core.policies.queries import AtCandidate
-from cutplane.core.problem import Candidate, Problem
-from cutplane.core.state import State
+from cutplane.core.policies.bmrm import AtCandidate, KeepAll
+from cutplane.core.state import Candidate, Problem, State
 from cutplane.methods.cccp import LastPoint, NoPlanes, StepTaken
 
 _TINY = float(np.finfo(np.float64).tiny)
@@ -36,7 +34,7 @@ class StepsTaken(StepTaken):
 
 
 @dataclass(frozen=True, slots=True)
-class SubgradientSteps(Stabilizer):
+class SubgradientSteps(Stabilizer[StepsTaken]):
     """Step against the slope at the last point, by less and less.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Measures of quality: of labeled sequences, of segments in them, of rankings."""
+"""Measures of quality: of classes, numbers, labeled sequences, segments in them, rankings."""
 
 from cutplane.metrics.chunks import (
     Chunk,
@@ -8,19 +8,33 @@ from cutplane.metrics.chunks import (
     sequence_accuracy,
     token_accuracy,
 )
-from cutplane.metrics.ranking import Rankings, mean_of_defined
+from cutplane.metrics.classes import ClassQuality, LabelSetQuality
+from cutplane.metrics.numbers import NumberQuality, QuantileQuality
+from cutplane.metrics.quality import Quality, measured
+from cutplane.metrics.ranking import RANKED_AT, RankingQuality, Rankings, mean_of_defined
 from cutplane.metrics.segments import SegmentCounts, count_segments, edits
+from cutplane.metrics.sequences import SegmentQuality, TokenQuality
 
 __all__ = [
+    "RANKED_AT",
     "Chunk",
     "ChunkCounts",
+    "ClassQuality",
+    "LabelSetQuality",
+    "NumberQuality",
+    "Quality",
+    "QuantileQuality",
+    "RankingQuality",
     "Rankings",
     "SegmentCounts",
+    "SegmentQuality",
+    "TokenQuality",
     "count_chunks",
     "count_segments",
     "edits",
     "find_chunks",
     "mean_of_defined",
+    "measured",
     "sequence_accuracy",
     "token_accuracy",
 ]

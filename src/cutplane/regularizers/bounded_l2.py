@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot, gram_with_diagonal
-from cutplane.regularizers.base import Centered, same_shape
+from cutplane.regularizers.l2 import Centered, same_shape
 
 # A point on the way from one w to another may leave the bounds by rounding: as a share of the
 # largest coordinate.

@@ -12,8 +12,8 @@ from scipy.special import rel_entr
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import gram_with_diagonal
-from cutplane.regularizers.base import Centered, same_shape
 from cutplane.regularizers.bounded_l2 import ROUNDING
+from cutplane.regularizers.l2 import Centered, same_shape
 
 
 class Entropy(Centered):

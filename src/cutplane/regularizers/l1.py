@@ -14,7 +14,7 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot, gram_with_diagonal
 from cutplane.core.protocols import Regularizer
-from cutplane.regularizers.base import positive
+from cutplane.regularizers.l2 import positive
 
 
 class AbsoluteAndSquare:

@@ -1,16 +1,106 @@
-"""The squared Euclidean norm, with an optional center and weights.
+"""Squares of norms, the Euclidean one first, and what other regularizers share with them.
 
-r(w)  = lam/2 * sum_j (theta_j * (w_j - c_j))^2                  (paper 004, section 3.3.1)
-r*(u) = u.c + sum_j (u_j / theta_j)^2 / (2*lam),    attained at  w = c + u / (lam * theta^2)
+With an optional center ``c``, and for `L2` a factor ``theta_j`` for each coordinate
+(paper 004, section 3.3.1):
+
+r(w)  = lam/2 * |A (w - c)|^2                                    A = diag(theta) for L2
+r*(u) = u.c + u.(A'A)^-1 u / (2*lam),    attained at  w = c + (A'A)^-1 u / lam
 """
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Vector
-from cutplane.regularizers.base import SquaredNorm, same_shape
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Quadratic
+
+
+def positive(name: str, value: Any) -> float:
+    """Return the value as a float if it is positive and finite."""
+    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
+
+
+def finite(name: str, values: ArrayLike) -> Vector:
+    """Return a copy in float64 if all values are finite."""
+    array = np.array(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"the {name} must be finite")
+    return array
+
+
+def same_shape(regularizer: object, name: str, given: Vector | None, w: Vector) -> None:
+    """Raise ValueError if a parameter was given for another number of coordinates."""
+    if given is not None and given.shape != w.shape:
+        kind = type(regularizer).__name__
+        raise ValueError(f"{kind}: {name} has shape {given.shape}, w has {w.shape}")
+
+
+class Centered:
+    """A regularizer with a strength and, perhaps, a center."""
+
+    center: Vector | None = None
+
+    def __init__(self, lam: float, center: ArrayLike | None = None) -> None:
+        self.lam = positive("lam", lam)
+        self.center = None if center is None else finite("center", center)
+
+    def shifted(self, w: Vector) -> Vector:
+        """Return ``w - center``, having compared their lengths."""
+        same_shape(self, "center", self.center, w)
+        return w if self.center is None else w - self.center
+
+    def __repr__(self) -> str:
+        center = ", center=..." if self.center is not None else ""
+        return f"{type(self).__name__}({self.lam:g}{center})"
+
+
+class SquaredNorm(Centered, ABC):
+    """The square of a norm ``|A (w - c)|``: the reduced problem is a quadratic program."""
+
+    @abstractmethod
+    def scaled(self, w: Vector) -> Vector:
+        """Return ``A (w - c)``."""
+
+    @abstractmethod
+    def dual_metric(self, slope: Vector) -> Vector:
+        """Return ``(A'A)^-1 slope``, whose dot product with another slope is their product."""
+
+    @abstractmethod
+    def gradient(self, w: Vector) -> Vector:
+        """Return the derivative at ``w``."""
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``."""
+        scaled = self.scaled(w)
+        return 0.5 * self.lam * dot(scaled, scaled)
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u)`` and the ``w`` that attains it."""
+        image = self.dual_metric(u)
+        value = dot(u, image) / (2.0 * self.lam) + self.at_center(u)
+        w = image / self.lam
+        return value, w if self.center is None else w + self.center
+
+    def at_center(self, slope: Vector) -> float:
+        """Return ``slope.center``, by which the offset of a plane shifts."""
+        return 0.0 if self.center is None else dot(slope, self.center)
+
+    def along(self, start: Vector, end: Vector) -> Quadratic:
+        """Return the regularizer on the ray from ``start`` through ``end``."""
+        at_start = self.scaled(start)
+        direction = self.scaled(end) - at_start
+        return Quadratic(
+            slope=self.lam * dot(at_start, direction),
+            curvature=self.lam * dot(direction, direction),
+        )
 
 
 class L2(SquaredNorm):

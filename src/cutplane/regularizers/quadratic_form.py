@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.regularizers.base import SquaredNorm, finite
+from cutplane.regularizers.l2 import SquaredNorm, finite
 
 # A triangular factor with a smaller ratio of diagonal entries is singular up to rounding.
 _SINGULAR = 1e-13

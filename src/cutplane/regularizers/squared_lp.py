@@ -11,7 +11,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import gram_with_diagonal
-from cutplane.regularizers.base import positive
+from cutplane.regularizers.l2 import positive
 
 
 class SquaredLp:

@@ -44,11 +44,24 @@ def new_figure(size: tuple[float, float]) -> Any:
     return Figure(figsize=size, layout="constrained")
 
 
+FORMATS = ("png", "svg", "pdf")
+"""Kinds of pictures, as names of files end."""
+
+
+def picture_of(figure: Any, kind: str = "png") -> bytes:
+    """Return the figure as a picture of one of the `FORMATS`, the same bytes each time."""
+    # SVG has random names inside unless told otherwise, and both would have the time.
+    from matplotlib import rc_context
+
+    content, when = io.BytesIO(), {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with rc_context({"svg.hashsalt": "cutplane"}):
+        figure.savefig(content, format=kind, dpi=150, metadata=when.get(kind))
+    return content.getvalue()
+
+
 def png_of(figure: Any) -> bytes:
     """Return the figure as a PNG picture."""
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=150)
-    return content.getvalue()
+    return picture_of(figure)
 
 
 def draw_run(
@@ -82,11 +95,14 @@ def draw_path(
     subtitle: str = "",
     tol: float | None = None,
     scores: Curve | None = None,
+    errors: Curve | None = None,
+    chosen: float | None = None,
 ) -> Any:
     """Return a figure of the bounds, the relative gap, and the scores if any, against lam.
 
     There is a certificate for each lam; they decrease, and are drawn from left to right. Of the
-    scores, the more the better, the best one is marked. The rest is as for `draw_run`.
+    scores, the more the better, the best one is marked, or the ``chosen`` lam; ``errors`` are
+    drawn around them. The rest is as for `draw_run`.
     """
     n_panels = 2 if scores is None else 3
     figure = new_figure((8.0, 3.2 * n_panels))
@@ -95,7 +111,7 @@ def draw_path(
     proven = all(certificate.valid for certificate in certificates)
     _plot_both(bounds, gaps, lams, certificates, tol, steps=None, proven=proven)
     if scores is not None:
-        _plot_scores(rest[0], lams, scores)
+        _plot_scores(rest[0], lams, scores, errors, chosen)
     lowest = (gaps, *rest)[-1]
     lowest.set_xlabel("lam")
     lowest.set_xscale("log")
@@ -104,13 +120,17 @@ def draw_path(
 
 
 class Series(NamedTuple):
-    """The curves of a line of panels: keys of a row, and titles; by default against iterations."""
+    """The curves of a line of panels: keys of a row, and titles; by default against iterations.
+
+    ``spread`` names the lowest and the highest values that a curve is the middle of, to be shaded.
+    """
 
     y: str
     y_title: str
     x: str | None = None
     x_title: str = "iterations"
     x_scale: str = "linear"
+    spread: tuple[str, str] | None = None
 
 
 def draw_curves(
@@ -137,7 +157,10 @@ def draw_curves(
         for row in rows:
             if row[panel] == value:
                 x = row[line.x] if line.x else range(1, len(row[line.y]) + 1)
-                axes.plot(x, row[line.y], label=in_words(label, row[label]))
+                (curve,) = axes.plot(x, row[line.y], label=in_words(label, row[label]))
+                if line.spread:
+                    lowest, highest = (row[key] for key in line.spread)
+                    axes.fill_between(x, lowest, highest, color=curve.get_color(), alpha=0.2, lw=0)
         axes.set(title=in_words(panel, value), xlabel=line.x_title)
         axes.set(xscale=line.x_scale, yscale=scale)
         finish_axes(axes, line.y_title)
@@ -207,13 +230,18 @@ def _plot_both(
     _tidy(below, "relative gap")
 
 
-def _plot_scores(axes: Any, lams: Curve, scores: Curve) -> None:
-    best = int(scores.argmax())
+def _plot_scores(
+    axes: Any, lams: Curve, scores: Curve, errors: Curve | None, chosen: float | None
+) -> None:
+    best = int(scores.argmax()) if chosen is None else int(np.argmin(np.abs(lams - chosen)))
     left = 2 * best < len(scores)  # the text goes to where there is room for it
     axes.plot(lams, scores, color=_BLACK, lw=1.5, marker="o", ms=3)
     axes.axvline(lams[best], color="0.4", lw=1.2, ls=":")
     place = {"xytext": (6 if left else -6, 0), "ha": "left" if left else "right"}
-    text = f"best: {scores[best]:.4g} at lam = {lams[best]:.3g}"
+    if errors is not None:
+        axes.fill_between(lams, scores - errors, scores + errors, color="0.85", lw=0, zorder=1)
+    what = "best" if chosen is None else "chosen"
+    text = f"{what}: {scores[best]:.4g} at lam = {lams[best]:.3g}"
     axes.annotate(text, (lams[best], scores.min()), **place, **_NOTE)
     _tidy(axes, "score")
 

@@ -16,6 +16,9 @@ from cutplane.core.certificate import Record
 from cutplane.core.state import State
 
 _REDRAW_SECONDS = 0.1
+# How often to tell of bytes if nobody knows how many will come.
+_BYTES_OF_STEP = 100_000_000
+_BOUND, _NO_BOUND = "lower bound", "model, no bound"
 
 
 class _Column(NamedTuple):
@@ -27,12 +30,19 @@ class _Column(NamedTuple):
 _COLUMNS = (
     _Column("iteration", 9, lambda record: f"{record.iteration}"),
     _Column("objective", 14, lambda record: f"{record.objective:.7g}"),
-    _Column("lower bound", 14, lambda record: f"{record.lower_bound:.7g}"),
+    _Column(_BOUND, 15, lambda record: f"{record.lower_bound:.7g}"),
     _Column("gap", 9, lambda record: f"{record.relative_gap:.2e}"),
     _Column("evaluations", 11, lambda record: f"{record.evaluations}"),
     _Column("planes", 6, lambda record: f"{record.planes}"),
     _Column("seconds", 8, lambda record: f"{record.seconds:.2f}"),
 )
+
+
+def _titles(proven: bool) -> list[str]:
+    """Return the titles of the columns; of a risk that is not convex nothing is a bound."""
+    return [
+        _NO_BOUND if column.title == _BOUND and not proven else column.title for column in _COLUMNS
+    ]
 
 
 def progress_on(stream: TextIO) -> Progress:
@@ -61,6 +71,30 @@ def bar_on(stream: TextIO) -> Iterator[Callable[[float, str], None]]:
         )
 
 
+@contextmanager
+def bytes_on(stream: TextIO) -> Iterator[Callable[[int, int | None], None]]:
+    """Show how many bytes are done: as `bar_on`, or by lines if nobody knows how many there are.
+
+    What is yielded is called with the bytes that are done, and with all of them, or None.
+    """
+    steps = 100 if stream.isatty() else 10
+    shown = -1
+    with bar_on(stream) as show:
+
+        def tell(done: int, total: int | None) -> None:
+            nonlocal shown
+            step = steps * done // total if total else done // _BYTES_OF_STEP
+            if step == shown:
+                return
+            shown = step
+            if total:
+                show(done / total, f"{done / 1e6:,.1f} of {total / 1e6:,.1f} MB")
+            else:
+                print(f"{done / 1e6:,.1f} MB", file=stream, flush=True)
+
+        yield tell
+
+
 def is_milestone(iteration: int) -> bool:
     """Whether the iteration is one of 1, 2, 5, 10, 20, 50, 100, ..."""
     while iteration >= 10 and iteration % 10 == 0:
@@ -71,6 +105,9 @@ def is_milestone(iteration: int) -> bool:
 class Progress:
     """Plain lines: a title, the milestones, the last iteration of every run."""
 
+    _proven = True  # whether planes lie below the risk
+    _part = ""  # what the run is about, if there are several
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._latest: Record | None = None
@@ -78,7 +115,12 @@ class Progress:
 
     def __call__(self, state: State) -> None:
         """Show the latest record of a running solver."""
+        self._proven = state.convex
         self.show(state.history[-1])
+
+    def begin(self, part: str) -> None:
+        """Say what the next run is about, such as a class."""
+        self._part, self._latest = part, self._latest if self._pending else None
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +132,10 @@ class Progress:
         """Write the record if it is a milestone; remember it otherwise."""
         if self._begins_a_run(record):
             self.finish()
-            self._write("  ".join(column.title.rjust(column.width) for column in _COLUMNS))
+            if self._part:
+                self._write(self._part)
+            titles = zip(_titles(self._proven), _COLUMNS, strict=True)
+            self._write("  ".join(title.rjust(column.width) for title, column in titles))
         self._latest, self._pending = record, True
         if is_milestone(record.iteration):
             self.finish()
@@ -122,6 +167,7 @@ class LiveProgress(Progress):
         self._live = Live(console=Console(file=stream), auto_refresh=False)
         self._milestones: list[Record] = []
         self._latest: Record | None = None
+        self._pending = False
         self._drawn_at = -_REDRAW_SECONDS
 
     def show(self, record: Record) -> None:
@@ -151,9 +197,15 @@ class LiveProgress(Progress):
     def _table(self) -> Any:
         from rich.table import Table
 
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        for column in _COLUMNS:
-            table.add_column(column.title, justify="right", min_width=column.width, no_wrap=True)
+        table = Table(
+            box=None,
+            header_style="bold",
+            pad_edge=False,
+            title=self._part or None,
+            title_justify="left",
+        )
+        for title, column in zip(_titles(self._proven), _COLUMNS, strict=True):
+            table.add_column(title, justify="right", min_width=column.width, no_wrap=True)
         for record in self._milestones:
             table.add_row(*(column.show(record) for column in _COLUMNS), style="dim")
         if self._latest is not None and self._latest not in self._milestones[-1:]:

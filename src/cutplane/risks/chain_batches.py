@@ -36,10 +36,7 @@ class ChainBatches:
 
     def __init__(self, data: LabeledChains, scores: TorchScores) -> None:
         chains = data.chains
-        n_batches = max(-(-chains.n_tokens // scores.batch), 1)
-        tokens = np.arange(1, n_batches) * chains.n_tokens // n_batches
-        inner = np.searchsorted(chains.offsets[:-1], tokens)
-        cuts = np.unique([0, *inner, chains.n_sequences])
+        cuts = np.unique(chains.cut(max(-(-chains.n_tokens // scores.batch), 1)))
         # Sequences without tokens alone make no batch.
         cuts = cuts[np.append(np.diff(chains.offsets[cuts]) > 0, True)]
         cuts[0] = 0

@@ -94,10 +94,7 @@ class ChainPieces:
 
     def __init__(self, data: LabeledChains, pairs: ObservedPairs) -> None:
         chains = data.chains
-        n_pieces = max(chains.n_tokens * chains.n_labels // _SCORES, 1)
-        tokens = np.arange(1, n_pieces) * chains.n_tokens // n_pieces
-        inner = np.searchsorted(chains.offsets[:-1], tokens)
-        cuts = np.unique([0, *inner, chains.n_sequences])
+        cuts = np.unique(chains.cut(max(chains.n_tokens * chains.n_labels // _SCORES, 1)))
         self._data = data
         self._pairs = pairs
         self._pieces = [data.part(i, j) for i, j in pairwise(cuts)]

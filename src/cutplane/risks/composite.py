@@ -15,13 +15,8 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core import needs
-from cutplane.core.protocols import (
-    Plane,
-    Point,
-    Quadratic,
-    Risk,
-    Segment,
-)
+from cutplane.core.policies.bmrm import as_searchable
+from cutplane.core.protocols import Plane, Point, Quadratic, Risk, Segment
 from cutplane.core.search import minimize_on_ray
 
 
@@ -218,7 +213,7 @@ class SumSegment:
 
 
 def _sum_point(parts: list[tuple[float, Point]]) -> SumPoint:
-    searchable = all(needs.as_searchable(point) is not None for _, point in parts)
+    searchable = all(as_searchable(point) is not None for _, point in parts)
     return SearchableSumPoint(parts) if searchable else SumPoint(parts)
 
 

@@ -16,6 +16,7 @@ from cutplane.compute.products import dot
 from cutplane.core.interrupts import at_once
 from cutplane.core.needs import is_risk
 from cutplane.core.protocols import KeptPoint, NonFiniteRisk, Plane, Risk
+from cutplane.risks.checks import checked_lower_bound
 from cutplane.risks.composite import Summable
 
 Function = Callable[[Vector], tuple[float, Vector]]
@@ -66,12 +67,10 @@ class FunctionRisk(Summable):
             raise TypeError(f"function must be callable, got {function!r}")
         if n_parameters < 1:
             raise ValueError(f"a function needs at least 1 parameter, got {n_parameters}")
-        if not lower_bound < np.inf:
-            raise ValueError(f"lower_bound must be a number or -inf, got {lower_bound}")
         self.function = function
         self.n_parameters = int(n_parameters)
         self.convex = convex
-        self.lower_bound = float(lower_bound)
+        self.lower_bound = checked_lower_bound(lower_bound)
         self.evaluations = 0
 
     def at(self, w: Vector) -> KeptPoint:

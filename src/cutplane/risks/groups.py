@@ -13,10 +13,10 @@ import math
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import even_bounds
 from cutplane.core.protocols import Plane
 from cutplane.losses import Loss
 from cutplane.maps import Rows
-from cutplane.maps.stored import even_bounds
 
 # Blocks that a group is dealt. Fewer if their sums, a vector of all features for each block, would
 # cost as much as the rows themselves.

@@ -12,19 +12,22 @@ scores: moving along the line between two points costs no pass over the data.
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.blocks import joined
+from cutplane.compute.lazy import lazy
+from cutplane.compute.products import all_finite, between
+from cutplane.compute.sums import product_over
+from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.pointwise.tilted import TiltedLoss
 from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
 from cutplane.maps import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
-from cutplane.risks.checks import normalized, require_finite
+from cutplane.risks.checks import normalized, overflow
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
 
@@ -227,10 +230,11 @@ class ScoredRisk(Summable):
 
     def with_scores(self, w: Vector, scores: Scores, **known: Any) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess``, ``at`` as for the point."""
-        require_finite([scores], w, whose=None if self.map.linear else f"scores of {self.map}")
+        if not all_finite(scores):
+            raise overflow(scores, w, whose=None if self.map.linear else f"scores of {self.map}")
         return ScoredPoint(self, w, scores, **known)
 
-    @cached_property
+    @lazy
     def term_size(self) -> float:
         """The size of the terms that values are made of: those at scores of zero."""
         zeros = np.zeros((len(self.y), *self.map.score_shape))
@@ -308,7 +312,7 @@ class ScoredPoint:
         loss: ScoreLoss = risk.loss
         return loss.slopes_at(risk.y, self.scores, risk.weights, self._at)
 
-    @cached_property
+    @lazy
     def intercept(self) -> Any:
         """The best intercepts for these parameters; zero if the model has none.
 
@@ -323,9 +327,10 @@ class ScoredPoint:
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: one pass over the data, the first time."""
-        return self._plane
+        plane: Plane = self._plane
+        return plane
 
-    @cached_property
+    @lazy
     def _plane(self) -> Plane:
         risk = self._risk
         tangent = risk.loss.tangent(risk.y, self.scores, risk.weights, self._at)
@@ -379,7 +384,7 @@ class ScoredSegment:
         loss: ScoreLoss = self._risk.loss
         return loss.ray(start.scores, start.offset, end.scores, end.offset)
 
-    @cached_property
+    @lazy
     def _kept_ray(self) -> Ray:
         # A search by single steps looks at it again and again.
         return self._ray()
@@ -391,22 +396,9 @@ class ScoredSegment:
         start, end = self._start, self._end
         w = start.w + step * (end.w - start.w)
         guess = start.offset + step * (end.offset - start.offset)
-        point = ScoredPoint(self._risk, w, _between(start.scores, end.scores, step), guess)
+        point = ScoredPoint(self._risk, w, between(start.scores, end.scores, step), guess)
         self._last = step, point
         return point
-
-
-def _between(start: Scores, end: Scores, step: float) -> Scores:
-    """Return ``start + step * (end - start)``."""
-    out = np.empty_like(start)
-
-    def block(i: slice) -> None:
-        np.subtract(end[i], start[i], out=out[i])
-        out[i] *= step
-        out[i] += start[i]
-
-    map_blocks(block, len(out), width=out[:1].size)
-    return out
 
 
 def _middle(y: Vector, weights: Vector) -> float:
@@ -415,6 +407,8 @@ def _middle(y: Vector, weights: Vector) -> float:
     Not the mean itself, which is rounded: equal targets would differ from it. Differences from a
     target are exact for all others that are less than twice as large and more than half (Sterbenz).
     """
-    distance = np.abs(y - float(weights @ y))
+    distance = np.abs(y - product_over(weights, y))
     distance[weights == 0.0] = np.inf
-    return float(y[distance.argmin()])
+    nearest = map_arrays(lambda far, y: (far[[k := far.argmin()]], y[[k]]), distance, y)
+    distances, targets = joined(nearest)
+    return float(targets[distances.argmin()])

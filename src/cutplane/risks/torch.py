@@ -29,11 +29,9 @@ from cutplane.maps.torch_network import (
     trained,
     write_vector,
 )
-from cutplane.risks.checks import normalized
+from cutplane.risks.checks import checked_lower_bound, normalized
 from cutplane.risks.composite import Summable
 from cutplane.risks.function import name_of
-
-Arrays = tuple[NDArray[Any], ...]
 
 
 class TorchRisk(Summable):
@@ -101,8 +99,6 @@ class TorchRisk(Summable):
             raise TypeError(f"loss must be callable, got {loss!r}")
         if batch < 1:
             raise ValueError(f"batch must be at least 1, got {batch}")
-        if not lower_bound < np.inf:
-            raise ValueError(f"lower_bound must be a number or -inf, got {lower_bound}")
         self.given = module
         self.name = type(module).__name__
         if not isinstance(module, torch.nn.Module):
@@ -128,7 +124,7 @@ class TorchRisk(Summable):
         self._equal = weights is None
         self.weights = normalized(weights, self.n_examples)
         self.convex = convex
-        self.lower_bound = float(lower_bound)
+        self.lower_bound = checked_lower_bound(lower_bound)
         self.evaluations = 0
 
     def at(self, w: Vector) -> KeptPoint:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.needs import as_searchable, is_risk, offers
+from cutplane.core.needs import is_risk, offers
+from cutplane.core.policies.bmrm import as_searchable
 from cutplane.core.protocols import Point, Quadratic, Risk
 from cutplane.methods.bundle import bmrm
 from cutplane.methods.minimize import minimize

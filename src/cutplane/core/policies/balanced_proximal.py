@@ -28,9 +28,8 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.core.method import Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.problem import Candidate
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem, stabilized
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, State
 
 # By how much the optimistic radius grows when an iterate reaches it (paper 002, Algorithm 3).
 _GROWTH = float(np.sqrt(2.0))
@@ -65,7 +64,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class BalancedProximal(Stabilizer):
+class BalancedProximal(Stabilizer[Balance | None]):
     """Proximal terms at all iterates, without a parameter to tune.
 
     Parameters

@@ -22,9 +22,8 @@ import numpy as np
 from cutplane.compute.products import dot
 from cutplane.core.method import Stabilizer
 from cutplane.core.needs import BALL
-from cutplane.core.problem import Candidate
 from cutplane.core.protocols import QuadraticRegularizer
-from cutplane.core.state import SHARE_OF_GAP, State
+from cutplane.core.state import SHARE_OF_GAP, Candidate, State
 
 # Some five are usual; the limit is for gaps that rounding does not let close.
 _MOST_SOLVES = 60
@@ -37,7 +36,7 @@ class _Ball(QuadraticRegularizer, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OverBall(Stabilizer):
+class OverBall(Stabilizer[float | None]):
     """No term is added; the regularizer is a ball that ``w`` must not leave.
 
     Remembered is the multiplier of the last problem.

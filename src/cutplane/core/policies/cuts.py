@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,30 +11,13 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Cuts, Found
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.protocols import Plane, Point, sum_of
+from cutplane.core.policies.bmrm import ConvexCuts
+from cutplane.core.protocols import Plane, Point
 from cutplane.core.state import State
 
 
 @dataclass(frozen=True, slots=True)
-class ConvexCuts(Cuts):
-    """A convex risk lies above each of its tangent planes, so they are added as they are."""
-
-    for_convex: ClassVar[bool] = True
-
-    def add(self, state: State, found: Found, before: Point, own: None) -> tuple[bool, None]:
-        """Add the plane of each point to the bundle, or one for each group; then other planes."""
-        moved = False
-        for planes in (*map(state.planes_at, found.cut_at), *([plane] for plane in found.planes)):
-            together = sum_of(planes)
-            state.test(together, [before, *found.points])
-            state.bundle.add(*planes)
-        for plane in found.planes:  # which need not touch the risk, and may be the best bound
-            moved |= state.raise_lower_bound(state.problem.below(plane))
-        return moved, None
-
-
-@dataclass(frozen=True, slots=True)
-class NonConvexCuts(Cuts):
+class NonConvexCuts(Cuts[None]):
     """Planes that lie below the risk near the best point (paper 004, Algorithms 5 and 6).
 
     A plane taken at ``w_j`` must be at least its locality below the risk at the best point ``w*``:

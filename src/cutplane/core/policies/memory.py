@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,17 +11,7 @@ from cutplane.core.method import Memory
 
 
 @dataclass(frozen=True, slots=True)
-class KeepAll(Memory):
-    """Every plane survives: the tightest model, at the price of memory."""
-
-    drops_planes: ClassVar[bool] = False
-
-    def make_room(self, bundle: Bundle, incoming: int, own: None) -> None:
-        """Do nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetIdle(Memory):
+class ForgetIdle(Memory[None]):
     """Planes that had no weight for long are dropped: groups bring so many that most are idle.
 
     Parameters
@@ -42,7 +31,7 @@ class ForgetIdle(Memory):
 
 
 @dataclass(frozen=True, slots=True)
-class LimitedMemory(Memory):
+class LimitedMemory(Memory[None]):
     """At most ``planes`` planes a group, and one that stands for all those that were dropped.
 
     Planes without weight go first, the longest idle before the others: the reduced problem does
@@ -78,7 +67,7 @@ class LimitedMemory(Memory):
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateOnly(Memory):
+class AggregateOnly(Memory[None]):
     """Only the weighted mean of all planes so far, and the newest one (paper 000, section 5).
 
     The reduced problem then has two planes, and its solution is the closed form (15) of the paper:

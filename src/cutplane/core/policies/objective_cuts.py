@@ -21,14 +21,13 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Cuts, Found, Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.problem import Candidate
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.reduced.proximal import distance
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, State
 
 
 @dataclass(frozen=True, slots=True)
-class ProximalToBest(Stabilizer):
+class ProximalToBest(Stabilizer[None]):
     """The planes plus ``u/2 |w - w*|^2``, with ``u`` such that steps are as long as the last one.
 
     The line search chooses how far to go along the direction; the next ``u`` follows from that.
@@ -65,7 +64,7 @@ def minimize_near_best(state: State) -> Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectiveCuts(Cuts):
+class ObjectiveCuts(Cuts[None]):
     """Planes of the objective, lowered by Kiwiel's rule (paper 004, equations 9 and 10).
 
     Parameters

@@ -29,9 +29,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.method import Stabilizer
-from cutplane.core.needs import QUADRATIC, as_flat, quadratic
-from cutplane.core.problem import Candidate, Problem
-from cutplane.core.reduced.linear_program import propose_at_level
+from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.reduced.proximal import (
     PlainBound,
     ProximalProblem,
@@ -41,23 +39,7 @@ from cutplane.core.reduced.proximal import (
     reach,
     stabilized,
 )
-from cutplane.core.state import State
-
-
-@dataclass(frozen=True, slots=True)
-class NoStabilizer(Stabilizer):
-    """The reduced problem as it is: ``min_w r(w) + max_i a_i.w + b_i``.
-
-    With a regularizer that has no curvature its solutions jump about. Then the candidate is a point
-    on the way to them, and how strongly it is held at the best point is remembered.
-    """
-
-    def propose(self, state: State, own: float | None) -> tuple[Candidate, float | None]:
-        """Solve the reduced problem."""
-        if flat := as_flat(state.problem.regularizer):
-            return propose_at_level(flat, state, own)
-        return state.bundle.minimize(state.problem, accuracy=state.accuracy), None
-
+from cutplane.core.state import Candidate, Problem, State
 
 # A search for ``mu`` accepts solutions that use so much of a radius, or of the way from the lower
 # bound up to a level.
@@ -74,7 +56,7 @@ class LastWeight:
     plain: PlainBound = field(default_factory=PlainBound)
 
 
-class _NearBest(Stabilizer):
+class _NearBest(Stabilizer[LastWeight]):
     """Minimizes near the best point, with a ``mu`` that is found by a search."""
 
     __slots__ = ()
@@ -196,7 +178,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
-class Proximal(Stabilizer):
+class Proximal(Stabilizer[Course | None]):
     """Add ``mu/2 |w - c|^2`` to the reduced problem, in the metric of the regularizer.
 
     Parameters

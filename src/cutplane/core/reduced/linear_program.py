@@ -22,11 +22,10 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.problem import Candidate, candidate_below
 from cutplane.core.protocols import FlatRegularizer, Plane
 from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_kernels import EPS
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, State, candidate_below
 
 # The candidate's share of the way from the model's minimum (0) up to the best objective (1).
 _BAND = (0.2, 0.7)

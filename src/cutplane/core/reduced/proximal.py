@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
-from cutplane.core.problem import Candidate, candidate_below
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, State, candidate_below
 
 # After so many iterations in which no bound moved, a stabilized method takes ordinary steps until
 # one does. So it does not stall where BMRM would not, however badly it is stabilized.

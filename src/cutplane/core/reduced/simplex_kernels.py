@@ -51,10 +51,12 @@ STEPS_PER_PLANE = 30  # where to stop in any case; a cold start needs 1 to 3
 
 # Reassociated sums vectorize; NaN and inf keep their meaning, and division by zero never raises.
 # The kernels are plain loops on purpose: slice assignments would add 2 s of compile time.
-kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+_REORDER = {"reassoc", "contract"}
+kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+inner = njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER, inner=True)
 
 
-@kernel
+@inner
 def factorize(
     gram: Matrix, groups: Indices, base: Indices, support: Indices, scale: float, factor: Matrix,
     first: int, size: int,
@@ -80,7 +82,7 @@ def factorize(
     return pivot <= least
 
 
-@kernel
+@inner
 def drop(gone: int, support: Indices, factor: Matrix, size: int) -> None:
     """Delete a plane from support and factor, given its position.
 
@@ -102,7 +104,7 @@ def drop(gone: int, support: Indices, factor: Matrix, size: int) -> None:
         sine[p] = old[p + 1] / new[p]
 
 
-@kernel
+@inner
 def drop_weightless(
     alpha: Vector, groups: Indices, base: Indices, support: Indices, factor: Matrix, size: int
 ) -> int:
@@ -129,7 +131,7 @@ def drop_weightless(
     return size
 
 
-@kernel
+@inner
 def find_direction(factor: Matrix, size: int, rise: Vector, direction: Vector) -> None:
     """Maximize rise.d - d'LL'd / 2."""
     for p in range(size):
@@ -145,7 +147,7 @@ def find_direction(factor: Matrix, size: int, rise: Vector, direction: Vector) -
             direction[q] -= row[q] * direction[p]
 
 
-@kernel
+@inner
 def settle(
     gram: Matrix, lam: float, groups: Indices, alpha: Vector, gradient: Vector,
     base: Indices, support: Indices, size: int, factor: Matrix,
@@ -226,7 +228,7 @@ def settle(
     return size, steps
 
 
-@kernel
+@inner
 def assess(
     gram: Matrix, offsets: Vector, lam: float, groups: Indices, alpha: Vector,
     base: Indices, support: Indices, size: int, gradient: Vector, top: Indices, lacks: Vector,
@@ -267,10 +269,14 @@ def assess(
         k = groups[j]
         lacks[k] -= alpha[j] * gradient[j]
         error[k] = max(error[k], abs(offsets[j]) + np.sqrt(abs(gram[j, j])) * norm / lam)
-    return value, lacks.sum(), EPS * error.sum()
+    gap, noise = 0.0, 0.0
+    for k in range(n_groups):
+        gap += lacks[k]
+        noise += error[k]
+    return value, gap, EPS * noise
 
 
-@kernel
+@inner
 def largest_square(gram: Matrix, base: Indices, support: Indices, size: int, top: Indices) -> float:
     """Return the largest squared slope of support and top, or 1 if it is next to nothing."""
     largest = 0.0
@@ -281,7 +287,7 @@ def largest_square(gram: Matrix, base: Indices, support: Indices, size: int, top
     return largest if largest >= LEAST_SCALE else 1.0
 
 
-@kernel
+@inner
 def let_enter(
     gram: Matrix, groups: Indices, alpha: Vector, top: Indices, lacks: Vector,
     base: Indices, support: Indices, size: int, factor: Matrix, scale: float,
@@ -291,8 +297,12 @@ def let_enter(
     A plane that depends on the others enters only alone: of several, the direction would be noise.
     """
     n_groups, before = base.size, size
-    first = lacks.argmax()
-    enough = lacks.sum() / (2 * n_groups)
+    first, total = 0, 0.0
+    for k in range(n_groups):
+        total += lacks[k]
+        if lacks[k] > lacks[first]:
+            first = k
+    enough = total / (2 * n_groups)
     for k in range(first, first + n_groups):
         k = k % n_groups
         if alpha[top[k]] > 0.0 or lacks[k] <= enough:
@@ -321,6 +331,8 @@ def maximize(
     top, lacks = np.empty(base.size, np.int64), np.empty(base.size)
     best_gap, best_value = np.inf, -np.inf
     steps, stalled, limit = 0, 0, STEPS_PER_PLANE * alpha.size
+    # For a plain 0 `factorize` would be compiled once more: Numba has types for literals.
+    top_row: int = np.int64(0)  # type: ignore[assignment]
     while True:
         value, gap, noise = assess(
             gram, offsets, lam, groups, alpha, base, support, size, gradient, top, lacks
@@ -342,7 +354,7 @@ def maximize(
         natural = largest_square(gram, base, support, size, top)
         if not natural / SCALE_DRIFT <= scale <= natural * SCALE_DRIFT:
             scale = natural
-            factorize(gram, groups, base, support, scale, factor, 0, size)
+            factorize(gram, groups, base, support, scale, factor, top_row, size)
         size = let_enter(gram, groups, alpha, top, lacks, base, support, size, factor, scale)
         size, taken = settle(gram, lam, groups, alpha, gradient, base, support, size, factor)
         steps += taken

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix
 from cutplane.estimators.callbacks import with_callbacks
+from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples
@@ -59,6 +60,7 @@ class HMMClassifier(ClassifierMixin, HMMModel):
 
     @with_callbacks
     @interruptible
+    @choosing_lam
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit the models.
 

@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.estimator import Estimator, estimator
+from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.parameters import look_up, threads_of
+from cutplane.estimators.parameters import look_up, strength_of, threads_of
 from cutplane.estimators.tagging.tokens import Tokens, read_tokens
 from cutplane.methods import automatic
 from cutplane.methods.bundle import nbm, nrbm
@@ -88,7 +88,7 @@ class HMMModel(Estimator):
     n_components: int = 1
     topology: str = "left-to-right"
     covariance: str = "diagonal"
-    lam: float = 1.0
+    lam: Strength = 1.0
     margin: float = 10.0
     likelihood_iter: int = 10
     variance_floor: float = 0.01
@@ -183,7 +183,9 @@ class HMMModel(Estimator):
         plan = Plan(
             examples=examples,
             risks=[risk],
-            regularizer=L2(self.lam, center=center, weights=hmms.scale_free_weights(center)),
+            regularizer=L2(
+                strength_of(self.lam), center=center, weights=hmms.scale_free_weights(center)
+            ),
             model=model,
             starts=[start],
         )

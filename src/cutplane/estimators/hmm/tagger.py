@@ -11,8 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.estimators.callbacks import with_callbacks
+from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Measures, Reads, Targets
-from cutplane.estimators.estimator import estimator
+from cutplane.estimators.estimator import Strength, estimator
 from cutplane.estimators.fit import Examples
 from cutplane.estimators.hmm.model import HMM_METHODS, HMMModel
 from cutplane.estimators.interruptible import interruptible
@@ -71,11 +72,12 @@ class HMMTagger(HMMModel):
     )
     segments = True
 
-    lam: float = 10.0
+    lam: Strength = 10.0
     margin: float = 1.0
 
     @with_callbacks
     @interruptible
+    @choosing_lam
     def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
         """Fit the models.
 

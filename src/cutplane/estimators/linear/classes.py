@@ -11,18 +11,19 @@ one of two classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
 from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.estimators.parameters import look_up
 from cutplane.losses import (
     CLASSIFICATION,
@@ -84,13 +85,34 @@ def require_two_classes(classes: NDArray[Any]) -> None:
 def has_probabilities(classifier: Any) -> bool:
     """Say whether the loss of a classifier implies probabilities, as `available_if` asks it."""
     if classifier.loss_function().probability(np.zeros(1)) is None:
-        raise AttributeError(f"the loss {classifier.loss!r} implies no probabilities")
+        raise AttributeError(
+            f"the loss {classifier.loss!r} implies no probabilities: fit with loss='logistic', or "
+            "calibrate the scores by CalibratedClassifierCV of scikit-learn"
+        )
     return True
+
+
+class with_probabilities:
+    """A method that is there if the loss implies probabilities, and says why where it is not.
+
+    scikit-learn's `available_if` does the same, but hides the reason behind a message of its own.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__, self.__name__ = method.__doc__, method.__name__
+
+    def __get__(self, classifier: Any, owner: type[Any]) -> Any:
+        if classifier is None:
+            return self._method
+        has_probabilities(classifier)
+        return MethodType(self._method, classifier)
 
 
 class ClassScores:
     """For classifiers with a score for each class, or one for two classes."""
 
+    @by_parts
     def decision_function(self, X: Any) -> Any:
         """Return the scores: above zero means the second class.
 
@@ -101,6 +123,7 @@ class ClassScores:
         scores = self._scores(X)  # type: ignore[attr-defined]
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return the class of each example.
 
@@ -122,7 +145,7 @@ class ClassScores:
 class LogProbabilities:
     """For classifiers with `predict_proba`."""
 
-    @available_if(has_probabilities)
+    @with_probabilities
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):

@@ -26,15 +26,22 @@ from cutplane.estimators.linear.classes import (
     check_pos_label,
     class_weights,
     doubt_about_positive,
-    has_probabilities,
     is_turned,
     joined,
     joint_loss,
     n_rows,
     require_two_classes,
     split_by_class,
+    with_probabilities,
 )
 from cutplane.estimators.linear.model import FLOATS, flat_symptom
+from cutplane.estimators.linear.sharded import (
+    balanced,
+    by_parts,
+    classes_of,
+    fit_collection,
+    target_risks,
+)
 from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.estimators.parameters import weights_of
 from cutplane.losses import CLASSIFICATION, MEASURES, ROBUST_CLASSIFICATION, MulticlassLoss
@@ -42,6 +49,8 @@ from cutplane.losses.measures.error_rate import Measure
 from cutplane.maps import AllPairs
 from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
+from cutplane.risks.shard_calls import Target
+from cutplane.risks.sharded import ShardedRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
 # however good they are. But the objective must come out the same when it is computed afresh.
@@ -186,7 +195,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Streams):
             weights = weights * np.asarray(given)[np.searchsorted(self.classes_, y)]
         return self._learn(X, self._targets(y), weights, window)
 
-    @available_if(has_probabilities)
+    @with_probabilities
+    @by_parts
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class, for the losses that imply one.
 
@@ -229,6 +239,28 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Streams):
         """Return the loss of all classes together, or None for one against the rest."""
         joint: MulticlassLoss | None = joint_loss(self, "multi_class", MULTI_CLASS)
         return joint
+
+    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
+        classes = self.classes_ = classes_of(y)
+        require_two_classes(classes)
+        check_pos_label(self.pos_label, classes)
+        joint = self._joint_loss()
+
+        def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
+            factors = balanced(self.class_weight, classes, masses)
+            if joint is not None:
+                loss: Any = type(joint)(accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY))
+                targets = [Target(classes, None, factors)]
+            else:
+                loss = self.loss_function()
+                wanted = classes
+                if len(classes) == 2:
+                    wanted = classes[:1] if self._is_turned() else classes[1:]
+                targets = [Target(classes, label, factors) for label in wanted.tolist()]
+            return target_risks(sample, loss, targets, intercept=self.fit_intercept)
+
+        n_classes = 1 if joint is None else len(classes)
+        fit_collection(self, X, y, sample_weight, risks, n_classes=n_classes, classes=classes)
 
     def _plan(self, examples: Examples) -> Plan:
         y, weights = examples.y, examples.weights

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,12 +15,14 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
+from cutplane.estimators.lams import chosen_lam, lams_to_try
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.path import decreasing, fits_along, lam_grid
+from cutplane.estimators.linear.path import fits_along
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.regularizers import L2
+from cutplane.report.words import mean_certificate
 
 _N_LAMS = 20
 
@@ -34,7 +37,7 @@ class _Fold(NamedTuple):
     scores: Vector
     coefs: NDArray[np.float64]
     evaluations: int
-    certificates: list[Certificate]
+    certificates: list[list[Certificate]]  # for each lam, of its problems
 
 
 @estimator
@@ -51,6 +54,8 @@ class ChoosesLam(LinearModel):
     scoring : str or callable, optional
         As in scikit-learn; by default the estimator's own score. If there are sample weights it is
         given those of the test part.
+    rule : {"best", "one_standard_error"}, default="best"
+        Take the lam of the best mean score, or the largest that is within one standard error of it.
     max_iter : int or None, default=1000
         Limit on iterations, for each lam.
     verbose : int, default=0
@@ -61,15 +66,18 @@ class ChoosesLam(LinearModel):
     Attributes
     ----------
     lam_ : float
-        The lam of the best mean score; of several the largest.
+        The lam that the rule takes; of equally good ones the largest.
     lams_ : ndarray of shape (n_lams,)
         The lams that were tried, decreasing.
     scores_ : ndarray of shape (n_folds, n_lams)
+    path_certificates_ : list of Certificate
+        What is proven of the folds' fits for each lam, in the mean.
     """
 
     lams: Any = None
     cv: Any = None
     scoring: Any = None
+    rule: str = "best"
     streams = False
     # What is found by cross-validation is no parameter.
     lam: ClassVar[None] = None  # type: ignore[misc]
@@ -84,7 +92,7 @@ class ChoosesLam(LinearModel):
     def _with_best_lam(self, plan: Plan, examples: Examples) -> Plan:
         """Choose lam, and start each problem at the mean of what the folds found for it."""
         risks = plan.risks
-        lams = self._lams_to_try(risks)
+        lams = lams_to_try(self.lams, risks, _N_LAMS)
         # Imported here: few programs cross-validate, and these take a third of a second.
         from sklearn.metrics import check_scoring
         from sklearn.model_selection import check_cv
@@ -100,10 +108,9 @@ class ChoosesLam(LinearModel):
             folds.append(self._fold(examples, train, test, lams, scorer, time_limit, part))
         self.lams_ = lams
         self.scores_ = np.array([fold.scores for fold in folds])
-        if not np.isfinite(self.scores_).all():
-            raise ValueError("a score is not finite: is a fold too small, or without weight?")
-        # Of equally good lams the largest: the simplest model.
-        best = int(self.scores_.mean(axis=0).argmax())
+        best = chosen_lam(self.scores_, self.rule)
+        by_lam = [[*chain(*of)] for of in zip(*(fold.certificates for fold in folds), strict=True)]
+        self.path_certificates_ = [mean_certificate(found) for found in by_lam]
         shape = len(risks), risks[0].n_parameters
         return replace(
             plan,
@@ -113,16 +120,9 @@ class ChoosesLam(LinearModel):
             if risks[0].convex
             else None,
             evaluations=sum(fold.evaluations for fold in folds),
-            certificates=[certificate for fold in folds for certificate in fold.certificates],
+            certificates=[*chain(*by_lam)],
             part="final",
         )
-
-    def _lams_to_try(self, risks: Any) -> Vector:
-        if self.lams is None:
-            return lam_grid(risks, _N_LAMS)
-        if isinstance(self.lams, int | np.integer) and not isinstance(self.lams, bool):
-            return lam_grid(risks, int(self.lams), name="lams")
-        return decreasing(self.lams)
 
     def _fold(
         self,
@@ -142,7 +142,8 @@ class ChoosesLam(LinearModel):
         shape = len(lams), len(risks)
         coefs = np.zeros((*shape, risks[0].n_parameters))
         intercepts = np.zeros((*shape, *risks[0].intercept_shape))
-        evaluations, certificates = 0, []
+        evaluations = 0
+        certificates: list[list[Certificate]] = [[] for _ in lams]
         for k, risk in enumerate(risks):
             share = None if time_limit is None else time_limit / len(risks)
             runs = fits_along(model, risk, lams, time_limit=share, part=f"{part}/problem-{k}")
@@ -152,7 +153,7 @@ class ChoosesLam(LinearModel):
                 coefs[i, k] = run.w
                 intercepts[i, k] = run.point.intercept  # type: ignore[attr-defined]
                 evaluations += run.evaluations
-                certificates.append(run.certificate)
+                certificates[i].append(run.certificate)
         # Without weights the scorer need not know of them.
         X, y, weights = examples.X, examples.y, examples.weights
         weighted = {} if (weights == 1.0).all() else {"sample_weight": weights[test]}

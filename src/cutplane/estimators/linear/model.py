@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
+from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Layout, defaults_of, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
@@ -55,6 +57,7 @@ class LinearModel(Regularized):
 
     @with_callbacks
     @interruptible
+    @choosing_lam
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -62,7 +65,7 @@ class LinearModel(Regularized):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Dense data in C or F order and CSR matrices, in float32 or float64, are used as they
-            are.
+            are. Dask arrays and data frames are fitted where they are: see docs/cluster.md.
         y : array-like of shape (n_samples,)
             The targets, as the text of the class says.
         sample_weight : array-like of shape (n_samples,), optional
@@ -74,6 +77,9 @@ class LinearModel(Regularized):
             Itself, fitted.
         """
         self._check_parameters()
+        if is_dask(X):
+            self._fit_collection(X, y, sample_weight)
+            return self
         return self._fit(self._examples(X, y, sample_weight))
 
     def loss_function(self) -> Loss:
@@ -82,9 +88,23 @@ class LinearModel(Regularized):
             if self.loss.task != self._task:
                 raise ValueError(f"{self.loss} is a loss for {self.loss.task}, not {self._task}")
             return self.loss
+        self._refuse_loss_of_others()
         make = look_up("loss", self.loss, self.description.losses)
         made: Loss = make(**{name: getattr(self, name) for name in loss_parameters(make)})
         return made
+
+    def _refuse_loss_of_others(self) -> None:
+        """Raise ValueError if the loss is known, but to another estimator."""
+        if not isinstance(self.loss, str) or self.loss in self.description.losses:
+            return
+        from cutplane.estimators import ESTIMATORS  # which lists this one
+
+        for name, of in ESTIMATORS.items():
+            if self.loss in of.description.losses:
+                raise ValueError(
+                    f"{self.loss!r} is a loss of {name}; {type(self).__name__} has "
+                    f"{', '.join(self.description.losses)}"
+                )
 
     def layout(self) -> Layout:
         """Return which arrays the parameters and classes ask for; ValueError if they disagree."""
@@ -121,6 +141,10 @@ class LinearModel(Regularized):
         return Examples(
             X, y, weights_of(sample_weight, X.shape[0]), {"sample_weight": sample_weight}
         )
+
+    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit the model to Dask collections, where their rows are."""
+        raise TypeError(f"{type(self).__name__} takes no Dask collections")
 
     def _plan(self, examples: Examples) -> Plan:
         """Return what to fit to these examples."""

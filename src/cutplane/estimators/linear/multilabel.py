@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
+from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import Joint, joint_loss, n_rows, require_two_classes
@@ -22,7 +22,7 @@ from cutplane.estimators.linear.model import LinearModel, flat_symptom, split_of
 from cutplane.losses import CLASSIFICATION, Hinge, LabelRanking
 from cutplane.risks import ScoredRisk
 
-_MULTI_LABEL = {
+MULTI_LABEL = {
     "independent": None,
     "ranking": Joint(LabelRanking("all"), Hinge, "hinge"),
     "worst_pair": Joint(LabelRanking("worst"), Hinge, "hinge"),
@@ -83,8 +83,10 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
 
     _task = "classification"
     description = Description(
+        task="multilabel",
         targets=Targets.LABEL_SETS,
         losses=CLASSIFICATION,
+        measures=Measures.LABEL_SETS,
         least_classes=1,
         saved=STRENGTH | {"multilabel_": (bool, True)},
     )
@@ -119,7 +121,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         elif not np.array_equal(self.classes_, range(n_labels)):
             raise ValueError("labels are not numbered from 0 on")
         rows = n_labels if self.multilabel_ else n_rows(self.classes_)
-        if joint_loss(self, "multi_label", _MULTI_LABEL) is not None:
+        if joint_loss(self, "multi_label", MULTI_LABEL) is not None:
             return Layout(rows, rows, shifts=rows)
         return super().layout()._replace(rows=rows, intercepts=rows, problems=rows)
 
@@ -130,7 +132,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         check_classification_targets(examples.y)
         relevant, weights = self._relevant(examples.y, examples.weights), examples.weights
         rows, loss = self._rows(examples.X), self.loss_function()
-        ranking = joint_loss(self, "multi_label", _MULTI_LABEL)
+        ranking = joint_loss(self, "multi_label", MULTI_LABEL)
         if ranking is not None:
             risks = [ScoredRisk(rows, relevant, ranking, weights=weights)]
         else:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.compute.arrays import Matrix, Vector
@@ -19,8 +18,8 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
     LogProbabilities,
-    has_probabilities,
     require_two_classes,
+    with_probabilities,
 )
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.losses import CLASSIFICATION, SharedScore
@@ -107,7 +106,7 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         above = self.score_samples(X)[:, None] > self.thresholds_
         return self.classes_[above.sum(axis=1)]
 
-    @available_if(has_probabilities)
+    @with_probabilities
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each grade, for the losses that imply one.
 

@@ -7,8 +7,7 @@ objective of the next one, at once and tightly: only what is new near the new op
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.products import dot
+from cutplane.compute.compiling import clock
 from cutplane.core.certificate import Certificate, Result
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,
@@ -27,18 +26,20 @@ from cutplane.estimators.cautions import (
 )
 from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.lams import decreasing, lam_grid
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.starts import convex_start
 from cutplane.estimators.parameters import check_parameters, look_up
 from cutplane.losses import Loss
+from cutplane.markup.html import element
+from cutplane.markup.html import table as html_table
+from cutplane.markup.svg import Line, line_chart
 from cutplane.methods import automatic
 from cutplane.regularizers import L2
 from cutplane.report.figures import draw_path, png_of
 from cutplane.risks import ScoredRisk
-
-_DECADES = 4.0
 
 
 @interruptible
@@ -254,6 +255,24 @@ class Path:
         """Return the picture of `plot` as the content of a PNG file."""
         return png_of(self.plot(scores))
 
+    def _repr_html_(self) -> str:
+        """Return a table and a chart of the bounds for notebooks."""
+        rows = [
+            [f"{lam:.3g}", f"{own.objective:.6g}", f"{own.lower_bound:.6g}",
+             f"{own.relative_gap:.2e}", str(own.status), f"{evaluations:,}"]
+            for lam, own, evaluations in zip(
+                self.lams, self.certificates, self.evaluations, strict=True
+            )
+        ]  # fmt: skip
+        lams = self.lams.tolist()
+        lines = [
+            Line("objective", lams, [own.objective for own in self.certificates]),
+            Line("lower bound", lams, [own.lower_bound for own in self.certificates], 1, True),
+        ]
+        titles = ["lam", "objective", "lower bound", "gap", "status", "evaluations"]
+        chart = line_chart(lines, x_title="lam", y_title="objective", log_x=True, height=240)
+        return element("div", html_table(titles, rows, words=(4,)), chart)
+
     def __repr__(self) -> str:
         worst = max(certificate.relative_gap for certificate in self.certificates)
         return (
@@ -279,7 +298,7 @@ def fits_along(
     Options are those of the model, but for the ``time_limit``, which is for all lams together. In
     its checkpoint these runs are the ``part`` of that name.
     """
-    begin = time.perf_counter()
+    begin = clock()
     known, method = None, None
     if model.method in (None, "auto"):
         method = automatic(Problem(risk, L2(lams[0])), on_a_path=True)
@@ -304,38 +323,3 @@ def fits_along(
         if result.state.stopped:
             return
         known = result.state
-
-
-def decreasing(lams: Any) -> Vector:
-    """Return the different ones of the user's lams, the largest first."""
-    given = np.asarray(lams)
-    if given.ndim > 1 or given.size == 0 or given.dtype.kind not in "iuf":
-        raise ValueError(f"lams must be a list of numbers, got {lams!r}")
-    values = np.atleast_1d(given.astype(np.float64))
-    wrong = values[~(np.isfinite(values) & (values > 0.0))]
-    if wrong.size:
-        raise ValueError(f"every lam must be positive and finite, got {wrong[0]:g}")
-    return np.unique(values)[::-1]
-
-
-def lam_grid(risks: Iterable[ScoredRisk], n_lams: int, *, name: str = "n_lams") -> Vector:
-    """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
-
-    With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
-    no model is better than ``w = 0`` by more than a half. There the grid begins. (A share of
-    ``tol`` in place of the half would make it begin far too high: on a9a at 80, and the best lam
-    is 1e-5 to 1e-4.)
-    """
-    if n_lams < 1:
-        raise ValueError(f"{name} must be at least 1, got {n_lams}")
-    largest = max(_lam_of_half(risk) for risk in risks)
-    return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
-
-
-def _lam_of_half(risk: ScoredRisk) -> float:
-    zero = risk.at(np.zeros(risk.n_parameters))
-    slope = zero.plane().slope
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        lam = float(np.divide(dot(slope, slope), abs(zero.value)))
-    # Without any signal in the features, or any loss, all lams give the same model.
-    return lam if np.isfinite(lam) and lam > 1e-290 else 1.0

@@ -10,7 +10,14 @@ from sklearn.metrics import mean_pinball_loss
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
+from cutplane.estimators.description import (
+    STRENGTH,
+    Description,
+    Layout,
+    Measures,
+    NotNegative,
+    Targets,
+)
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import LinearModel, split_off_shifts
@@ -60,7 +67,10 @@ class LinearQuantiles(LinearModel):
 
     _task = "regression"
     description = Description(
+        task="quantiles",
+        only_loss="quantiles",
         targets=Targets.NUMBERS,
+        measures=Measures.QUANTILES,
         saved=STRENGTH | {"largest_crossing_": (NotNegative | None, None)},
     )
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
+from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
@@ -79,7 +80,10 @@ class LinearRanker(LinearModel):
 
     @with_callbacks
     @interruptible
-    def fit(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> Self:
+    @choosing_lam
+    def fit(
+        self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -92,6 +96,9 @@ class LinearRanker(LinearModel):
         qid : array-like of shape (n_documents,), optional
             The query of each document, numbers or words in any order. Without it, all documents
             are of one query.
+        group : array-like of shape (n_queries,), optional
+            In place of ``qid``, as LightGBM has it: how many documents each query has, which
+            follow each other.
         sample_weight : array-like of shape (n_documents,), optional
             Weights of the queries: all documents of a query must have the same. A query of weight
             k counts as k queries.
@@ -108,7 +115,7 @@ class LinearRanker(LinearModel):
         n_documents = examples.X.shape[0]
         if n_documents == 1:
             raise ValueError("nothing to rank: there is only 1 sample")
-        queries = _queries(qid, n_documents)
+        queries = _queries(_qid_of(qid, group, n_documents), n_documents)
         examples.metadata["qid"] = queries.names[queries.numbers]
         fit_plan(self, self._plan_for(examples, queries))
         return self
@@ -117,7 +124,9 @@ class LinearRanker(LinearModel):
         """Return the score of each document; those of a query are ranked by it, highest first."""
         return self._scores(X)[:, 0]
 
-    def score(self, X: Any, y: Any, *, qid: Any = None, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None
+    ) -> float:
         """Return the mean of NDCG@k over queries that have a relevant document.
 
         Parameters
@@ -128,8 +137,11 @@ class LinearRanker(LinearModel):
             Relevance, not negative; the gain is ``2^relevance - 1``.
         qid : array-like of shape (n_documents,)
             The query of each document. It may be left out only if it was for `fit`.
+        group : array-like of shape (n_queries,), optional
+            In place of ``qid``, as for `fit`.
         """
         scores = self.predict(X)
+        qid = _qid_of(qid, group, len(scores))
         if qid is None and getattr(self, "n_queries_", None) != 1:  # unknown in a loaded model
             raise ValueError(
                 "score needs qid, as the fit had it; in a search or a cross-validation, "
@@ -162,6 +174,20 @@ class LinearRanker(LinearModel):
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef[0], "intercept_": 0.0, "n_queries_": self.n_queries_}
+
+
+def _qid_of(qid: Any, group: Any, n_documents: int) -> Any:
+    """Return the query of each document, which sizes of queries may tell."""
+    if group is None:
+        return qid
+    if qid is not None:
+        raise ValueError("give qid or group, not both: each says which query a document is of")
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 1).any():
+        raise ValueError("group must have the number of documents of each query, at least 1")
+    if sizes.sum() != n_documents:
+        raise ValueError(f"group has {sizes.sum()} documents in all, X has {n_documents} rows")
+    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def _queries(qid: Any, n_documents: int) -> Queries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, Self
 
@@ -14,10 +15,13 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.losses import REGRESSION, ROBUST_REGRESSION
 from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
+from cutplane.risks.shard_calls import Target
+from cutplane.risks.sharded import ShardedRisk
 
 
 @estimator
@@ -110,9 +114,18 @@ class LinearRegressor(RegressorMixin, Streams):
         self.loss_function().check_targets(target)
         return self._learn(examples.X, [target], examples.weights, window)
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""
         return self.loss_function().predict(self._scores(X)[:, 0])
+
+    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
+        def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
+            return target_risks(
+                sample, self.loss_function(), [Target()], intercept=self.fit_intercept
+            )
+
+        fit_collection(self, X, y, sample_weight, risks)
 
     def _plan(self, examples: Examples) -> Plan:
         y = np.asarray(examples.y, dtype=np.float64)

@@ -18,7 +18,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Result
 from cutplane.core.interrupts import interrupted_so_far
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.estimators.fit import Plan, share_of_time, solve
 from cutplane.methods import automatic
 from cutplane.regularizers import L2

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -21,12 +21,13 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import Certificate, Status
 from cutplane.core.method import Method
+from cutplane.core.protocols import NonFiniteRisk
 from cutplane.estimators.fit import Examples
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.parameters import l2_of, threads_of
+from cutplane.losses.loss import Loss
 from cutplane.methods.registry import STOCHASTIC_METHODS
 from cutplane.methods.stochastic import StochasticPasses, optimistic
-from cutplane.methods.stochastic.settings import Settings
 from cutplane.methods.stochastic.stream import Stream, bounds_on
 from cutplane.risks import ScoredRisk
 
@@ -50,14 +51,14 @@ def can_stream(model: Any) -> bool:
     return True
 
 
-def _steps_of(method: Any) -> Settings | None:
-    """Return the rule of the steps that a method stands for, or None if it takes none."""
+def _steps_of(method: Any) -> Method | None:
+    """Return the method of stochastic steps that a parameter stands for, or None."""
     if isinstance(method, str) and method in STOCHASTIC_METHODS:
-        method = STOCHASTIC_METHODS[method](None)  # type: ignore[arg-type]
-    elif method is None or method == "auto":
-        method = optimistic()
+        return STOCHASTIC_METHODS[method](None)  # type: ignore[arg-type]
+    if method is None or method == "auto":
+        return optimistic()
     if isinstance(method, Method) and isinstance(method.query, StochasticPasses):
-        return method.query.settings
+        return method
     return None
 
 
@@ -78,10 +79,21 @@ class Batch:
         )
 
 
+class Rules(NamedTuple):
+    """What a stream is learned by, from its beginning to its end; named as the parameters are."""
+
+    loss: Loss
+    lam: float
+    method: Method
+    fit_intercept: bool
+    pos_label: Any
+
+
 @dataclass
 class Memory:
     """What a model knows of a stream: a `Stream` for each problem, and the last examples."""
 
+    rules: Rules
     streams: list[Stream]
     window: int
     kept: list[Batch]
@@ -94,6 +106,7 @@ class Memory:
     def keep(self, batch: Batch) -> None:
         """Keep a batch, and forget what is older than the window."""
         if not self.window:
+            self.kept.clear()
             return
         self.kept.append(batch.last(self.window))
         while (excess := self.n_kept - self.window) > 0:
@@ -137,6 +150,9 @@ class Streams(LinearModel):
             raise ValueError(
                 "there are no examples to certify the model on: give partial_fit a window"
             )
+        if max_iter < 0 or max_iter != int(max_iter):
+            raise ValueError(f"max_iter must be a whole number, not negative, got {max_iter!r}")
+        self._stream_rules(memory)
         kept, seen = memory.n_kept, memory.streams[0].n_seen
         X = _stacked([batch.X for batch in memory.kept])
         weights = np.concatenate([batch.weights for batch in memory.kept])
@@ -168,8 +184,9 @@ class Streams(LinearModel):
         self._check_parameters()
         if window is not None and not (isinstance(window, Integral) and int(window) >= 0):
             raise ValueError(f"window must be None or a whole number, not negative, got {window!r}")
+        rules = self._stream_rules(self._memory)
         if self._memory is None:
-            self._memory = self._begun(len(targets), X.shape[1])
+            self._memory = self._begun(rules, len(targets), X.shape[1])
         memory = self._memory
         if window is not None:
             memory.window = int(window)
@@ -178,8 +195,12 @@ class Streams(LinearModel):
             slopes, costs = [], []
             for stream, y in zip(memory.streams, targets, strict=True):
                 stream.window = memory.window
-                slopes.append(stream.learn(rows, y, weights))
-                costs.append(stream.objective(rows, y, weights))
+                try:
+                    slopes.append(stream.learn(rows, y, weights))
+                    costs.append(stream.objective(rows, y, weights))
+                except NonFiniteRisk as error:
+                    del self._memory  # there is no going on from steps that overflow
+                    raise NonFiniteRisk(f"{error}; the next batch begins a new stream") from error
         memory.keep(Batch(X, np.column_stack(targets), weights, np.column_stack(slopes)))
         streams = memory.streams
         coef = np.array([stream.w for stream in streams])
@@ -189,7 +210,7 @@ class Streams(LinearModel):
             self._model(coef, intercept),
             certificate_=unproven[0] if len(unproven) == 1 else unproven,
             lam_=streams[0].lam,
-            method_=self._stream_settings().rule.name.lower(),
+            method_=rules.method.name,
             n_seen_=streams[0].n_seen,
             seen_lower_bound_=(
                 streams[0].lower_bound()
@@ -199,29 +220,46 @@ class Streams(LinearModel):
         )
         return self
 
-    def _begun(self, n_problems: int, n_features: int) -> Memory:
+    def _stream_rules(self, memory: Memory | None) -> Rules:
+        """Return what the parameters ask for, found to be what the stream was begun with."""
         if self.C is not None:
             raise ValueError("partial_fit needs lam in place of C, which hangs on all examples")
         if getattr(self, "class_weight", None) == "balanced":
             raise ValueError(
                 "class_weight='balanced' hangs on all examples: give partial_fit a dictionary"
             )
-        loss, settings = self.loss_function(), self._stream_settings()
-        lam = l2_of(self.lam, None, 1.0).lam
-        streams = [
-            Stream(loss, lam, settings, n_features, self.fit_intercept) for _ in range(n_problems)
-        ]
-        return Memory(streams, 0, [])
+        method = _steps_of(self.method)
+        assert method is not None  # `can_stream` has looked
+        rules = Rules(
+            self.loss_function(),
+            l2_of(self.lam, None, 1.0).lam,
+            method,
+            self.fit_intercept,
+            getattr(self, "pos_label", None),
+        )
+        if memory is None:
+            return rules
+        for name, begun, now in zip(Rules._fields, memory.rules, rules, strict=True):
+            if repr(begun) != repr(now):
+                raise ValueError(
+                    f"{name} has changed since the stream began: a clone of the model begins anew"
+                )
+        return rules
 
-    def _stream_settings(self) -> Settings:
-        """Return the rule of the steps, with the seed of the method or of the model."""
-        settings = _steps_of(self.method)
-        assert settings is not None
-        own_seed = isinstance(self.method, Method)
-        return settings if own_seed else replace(settings, seed=self.random_state or 0)
+    def _begun(self, rules: Rules, n_problems: int, n_features: int) -> Memory:
+        query = rules.method.query
+        assert isinstance(query, StochasticPasses)
+        settings = query.settings
+        if not isinstance(self.method, Method):  # which would have a seed of its own
+            settings = replace(settings, seed=self.random_state or 0)
+        streams = [
+            Stream(rules.loss, rules.lam, settings, n_features, rules.fit_intercept)
+            for _ in range(n_problems)
+        ]
+        return Memory(rules, streams, 0, [])
 
 
 def _stacked(parts: Sequence[Any]) -> Any:
-    if scipy.sparse.issparse(parts[0]):
+    if any(map(scipy.sparse.issparse, parts)):
         return scipy.sparse.vstack(parts, format="csr")
     return np.vstack(parts)

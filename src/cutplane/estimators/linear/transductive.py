@@ -33,7 +33,7 @@ from cutplane.compute.products import dot
 from cutplane.core.certificate import Result
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.method import Method
-from cutplane.core.problem import Problem
+from cutplane.core.state import Problem
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Layout, Measures, Targets
 from cutplane.estimators.estimator import estimator

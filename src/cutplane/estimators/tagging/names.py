@@ -47,12 +47,24 @@ def transform_names(vectorizer: DictVectorizer, tokens: list[Any], *, fit: bool)
         return _looked_up(vectorizer, tokens, fit=fit)
     except _Unusual:
         mappings = [
-            token if isinstance(token, Mapping) else Counter(_strings(token, place))
+            _without_gaps(token, place)
+            if isinstance(token, Mapping)
+            else Counter(_strings(token, place))
             for place, token in enumerate(tokens)
         ]
     X = vectorizer.fit_transform(mappings) if fit else vectorizer.transform(mappings)
     X.sum_duplicates()
     return X
+
+
+def _without_gaps(token: Any, place: int) -> Any:
+    for name, value in token.items():
+        if value is None:
+            raise ValueError(
+                f"feature {name!r} of token {place} is None: leave it out, or give it a number or "
+                "a word"
+            )
+    return token
 
 
 def _strings(token: Any, place: int) -> Any:

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
+from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
@@ -147,6 +148,7 @@ class SequenceTagger(TaggerPredictions):
 
     @with_callbacks
     @interruptible
+    @choosing_lam
     def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

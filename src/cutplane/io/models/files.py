@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from cutplane.compute.threads import default_threads
 from cutplane.estimators import ESTIMATORS, NeuralFeatures
@@ -19,6 +20,12 @@ from cutplane.estimators.parameters import threads_of
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
 from cutplane.io.models import hmm, linear, structured, tagger
+from cutplane.io.models.pipeline import (
+    PLACE,
+    Preparation,
+    describe_preparation,
+    restored_pipeline,
+)
 from cutplane.io.models.schema import (
     NEVER_KEPT,
     CertificateEntry,
@@ -31,8 +38,10 @@ from cutplane.io.models.schema import (
     restored_certificates,
 )
 from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.tables import TableLayout
 
-_FORMAT = 1
+# A pipeline has a number of its own: a reader that knows no preparation would leave it out.
+_FORMAT, _PIPELINE_FORMAT = 1, 2
 _LONGEST_MESSAGE = 300
 # The tensors, by what an estimator is fitted to: modules with `tensors_of` and `restore`.
 _TENSORS: dict[Reads, Any] = {
@@ -59,8 +68,11 @@ class Content(NamedTuple):
         return digest.hexdigest()
 
 
-def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
+def save_model(estimator: Estimator | Pipeline, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file, whole or not at all.
+
+    It may be the last step of a pipeline of scikit-learn, with scalers, imputers, encoders and
+    `ColumnTransformer` before it: these are kept as numbers and names, not as code.
 
     An estimator that chose its ``lam`` by cross-validation is saved as the `LinearClassifier` or
     `LinearRegressor` with that ``lam`` that it has become.
@@ -81,13 +93,21 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     OutputError
         If the file cannot be written.
     """
+    save_with_layout(estimator, path, None)
+
+
+def save_with_layout(
+    estimator: Any, path: str | os.PathLike[str], table: TableLayout | None
+) -> None:
+    """Write a model to a file, as `save_model` does, and how its tables are read."""
     # Imported here, as in `load_model`: few programs that import cutplane handle model files.
     from safetensors.numpy import save
     from sklearn.utils.validation import check_is_fitted
 
+    pipeline, estimator = _split(estimator)
     name = type(estimator).__name__
     if ESTIMATORS.get(name) is not type(estimator):
-        raise TypeError(f"cannot save a {name}; only {', '.join(ESTIMATORS)}")
+        raise TypeError(f"cannot save a {name}; only {', '.join(ESTIMATORS)}, or pipelines of them")
     check_is_fitted(estimator)
     description = estimator.description
     if description.losses and not isinstance(estimator.loss, str):
@@ -95,7 +115,10 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     kind = description.becomes or name
     try:
         tensors = _TENSORS[description.reads].tensors_of(estimator)
-        content = Content(_document(estimator, kind), tensors)
+        preparation = None
+        if pipeline is not None:
+            preparation = describe_preparation(pipeline, tensors, table)
+        content = Content(_document(estimator, kind, preparation), tensors)
         _restored(content, _own_module(estimator))
     except (Malformed, UnicodeError) as error:
         raise ValueError(f"cannot save this {kind}: {error}") from None
@@ -104,8 +127,8 @@ def save_model(estimator: Estimator, path: str | os.PathLike[str]) -> None:
     write_atomically(path, save(tensors, metadata=metadata))
 
 
-def load_model(path: str | os.PathLike[str], *, features: Any = None) -> Estimator:
-    """Read a fitted estimator from a file.
+def load_model(path: str | os.PathLike[str], *, features: Any = None) -> Any:
+    """Read a fitted estimator, or a pipeline with one at its end, from a file.
 
     It uses no more threads than there are cores here, whatever ``n_jobs`` it was saved with.
 
@@ -121,6 +144,13 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> Estimat
     InputError
         If the file cannot be read, or is not a complete and consistent cutplane model.
     """
+    return load_with_layout(path, features=features)[0]
+
+
+def load_with_layout(
+    path: str | os.PathLike[str], *, features: Any = None
+) -> tuple[Any, TableLayout | None]:
+    """Read a model from a file, as `load_model` does, and how its tables are read."""
     try:
         return _restored(_read(path), features)
     except Malformed as malformed:
@@ -128,13 +158,20 @@ def load_model(path: str | os.PathLike[str], *, features: Any = None) -> Estimat
         raise InputError(f"{name_of(path)}: not a usable cutplane model: {what}") from None
 
 
-def _document(estimator: Estimator, kind: str) -> dict[str, Any]:
+def _split(model: Any) -> tuple[Any, Any]:
+    """Return a pipeline, or None, and the estimator that is its last step."""
+    if isinstance(model, Pipeline):
+        return model, model.steps[-1][1]
+    return None, model
+
+
+def _document(estimator: Estimator, kind: str, preparation: Preparation | None) -> dict[str, Any]:
     """Return all but the tensors in plain values."""
     from cutplane import __version__
 
     of, description = ESTIMATORS[kind], estimator.description
     given = estimator.get_params(deep=False)
-    if description.becomes:
+    if description.becomes or hasattr(estimator, "path_certificates_"):
         given["lam"] = estimator.lam_  # chosen by cross-validation
     parameters = {
         name: plain_value(given[name])
@@ -145,20 +182,24 @@ def _document(estimator: Estimator, kind: str) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
     certificates = estimator.certificate_
     document = {
-        "format": _FORMAT,
+        "format": _FORMAT if preparation is None else _PIPELINE_FORMAT,
         "cutplane": __version__,
         "kind": kind,
         "parameters": {name: value for name, value in parameters.items() if is_plain(value)},
         "attributes": {
             name: plain_value(getattr(estimator, name, None)) for name in description.saved
         },
-        "classes": None if classes is None else Classes.of(classes),
+        "classes": None
+        if classes is None
+        else Classes.of(classes, getattr(estimator, "class_texts_", None)),
         "feature_names": None if names is None else [str(name) for name in names],
         "certificates": [
             CertificateEntry.of(certificate)
             for certificate in (certificates if isinstance(certificates, list) else [certificates])
         ],
     }
+    if preparation is not None:
+        document["preparation"] = preparation
     if description.reads is Reads.STRUCTURES:
         document["structured"] = structured.describe(estimator)
     # By way of JSON, which refuses words that are none (lone surrogates).
@@ -181,8 +222,9 @@ def _read(path: str | os.PathLike[str]) -> Content:
         header = msgspec.json.decode(raw[8 : 8 + length])
         document = msgspec.json.decode(header["__metadata__"]["cutplane"])
         content, digest = Content(document["model"], tensors), document["sha256"]
-        if content.model["format"] != _FORMAT:
-            raise Malformed(f"format {content.model['format']!r}; this version reads {_FORMAT}")
+        expected = _PIPELINE_FORMAT if "preparation" in content.model else _FORMAT
+        if content.model["format"] != expected:
+            raise Malformed(f"format {content.model['format']!r}; this version reads {expected}")
         if digest != content.digest():
             raise Malformed("the file is damaged")
     except msgspec.DecodeError as error:
@@ -200,9 +242,12 @@ def _own_module(estimator: Any) -> Any:
     return None if isinstance(features, NeuralFeatures) else features
 
 
-def _restored(content: Content, features: Any) -> Estimator:
-    """Return the estimator; ``features`` is a module of the user's, or None."""
-    schema = model_schema(tuple(ESTIMATORS.values()), structured.SCHEMA)
+def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]:
+    """Return the estimator or pipeline, and how its tables are read.
+
+    ``features`` is a module of the user's, or None.
+    """
+    schema = model_schema(tuple(ESTIMATORS.values()), structured.SCHEMA, Preparation)
     document = checked(content.model, schema)
     of = ESTIMATORS[type(document).__name__]
     description: Description = of.description
@@ -222,14 +267,23 @@ def _restored(content: Content, features: Any) -> Estimator:
         if document.classes is None:
             raise Malformed("no classes")
         estimator.classes_ = document.classes.restored(least=description.least_classes)
-    n_problems = _TENSORS[description.reads].restore(estimator, content.tensors, document)
+        if document.classes.texts is not None:
+            estimator.class_texts_ = document.classes.texts
+    own, others = dict(content.tensors), dict[str, NDArray[Any]]()
+    if document.preparation is not None:
+        for name in [name for name in own if name.startswith(f"{PLACE}/")]:
+            others[name] = own.pop(name)
+    n_problems = _TENSORS[description.reads].restore(estimator, own, document)
     if document.feature_names is not None:
         n_features, names = getattr(estimator, "n_features_in_", 0), document.feature_names
         if len(names) != n_features:
             raise Malformed(f"{len(names)} feature names for {n_features} features")
         estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator.certificate_ = restored_certificates(document.certificates, estimator.tol, n_problems)
-    return estimator
+    if document.preparation is None:
+        return estimator, None
+    pipeline = restored_pipeline(document.preparation, estimator, others)
+    return pipeline, document.preparation.table
 
 
 def _threads_here(n_jobs: int | None) -> int | None:

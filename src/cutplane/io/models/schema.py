@@ -64,20 +64,23 @@ class Classes(Struct):
 
     dtype: Literal[tuple(CLASS_TYPES)]  # type: ignore[valid-type]
     values: list[bool | int | Finite | str]
+    texts: list[str] | None = None  # as they stood in a file, such as +1
 
     @classmethod
-    def of(cls, classes: NDArray[Any]) -> Classes:
+    def of(cls, classes: NDArray[Any], texts: list[str] | None = None) -> Classes:
         """Return the entry of labels."""
         dtype = "str" if classes.dtype.kind == "U" else classes.dtype.name
         values = classes.tolist()
         if not all(type(value) is CLASS_TYPES.get(dtype) for value in values):
             kind = type(values[0]).__name__
             raise TypeError(f"cannot save class labels of type {kind} ({dtype})")
-        return cls(dtype, values)
+        return cls(dtype, values, texts)
 
     def restored(self, *, least: int) -> NDArray[Any]:
         """Return the labels."""
         dtype, values = self.dtype, self.values
+        if self.texts is not None and len(self.texts) != len(values):
+            raise Malformed(f"{len(self.texts)} texts for {len(values)} classes")
         if not all(type(value) is CLASS_TYPES[dtype] for value in values):
             raise Malformed(f"classes are not of type {dtype}")
         longest = max(map(len, map(str, values)), default=0)
@@ -148,17 +151,20 @@ def restored_certificates(
 
 
 @cache
-def model_schema(estimators: tuple[type[Any], ...], structured: Any) -> Any:
+def model_schema(estimators: tuple[type[Any], ...], structured: Any, preparation: Any) -> Any:
     """Return the schema of a model of any of these estimators.
 
-    ``structured`` is the schema of the entry of that name, for what is fitted to structures.
+    ``structured`` and ``preparation`` are the schemas of the entries of these names, for what is
+    fitted to structures, and for pipelines.
     """
     return Union[  # noqa: UP007
-        tuple(_schema(of, structured) for of in estimators if not of.description.becomes)
+        tuple(
+            _schema(of, structured, preparation) for of in estimators if not of.description.becomes
+        )
     ]
 
 
-def _schema(of: type[Any], structured: Any) -> type[Struct]:
+def _schema(of: type[Any], structured: Any, preparation: Any) -> type[Struct]:
     name, description = of.__name__, of.description
     saved = [(attribute, *of) for attribute, of in description.saved.items()]
     attributes = msgspec.defstruct(f"{name}Attributes", saved)
@@ -168,6 +174,7 @@ def _schema(of: type[Any], structured: Any) -> type[Struct]:
         "classes": Classes | None,
         "feature_names": list[str] | None,
         "certificates": list[CertificateEntry],
+        "preparation": (preparation | None, None),
     }
     if description.reads is Reads.STRUCTURES:
         fields["structured"] = structured
@@ -214,6 +221,8 @@ def checked(document: object, schema: type[T]) -> T:
         return msgspec.convert(document, schema)
     except msgspec.ValidationError as error:
         raise Malformed(str(error).replace("`$", "`model", 1)) from None
+    except RecursionError:
+        raise Malformed("it is nested too deeply") from None
 
 
 def plain_value(value: Any) -> Any:

@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.threads import add_up, map_arrays
+from cutplane.compute.blocks import add_up, total
+from cutplane.compute.sums import sum_over
+from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_on_ray
 from cutplane.losses.columns import kernels
-from cutplane.losses.pointwise.piecewise import Quantile
+from cutplane.losses.pointwise.pieces import Quantile
 from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent, not_negative
 
 Targets = NDArray[Any]
@@ -44,6 +46,7 @@ class ColumnLoss(ScoreLoss):
     """A convex function of a row of scores; see the module's formulas. Weights sum to one."""
 
     ties_intercepts = True
+    in_blocks = True
 
     @abstractmethod
     def _checked(self, y: Any) -> Targets:
@@ -83,7 +86,8 @@ class ColumnLoss(ScoreLoss):
     def tangent(self, y: Targets, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the derivative by each score, weighted, and the offset of the tangent."""
         slopes = np.empty_like(scores)
-        return Tangent(slopes, sum(map_arrays(self._kernels()[1], y, scores, weights, slopes)))
+        offset = total(map_arrays(self._kernels()[1], y, scores, weights, slopes))
+        return Tangent(slopes, float(offset))
 
 
 class NonCrossing(ColumnLoss):
@@ -173,7 +177,7 @@ class LabelRanking(ColumnLoss):
 
     def constants(self, y: Targets, weights: Vector) -> Vector:
         """Return 1 for labels that more than half of the examples have, -1 for the others."""
-        return np.where(weights @ y > 0.5, 1.0, -1.0)
+        return np.where(sum_over(weights[:, None] * y) > 0.5, 1.0, -1.0)
 
     def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
         return _PAIRS[self.pairs]

@@ -22,7 +22,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.threads import map_blocks
 from cutplane.losses.loss import Loss
 from cutplane.losses.measures.kernels import add_flips, split_margins
-from cutplane.losses.pointwise.piecewise import Hinge
+from cutplane.losses.pointwise.pieces import Hinge
 
 S = TypeVar("S")
 T = TypeVar("T")

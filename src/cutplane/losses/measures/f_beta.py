@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import add_up, map_arrays
+from cutplane.compute.blocks import add_up
+from cutplane.compute.threads import map_arrays
 from cutplane.losses.measures.error_rate import (
     CountingMeasure,
     Flips,

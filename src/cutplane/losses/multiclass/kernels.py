@@ -201,7 +201,7 @@ def newton_sums(
 
 
 @njit(cache=True, nogil=True)
-def _highest(v: Vector) -> float:
+def largest(v: Vector) -> float:
     """Return the maximum, by four at a time: each waits for its own last comparison only."""
     rest = len(v) - len(v) % 4
     first = second = third = fourth = v[0]
@@ -229,7 +229,7 @@ def softmax_on_ray(
         for j in range(n_classes):
             speed[j] = direction[i, j] + speeds[j]
             v[j] = scores[i, j] + offsets[j] + step * speed[j]
-        highest = _highest(v)
+        highest = largest(v)
         top = 0
         while top < n_classes - 1 and v[top] != highest:
             top += 1
@@ -284,7 +284,7 @@ def hinge_on_ray(
             v[j] = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j]) + 1.0
         own = scores[i, y[i]] + offsets[y[i]] + step * (direction[i, y[i]] + speeds[y[i]])
         v[y[i]] = own
-        top = _highest(v)
+        top = largest(v)
         if top > own:
             best = 0
             while v[best] != top:

@@ -20,7 +20,8 @@ import numpy as np
 from scipy.special import softmax
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.products import dot
+from cutplane.compute.blocks import add_up, total
+from cutplane.compute.sums import product_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import find_root, minimize_on_ray
@@ -56,6 +57,7 @@ class MulticlassLoss(ScoreLoss):
     """
 
     has_conjugate = True
+    in_blocks = True
     # Slopes are shares of the classes, less one for the own: what `class_ascent` improves.
     of_shares: ClassVar[bool] = True
     margin: ClassVar[float]
@@ -89,7 +91,10 @@ class MulticlassLoss(ScoreLoss):
         (n_classes,) = shape or (0,)
         if not y.max() < n_classes:
             raise ValueError(f"y has class {y.max()}, there are {n_classes} classes")
-        if intercept and not np.bincount(y, weights=weights, minlength=n_classes).all():
+        masses = map_blocks(
+            lambda i: np.bincount(y[i], weights=weights[i], minlength=n_classes), len(y)
+        )
+        if intercept and not total(masses).all():
             raise ValueError("a class without any weight has no best intercept")
 
     @abstractmethod
@@ -168,7 +173,7 @@ class MulticlassLoss(ScoreLoss):
             len(y),
             width=len(offsets),
         )
-        return tuple(sum(column) for column in zip(*parts, strict=True))
+        return add_up(parts)
 
     def probability(self, scores: Matrix) -> Matrix | None:
         """Return the probabilities of the classes, or None if the loss implies none."""
@@ -197,7 +202,7 @@ class Softmax(MulticlassLoss):
         parts = map_blocks(
             lambda i: minus_entropy(slopes[i], y[i], weights[i]), len(y), width=slopes.shape[1]
         )
-        return sum(parts)
+        return float(total(parts))
 
     def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
@@ -236,7 +241,7 @@ class CrammerSinger(MulticlassLoss):
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes."""
-        return dot(weights, slopes[np.arange(len(y)), y])
+        return product_over(weights, slopes[np.arange(len(y)), y])
 
     def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""

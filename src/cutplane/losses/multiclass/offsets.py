@@ -16,13 +16,17 @@ followed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.blocks import add_up, joined, placing, rows_in_all, total
+from cutplane.compute.threads import map_blocks, map_parts
 from cutplane.losses.multiclass.kernels import Indices, class_sums, decide, newton_sums
+
+T = TypeVar("T")
 
 _ROUNDING = 2.0 * float(np.finfo(np.float64).eps)
 _COOLING = 4.0
@@ -69,7 +73,8 @@ class Scores(NamedTuple):
 def smooth_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
     """Return the best offsets at temperature 1; parameters as in `sharp_offsets`."""
     if start is None and (few := _few(data)) is not None:
-        start = smooth_offsets(few, None, _ROUGH).offsets
+        with placing(None):  # everybody has the same few
+            start = smooth_offsets(few, None, _ROUGH).offsets
     search = _Cooling(data, start)
     if search.temperature > 1.0:
         search.begin_colder(coldest=1.0)
@@ -90,7 +95,8 @@ def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOf
     of the loss. ``start`` are offsets that should be near; None if nothing is known.
     """
     if start is None and (few := _few(data)) is not None:
-        start = sharp_offsets(few, None, _ROUGH).offsets
+        with placing(None):  # everybody has the same few
+            start = sharp_offsets(few, None, _ROUGH).offsets
     search = _Cooling(data, start)
     coldest = _COLDEST * search.temperature
     search.begin_colder(coldest=coldest)
@@ -110,10 +116,16 @@ def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOf
 def _few(data: Scores) -> Scores | None:
     """Return a few of many examples, to start with; None if they are few, or would lack a class."""
     scores, y, weights, margin = data
-    stride = len(y) // _ENOUGH
+    stride = rows_in_all(len(y)) // _ENOUGH
     if stride < 4:
         return None
-    some = Scores(scores[::stride].copy(), y[::stride].copy(), weights[::stride].copy(), margin)
+    parts = map_blocks(
+        lambda i: (scores[i][::stride], y[i][::stride], weights[i][::stride]),
+        len(y),
+        width=scores.shape[1],
+    )
+    few_scores, few_y, few_weights = joined(parts)
+    some = Scores(few_scores, few_y, few_weights, margin)
     masses = np.bincount(some.y, weights=some.weights, minlength=scores.shape[1])
     return some if masses.all() else None
 
@@ -136,7 +148,8 @@ class _Cooling:
             len(data.y),
             width=data.scores.shape[1],
         )
-        self.temperature = 0.5 * (sum(sizes) / len(data.y) + data.margin)
+        size = float(total(sizes)) / rows_in_all(len(data.y))
+        self.temperature = 0.5 * (size + data.margin)
         self._hottest = self.temperature + float(np.ptp(self._base))
         self._n_warmed = 0
         self._forget_decisions()
@@ -215,35 +228,42 @@ class _Cooling:
         return False
 
     def _forget_decisions(self) -> None:
-        self._undecided = self._data
+        scores, y, weights, margin = self._data
+        self._undecided = map_blocks(
+            lambda i: Scores(scores[i], y[i], weights[i], margin), len(y), width=scores.shape[1]
+        )
         self._decided = (0.0, 0.0, np.zeros_like(self._base))
 
     def _decide(self, radius: float) -> None:
         """Take the examples out whose best class is ahead of all others by ``radius``."""
-        scores, y, weights, margin = self._undecided
-        keep = np.empty(len(y), dtype=np.bool_)
-        parts = map_blocks(
-            lambda i: decide(scores[i], self._base, y[i], weights[i], margin, radius, keep[i]),
-            len(y),
-            width=scores.shape[1],
-        )
-        value, wrong, excess = (sum(column) for column in zip(self._decided, *parts, strict=True))
+
+        def part(block: Scores) -> tuple[tuple[float, float, Vector], Scores]:
+            scores, y, weights, margin = block
+            keep = np.empty(len(y), dtype=np.bool_)
+            sums = decide(scores, self._base, y, weights, margin, radius, keep)
+            left = Scores(scores[keep], y[keep], weights[keep], margin)
+            return sums, block if keep.all() else left
+
+        sums, self._undecided = map(list, zip(*self._map(part), strict=True))
+        value, wrong, excess = (a + b for a, b in zip(self._decided, add_up(sums), strict=True))
         self._decided = (value, wrong, excess)
-        if not keep.all():
-            self._undecided = Scores(scores[keep], y[keep], weights[keep], margin)
+
+    def _map(self, task: Callable[[Scores], T]) -> list[T]:
+        """Return the results of ``task`` on the examples of each block that are undecided."""
+        n_numbers = sum(block.scores.size for block in self._undecided)
+        return map_parts(task, self._undecided, n_numbers)
 
     def _sums(self) -> tuple[float, Vector, Matrix]:
         """Return the share of wrong classes, the excess of each, and second derivatives."""
-        scores, y, weights, margin = self._undecided
         self._steps += 1
-        parts = map_blocks(
-            lambda i: newton_sums(
-                scores[i], self._base, self._shifts, y[i], weights[i], margin, self.temperature
-            ),
-            len(y),
-            width=scores.shape[1],
-        )
-        value, blur, wrong, excess, products = (sum(column) for column in zip(*parts, strict=True))
+
+        def part(block: Scores) -> tuple[float, float, float, Vector, Matrix]:
+            scores, y, weights, margin = block
+            return newton_sums(
+                scores, self._base, self._shifts, y, weights, margin, self.temperature
+            )
+
+        value, blur, wrong, excess, products = add_up(self._map(part))
         self.value, self.blur = self._decided[0] + value, blur
         products = products + products.T
         # Rows sum to zero, which gives the diagonal without a difference of large numbers.
@@ -259,7 +279,7 @@ def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
     """
     width = shares.shape[1]
     parts = map_blocks(lambda i: class_sums(shares[i], y[i], weights[i]), len(y), width=width)
-    loads, excess = np.sum(parts, axis=0)
+    loads, excess = add_up(parts)
     dropped = np.divide(excess, loads, out=np.zeros_like(loads), where=excess > 0.0)
     lacking = np.maximum(-excess, 0.0)
     if not (dropped.any() and lacking.any()):

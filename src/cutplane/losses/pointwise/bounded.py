@@ -24,12 +24,15 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import total
+from cutplane.compute.sums import largest_over, size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_search import Line, lowest_step
-from cutplane.losses.pointwise.piecewise import Absolute, Hinge, Piece, PiecewiseLoss
+from cutplane.losses.pointwise.pieces import Absolute, Hinge
+from cutplane.losses.pointwise.piecewise import Piece, PiecewiseLoss
 from cutplane.losses.score_loss import AtBestOffset
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -59,6 +62,7 @@ class BrokenLine(Loss):
     """
 
     convex = False
+    in_blocks = True
     finds_offsets = True
 
     def __init__(
@@ -104,16 +108,16 @@ class BrokenLine(Loss):
         At a corner they are a mean of those on both sides.
         """
         slopes = self._slopes_at(y, scores, offset, weights)
-        largest = max(float(scores.max()), -float(scores.min()))
+        largest = largest_over(np.abs(scores))
         width = 4.0 * _EPS * (abs(offset) + largest + 1.0)
         for _ in range(_LOOKS):
-            if abs(float(slopes.sum())) <= 4.0 * _EPS * float(np.abs(slopes).sum()):
+            if abs(sum_over(slopes)) <= 4.0 * _EPS * size_over(slopes):
                 break
             left = self._slopes_at(y, scores, offset - width, weights)
             right = self._slopes_at(y, scores, offset + width, weights)
-            lower, upper = float(left.sum()), float(right.sum())
+            lower, upper = sum_over(left), sum_over(right)
             if lower <= 0.0 <= upper and lower < upper:
-                share = lower / (lower - upper)
+                share = float(lower / (lower - upper))
                 return (1.0 - share) * left + share * right
             width *= 4.0
         return slopes
@@ -122,12 +126,11 @@ class BrokenLine(Loss):
         return lowest_step(Line(*self.kind, y, scores, 1.0, weights, both=True))
 
     def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
-        return sum(
-            map_blocks(
-                lambda i: kernels.value(*self.kind, y[i], _moved(scores[i], offset), weights[i]),
-                len(y),
-            )
+        parts = map_blocks(
+            lambda i: kernels.value(*self.kind, y[i], _moved(scores[i], offset), weights[i]),
+            len(y),
         )
+        return float(total(parts))
 
     def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         out = np.empty_like(scores)

@@ -26,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import joined, rows_in_all, total
+from cutplane.compute.sums import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.pointwise import bounded_kernels as kernels
@@ -76,22 +78,22 @@ class Line:
                 scores = _constant(-math.inf, len(scores))
             return kernels.value(of, shape, y, scores, weights)
 
-        return sum(map_blocks(block, len(self.scores)))
+        return float(total(map_blocks(block, len(self.scores))))
 
     def first_slope(self) -> float:
         """Return the derivative of the sum right after the beginning."""
         if self.both:
             return 0.0
-        return sum(map_blocks(lambda i: kernels.begin(*self.block(i)), len(self.scores)))
+        return float(total(map_blocks(lambda i: kernels.begin(*self.block(i)), len(self.scores))))
 
     def scale(self) -> float:
         """Return the step of a typical corner."""
-        d = self.direction
-        along = _constant(d, 1) if isinstance(d, float) else d
-        every = max(1, len(self.scores) // _SAMPLE)
-        typical = kernels.typical_step(
-            self.of, self.shape, self.y, self.scores, along, self.weights, every
+        every = max(1, rows_in_all(len(self.scores)) // _SAMPLE)
+        some = map_blocks(
+            lambda i: tuple(array[::every] for array in self.block(i)[2:]), len(self.scores)
         )
+        y, scores, along, weights = joined(some)
+        typical = kernels.typical_step(self.of, self.shape, y, scores, along, weights, 1)
         return min(max(typical, 1e-300), 1e300)
 
 
@@ -123,7 +125,7 @@ def lowest_step(line: Line) -> float:
         ),
         len(line.scores),
     )
-    steps, jumps = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    steps, jumps = joined(found)
     order = np.argsort(steps, kind="stable")
     steps, jumps = steps[order], jumps[order]
     curvature = line.extra.curvature
@@ -155,13 +157,13 @@ def _table(line: Line, scale: float, farthest: float) -> Matrix:
         kernels.tally(*line.block(i), line.both, scale, farthest, table)
         return table[:-1]
 
-    total, *others = map_blocks(block, len(line.scores))
-    for table in others:
-        np.minimum(total[:, FIRST], table[:, FIRST], out=total[:, FIRST])
-        np.maximum(total[:, LAST], table[:, LAST], out=total[:, LAST])
-        for column in (JUMPS, MOMENTS, FALLS, COUNT):
-            total[:, column] += table[:, column]
-    return total
+    tables = map_blocks(block, len(line.scores))
+    table = np.empty((_N_BINS, 6))
+    summed = [JUMPS, MOMENTS, FALLS, COUNT]
+    table[:, summed] = total([each[:, summed] for each in tables])
+    ends = joined([(each[None, :, FIRST], each[None, :, LAST]) for each in tables])
+    table[:, FIRST], table[:, LAST] = ends[0].min(axis=0), ends[1].max(axis=0)
+    return table
 
 
 def _farthest(line: Line, value: float) -> float:
@@ -174,7 +176,7 @@ def _farthest(line: Line, value: float) -> float:
         middle - line.shape[3] * (line.shape[1] - line.shape[0]),
         middle + line.shape[4] * (line.shape[2] - line.shape[1]),
     )
-    floor = min(middle, *map(float, ends)) * float(line.weights.sum())
+    floor = min(middle, *map(float, ends)) * sum_over(line.weights)
     fall = max(value - floor, 0.0) * (1.0 + 1e-9)
     if curvature > 0.0:
         root = math.sqrt(slope * slope + 2.0 * curvature * fall)

@@ -15,12 +15,14 @@ from collections.abc import Callable
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import total
+from cutplane.compute.sums import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import Trial, between, search
 from cutplane.losses.loss import Loss
 from cutplane.losses.pointwise.bounded import BrokenLine, ClippedAbsolute, Ramp, positive
-from cutplane.losses.pointwise.piecewise import Huber, SmoothHinge
+from cutplane.losses.pointwise.pieces import Huber, SmoothHinge
 from cutplane.losses.score_loss import AtBestOffset, Ray
 
 # A search along a ray may stop where the slope is this share of the one at its beginning. The
@@ -37,6 +39,7 @@ class RoundedLoss(Loss):
 
     smooth = True
     convex = False
+    in_blocks = True
     finds_offsets = True
 
     @abstractmethod
@@ -56,7 +59,7 @@ class RoundedLoss(Loss):
             np.multiply(weights[i], slopes, out=out[i])
             return float((weights[i] * values).sum())
 
-        return sum(map_blocks(block, len(y))), out
+        return float(total(map_blocks(block, len(y)))), out
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
@@ -84,14 +87,14 @@ class RoundedLoss(Loss):
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
         begin = self.broken_twin().minimize_offset(y, scores, weights).offset
         value, slopes = self(y, scores + begin, weights)
-        total = float(slopes.sum())
-        sign = -1.0 if total > 0.0 else 1.0
+        slope = sum_over(slopes)
+        sign = -1.0 if slope > 0.0 else 1.0
 
         def along(step: float) -> tuple[float, float]:
             if step == 0.0:
-                return value, sign * total
+                return value, sign * slope
             there, slopes = self(y, scores + (begin + sign * step), weights)
-            return there, sign * float(slopes.sum())
+            return there, sign * sum_over(slopes)
 
         return float(begin + sign * downhill(along, 0.1, enough=_EXACTLY))
 

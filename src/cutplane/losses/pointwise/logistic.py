@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import total
 from cutplane.compute.threads import map_blocks
 from cutplane.losses.pointwise import logistic_kernels as kernels
 from cutplane.losses.pointwise.smooth import SmoothLoss
@@ -24,7 +25,8 @@ class Logistic(SmoothLoss):
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the weighted sum of losses."""
-        return sum(map_blocks(lambda i: kernels.value(y[i], scores[i], weights[i]), len(y)))
+        parts = map_blocks(lambda i: kernels.value(y[i], scores[i], weights[i]), len(y))
+        return float(total(parts))
 
     def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the derivative by each score."""

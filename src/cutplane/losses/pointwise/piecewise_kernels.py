@@ -24,7 +24,7 @@ from cutplane.compute.compiled import njit
 
 Kind: TypeAlias = tuple[bool, Matrix]
 
-_START, _BEND, _JUMP, _RISE, _WIDTH = range(5)
+_START, BEND, _JUMP, _RISE, _WIDTH = range(5)
 # Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.
 _REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
 
@@ -144,18 +144,17 @@ def curvature(
     start_left, bend_left, _, _, width_left = shape[0]
     start_right, bend_right, _, _, width_right = shape[1]
     total = 0.0
-    if bend_left > 0.0 or bend_right > 0.0:
-        for i in range(len(y)):
-            z = scores[i] + step * direction[i]
-            v = y[i] * z - 1.0 if of_margin else z - y[i]
-            left, right = -v - start_left, v - start_right
-            bend = bend_left if 0.0 < left < width_left else 0.0
-            bend += bend_right if 0.0 < right < width_right else 0.0
-            total += weights[i] * bend * direction[i] * direction[i]
+    for i in range(len(y)):
+        z = scores[i] + step * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        left, right = -v - start_left, v - start_right
+        bend = bend_left if 0.0 < left < width_left else 0.0
+        bend += bend_right if 0.0 < right < width_right else 0.0
+        total += weights[i] * bend * direction[i] * direction[i]
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inner=True)
 def _changing_between(
     kind: Kind, lo: float, hi: float, y: Vector, scores: Vector, direction: Vector
 ) -> NDArray[np.int64]:
@@ -205,7 +204,7 @@ def events_between(
     # Of each side the start of the piece, and the end of its rounded part if it has one.
     most = 0
     for side in range(2):
-        rounded = shape[side, _BEND] > 0.0
+        rounded = shape[side, BEND] > 0.0
         most += rounded or shape[side, _JUMP] > 0.0
         most += rounded and shape[side, _WIDTH] < np.inf
     most *= len(changing)
@@ -217,7 +216,7 @@ def events_between(
         speed = y[i] * direction[i] if of_margin else direction[i]
         for side in range(2):
             # By scalars: a row `shape[side]` would be a new array for each example.
-            bend_here, jump_here = shape[side, _BEND], shape[side, _JUMP]
+            bend_here, jump_here = shape[side, BEND], shape[side, _JUMP]
             width = shape[side, _WIDTH]
             if bend_here == 0.0 and jump_here == 0.0:
                 continue
@@ -259,7 +258,9 @@ def minimizers_between(
     """
     here = lo
     beyond = hi
-    first, last = 0, len(place)
+    # For a plain 0 `_swap` would be compiled once more: Numba has types for literals.
+    first: int = np.int64(0)  # type: ignore[assignment]
+    last = len(place)
     while first < last:
         pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
         # Three parts: before the pivot, at it, beyond it.
@@ -295,12 +296,12 @@ def minimizers_between(
     return crossing, crossing
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inner=True)
 def _middle(a: float, b: float, c: float) -> float:
     return max(min(a, b), min(max(a, b), c))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inner=True)
 def _swap(place: Vector, jump: Vector, bend: Vector, i: int, j: int) -> None:
     place[i], place[j] = place[j], place[i]
     jump[i], jump[j] = jump[j], jump[i]

@@ -8,10 +8,12 @@ from __future__ import annotations
 from abc import abstractmethod
 
 import numpy as np
-from scipy.special import expit, logsumexp, xlogy
+from scipy.special import expit, xlogy
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.blocks import add_up, added, total
+from cutplane.compute.sums import largest_over, product_over
+from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import find_root
 from cutplane.losses.loss import Loss
@@ -22,6 +24,7 @@ class SmoothLoss(Loss):
     """A loss with two derivatives; line searches are Newton's."""
 
     smooth = True
+    in_blocks = True
 
     @abstractmethod
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
@@ -42,7 +45,7 @@ class SmoothLoss(Loss):
                 out[i] = _product(weights[i], slopes)
                 return _weighted_sum(weights[i], values)
 
-        return sum(map_blocks(block, len(y))), out
+        return float(total(map_blocks(block, len(y)))), out
 
     def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the second derivative by each score."""
@@ -66,7 +69,7 @@ class SmoothLoss(Loss):
             with np.errstate(over="ignore", invalid="ignore"):  # where slopes are not finite
                 return float((weight * self.conjugates(target, slope / weight)).sum())
 
-        return sum(map_blocks(block, len(y)))
+        return float(total(map_blocks(block, len(y))))
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
@@ -98,7 +101,7 @@ class SmoothLoss(Loss):
         parts = map_blocks(
             lambda i: self._along(y[i], scores[i], direction[i], weights[i], step), len(y)
         )
-        first, second = sum(part[0] for part in parts), sum(part[1] for part in parts)
+        first, second = add_up(parts)
         # Infinite terms of both signs: far beyond the minimum.
         return np.inf if np.isnan(first) else first, second
 
@@ -132,8 +135,8 @@ class Exponential(SmoothLoss):
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
         positive = y > 0.0
         return 0.5 * (
-            _log_sum(-scores[positive], weights[positive])
-            - _log_sum(scores[~positive], weights[~positive])
+            _log_sum(-scores, np.where(positive, weights, 0.0))
+            - _log_sum(scores, np.where(positive, 0.0, weights))
         )
 
     def probability(self, scores: Vector) -> Vector:
@@ -171,14 +174,14 @@ class Poisson(SmoothLoss):
         return value
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        return float(np.log(weights @ y)) - _log_sum(scores, weights)
+        return float(np.log(product_over(weights, y))) - _log_sum(scores, weights)
 
     def check_targets(self, y: Vector) -> None:
         """Raise ValueError for negative counts, or none at all."""
         super().check_targets(y)
         if (y < 0.0).any():
             raise ValueError("the Poisson loss needs targets that are zero or positive")
-        if not (y > 0.0).any():
+        if not added(int((y > 0.0).any())):
             raise ValueError("the Poisson loss needs at least one target above zero")
 
     def predict(self, scores: Vector) -> Vector:
@@ -187,8 +190,16 @@ class Poisson(SmoothLoss):
 
 
 def _log_sum(exponents: Vector, weights: Vector) -> float:
-    used = weights > 0.0
-    return float(logsumexp(exponents[used], b=weights[used]))
+    """Return the logarithm of the weighted sum of exponentials."""
+    top = largest_over(np.where(weights > 0.0, exponents, -np.inf))
+    if top == -np.inf:  # nothing has any weight
+        return top
+
+    def block(exponents: Vector, weights: Vector) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):  # of examples without weight
+            return _weighted_sum(weights, np.exp(exponents - top))
+
+    return top + float(np.log(total(map_arrays(block, exponents, weights))))
 
 
 def _weighted_sum(weights: Vector, values: Vector) -> float:

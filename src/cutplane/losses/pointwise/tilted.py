@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.products import dot
+from cutplane.compute.sums import product_over
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss
 from cutplane.losses.score_loss import Examples
@@ -57,7 +57,7 @@ class TiltedLoss(Loss):
         pull = weights * loss.concave_slopes(y, at)  # type: ignore[attr-defined]  # has one
         convex: Loss = loss.convex_part
         rest = loss.value(y, at, weights) - convex.value(y, at, weights)
-        return cls(convex, pull, rest - dot(pull, np.ascontiguousarray(at)), loss.lower_bound)
+        return cls(convex, pull, rest - product_over(pull, at), loss.lower_bound)
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the sum of losses and its derivative by each score."""
@@ -65,7 +65,7 @@ class TiltedLoss(Loss):
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the sum of losses."""
-        tilt = dot(self.pull, np.ascontiguousarray(scores))
+        tilt = product_over(self.pull, scores)
         return self.loss.value(y, scores, weights) + tilt + self.constant
 
     def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
@@ -98,7 +98,7 @@ class TiltedLoss(Loss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        tilt = dot(self.pull, np.ascontiguousarray(direction))
+        tilt = product_over(self.pull, direction)
         extra = Quadratic(extra.slope + tilt, extra.curvature)
         return self.loss.minimize_along(y, scores, direction, weights, extra)
 

@@ -15,6 +15,7 @@ from abc import abstractmethod
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import total
 from cutplane.compute.threads import map_blocks
 from cutplane.losses.loss import Loss
 from cutplane.losses.pointwise.bounded import BEYOND_MARGIN
@@ -29,6 +30,7 @@ class ElementwiseLoss(Loss):
 
     task = "classification"
     ignores_targets = True
+    in_blocks = True
 
     @abstractmethod
     def elements(self, scores: Vector) -> tuple[Vector, Vector]:
@@ -43,7 +45,7 @@ class ElementwiseLoss(Loss):
             np.multiply(weights[i], slopes, out=out[i])
             return float((weights[i] * values).sum())
 
-        return sum(map_blocks(block, len(scores))), out
+        return float(total(map_blocks(block, len(scores)))), out
 
 
 class DoubleRamp(ElementwiseLoss):

@@ -2,7 +2,7 @@
 
 A step finds the labels of a sequence that are the worst at the iterate of its moment. What their
 features have more than those of the true labels, ``d``, is a subgradient of the sequence's loss; it
-touches few parameters. The iterate is ``scale * v``, as in :mod:`cutplane.methods.chain_steps`, and
+touches few parameters. The iterate is ``scale * v``, as in `cutplane.methods.sgd.chain_steps`, and
 ``v.d`` and ``|d|^2`` are known from the parameters that are touched, so that sizes of steps and the
 ball cost no more. The labels are written down: all of them together make a plane of the risk.
 """
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.methods.caches.chain_kernels import ChainData, ChainWeights
-from cutplane.methods.chain_steps import add_labels, find_worst, multiply, room_for
-from cutplane.methods.step_rules import Indices
+from cutplane.methods.sgd.chain_steps import add_labels, find_worst, multiply, room_for
+from cutplane.methods.sgd.step_rules import Indices
 from cutplane.methods.stochastic.kernels import (
     ADAPTIVE,
     OPTIMISTIC,

@@ -12,10 +12,10 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane, Point
-from cutplane.methods.chain_steps import ChainSteps
-from cutplane.methods.coordinate_kernels import shuffle
+from cutplane.core.state import Problem
+from cutplane.methods.ascent.coordinate_kernels import shuffle
+from cutplane.methods.sgd.chain_steps import ChainSteps
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.chain_kernels import margin_pass
 from cutplane.methods.stochastic.game import Game, game_of

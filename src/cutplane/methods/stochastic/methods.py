@@ -12,13 +12,10 @@ from typing import Any, ClassVar
 
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found, Method, Query
-from cutplane.core.needs import PLAIN_L2, Need, as_searchable, offers, quadratic
-from cutplane.core.policies.cuts import ConvexCuts
+from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
+from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, as_searchable, best_step
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.policies.queries import best_step
-from cutplane.core.policies.stabilizers import NoStabilizer
-from cutplane.core.problem import Candidate, Problem
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, Problem, State
 from cutplane.core.stopping import StoppingRule
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.passes import passes_of
@@ -30,7 +27,7 @@ _PLANES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class StochasticPasses(Query):
+class StochasticPasses(Query[Walk]):
     """Query by a pass of stochastic subgradient steps over the examples.
 
     Parameters
@@ -46,6 +43,11 @@ class StochasticPasses(Query):
     makes_planes: ClassVar[bool] = True
     restless: ClassVar[bool] = True
     settings: Settings = field(default_factory=lambda: Settings(Rule.OPTIMISTIC))
+
+    @property
+    def has_epsilon(self) -> bool:
+        """Whether a run can become `Confident`."""
+        return self.settings.epsilon > 0.0
 
     def init(self, problem: Problem) -> Walk:
         """Return the walk before the first step."""
@@ -95,6 +97,11 @@ class Confident(StoppingRule):
 
     def __call__(self, state: State) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
+        if not offers(state.method.query, "has_epsilon"):
+            raise ValueError(
+                "Confident needs a method that says when: cp.optimistic(epsilon=..., delta=..., "
+                f"sampling=cp.Sampling.DRAWN); got {state.method.name} without epsilon"
+            )
         sure = offers(state.policies.query, "confident")
         return Status.STOPPED if sure else Status.RUNNING
 

@@ -22,12 +22,12 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.needs import offers
-from cutplane.core.problem import Problem
 from cutplane.core.protocols import Plane, Point
+from cutplane.core.state import Problem
 from cutplane.losses.score_loss import RESIDUAL_PIECES
-from cutplane.methods.chain_steps import as_chains
-from cutplane.methods.coordinate_kernels import shuffle
-from cutplane.methods.dual_ascent import balanced
+from cutplane.methods.ascent.coordinate_kernels import shuffle
+from cutplane.methods.ascent.dual_ascent import balanced
+from cutplane.methods.sgd.chain_steps import as_chains
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.evaluated import MarginSteps, PartSteps, WholeSteps
 from cutplane.methods.stochastic.game import Game, game_of, steepest_slope
@@ -95,6 +95,9 @@ class CompiledSteps:
         self._used = np.flatnonzero(risk.weights)
         self._importance = len(self._used) * risk.weights
         self._norms: Vector = risk.rows.squared_norms()
+        self._steepest = steepest_slope((self._kind, self._shape))
+        if math.isfinite(self._steepest):
+            self._steepest *= float((self._importance * np.sqrt(self._norms)).max())
 
     def begun(self) -> Walk:
         """Return the walk before the first step; the first pass finds the constants of the game."""
@@ -112,10 +115,7 @@ class CompiledSteps:
         return walk
 
     def _game(self, drop: float) -> Game:
-        steepest = steepest_slope((self._kind, self._shape))
-        if math.isfinite(steepest):
-            steepest *= float((self._importance * np.sqrt(self._norms)).max())
-        return game_of(self._settings, self._lam, drop, steepest)
+        return game_of(self._settings, self._lam, drop, self._steepest)
 
     @property
     def _offset_reach(self) -> float:

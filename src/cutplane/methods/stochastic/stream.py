@@ -22,14 +22,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.problem import Problem, candidate_below
-from cutplane.core.protocols import Plane
+from cutplane.core.protocols import NonFiniteRisk, Plane
+from cutplane.core.state import Problem, candidate_below
 from cutplane.losses.loss import Loss
 from cutplane.losses.score_loss import RESIDUAL_PIECES
 from cutplane.maps import Rows
+from cutplane.methods.ascent.coordinate_kernels import shuffle
+from cutplane.methods.ascent.dual_ascent import balanced
 from cutplane.methods.automatic import automatic
-from cutplane.methods.coordinate_kernels import shuffle
-from cutplane.methods.dual_ascent import balanced
 from cutplane.methods.minimize import minimize
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.game import game_of, steepest_slope
@@ -140,6 +140,8 @@ class Stream:
         )  # fmt: skip
         self._forget()
         slopes: Vector = facts[:, kernels.SLOPE].copy()
+        if not (np.isfinite(walk.v).all() and np.isfinite(slopes).all()):
+            raise NonFiniteRisk("the steps overflow: scale the features, or raise lam")
         self._add(rows, y, weights, slopes)
         return slopes
 

@@ -17,13 +17,11 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
-from cutplane.core.policies.cuts import ConvexCuts
+from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.policies.stabilizers import NoStabilizer
-from cutplane.core.problem import Candidate, Problem
-from cutplane.core.state import State
+from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.score_loss import EXPONENTIAL, LOGISTIC, POISSON
-from cutplane.methods.coordinate_kernels import IndexVector, shuffle
+from cutplane.methods.ascent.coordinate_kernels import IndexVector, shuffle
 from cutplane.methods.stochastic.passes import entries_of
 from cutplane.methods.stochastic.settings import seeded
 from cutplane.methods.stochastic.svrg_kernels import svrg_epoch
@@ -42,7 +40,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class VarianceReducedPasses(Query):
+class VarianceReducedPasses(Query[Reference]):
     """Query by an evaluation and a pass of steps with reduced variance.
 
     Parameters

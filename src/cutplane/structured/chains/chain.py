@@ -85,9 +85,7 @@ class Chains:
             most = max(_MOST_SUMS // (n_labels * n_labels), 8)
             n_blocks = min(max(count_blocks(work), _LEAST_BLOCKS), most)
         self.n_blocks = min(n_blocks, self.n_sequences)
-        tokens = np.arange(1, self.n_blocks) * self.n_tokens // self.n_blocks
-        inner = np.searchsorted(self.offsets[:-1], tokens)
-        self.bounds: Indices = np.concatenate(([0], inner, [self.n_sequences])).astype(np.int64)
+        self.bounds = self.cut(self.n_blocks)
         self.blocks = Blocks(self.offsets, self.bounds)
 
     @cached_property
@@ -106,6 +104,15 @@ class Chains:
         follows = np.ones(self.n_tokens, dtype=np.bool_)
         follows[self.firsts] = False
         return np.flatnonzero(follows)
+
+    def cut(self, n_pieces: int) -> Indices:
+        """Return the sequences where pieces of about as many tokens begin, and where the last ends.
+
+        Where sequences are long, some of the pieces are empty.
+        """
+        tokens = np.arange(1, n_pieces) * self.n_tokens // n_pieces
+        inner = np.searchsorted(self.offsets[:-1], tokens)
+        return np.concatenate(([0], inner, [self.n_sequences])).astype(np.int64)
 
     @cached_property
     def block_of(self) -> NDArray[np.int64]:

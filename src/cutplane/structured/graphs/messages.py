@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.structured.graphs.forests import Labels
 
@@ -77,6 +77,26 @@ def gather(unary: Matrix, chains: Chains, up: Matrix, down: Matrix, v: int, out:
 
 
 @njit(cache=True, nogil=True)
+def _send(
+    scores: Vector, pairwise: Table, e: int, forward: bool, came: Matrix, sent: Matrix
+) -> None:
+    """Write the message over an edge from a node with these scores; the largest entry is zero.
+
+    What ``came`` over the edge from the other node is not sent back.
+    """
+    largest = -np.inf
+    for b in range(len(scores)):
+        best = -np.inf
+        for a in range(len(scores)):
+            pair = pairwise[e, a, b] if forward else pairwise[e, b, a]
+            best = max(best, scores[a] - came[e, a] + pair)
+        sent[e, b] = best
+        largest = max(largest, best)
+    for b in range(len(scores)):
+        sent[e, b] -= largest
+
+
+@njit(cache=True, nogil=True)
 def pass_messages(
     unary: Matrix, pairwise: Table, chains: Chains, up: Matrix, down: Matrix, n_rounds: int
 ) -> None:
@@ -96,28 +116,10 @@ def pass_messages(
             scores[a] /= max(n_out, n_into)
         if forward:
             for place in range(chains.out_at[v], chains.out_at[v + 1]):
-                e = chains.out[place]
-                largest = -np.inf
-                for b in range(n_labels):
-                    best = -np.inf
-                    for a in range(n_labels):
-                        best = max(best, scores[a] - down[e, a] + pairwise[e, a, b])
-                    up[e, b] = best
-                    largest = max(largest, best)
-                for b in range(n_labels):
-                    up[e, b] -= largest
+                _send(scores, pairwise, chains.out[place], True, down, up)
         else:
             for place in range(chains.into_at[v], chains.into_at[v + 1]):
-                e = chains.into[place]
-                largest = -np.inf
-                for a in range(n_labels):
-                    best = -np.inf
-                    for b in range(n_labels):
-                        best = max(best, scores[b] - up[e, b] + pairwise[e, a, b])
-                    down[e, a] = best
-                    largest = max(largest, best)
-                for a in range(n_labels):
-                    down[e, a] -= largest
+                _send(scores, pairwise, chains.into[place], False, up, down)
 
 
 @njit(cache=True, nogil=True)
@@ -185,18 +187,26 @@ def label_bounds(
 
 
 @njit(cache=True, nogil=True)
+def _after_those_before(
+    unary: Matrix, pairwise: Table, chains: Chains, labels: Labels, v: int, out: Any
+) -> None:
+    """Write the score of each label of a node, given the labels of lower numbers beside it."""
+    for a in range(unary.shape[1]):
+        out[a] = unary[v, a]
+    for place in range(chains.into_at[v], chains.into_at[v + 1]):
+        e = chains.into[place]
+        for a in range(unary.shape[1]):
+            out[a] += pairwise[e, labels[chains.ends[e, 0]], a]
+
+
+@njit(cache=True, nogil=True)
 def suggested_labels(unary: Matrix, pairwise: Table, chains: Chains, down: Matrix) -> Labels:
     """Return labels that messages suggest: the best of each node after those before it."""
     n_nodes, n_labels = unary.shape
     labels = np.zeros(n_nodes, dtype=np.int64)
     scores = np.empty(n_labels)
     for v in range(n_nodes):
-        for a in range(n_labels):
-            scores[a] = unary[v, a]
-        for place in range(chains.into_at[v], chains.into_at[v + 1]):
-            e = chains.into[place]
-            for a in range(n_labels):
-                scores[a] += pairwise[e, labels[chains.ends[e, 0]], a]
+        _after_those_before(unary, pairwise, chains, labels, v, scores)
         for place in range(chains.out_at[v], chains.out_at[v + 1]):
             e = chains.out[place]
             for a in range(n_labels):
@@ -213,12 +223,7 @@ def improve_labels(unary: Matrix, pairwise: Table, chains: Chains, labels: Label
     for _ in range(n_nodes):  # an end, since rounding could go round in a circle
         changed = False
         for v in range(n_nodes):
-            for a in range(n_labels):
-                scores[a] = unary[v, a]
-            for place in range(chains.into_at[v], chains.into_at[v + 1]):
-                e = chains.into[place]
-                for a in range(n_labels):
-                    scores[a] += pairwise[e, labels[chains.ends[e, 0]], a]
+            _after_those_before(unary, pairwise, chains, labels, v, scores)
             for place in range(chains.out_at[v], chains.out_at[v + 1]):
                 e = chains.out[place]
                 for a in range(n_labels):

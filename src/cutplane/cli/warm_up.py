@@ -1,0 +1,76 @@
+"""``cutplane warm-up``: compile the kernels before they are needed, in an image or in CI."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cutplane.cli.compile_notes import compile_notes
+from cutplane.cli.data import read_examples
+from cutplane.cli.fit_options import choose
+from cutplane.cli.options import QuietOption, require_known
+from cutplane.compute.compiling import watch
+from cutplane.estimators import estimators_by_task
+from cutplane.estimators.description import Reads
+
+_ROW = "{} {}1:{} 2:{} 3:1\n"
+_TOKENS = "the DT B-NP\ncat NN I-NP\nsat VB O\n\n"
+_FRAMES = "a 1 2\na 2 1\na 1 1\n\nb 8 7\nb 7 8\nb 8 8\n\n"
+
+
+def warm_up(
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TASK...", help="Tasks of fit.", show_default="classification"),
+    ] = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Compile what fits need, once, before anyone waits for it.
+
+    Small models of the tasks are fitted, with their first loss, to data as files give them and to
+    dense ones. What is compiled goes to the folder NUMBA_CACHE_DIR, or beside the source.
+    """
+    chosen = tasks or ["classification"]
+    for task in chosen:
+        require_known("TASK", task, estimators_by_task())
+    kernels, seconds = watch.n_kernels, watch.seconds
+    with compile_notes(quiet=quiet), tempfile.TemporaryDirectory() as folder:
+        for task in chosen:
+            _fit_small_models(task, Path(folder) / "data.txt")
+    if not quiet:
+        print(f"{watch.n_kernels - kernels} kernels compiled in {watch.seconds - seconds:.1f} s")
+
+
+def _fit_small_models(task: str, path: Path) -> None:
+    choice = choose(task, None)
+    path.write_text(_small_data(choice.description.reads))
+    examples = read_examples(str(path), choice, features=None, certain=True, named={})
+    kinds = [examples.X]
+    if choice.description.reads in (Reads.ROWS, Reads.QUERIES):
+        kinds.append(examples.X.toarray())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so small models are bad ones
+        for X in kinds:
+            choice.make({}).fit(X, examples.y, **examples.options).predict(X)
+            # What `auto` chooses for more data; not every risk and every kind of rows suits them.
+            for method in choice.description.methods.keys() & {"grouped", "dual-ascent"}:
+                with contextlib.suppress(ValueError):
+                    choice.make({"method": method}).fit(X, examples.y, **examples.options)
+
+
+def _small_data(reads: Reads) -> str:
+    """Return a few examples in the format of a task."""
+    if reads is Reads.SEQUENCES:
+        return 4 * _TOKENS
+    if reads is Reads.FRAMES:
+        return 4 * _FRAMES
+    query = "qid:{} " if reads is Reads.QUERIES else ""
+    return "".join(
+        _ROW.format(1 + i % 2, query.format(1 + i // 8), 0.25 * (i % 5), i % 3 - 1 + i % 2)
+        for i in range(24)
+    )

@@ -1,0 +1,79 @@
+"""A sample on the workers of a cluster, made of Dask collections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from distributed import Client, default_client
+
+from cutplane.cluster.collections import (
+    CollectionSource,
+    Partitions,
+    count_entries,
+    n_features_of,
+)
+from cutplane.cluster.workers import ClusterError, DaskWorkers
+from cutplane.maps.shards import most_shards
+from cutplane.risks.sharded_sample import ShardedSample
+
+# More shards than this need more bookkeeping, and help no balance.
+_MOST_SHARDS = 64
+
+
+def client_in_use() -> Client:
+    """Return the client that was made last, or say that there is none."""
+    try:
+        found: Client = default_client()
+        return found
+    except ValueError:
+        raise ClusterError(
+            "Dask collections are fitted on a cluster: make a distributed.Client first"
+        ) from None
+
+
+def sharded_sample(
+    X: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    n_classes: int = 1,
+    client: Client | None = None,
+    workers: Sequence[str] | None = None,
+    patience: float = 30.0,
+) -> ShardedSample:
+    """Return examples whose rows will lie on the workers.
+
+    Parameters
+    ----------
+    X : dask array or data frame
+        Features; chunks of arrays may be CSR matrices.
+    y : dask array or series
+        Targets.
+    weights : dask array or series, optional
+        Weights of the examples.
+    n_classes : int
+        How many scores an example has.
+    client : distributed.Client, optional
+        The one made last by default.
+    workers : sequence of str, optional
+        Addresses of those to use; all by default.
+    patience : float
+        Seconds without a sign of life after which a worker is lost.
+
+    Returns
+    -------
+    ShardedSample
+        Rows are read when the first risk is made.
+    """
+    client = client or client_in_use()
+    given = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})
+    with client.as_current():
+        columns = {name: Partitions.of(column, name) for name, column in given.items()}
+        source = CollectionSource(columns)
+        if source.n_rows == 0:
+            raise ValueError("X has no rows")
+        n_entries = count_entries(X, columns["X"])
+    n_shards = most_shards(source.n_rows, n_features_of(X), n_entries, n_classes)
+    places = DaskWorkers(client, workers=workers, patience=patience)
+    return ShardedSample(source, places, n_shards=min(n_shards, _MOST_SHARDS), patience=patience)

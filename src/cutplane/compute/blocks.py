@@ -1,0 +1,169 @@
+"""Sums over examples that do not depend on where they are computed.
+
+Rows are cut into ``2^k`` blocks of equal size, and block ``i`` begins at row ``i * n_rows // 2^k``.
+So the bounds follow from the number of rows alone, and coarser blocks are pairs of finer ones: all
+of them are nodes of one binary tree over the rows. Every sum over examples is taken along it: a
+block is summed by a kernel, two neighbors make their parent, up to the root.
+
+    rows      0 ............................................................... n
+    1 block   [------------------------------ root -----------------------------]
+    2 blocks  [------------- 0 -------------][--------------- 1 ----------------]
+    4 blocks  [----- 0 -----][----- 1 ------][------- 2 -----][------- 3 -------]
+
+Which of them are computed by which thread, process or machine then leaves no trace in the bits.
+Where the rows of a sample lie on several members of a team (`cutplane.compute.team`), each of them
+adds up the largest subtrees that it has all blocks of, and the sums of these are what travels.
+
+The functions below are how everything else takes sums, so that losses and maps know nothing of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+Bounds = NDArray[np.int64]
+
+# Numbers of a vector that make a block: a few vectors of that length fit into a core's cache, and
+# to call a kernel costs little beside it.
+LEAST_NUMBERS = 1 << 15
+
+
+def power_below(number: int) -> int:
+    """Return the largest power of two that is not above a number; at least 1."""
+    return 1 << (max(number, 1).bit_length() - 1)
+
+
+def even_bounds(n_rows: int, n_blocks: int) -> Bounds:
+    """Return the rows where ``n_blocks`` blocks of equal size begin, and where the last ends."""
+    return np.arange(n_blocks + 1, dtype=np.int64) * n_rows // n_blocks
+
+
+def vector_blocks(n_rows: int, width: int = 1) -> int:
+    """Return into how many blocks to cut vectors with one number, or ``width``, for each row."""
+    return min(power_below(n_rows * width // LEAST_NUMBERS), power_below(n_rows))
+
+
+class Placed(ABC):
+    """The rows of a sample that a member of a team has: whole blocks of it.
+
+    Attributes
+    ----------
+    n_rows : int
+        How many rows all members have together.
+    n_here : int
+        How many this one has. A vector of that length belongs to them.
+    """
+
+    n_rows: int
+    n_here: int
+
+    @abstractmethod
+    def bounds(self, n_blocks: int) -> Bounds:
+        """Return where its blocks begin, of ``n_blocks`` of all rows, and where the last ends."""
+
+    @abstractmethod
+    def total(self, sums: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the sums over the blocks of all members, place by place."""
+
+    @abstractmethod
+    def joined(self, parts: Sequence[tuple[Any, ...]]) -> list[NDArray[Any]]:
+        """Return the arrays of all blocks of all members one after the other, place by place."""
+
+    @abstractmethod
+    def added(self, number: int) -> int:
+        """Return the sum of the members' numbers."""
+
+
+_placed: ContextVar[Placed | None] = ContextVar("rows of a team", default=None)
+
+
+def placed() -> Placed | None:
+    """Return where the rows of this thread's sample lie; None if all are here."""
+    return _placed.get()
+
+
+@contextmanager
+def placing(rows: Placed | None) -> Iterator[None]:
+    """Let sums be those of a team meanwhile; with None, of what is here alone."""
+    token = _placed.set(rows)
+    try:
+        yield
+    finally:
+        _placed.reset(token)
+
+
+def rows_in_all(n_here: int) -> int:
+    """Return how many rows a sample has, of which there are ``n_here`` here."""
+    rows = _placed.get()
+    return n_here if rows is None or rows.n_here != n_here else rows.n_rows
+
+
+def bounds_here(n_here: int, n_blocks: int) -> Bounds:
+    """Return where the blocks begin that are here, of ``n_blocks`` of a sample."""
+    rows = _placed.get()
+    if rows is None or rows.n_here != n_here:
+        return even_bounds(n_here, n_blocks)
+    return rows.bounds(n_blocks)
+
+
+def total(sums: Iterable[Any]) -> Any:
+    """Return the sum over all blocks of a sample: of numbers or arrays, one for each block here."""
+    rows = _placed.get()
+    if rows is None:
+        return tree_sum(sums)
+    return rows.total([(each,) for each in sums])[0]
+
+
+def add_up(sums: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the sums over all blocks, place by place, of results that are tuples."""
+    parts, rows = list(sums), _placed.get()
+    if rows is not None:
+        return rows.total(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(tree_sum(column) for column in zip(*parts, strict=True))
+
+
+def total_of_rows(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum over all blocks of a sample: of the rows of an array, which it overwrites."""
+    rows = _placed.get()
+    if rows is not None:
+        total: NDArray[np.float64] = rows.total([(each,) for each in sums])[0]
+        return total
+    if len(sums) == 1:
+        return np.ascontiguousarray(sums[0])
+    while len(sums) > 1:
+        sums[::2] += sums[1::2]
+        sums = sums[::2]
+    return np.array(sums[0], order="C")  # a copy: the others need not live on
+
+
+def joined(parts: Iterable[tuple[Any, ...]]) -> list[NDArray[Any]]:
+    """Return what all blocks have found, one after the other, place by place."""
+    rows = _placed.get()
+    if rows is None:
+        return [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return rows.joined(list(parts))
+
+
+def added(number: int) -> int:
+    """Return the sum of a whole number over the members of a team, such as a count."""
+    rows = _placed.get()
+    return number if rows is None else rows.added(number)
+
+
+def tree_sum(sums: Iterable[Any]) -> Any:
+    """Return the sum of what the blocks, a power of two of them, make along the tree."""
+    level = list(sums)
+    while len(level) > 1:
+        level = [a + b for a, b in zip(level[::2], level[1::2], strict=True)]
+    return level[0]

@@ -1,0 +1,79 @@
+"""What compilation costs: told while it goes on, and not counted as the time of a fit.
+
+A kernel that is not in the cache is compiled when it is first called, once for all processes. Of
+kernels that others call, the outermost counts. Numba compiles one at a time, whatever the threads.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+import time
+from typing import Any
+
+from numba.core import event
+
+_log = logging.getLogger("cutplane.compiling")
+
+# Processor seconds that a first fit of a classifier spends on it, rounded (docs/design.md).
+FIRST_FIT = 10
+
+
+class _Watch(event.Listener):
+    """Hears of each compilation when it begins, and when it ends."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.n_kernels = 0
+        self._depth = 0
+        self._began: float | None = None
+        self._files: set[str] = set()
+        self._collects = False
+
+    def on_start(self, event: Any) -> None:
+        """Begin to count, and say what is compiled."""
+        self._depth += 1
+        file = event.data["dispatcher"].py_func.__module__
+        if self._depth > 1 or not file.startswith("cutplane."):
+            return
+        self._tell(file.removeprefix("cutplane."))
+        self._began = time.perf_counter()
+        # Compilers make so many objects that looking for cycles takes a tenth of their time.
+        self._collects = gc.isenabled()
+        gc.disable()
+
+    def on_end(self, event: Any) -> None:
+        """Count."""
+        self._depth -= 1
+        if self._depth == 0 and self._began is not None:
+            self.seconds += time.perf_counter() - self._began
+            self.n_kernels += 1
+            self._began = None
+            if self._collects:
+                gc.enable()
+
+    def _tell(self, file: str) -> None:
+        """Log the first kernel of each file; a person who waits is told of the first of all."""
+        if file in self._files:
+            return
+        if self._files:
+            _log.info("compiling %s", file)
+        else:
+            waits = sys.stderr is not None and sys.stderr.isatty()
+            _log.log(
+                logging.WARNING if waits or "ipykernel" in sys.modules else logging.INFO,
+                "compiling, once, about %d s for a first fit: %s",
+                FIRST_FIT,
+                file,
+            )
+        self._files.add(file)
+
+
+watch = _Watch()
+event.register("numba:compile", watch)  # type: ignore[no-untyped-call]
+
+
+def clock() -> float:
+    """Return seconds since some moment, without those in which kernels were compiled."""
+    return time.perf_counter() - watch.seconds

@@ -1,0 +1,35 @@
+"""Sums over all examples of vectors and of their products, along the tree of blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import joined, total
+from cutplane.compute.products import dot
+from cutplane.compute.threads import map_arrays
+
+
+def sum_over(values: NDArray[Any]) -> Any:
+    """Return the sum over all examples: a number, or one for each column."""
+    summed = total(map_arrays(lambda part: part.sum(axis=0), values))
+    return float(summed) if values.ndim == 1 else summed
+
+
+def product_over(a: Vector, b: Vector) -> float:
+    """Return the sum over all examples of ``a * b``."""
+    return float(total(map_arrays(dot, np.ascontiguousarray(a), np.ascontiguousarray(b))))
+
+
+def size_over(values: Vector) -> float:
+    """Return the sum over all examples of absolute values."""
+    return float(total(map_arrays(lambda part: float(np.abs(part).sum()), values)))
+
+
+def largest_over(values: Vector) -> float:
+    """Return the largest number of all examples; minus infinity if there are none."""
+    tops = map_arrays(lambda part: (np.array([part.max(initial=-np.inf)]),), values)
+    return float(joined(tops)[0].max())

@@ -1,0 +1,390 @@
+"""A team: members that hold the rows of a sample between them, and one who leads them.
+
+All members run the same code at the same time, each on its own rows. Wherever that code takes a sum
+over examples (`cutplane.compute.blocks`), a member sends the sums of its subtrees to the leader,
+who adds them up along the tree and sends everybody the total. So members come to the same decisions
+from the same numbers, and code written for rows in one place runs on rows in many.
+
+    leader                     member
+    call(verb, ...)  ------>   verb runs ...
+                     <------   sums of subtrees
+    adds up          ------>   total; verb goes on ...
+                     <------   done, result
+
+A member that works says so every second, so that one that is slow is told from one that is gone:
+whoever says nothing for as long as the leader's patience is taken for lost. No wait is longer.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from os import dup
+from pickle import PicklingError
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.blocks import Bounds, Placed, even_bounds
+
+# How often a member that works says that it is there.
+_PULSE = 1.0
+
+Sums = tuple[Any, ...]
+# How many blocks there are on a level of the tree, the number of one of them, and its sums.
+Subtree = tuple[int, int, Sums]
+
+
+class LostMember(ConnectionError):
+    """A member of a team has died, or said nothing for too long.
+
+    Attributes
+    ----------
+    member : int
+        Its number.
+    """
+
+    def __init__(self, member: int, why: str) -> None:
+        super().__init__(why)
+        self.member = member
+
+
+class Released(Exception):
+    """The leader has ended a call, because of an error elsewhere."""
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Which of the shards of a sample a member has.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the whole sample.
+    n_shards : int
+        A power of two: into how many blocks the rows are cut at most coarsely.
+    held : tuple of ints
+        The numbers of the member's shards, in the order in which it stores their rows.
+    """
+
+    n_rows: int
+    n_shards: int
+    held: tuple[int, ...]
+
+    def rows_of(self, shard: int) -> slice:
+        """Return the rows of a shard in the whole sample."""
+        begin, end = (k * self.n_rows // self.n_shards for k in (shard, shard + 1))
+        return slice(begin, end)
+
+
+class Member(Placed):
+    """A member of a team, as the code that it runs sees it.
+
+    Parameters
+    ----------
+    shards : Shards
+        Which rows it has.
+    link : Connection
+        To the leader.
+    """
+
+    def __init__(self, shards: Shards, link: Link) -> None:
+        self._shards, self._link = shards, link
+        self.n_rows = shards.n_rows
+        self.n_here = int(self.bounds(shards.n_shards)[-1])
+
+    def bounds(self, n_blocks: int) -> Bounds:
+        """Return where its blocks begin, of ``n_blocks`` of all rows, and where the last ends."""
+        everywhere = even_bounds(self.n_rows, n_blocks)
+        lengths = np.diff(everywhere)[self._numbers(n_blocks)]
+        return np.concatenate([[0], np.cumsum(lengths)])
+
+    def _numbers(self, n_blocks: int) -> NDArray[np.int64]:
+        """Return the numbers of its blocks, in the order of its rows."""
+        each, rest = divmod(n_blocks, self._shards.n_shards)
+        if rest or not each:
+            raise ValueError(f"{self._shards.n_shards} shards cannot have {n_blocks} blocks")
+        held = np.array(self._shards.held, dtype=np.int64)
+        return (held[:, None] * each + np.arange(each)).ravel()
+
+    def _numbered(self, parts: Sequence[Any]) -> tuple[int, list[int]]:
+        """Return of how many blocks there are parts, and which of them these are."""
+        n_blocks = len(parts) // max(len(self._shards.held), 1) * self._shards.n_shards
+        numbers = self._numbers(n_blocks).tolist() if self._shards.held else []
+        if len(numbers) != len(parts):
+            raise ValueError(f"{len(parts)} parts are not those of whole blocks")
+        return n_blocks, numbers
+
+    def total(self, sums: Sequence[Sums]) -> Sums:
+        """Return the sums over the blocks of all members, place by place."""
+        n_blocks, numbers = self._numbered(sums)
+        largest = subtrees(n_blocks, dict(zip(numbers, sums, strict=True)))
+        total: Sums = self._link.ask("total", largest)
+        return total
+
+    def joined(self, parts: Sequence[Sums]) -> list[NDArray[Any]]:
+        """Return the arrays of all blocks of all members one after the other, place by place."""
+        n_blocks, numbers = self._numbered(parts)
+        begins = [number / n_blocks for number in numbers]
+        return list(self._link.ask("joined", list(zip(begins, parts, strict=True))))
+
+    def added(self, number: int) -> int:
+        """Return the sum of the members' numbers."""
+        return int(self._link.ask("added", number))
+
+
+def subtrees(n_blocks: int, sums: dict[int, Sums]) -> list[Subtree]:
+    """Return the sums of the largest subtrees of which all blocks are there."""
+    found: list[Subtree] = []
+    while n_blocks > 1:
+        above = {}
+        for number, own in sums.items():
+            if number ^ 1 not in sums:
+                found.append((n_blocks, number, own))
+            elif number % 2 == 0:
+                above[number // 2] = _plus(own, sums[number + 1])
+        sums, n_blocks = above, n_blocks // 2
+    return found + [(1, number, own) for number, own in sums.items()]
+
+
+def sum_of_subtrees(parts: Iterable[Subtree]) -> Sums:
+    """Return the sum of all blocks, along the tree."""
+    levels: dict[int, dict[int, Sums]] = {}
+    for n_blocks, number, sums in parts:
+        levels.setdefault(n_blocks, {})[number] = sums
+    finest = max(levels)
+    while finest > 1:
+        level = levels.pop(finest, {})
+        above = levels.setdefault(finest // 2, {})
+        for number in level:
+            if number ^ 1 not in level:
+                raise ValueError(f"block {number} of {finest} has no neighbor")
+        for number in level:
+            if number % 2 == 0:
+                above[number // 2] = _plus(level[number], level[number + 1])
+        finest //= 2
+    return levels[1][0]
+
+
+def _plus(a: Sums, b: Sums) -> Sums:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+class Link:
+    """A connection between leader and member, on which nobody waits for ever."""
+
+    def __init__(self, connection: Connection, patience: float | None) -> None:
+        self._connection, self._patience = connection, patience
+        self._sending = threading.Lock()
+        if patience is not None:  # for messages of which only a part comes, or goes
+            limit = struct.pack("ll", int(patience) + 1, 0)
+            with socket.socket(fileno=dup(connection.fileno())) as own:
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+    def send(self, kind: str, content: Any = None) -> None:
+        """Send a message."""
+        with self._sending:
+            self._connection.send((kind, content))
+
+    def receive(self) -> tuple[str, Any]:
+        """Return the next message but for signs of life; TimeoutError if there are none either."""
+        while True:
+            if self._patience is not None and not self._connection.poll(self._patience):
+                raise TimeoutError(f"nothing heard for {self._patience:g} s")
+            kind, content = self._connection.recv()
+            if kind != "alive":
+                return kind, content
+
+    def ask(self, kind: str, content: Any) -> Any:
+        """Send a message to the leader, and return the answer."""
+        self.send(kind, content)
+        answer, content = self.receive()
+        if answer == "release":
+            raise Released
+        return content
+
+    def close(self) -> None:
+        """End it."""
+        self._connection.close()
+
+
+def serve(connection: Connection, service: Callable[..., Any]) -> None:
+    """Do what the leader asks for, until it leaves.
+
+    Parameters
+    ----------
+    connection : Connection
+        To the leader.
+    service : callable
+        Called with the link, the verb and its arguments; returns what the leader is to get.
+    """
+    link = Link(connection, None)
+    working = threading.Event()
+    over = threading.Event()
+
+    def pulse() -> None:
+        while working.wait() and not over.wait(_PULSE):
+            if working.is_set():
+                try:
+                    link.send("alive")
+                except OSError:
+                    return
+
+    heart = threading.Thread(target=pulse, daemon=True, name="cutplane pulse")
+    heart.start()
+    try:
+        while True:
+            kind, content = link.receive()
+            if kind == "leave":
+                return
+            if kind != "call":
+                continue  # released too late: the answer is on its way
+            working.set()
+            try:
+                answer = ("done", service(link, *content))
+            except Released:
+                answer = ("released", None)
+            except (EOFError, OSError) as error:
+                if isinstance(error, ConnectionError | EOFError):
+                    return
+                answer = ("failed", error)
+            except Exception as error:
+                answer = ("failed", error)
+            working.clear()
+            try:
+                link.send(*answer)
+            except (TypeError, AttributeError, PicklingError):  # an error that cannot be sent
+                link.send("failed", RuntimeError(repr(answer[1])))
+    except (EOFError, OSError):
+        return  # the leader is gone
+    finally:
+        over.set()
+        working.set()
+        with suppress(OSError):
+            connection.close()
+
+
+class Leader:
+    """Calls verbs on all members of a team at once.
+
+    Parameters
+    ----------
+    connections : sequence of Connection
+        To the members.
+    patience : float
+        Seconds without a sign of life after which a member is lost.
+
+    Attributes
+    ----------
+    n_calls, n_rounds : int
+        How many verbs were called, and how often members waited for a sum meanwhile.
+    seconds : float
+        How long that took.
+    closed : bool
+        Whether the members were let go.
+    """
+
+    def __init__(self, connections: Sequence[Connection], *, patience: float = 30.0) -> None:
+        self._links = [Link(connection, patience) for connection in connections]
+        self.n_calls = self.n_rounds = 0
+        self.seconds = 0.0
+        self.closed = False
+        self._idle = True
+
+    def call(self, verb: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
+        """Run a verb on all members, with arguments of their own last if there are any.
+
+        Returns
+        -------
+        list
+            What each member returned.
+
+        Raises
+        ------
+        LostMember
+            If a member is gone. The others are free again.
+        Exception
+            What a member has raised.
+        """
+        try:
+            return self._call(verb, arguments, each)
+        except BaseException:
+            if not self._idle:  # interrupted, say: nobody knows what the members wait for
+                self.close()
+            raise
+
+    def _call(self, verb: str, arguments: Sequence[Any], each: Sequence[Any] | None) -> list[Any]:
+        begin = time.perf_counter()
+        self.n_calls += 1
+        self._idle = False
+        for k, link in enumerate(self._links):
+            own = () if each is None else (each[k],)
+            self._guarded(k, link.send, "call", (verb, *arguments, *own))
+        while True:
+            answers = self._answers()
+            kinds = {kind for kind, _ in answers}
+            if kinds == {"done"}:
+                self.seconds += time.perf_counter() - begin
+                self._idle = True
+                return [content for _, content in answers]
+            if kinds - {"total", "joined", "added"} or len(kinds) > 1:
+                self._release(answers)
+            self.n_rounds += 1
+            answer = _ANSWERS[kinds.pop()]([content for _, content in answers])
+            for k, link in enumerate(self._links):
+                self._guarded(k, link.send, "answer", answer)
+
+    def _answers(self) -> list[tuple[str, Any]]:
+        return [self._guarded(k, link.receive) for k, link in enumerate(self._links)]
+
+    def _guarded(self, member: int, act: Callable[..., Any], *given: Any) -> Any:
+        """Send to a member, or receive from it; if it is gone, free the others and say so."""
+        try:
+            return act(*given)
+        except (OSError, EOFError) as error:
+            self.close()
+            why = str(error) or "the connection has ended"
+            raise LostMember(member, why) from error
+
+    def _release(self, answers: list[tuple[str, Any]]) -> None:
+        """Free the members that wait for an answer, and raise the first error."""
+        for k, ((kind, _), link) in enumerate(zip(answers, self._links, strict=True)):
+            if kind in _ANSWERS:
+                self._guarded(k, link.send, "release")
+        for k, (kind, _) in enumerate(answers):
+            if kind in _ANSWERS:
+                self._guarded(k, self._links[k].receive)  # "released"
+        self._idle = True
+        errors = [content for kind, content in answers if kind == "failed"]
+        if errors:
+            raise errors[0]
+        raise RuntimeError(f"members disagree: {[kind for kind, _ in answers]}")
+
+    def close(self) -> None:
+        """Let the members go."""
+        self.closed = True
+        for link in self._links:
+            with suppress(OSError):
+                link.send("leave")
+            link.close()
+
+
+def _joined(parts: list[list[tuple[float, Sums]]]) -> list[NDArray[Any]]:
+    """Return the arrays of all blocks, in the order of their beginnings."""
+    ordered = sorted((part for own in parts for part in own), key=lambda part: part[0])
+    return [np.concatenate(column) for column in zip(*(sums for _, sums in ordered), strict=True)]
+
+
+_ANSWERS: dict[str, Callable[[list[Any]], Any]] = {
+    "total": lambda parts: sum_of_subtrees(part for own in parts for part in own),
+    "joined": _joined,
+    "added": sum,
+}

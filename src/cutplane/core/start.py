@@ -1,0 +1,139 @@
+"""Where a run begins: at a point, with the planes of an earlier run, or where that one ended."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from cutplane.compute.arrays import Vector, copied
+from cutplane.core.bundle import Bundle
+from cutplane.core.method import Found, Method, PolicyStates
+from cutplane.core.needs import as_grouped, good_groups
+from cutplane.core.protocols import Plane, Risk
+from cutplane.core.state import DISAGREEMENT, Problem, State, sum_of
+
+
+def first_state(problem: Problem, start: Vector | None, method: Method, *, convex: bool) -> State:
+    """Return the state of a run that begins at a point, zero by default."""
+    risk, regularizer = problem.risk, problem.regularizer
+    w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
+    if w.shape != (risk.n_parameters,):
+        raise ValueError(f"start has shape {w.shape}, the risk has {risk.n_parameters} parameters")
+    if not np.isfinite(regularizer.value(w)):
+        if start is not None:
+            raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
+        w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
+    best = method.query.first(problem, w)
+    groups = good_groups(risk) if method.groups is None else method.groups
+    state = State(
+        problem=problem,
+        method=method,
+        bundle=Bundle(risk.n_parameters, regularizer, groups),
+        best=best,
+        objective=problem.objective(best),
+        policies=method.init(problem),
+        convex=convex,
+    )
+    state.require_finite(best)
+    floors = _floors(risk, groups)
+    if min(floor.offset for floor in floors) > -np.inf:
+        state.bundle.add(*floors)
+        state.raise_lower_bound(problem.below(sum_of(floors)))
+    _cut_at_best(state)
+    return state
+
+
+def _floors(risk: Risk, groups: int) -> list[Plane]:
+    """Return the flat planes that the risk, or each of its groups, never goes below."""
+    if groups == 1:
+        return [Plane(np.zeros(risk.n_parameters), risk.lower_bound)]
+    bounds = as_grouped(risk).group_bounds(groups)
+    return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
+
+
+def _cut_at_best(state: State) -> None:
+    """Add the planes of the best point, the only one so far."""
+    own, found = state.policies, Found([state.best], [state.best])
+    _, own.cuts = state.method.cuts.add(state, found, state.best, own.cuts)
+
+
+def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: bool) -> State:
+    """Return the first state of a run that knows the planes of an earlier one on the same risk."""
+    risk, regularizer = problem.risk, problem.regularizer
+    if not (convex and earlier.convex):
+        raise ValueError(
+            "planes of a risk that is not convex hold near one point and for one regularizer only; "
+            "give start=result.w in place of planes_from"
+        )
+    n_parameters = earlier.bundle.n_parameters
+    if n_parameters != risk.n_parameters:
+        raise ValueError(
+            f"planes_from has planes of {n_parameters} parameters, the risk has "
+            f"{risk.n_parameters}: they are of another risk"
+        )
+    problem.require_risk_of(earlier.problem, "planes_from")
+    start = earlier.best.w if np.isfinite(regularizer.value(earlier.best.w)) else None
+    state = first_state(problem, start, method, convex=convex)
+    # Only rounding may have changed, which counts beside the terms that values are made of.
+    scale = abs(state.objective) + earlier.bundle.offset_scale
+    change = abs(state.best.value - earlier.best.value)
+    if start is not None and change > DISAGREEMENT * scale:
+        raise ValueError(
+            f"at the best point of planes_from the risk was {earlier.best.value:.8g} and is now "
+            f"{state.best.value:.8g}: its data have changed, and the old bounds do not hold"
+        )
+    bundle = earlier.bundle
+    if type(method.query) is type(earlier.method.query):
+        state.policies.query = method.query.carried_over(earlier.policies.query, state)
+    state.test_model(bundle)
+    if bundle.n_groups == state.bundle.n_groups:
+        state.bundle = bundle.carried_over(regularizer)
+        _cut_at_best(state)
+        return state
+    # Planes of other groups cannot be used one by one. All together they are a plane.
+    together = bundle.aggregate()
+    state.raise_lower_bound(problem.below(together))
+    if state.bundle.n_groups == 1:
+        state.bundle.add(together)
+    return state
+
+
+def continued(earlier: State, problem: Problem, method: Method) -> State:
+    """Return a state to go on with that shares nothing mutable with the earlier run's."""
+    problem.require_risk_of(earlier.problem, "resume")
+    problem.require_regularizer_of(earlier.problem)
+    before, n_groups = earlier.method, earlier.bundle.n_groups
+    if method.groups not in (None, n_groups):
+        raise ValueError(
+            f"resume is of a run with planes of {n_groups} groups, and the method asks for "
+            f"{method.groups}; give planes_from= in place of it"
+        )
+    if not earlier.convex and type(method.cuts) is not type(before.cuts):
+        raise ValueError(
+            f"resume is of a run with planes of {type(before.cuts).__name__}, which mean nothing "
+            f"to {type(method.cuts).__name__}; give start=, with its w, in place of it"
+        )
+    return replace(
+        earlier,
+        problem=problem,
+        method=method,
+        bundle=earlier.bundle.copied(),
+        policies=_remembered(earlier, problem, method),
+        history=list(earlier.history),
+        stopped=False,
+        interrupted=False,
+    )
+
+
+def _remembered(earlier: State, problem: Problem, method: Method) -> PolicyStates:
+    """Return what policies know: those of another kind than before begin anew."""
+    own: dict[str, Any] = {}
+    for choice in (part.name for part in fields(PolicyStates)):
+        policy = getattr(method, choice)
+        if type(policy) is type(getattr(earlier.method, choice)):
+            own[choice] = copied(getattr(earlier.policies, choice))
+        else:  # only then: to begin may cost an evaluation
+            own[choice] = policy.init(problem)
+    return PolicyStates(**own)

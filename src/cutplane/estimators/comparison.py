@@ -1,0 +1,208 @@
+"""Run several methods on the same problem, one after another."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sklearn.base import clone
+
+from cutplane.core.certificate import Record, Status
+from cutplane.core.interrupts import held, interrupted_so_far
+from cutplane.core.method import Method
+from cutplane.core.state import Problem
+from cutplane.estimators.estimator import Estimator
+from cutplane.estimators.linear.classifier import LinearClassifier
+from cutplane.estimators.linear.peers import fits_of_peer, peers_of
+from cutplane.estimators.linear.regressor import LinearRegressor
+from cutplane.estimators.parameters import look_up
+from cutplane.methods.minimize import minimize
+from cutplane.methods.registry import ROBUST_METHODS, TAGGER_METHODS
+from cutplane.report.comparison import Comparison, Entry
+from cutplane.report.curves import mean_run
+from cutplane.report.words import mean_certificate
+
+Methods = Sequence[str | Method] | Mapping[str, str | Method]
+
+
+def compare(
+    problem: Any,
+    methods: Methods,
+    X: Any = None,
+    y: Any = None,
+    *,
+    peers: bool = False,
+    tol: float | None = None,
+    max_iter: int | None = None,
+    time_limit: float | None = None,
+    fit_params: Mapping[str, Any] | None = None,
+) -> Comparison:
+    """Run several methods on one problem, and put what they did side by side.
+
+    Each method first runs for one iteration that is not counted, so that no compilation is.
+
+    Parameters
+    ----------
+    problem : Problem or estimator
+        A risk and a regularizer, ``cp.Problem(risk, cp.L2(lam))``; or an estimator, which is fitted
+        to ``X`` and ``y`` with each method.
+    methods : sequence of names or methods, or a mapping from names to them
+        Such as ``["bmrm", "level", cp.newton()]``. A method that cannot be used on the problem gets
+        a line that says why.
+    X, y : optional
+        Data, for an estimator.
+    peers : bool
+        For a `LinearClassifier` of two classes or a `LinearRegressor`: also fit the models of
+        scikit-learn that have the same objective, to several tolerances each.
+    tol, max_iter, time_limit : optional
+        As for `minimize`; for an estimator, those of its parameters by default. ``time_limit`` is
+        for each method.
+    fit_params : mapping, optional
+        What else the estimator's ``fit`` takes, such as ``qid``.
+
+    Returns
+    -------
+    Comparison
+        After Ctrl-C with the methods that were run.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cutplane as cp
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> risk = cp.ScoredRisk(cp.as_rows(X), np.sign(X[:, 0]), cp.Hinge())
+    >>> found = cp.compare(cp.Problem(risk, cp.L2(0.01)), ["bmrm", "level"])
+    >>> [row["status"] for row in found.rows()]
+    ['optimal', 'optimal']
+    """
+    named = _named(methods)
+    given = {"tol": tol, "max_iter": max_iter, "time_limit": time_limit}
+    options = {name: value for name, value in given.items() if value is not None}
+    if isinstance(problem, Problem):
+        if X is not None or y is not None or peers or fit_params:
+            raise ValueError("X, y, peers and fit_params are for an estimator, not for a Problem")
+        title = f"{type(problem.risk).__name__} with {problem.regularizer!r}"
+        entries = _runs(problem, named, options)
+    elif isinstance(problem, Estimator):
+        if X is None or y is None:
+            raise ValueError("an estimator is compared on data: give X and y")
+        problem = clone(problem).set_params(**options)
+        title = f"{type(problem).__name__}"
+        if isinstance(getattr(problem, "loss", None), str):
+            title += f", {problem.loss} loss"
+        entries = _fits(problem, named, X, y, dict(fit_params or {}), peers=peers)
+    else:
+        raise TypeError(f"problem must be a Problem or an estimator, got {problem!r}")
+    with held():
+        found = list(entries)
+    return Comparison(title, found)
+
+
+def _named(methods: Methods) -> dict[str, str | Method]:
+    """Return the methods by name; of those with the same name, later ones are numbered."""
+    if isinstance(methods, str):
+        raise ValueError(f"methods must be a list of names or methods, got {methods!r}")
+    if isinstance(methods, Mapping):
+        return dict(methods)
+    named: dict[str, str | Method] = {}
+    for method in methods:
+        name = method if isinstance(method, str) else method.name
+        again = sum(other.partition(" #")[0] == name for other in named)
+        named[name if not again else f"{name} #{again + 1}"] = method
+    if not named:
+        raise ValueError("there is no method to compare")
+    return named
+
+
+def _runs(
+    problem: Problem, methods: dict[str, str | Method], options: dict[str, Any]
+) -> Iterator[Entry]:
+    """Minimize the problem by each method."""
+    refused = list[Entry]()
+    for name, method in methods.items():
+        try:
+            if isinstance(method, str):
+                method = look_up("method", method, ROBUST_METHODS | TAGGER_METHODS)(problem)
+            minimize(problem.risk, problem.regularizer, method=method, max_iter=1)
+            result = minimize(problem.risk, problem.regularizer, method=method, **options)
+        except (ValueError, TypeError, AttributeError) as error:
+            refused.append(_refused(name, error, refused, methods))
+            yield refused[-1]
+            continue
+        yield Entry(name, result.history, result.certificate)
+        if result.status is Status.INTERRUPTED:
+            return
+
+
+def _fits(
+    estimator: Any,
+    methods: dict[str, str | Method],
+    X: Any,
+    y: Any,
+    fit_params: dict[str, Any],
+    *,
+    peers: bool,
+) -> Iterator[Entry]:
+    """Fit the estimator by each method, and the peers of its last fit."""
+    refused, fitted = list[Entry](), None
+    for name, method in methods.items():
+        try:
+            first = clone(estimator).set_params(method=method, max_iter=1, callbacks=())
+            model = clone(estimator).set_params(method=method)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the table says how a fit ended
+                first.fit(X, y, **fit_params)
+                model.fit(X, y, **fit_params)
+        except (ValueError, TypeError, AttributeError) as error:
+            refused.append(_refused(name, error, refused, methods))
+            yield refused[-1]
+            continue
+        fitted = model
+        several = isinstance(model.certificate_, list)
+        certificates = model.certificate_ if several else [model.certificate_]
+        histories = model.history_ if several else [model.history_]
+        yield Entry(name, mean_run(histories), mean_certificate(certificates))
+        if interrupted_so_far():
+            return
+    if peers and fitted is not None:
+        yield from _peers(fitted, X, y, fit_params)
+
+
+def _peers(fitted: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> Iterator[Entry]:
+    """Fit the models of scikit-learn with the same objective."""
+    if not isinstance(fitted, LinearClassifier | LinearRegressor) or fit_params:
+        yield Entry("peers", note="there are none for this estimator, or with weights")
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fits before this have given them
+        plan = fitted._plan(fitted._examples(X, y, None))
+    n, n_features = float(plan.examples.weights.sum()), fitted.n_features_in_
+    makers = peers_of(fitted, plan.regularizer.lam, n, n_features)
+    plain = [risk.n_parameters for risk in plan.risks] == [n_features]
+    if not makers or not plain or getattr(fitted, "class_weight", None) is not None:
+        yield Entry("peers", note=f"there are none for the {fitted.loss} loss with these options")
+        return
+    problem = Problem(plan.risks[0], plan.regularizer)
+    turned = isinstance(fitted, LinearClassifier) and fitted._is_turned()
+    for name, make in makers.items():
+        records = list(
+            fits_of_peer(make, problem, X, y, turned=turned, time_limit=fitted.time_limit)
+        )
+        yield Entry(name, _worth_their_time(records))
+
+
+def _refused(name: str, error: Exception, others: list[Entry], methods: Mapping[str, Any]) -> Entry:
+    """Return a line for a method that cannot be used; if none can, the problem is at fault."""
+    if len(others) + 1 == len(methods):
+        raise error
+    return Entry(name, note=" ".join(str(error).split()))
+
+
+def _worth_their_time(records: Sequence[Record]) -> list[Record]:
+    """Return the fits that came out lower than all that took less time."""
+    kept = list[Record]()
+    for record in sorted(records, key=lambda record: (record.seconds, record.objective)):
+        if not kept or record.objective < kept[-1].objective:
+            kept.append(record)
+    return kept

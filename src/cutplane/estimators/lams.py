@@ -1,0 +1,97 @@
+"""Which lams to try, and which of them to take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Risk
+from cutplane.regularizers import L2
+
+_DECADES = 4.0
+
+RULES = ("best", "one_standard_error")
+"""How one of many lams is taken, by their scores."""
+
+
+def decreasing(lams: Any) -> Vector:
+    """Return the different ones of the user's lams, the largest first."""
+    given = np.asarray(lams)
+    if given.ndim > 1 or given.size == 0 or given.dtype.kind not in "iuf":
+        raise ValueError(f"lams must be a list of numbers, got {lams!r}")
+    values = np.atleast_1d(given.astype(np.float64))
+    wrong = values[~(np.isfinite(values) & (values > 0.0))]
+    if wrong.size:
+        raise ValueError(f"every lam must be positive and finite, got {wrong[0]:g}")
+    return np.unique(values)[::-1]
+
+
+def lams_to_try(
+    lams: Any, risks: Iterable[Risk], default: int, *, like: L2 | None = None
+) -> Vector:
+    """Return the lams that a user gave, or as many as they asked for, for these risks.
+
+    ``like`` is a regularizer whose center and weights count.
+    """
+    if lams is None:
+        return lam_grid(risks, default, like=like)
+    if isinstance(lams, int | np.integer) and not isinstance(lams, bool):
+        return lam_grid(risks, int(lams), name="lams", like=like)
+    return decreasing(lams)
+
+
+def lam_grid(
+    risks: Iterable[Risk], n_lams: int, *, name: str = "n_lams", like: L2 | None = None
+) -> Vector:
+    """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
+
+    With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
+    no model is better than ``w = 0`` by more than a half. There the grid begins. (A share of
+    ``tol`` in place of the half would make it begin far too high: on a9a at 80, and the best lam
+    is 1e-5 to 1e-4.) Where the regularizer has a center, that takes the place of zero.
+    """
+    if n_lams < 1:
+        raise ValueError(f"{name} must be at least 1, got {n_lams}")
+    largest = max((_lam_of_half(risk, like or L2(1.0)) for risk in risks), default=1.0)
+    return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
+
+
+def _lam_of_half(risk: Risk, like: L2) -> float:
+    center = np.zeros(risk.n_parameters) if like.center is None else like.center
+    point = risk.at(center)
+    slope = point.plane().slope
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        lam = float(np.divide(dot(slope, like.dual_metric(slope)), abs(point.value)))
+    # Without any signal in the features, or any loss, all lams give the same model.
+    return lam if np.isfinite(lam) and lam > 1e-290 else 1.0
+
+
+def chosen_lam(scores: NDArray[np.float64], rule: str) -> int:
+    """Return which of decreasing lams to take, from scores with a row for each fold.
+
+    "best" takes the best mean score; of equally good ones the largest lam, the simplest model.
+    "one_standard_error" takes the largest lam whose mean is no more than one standard error of the
+    best mean below it.
+    """
+    if rule not in RULES:
+        raise ValueError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    if not np.isfinite(scores).all():
+        raise ValueError("a score is not finite: is a fold too small, or without weight?")
+    means = scores.mean(axis=0)
+    best = int(means.argmax())
+    if rule == "best" or len(scores) < 2:
+        return best
+    return int(np.argmax(means >= means[best] - standard_errors(scores)[best]))
+
+
+def standard_errors(scores: NDArray[np.float64]) -> Vector:
+    """Return the standard error of each column's mean over the folds; zeros for one fold."""
+    if len(scores) < 2:
+        return np.zeros(scores.shape[1])
+    errors: Vector = scores.std(axis=0, ddof=1) / np.sqrt(len(scores))
+    return errors

@@ -1,0 +1,1 @@
+"""HTML and SVG as text: elements, tables, charts. Knows nothing of fits."""

@@ -1,0 +1,1 @@
+"""Ascent on duals: of examples, of shares of classes, of blocks of outputs."""

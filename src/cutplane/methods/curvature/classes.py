@@ -1,0 +1,192 @@
+"""Second derivatives of the smoothed losses of all classes, and Newton's direction from them.
+
+A direction has a row for each class: its coefficients and, if there are intercepts, one number
+more. That is by how much the score of the mean example changes, not the intercept itself, because
+what the one and the coefficients do hardly depends on each other.
+
+The system is solved by conjugate gradients. Its matrix is never made: a product with it is two
+passes over the examples whose loss bends. What makes such a system slow are features of different
+sizes that depend on each other, and these are the same for all classes and at all points: one
+decomposition of the matrix of their products, made once, takes that out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
+from cutplane.compute.threads import map_blocks
+from cutplane.methods import class_newton_kernels as kernels
+from cutplane.risks import ScoredRisk
+
+# So many examples a feature tell their products well enough.
+_PER_FEATURE = 16
+# With more features the decomposition takes longer than it saves.
+_MOST_FEATURES = 2000
+# Examples that bend less than this share of the mean are left out: together they are no more.
+_NEGLIGIBLE = 0.01
+# How much of the gradient may be left, in the norm of the rough inverse, and the most products.
+_LEFT = 0.3
+_MOST_PRODUCTS = 250
+# A constant added to all intercepts changes nothing, and of a class nothing may bend.
+_RIDGE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """The products of features with each other, decomposed.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+        The mean example if there are intercepts, else zeros.
+    sizes : ndarray
+        Mean squares along the columns of the basis.
+    basis : ndarray
+        Orthogonal directions; without columns if there are too many features.
+    """
+
+    mean: Vector
+    sizes: Vector
+    basis: Matrix
+
+    @classmethod
+    def of(cls, risk: ScoredRisk) -> Spectrum:
+        """Return the spectrum of a risk's features."""
+        rows, weights = risk.rows, risk.weights
+        m, d = rows.shape
+        mean = rows.pullback(weights) if risk.minimizes_intercept else np.zeros(d)
+        if d > _MOST_FEATURES:
+            square = dot(weights, rows.squared_norms()) - dot(mean, mean)
+            sizes = np.full(d, max(square, 0.0) / d)
+            return cls(mean, sizes, np.empty((d, 0)))
+        some = np.zeros(m)
+        stride = max(m // (_PER_FEATURE * d), 1)
+        some[::stride] = weights[::stride]
+        total = float(some.sum())
+        gram = rows.weighted_gram(some / total if total > 0.0 else weights)
+        gram -= np.outer(mean, mean)
+        sizes, basis = np.linalg.eigh(gram)
+        return cls(mean, np.maximum(sizes, 0.0), basis)
+
+    def turned(self, rows: Matrix) -> Matrix:
+        """Return rows in coordinates of the basis."""
+        return rows @ self.basis if self.basis.size else rows.copy()
+
+    def turned_back(self, rows: Matrix) -> Matrix:
+        """Return rows in coordinates of the features."""
+        return rows @ self.basis.T if self.basis.size else rows
+
+
+class Curvature:
+    """Second derivatives of regularizer and smoothed loss at some shares.
+
+    Parameters
+    ----------
+    risk : ScoredRisk
+    lam : float
+        The regularizer's.
+    spectrum : Spectrum
+        Of the features.
+    shares : ndarray of shape (n_samples, n_classes)
+        Slopes of the smoothed loss, plus one for the own class.
+    width : float
+        How widely its kinks are rounded.
+    """
+
+    def __init__(
+        self, risk: ScoredRisk, lam: float, spectrum: Spectrum, shares: Matrix, width: float
+    ) -> None:
+        self._spectrum, self._width = spectrum, width
+        bends = np.empty_like(shares)
+        map_blocks(
+            lambda i: kernels.fill_bends(shares[i], risk.weights[i], width, bends[i]),
+            len(shares),
+            width=shares.shape[1],
+        )
+        of_examples = bends.sum(axis=1)
+        chosen = np.flatnonzero(of_examples > _NEGLIGIBLE * float(of_examples.mean()))
+        self._map: Any = risk.map.part(chosen) if len(chosen) < len(shares) else risk.map
+        self._shares, self._weights = shares[chosen], risk.weights[chosen]
+        self._lams = np.full((1, len(spectrum.mean)), lam)
+        of_classes = bends.sum(axis=0)[:, None]
+        self._inverse = 1.0 / (lam + of_classes * spectrum.sizes)
+        if risk.minimizes_intercept:
+            ridge = _RIDGE * float(of_classes.mean()) or lam
+            self._lams = np.append(self._lams, [[ridge]], axis=1)
+            self._inverse = np.append(self._inverse, 1.0 / (of_classes + ridge), axis=1)
+
+    def times(self, direction: Matrix) -> Matrix:
+        """Return the product with a direction."""
+        changed = self._lams * direction
+        if not len(self._weights):
+            return changed
+        slopes = speeds_of(self._map, self._spectrum.mean, direction)
+        map_blocks(
+            lambda i: kernels.bend(self._shares[i], self._weights[i], self._width, slopes[i]),
+            len(slopes),
+            width=slopes.shape[1],
+        )
+        changed += pulled_back(self._map, self._spectrum.mean, slopes, with_sums=self._has_sums)
+        return changed
+
+    @property
+    def _has_sums(self) -> bool:
+        return self._lams.shape[1] > len(self._spectrum.mean)
+
+    def roughly_divided(self, gradient: Matrix) -> Matrix:
+        """Return what `times` would give the gradient, nearly: classes and bends as their means."""
+        d = len(self._spectrum.mean)
+        divided: Matrix = gradient * self._inverse
+        divided[:, :d] = self._spectrum.turned_back(
+            self._spectrum.turned(gradient[:, :d]) * self._inverse[:, :d]
+        )
+        return divided
+
+    def direction(self, gradient: Matrix) -> Matrix:
+        """Return Newton's direction against a gradient, by conjugate gradients."""
+        direction, left = np.zeros_like(gradient), -gradient
+        divided = self.roughly_divided(left)
+        along, size = divided, _dot(left, divided)
+        enough = _LEFT**2 * size
+        for _ in range(_MOST_PRODUCTS):
+            changed = self.times(along)
+            bent = _dot(along, changed)
+            if not bent > 0.0:
+                break
+            length = size / bent
+            direction += length * along
+            left -= length * changed
+            divided = self.roughly_divided(left)
+            before, size = size, _dot(left, divided)
+            if size <= enough:
+                break
+            along = divided + (size / before) * along
+        return direction
+
+
+def speeds_of(map_: Any, mean: Vector, direction: Matrix) -> Matrix:
+    """Return how fast the scores of examples change along a direction, intercepts included."""
+    d = len(mean)
+    coefficients = np.ascontiguousarray(direction[:, :d])
+    speeds: Matrix = map_.scores(coefficients.ravel())
+    if direction.shape[1] > d:
+        speeds += direction[:, d] - coefficients @ mean
+    return speeds
+
+
+def pulled_back(map_: Any, mean: Vector, slopes: Matrix, *, with_sums: bool) -> Matrix:
+    """Return the derivatives by a direction, given those by the scores."""
+    by_coefficient = map_.pullback(slopes).reshape(-1, len(mean))
+    if not with_sums:
+        return np.asarray(by_coefficient)
+    sums = slopes.sum(axis=0)
+    return np.column_stack([by_coefficient - np.outer(sums, mean), sums])
+
+
+def _dot(a: Matrix, b: Matrix) -> float:
+    return float(dot(a.ravel(), b.ravel()))

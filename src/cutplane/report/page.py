@@ -1,0 +1,152 @@
+"""A page of its own: one HTML file with everything inside, to be read anywhere, also offline.
+
+Charts are static pictures; where scripts run, uPlot (`assets/uPlot.LICENSE`) draws them again, with
+values under the pointer and a zoom. Nothing is loaded from elsewhere, which the page's own policy
+forbids; only the two scripts that it was made with run, by their digests.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from cutplane.compute import durable
+from cutplane.markup.html import Html, element, join
+from cutplane.report.charts import Chart, Table
+
+MOST_BYTES = 300_000
+"""A page that would be larger shows fewer points of its curves."""
+
+_MOST_POINTS = 1200  # of all curves together
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, and what stands below it; charts come first."""
+
+    title: str
+    parts: Sequence[Html] = ()
+    charts: Sequence[Chart] = ()
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """A page about a fit, or several.
+
+    Attributes
+    ----------
+    title, subtitle : str
+    sections : list of Section
+    tables : list of Table
+        The numbers that charts draw.
+    """
+
+    title: str
+    subtitle: str
+    sections: list[Section]
+    tables: list[Table] = field(default_factory=list)
+
+    @property
+    def html(self) -> str:
+        """The page as text."""
+        most = _MOST_POINTS
+        while True:
+            page = self._page(most // max(len(self.tables), 1))
+            if len(page.encode()) <= MOST_BYTES or most <= 50:
+                return page
+            most //= 2
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file, whole or not at all."""
+        durable.replace(Path(path).resolve(), self.html.encode())
+
+    def __repr__(self) -> str:
+        return f"Report({self.title!r}, {len(self.sections)} sections)"
+
+    def _repr_html_(self) -> str:
+        """Return a frame for a notebook: the page keeps its own colors and scripts."""
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" title="{escape(self.title)}" '
+            'style="width:100%;height:640px;border:1px solid #8884"></iframe>'
+        )
+
+    def _page(self, points: int) -> str:
+        tables = [table.thinned(max(points, 12)) for table in self.tables]
+        charts = [chart for section in self.sections for chart in section.charts]
+        # In a script element only a "<" could end it early, or begin something else.
+        data = json.dumps(
+            {"tables": [table.columns for table in tables], "charts": [c.spec() for c in charts]},
+            allow_nan=False,
+            separators=(",", ":"),
+        ).replace("<", "\\u003c")
+        scripts = [_asset("uPlot.iife.min.js"), _asset("page.js")] if charts else []
+        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " + (
+            " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+        )
+        theme = element("button", "light / dark", id="theme", type="button", hidden="")
+        body = element(
+            "main",
+            theme if charts else "",
+            element("h1", self.title),
+            element("p", self.subtitle, class_="subtitle"),
+            *(
+                element(
+                    "section",
+                    element("h2", section.title),
+                    *(chart.figure(tables) for chart in section.charts),
+                    *section.parts,
+                )
+                for section in self.sections
+            ),
+        )
+        head = [
+            Html('<meta charset="utf-8">'),
+            Html('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+            Html(f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'),
+            Html('<meta name="referrer" content="no-referrer">'),
+            element("title", self.title),
+            element("style", Html(_asset("uPlot.min.css") + _asset("page.css"))),
+        ]
+        scripted = [
+            Html(f'<script type="application/json" id="data">{data}</script>'),
+            *(Html(f"<script>{script}</script>") for script in scripts),
+        ]
+        whole = element("html", element("head", *head), element("body", body, *scripted), lang="en")
+        return f"<!doctype html>\n{whole}\n"
+
+
+def paragraphs(text: str) -> Html:
+    """Return a text as paragraphs, one a line."""
+    return join(element("p", line) for line in text.splitlines() if line)
+
+
+@cache
+def _asset(name: str) -> str:
+    text = files("cutplane.report").joinpath("assets", name).read_text(encoding="utf-8")
+    assert "</script" not in text.lower()
+    return text
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def versions() -> dict[str, Any]:
+    """Return the versions of what fits are made with."""
+    import platform
+    from importlib.metadata import version
+
+    names = ("cutplane", "numpy", "scipy", "numba", "scikit-learn")
+    return {name: version(name) for name in names} | {
+        "Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }

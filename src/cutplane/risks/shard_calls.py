@@ -1,0 +1,202 @@
+"""What members of a team are asked to do with a risk of scores; each is called on all at once.
+
+The first argument is what a member holds. What is to be kept comes back as a pair: the thing, and
+what the leader is told of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import rows_in_all, total
+from cutplane.compute.sums import sum_over
+from cutplane.compute.threads import map_blocks
+from cutplane.core.fingerprint import fingerprint
+from cutplane.core.protocols import Plane, Quadratic
+from cutplane.losses.score_loss import ScoreLoss
+from cutplane.maps import AllPairs, Rows, as_rows
+from cutplane.risks.scored import ScoredPoint, ScoredRisk
+from cutplane.risks.shard_member import Holding
+
+
+class Told(NamedTuple):
+    """What the leader knows of a point."""
+
+    value: float
+    offset: Any
+    intercept: Any
+
+
+class Facts(NamedTuple):
+    """What the leader knows of a risk."""
+
+    n_parameters: int
+    n_features: int
+    n_entries: int
+    sparse: bool
+    dense_layout: bool
+    lower_bound: float
+    convex: bool
+    unproven: str
+    term_size: float
+    intercept_shape: tuple[int, ...]
+    shift: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """How targets are made of labels; by default they are targets as they are.
+
+    Attributes
+    ----------
+    classes : ndarray, optional
+        All labels, sorted. Their places become the targets, unless there is a positive one.
+    positive : label, optional
+        The one that becomes 1; all others become -1.
+    factors : ndarray, optional
+        What the weights of each class are multiplied by.
+    """
+
+    classes: NDArray[Any] | None = None
+    positive: Any = None
+    factors: Vector | None = None
+
+    def of(self, arrays: dict[str, Any]) -> tuple[NDArray[Any], Vector | None]:
+        """Return targets and weights of some examples."""
+        y, weights = arrays["y"], arrays.get("weights")
+        if self.classes is None:
+            return y, weights
+        places = np.searchsorted(self.classes, y) % len(self.classes)
+        if self.factors is not None:
+            weights = self.factors[places] * (1.0 if weights is None else weights)
+        if self.positive is None:
+            return places, weights
+        return np.where(y == self.positive, 1.0, -1.0), weights
+
+    def risk(
+        self, rows: Rows, arrays: dict[str, Any], loss: ScoreLoss, *, intercept: bool
+    ) -> ScoredRisk:
+        """Return the risk of a loss: of all classes at once if none of them is positive."""
+        y, weights = self.of(arrays)
+        features: Any = rows
+        if self.classes is not None and self.positive is None:
+            features = AllPairs(rows, len(self.classes))
+        return ScoredRisk(features, y, loss, weights=weights, intercept=intercept)
+
+
+def rows_of(holding: Holding) -> Rows:
+    """Return the features, as rows made once."""
+    if "rows" not in holding.made:
+        holding.made["rows"] = as_rows(holding.data["X"], n_threads=holding.n_threads)
+    rows: Rows = holding.made["rows"]
+    return rows
+
+
+def make_risk(
+    holding: Holding, loss: ScoreLoss, intercept: bool, target: Target
+) -> tuple[ScoredRisk, Facts]:
+    """Make the risk of a loss."""
+    rows = rows_of(holding)
+    risk = target.risk(rows, holding.data, loss, intercept=intercept)
+    text = repr(risk).replace(f"({rows.shape[0]} x", f"({rows_in_all(rows.shape[0])} x", 1)
+    return risk, Facts(
+        risk.n_parameters,
+        rows.shape[1],
+        rows.n_entries,
+        rows.sparse,
+        rows.layout == "dense",
+        risk.lower_bound,
+        bool(risk.convex),
+        risk.unproven,
+        risk.term_size,
+        risk.intercept_shape,
+        risk.shift,
+        text,
+    )
+
+
+def at(holding: Holding, risk: ScoredRisk, w: Vector) -> tuple[ScoredPoint, Told]:
+    """Evaluate a risk."""
+    return _told(risk.at(w))
+
+
+def between(
+    holding: Holding, start: ScoredPoint, end: ScoredPoint, step: float
+) -> tuple[ScoredPoint, Told]:
+    """Return the point on the ray through two others."""
+    return _told(start.toward(end).at(step))
+
+
+def _told(point: ScoredPoint) -> tuple[ScoredPoint, Told]:
+    return point, Told(point.value, point.offset, point.intercept)
+
+
+def plane(holding: Holding, point: ScoredPoint) -> Plane:
+    """Return the plane that touches at a point."""
+    return point.plane()
+
+
+def best_step(
+    holding: Holding, start: ScoredPoint, end: ScoredPoint, regularizer: Quadratic
+) -> float:
+    """Return the step that minimizes the risk plus the regularizer on a ray."""
+    return start.toward(end).minimize(regularizer)
+
+
+def along(
+    holding: Holding, start: ScoredPoint, end: ScoredPoint, step: float
+) -> tuple[float, float]:
+    """Return the risk on a ray, and its derivative by the step."""
+    return start.toward(end).along(step)
+
+
+def digests(holding: Holding) -> NDArray[np.uint8]:
+    """Return digests of all shards, one row each, in their order."""
+    return holding.of_shards(_digest)
+
+
+def _digest(arrays: dict[str, Any]) -> NDArray[np.uint8]:
+    parts = [name + fingerprint(arrays[name]) for name in sorted(arrays)]
+    return np.frombuffer(sha256("".join(parts).encode()).digest(), dtype=np.uint8)[None]
+
+
+def class_masses(holding: Holding, classes: NDArray[Any]) -> Vector:
+    """Return the weight of each class."""
+    y, weights = holding.data["y"], _weights(holding)
+    places = np.asarray(np.searchsorted(classes, y) % len(classes))
+    masses: Vector = total(
+        map_blocks(
+            lambda i: np.bincount(places[i], weights=weights[i], minlength=len(classes)), len(y)
+        )
+    )
+    return masses
+
+
+def total_weight(holding: Holding) -> float:
+    """Return the sum of the weights of all examples."""
+    return float(sum_over(_weights(holding)))
+
+
+def _weights(holding: Holding) -> Vector:
+    weights: Vector | None = holding.data.get("weights")
+    return np.ones(holding.data["X"].shape[0]) if weights is None else weights
+
+
+def extremes(holding: Holding, point: ScoredPoint) -> tuple[float, float]:
+    """Return the lowest and the highest score."""
+    scores = point.scores.ravel()
+    own = [(np.array([scores.min()]), np.array([scores.max()]))] * len(holding.held)
+    lowest, highest = holding.joined(own)
+    return float(lowest.min()), float(highest.max())
+
+
+def some(holding: Holding, examples: NDArray[np.int64]) -> dict[str, Any]:
+    """Return some examples of all, by their numbers in ascending order."""
+    return holding.chosen(examples)

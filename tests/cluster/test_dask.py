@@ -1,0 +1,116 @@
+"""Fits on a cluster of processes: the bits of a fit on one machine."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import cutplane as cp
+
+da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
+
+from cutplane.cluster.fitting import sharded_sample  # noqa: E402
+from cutplane.cluster.workers import ClusterError  # noqa: E402
+from cutplane.risks.sharded import ShardedRisk  # noqa: E402
+
+M, D = 262_144 + 77, 3  # eight shards
+METHOD = cp.bmrm()
+
+
+def made(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(M, D)).astype(np.float32)
+    score = X @ np.array([2.0, -1.0, 0.5]) + rng.normal(size=M)
+    return X, score, rng.integers(0, 3, M).astype(float)
+
+
+def lazily(*arrays):
+    """Return Dask arrays, cut where no block begins."""
+    sizes = (70_001, 90_000, 50_003)
+    return [
+        da.from_array(array, chunks=(size, *array.shape[1:]))
+        for array, size in zip(arrays, sizes, strict=False)
+    ]
+
+
+def test_a_classifier_has_the_same_bits_and_lazy_predictions(client):
+    X, score, weights = made()
+    y = np.where(score > 0.2, "yes", "no")
+    plain = cp.LinearClassifier(lam=1e-3, method=METHOD, class_weight={"no": 2.0})
+    plain.fit(X, y, sample_weight=weights)
+    dX, dy, dw = lazily(X, y, weights)
+    model = cp.LinearClassifier(lam=1e-3, method=METHOD, class_weight={"no": 2.0})
+    model.fit(dX, dy, sample_weight=dw)
+    assert np.array_equal(model.coef_, plain.coef_)
+    assert np.array_equal(model.intercept_, plain.intercept_)
+    assert model.certificate_.lower_bound == plain.certificate_.lower_bound
+    assert list(model.classes_) == ["no", "yes"]
+    predicted = model.predict(dX)
+    assert isinstance(predicted, da.Array)
+    assert np.array_equal(predicted.compute(), plain.predict(X))
+    scores = model.decision_function(dX)
+    assert np.array_equal(scores.compute(), plain.decision_function(X))
+
+
+def test_a_regressor_has_the_same_bits_on_sparse_chunks(client):
+    X, score, _ = made(1)
+    X[np.abs(X) < 0.5] = 0.0
+    sparse = scipy.sparse.csr_array(X)
+    plain = cp.LinearRegressor("quantile", quantile=0.8, lam=1e-3, method=METHOD).fit(sparse, score)
+    dX, dy = lazily(X, score)
+    dX = dX.map_blocks(scipy.sparse.csr_array, meta=scipy.sparse.csr_array((0, D), dtype=X.dtype))
+    model = cp.LinearRegressor("quantile", quantile=0.8, lam=1e-3, method=METHOD).fit(dX, dy)
+    assert np.array_equal(model.coef_, plain.coef_)
+    assert model.intercept_ == plain.intercept_
+    assert np.array_equal(model.predict(dX).compute(), plain.predict(sparse))
+
+
+@pytest.mark.parametrize("n_workers", [1, 2])
+def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
+    X, score, _ = made(2)
+    y = np.where(score > 0.0, 1.0, -1.0)
+    plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-4), method=METHOD)
+    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])[: n_workers + 1]
+    sample = sharded_sample(*lazily(X, y), workers=workers, patience=20.0)
+    pids = client.run(os.getpid, workers=workers)
+
+    def kill_one(state):
+        if state.iteration == 2:
+            os.kill(pids[workers[0]], signal.SIGKILL)
+
+    result = cp.minimize(
+        ShardedRisk(sample, cp.Logistic()), cp.L2(1e-4), method=METHOD, callbacks=[kill_one]
+    )
+    assert len(sample.losses) == 1
+    assert workers[0] in sample.losses[0]
+    assert np.array_equal(result.w, plain.w)
+    assert result.certificate.lower_bound == plain.certificate.lower_bound
+    sample.close()
+
+
+def test_what_cannot_be_fitted_is_said_in_one_sentence(client):
+    X, score, _ = made(3)
+    dX, dy = lazily(X, np.where(score > 0.0, 1, -1))
+    with pytest.raises(ValueError, match="needs all of them on one machine"):
+        cp.LinearClassifier("roc_area").fit(dX, dy)
+    with pytest.raises(ValueError, match="not convex"):
+        cp.LinearClassifier("ramp").fit(dX, dy)
+    with pytest.raises(TypeError, match="takes no Dask collections"):
+        cp.OrdinalClassifier().fit(dX, dy)
+    with pytest.raises(ValueError, match=f"y has 10 rows, X has {M}"):
+        cp.LinearRegressor().fit(dX, dy[:10])
+    with pytest.raises(TypeError, match="y must be a Dask collection"):
+        cp.LinearRegressor().fit(dX, score)
+    broken = dX.map_blocks(lambda part: part / 0.0 * 0.0, dtype=dX.dtype)
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(RuntimeError, match=r"shard 0 .*X has a value that is missing or infinite"),
+    ):
+        cp.LinearRegressor().fit(broken, dy)
+
+
+def test_without_a_client_there_is_no_cluster():
+    with pytest.raises(ClusterError, match=r"make a distributed\.Client first"):
+        cp.LinearRegressor().fit(da.ones((10, 2)), da.ones(10))

@@ -1,0 +1,142 @@
+"""Newton's method for all classes: exact shares, derivatives and products, bounds at every step."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime
+from scipy.special import softmax
+
+import cutplane as cp
+from cutplane.core.state import Problem
+from cutplane.methods.class_newton import ClassNewton
+from cutplane.methods.class_newton_kernels import shares_on_ray
+from cutplane.methods.curvature.classes import Curvature, Spectrum
+
+from ..risks.test_multiclass import Sample, dtypes, every_loss, layouts, seeds
+from .test_class_ascent import lams, projected, values_below
+
+
+def rows_of_classes(seed):
+    """Scores, directions, targets, weights and centers of a few examples."""
+    rng = np.random.default_rng(seed)
+    m, k = int(rng.integers(1, 5)), int(rng.integers(2, 9))
+    scores = rng.normal(size=(m, k)) * rng.choice([0.1, 1.0, 30.0])
+    y, weights = rng.integers(0, k, m), rng.dirichlet(np.ones(m))
+    return scores, rng.normal(size=(m, k)), y, weights, rng.dirichlet(np.full(k, 0.3), m), rng
+
+
+@given(seed=seeds, width=st.floats(-6, 4).map(lambda power: 10.0**power) | st.just(0.0))
+def test_shares_of_the_smoothed_losses(seed, width):
+    scores, direction, y, weights, centers, rng = rows_of_classes(seed)
+    k = scores.shape[1]
+    offsets, speeds, margin = rng.normal(size=k), rng.normal(size=k), float(width > 0.0)
+    centers = centers if width else centers[:, :0]
+
+    def at(step):
+        shares = np.empty_like(scores)
+        found = shares_on_ray(
+            scores, offsets, direction, speeds, step, y, weights, margin, centers, width, shares
+        )
+        return shares, *found
+
+    shares, value, slope = at(0.7)
+    v = scores + offsets + 0.7 * (direction + speeds) + margin * (np.arange(k) != y[:, None])
+    own = v[np.arange(len(y)), y]
+    if width:
+        exact = np.array([projected(c + row / width) for c, row in zip(centers, v, strict=True)])
+        rounded = (exact * v).sum(axis=1) - 0.5 * width * ((exact - centers) ** 2).sum(axis=1)
+        losses, tops = rounded - own, v.max(axis=1) - own
+        assert (losses <= tops + 1e-9 * (1 + np.abs(v).max())).all()  # rounded from below
+    else:
+        exact = softmax(v, axis=1)
+        losses = np.log(np.exp(v - v.max(axis=1)[:, None]).sum(axis=1)) + v.max(axis=1) - own
+    np.testing.assert_allclose(shares, exact, atol=1e-8 * (1 + np.abs(v).max() / (width or 1.0)))
+    assert value == pytest.approx(weights @ losses, rel=1e-9, abs=1e-9 * (1 + np.abs(v).max()))
+    rates = (direction + speeds) - (direction + speeds)[np.arange(len(y)), y][:, None]
+    assert slope == pytest.approx(weights @ (shares * rates).sum(axis=1), abs=1e-9)
+    # The smoothed loss is convex: it lies above its tangent.
+    assert at(1.1)[1] >= value + 0.4 * slope - 1e-9 * (1 + np.abs(v).max())
+
+
+@every_loss
+@given(seed=seeds, intercept=st.booleans(), layout=layouts)
+def test_gradient_and_curvature_are_derivatives(loss, seed, intercept, layout):
+    sample = Sample(loss, seed, layout=layout)
+    risk, lam = sample.risk(intercept=intercept), 0.1
+    steps, spectrum = ClassNewton(Problem(risk, cp.L2(lam))), Spectrum.of(risk)
+    k, d = sample.k, sample.X.shape[1]
+    centers = sample.rng.dirichlet(np.full(k, 0.5), len(sample.y))
+    centers = centers[:, :0] if loss.smooth else centers
+    middle = risk.at(0.1 * sample.rng.normal(size=k * d))
+
+    def smoothed(direction):
+        """Return the state after a step: coefficients, and scores of the mean example."""
+        D = direction.reshape(k, -1)
+        w = middle.w + D[:, :d].ravel()
+        own = steps.begun_at(risk.with_scores(w, risk.map.scores(w), at=middle._at), centers, 1.0,
+                             spectrum)  # fmt: skip
+        if intercept:
+            own.offsets = own.offsets + D[:, d] - D[:, :d] @ spectrum.mean
+        own.width = 0.0 if loss.smooth else 2.0
+        steps._measure(own)
+        return own
+
+    def height(direction):
+        own = smoothed(direction)
+        return own.value + 0.5 * lam * own.w @ own.w
+
+    zero = np.zeros(k * (d + intercept))
+    own = smoothed(zero)
+    np.testing.assert_allclose(
+        own.gradient.ravel(), approx_fprime(zero, height, 1e-6), atol=2e-5 * (1 + abs(height(zero)))
+    )
+    if loss.smooth:  # the other bends only in parts, and has kinks in its slopes
+        curvature = Curvature(risk, lam, spectrum, own.shares, own.width)
+        along = sample.rng.normal(size=own.gradient.shape)
+        ahead = smoothed(1e-5 * along.ravel()).gradient - smoothed(-1e-5 * along.ravel()).gradient
+        found = curvature.times(along)
+        # Examples that hardly bend are left out.
+        np.testing.assert_allclose(found, ahead / 2e-5, atol=0.05 * np.abs(ahead / 2e-5).max())
+
+
+@every_loss
+@given(seed=seeds, lam=lams, layout=layouts, dtype=dtypes, intercept=st.booleans())
+def test_planes_of_every_step_stay_below_the_risk(loss, seed, lam, layout, dtype, intercept):
+    sample = Sample(loss, seed, layout=layout, dtype=dtype)
+    risk = sample.risk(intercept=intercept)
+    steps = ClassNewton(Problem(risk, cp.L2(lam)))
+    own, point = steps.begun(risk.at(np.zeros(risk.n_parameters)))
+    values_below(own.plane, risk, sample.rng)
+    for _ in range(3):
+        before = own.value + cp.L2(lam).value(own.w), own.width, own.centers
+        for plane in steps.step(own):
+            values_below(plane, risk, sample.rng)
+        if own.centers is before[2] and own.width == before[1]:  # the same inner problem
+            now = own.value + cp.L2(lam).value(own.w)
+            assert now <= before[0] + 1e-9 * (1.0 + abs(before[0]))
+        point = steps.point(own)
+        # What the shares say of the loss here is no more than it.
+        assert own.said <= point.value + 1e-9 * (1.0 + abs(point.value))
+
+
+@every_loss
+def test_many_features_do_without_a_spectrum(loss, monkeypatch):
+    sample = Sample(loss, 5, size=(60, 6, 3))
+    risk = sample.risk(intercept=True)
+    usual = cp.minimize(risk, cp.L2(0.01), method=cp.class_newton(), tol=1e-6)
+    monkeypatch.setattr("cutplane.methods.curvature.classes._MOST_FEATURES", 5)
+    assert not Spectrum.of(risk).basis.size
+    found = cp.minimize(risk, cp.L2(0.01), method=cp.class_newton(), tol=1e-6)
+    assert found.status == usual.status == "optimal"
+    assert found.objective == pytest.approx(usual.objective, rel=2e-6)
+
+
+@every_loss
+def test_a_step_takes_second_derivatives_into_account(loss):
+    """Few steps are enough where features differ a thousandfold in size."""
+    sample = Sample(loss, 9, size=(400, 6, 4))
+    X = sample.X * np.array([1.0, 1e-3, 1.0, 30.0, 1.0, 1e-2])
+    risk = cp.ScoredRisk(X, sample.y, loss, intercept=False)
+    found = cp.minimize(risk, cp.L2(1e-5), method=cp.class_newton(), tol=1e-4, max_iter=60)
+    assert found.status == "optimal"

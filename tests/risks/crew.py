@@ -1,0 +1,63 @@
+"""Teams of threads in this process, connected by pipes, for tests of shards."""
+
+import os
+import socket
+import threading
+from multiprocessing import Pipe
+
+import numpy as np
+
+from cutplane.compute.team import serve
+from cutplane.risks.shard_member import ArraySource, Holding
+from cutplane.risks.sharded_sample import Place, ShardedSample
+
+
+class Crew:
+    """Places in this process."""
+
+    def __init__(self, n_members, n_threads=1):
+        self.holdings = {f"thread {k}": Holding(n_threads) for k in range(n_members)}
+        self.connections = {}
+        self.opened = 0
+
+    def open(self):
+        self.opened += 1
+        places = []
+        for name, holding in self.holdings.items():
+            ours, theirs = Pipe()
+            thread = threading.Thread(target=serve, args=(theirs, holding.serve), daemon=True)
+            thread.start()
+            self.connections[name] = theirs
+            places.append(Place(name, ours))
+        if not places:
+            raise RuntimeError("nobody is left")
+        return places
+
+    def kill(self, name):
+        """End a connection as the end of a process would."""
+        with socket.socket(fileno=os.dup(self.connections[name].fileno())) as own:
+            own.shutdown(socket.SHUT_RDWR)
+
+    def lose(self, name, why):
+        self.holdings.pop(name, None)
+
+
+class Placement(ShardedSample):
+    """A sample whose shards lie where the test says."""
+
+    def __init__(self, source, crew, owners, **options):
+        super().__init__(source, crew, n_shards=len(owners), **options)
+        self._owners = owners
+
+    def _deal(self, names):
+        if self._owners is None:
+            super()._deal(names)
+            return
+        held = [np.flatnonzero(np.asarray(self._owners) == k).tolist() for k in range(len(names))]
+        self._holders = {name: own for name, own in zip(names, held, strict=True) if own}
+        self._owners = None
+
+
+def placed(arrays, owners, n_threads=1, **options):
+    """Return a sample with shard ``k`` on member ``owners[k]``."""
+    return Placement(ArraySource(arrays), Crew(max(owners) + 1, n_threads), owners, **options)
