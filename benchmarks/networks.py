@@ -25,7 +25,7 @@ import torch
 from timing import machine_load
 
 import cutplane as cp
-from cutplane.maps.torch_network import BATCH
+from cutplane.maps.networks.network import BATCH
 
 N_LETTERS, N_PIXELS, N_LABELS = 41_679, 128, 26
 

@@ -106,7 +106,7 @@ def test_refused(run, numbers, options, said):
 
 def test_commands_know_no_estimator_by_name():
     # The demonstration is a program that a user might write.
-    sources = set(Path(cutplane.cli.__file__).parent.glob("*.py"))
+    sources = set(Path(cutplane.cli.__file__).parent.rglob("*.py"))
     for source in sources - {source for source in sources if source.name == "demo.py"}:
         tree = ast.parse(source.read_text())
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

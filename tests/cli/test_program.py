@@ -147,7 +147,14 @@ def test_help_and_version_import_nothing_slow(option):
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
     assert "cutplane.cli.app" in loaded
-    assert not loaded & {"numpy", "numba", "scipy", "sklearn", "cutplane.io", "cutplane.cli.fit"}
+    assert not loaded & {
+        "numpy",
+        "numba",
+        "scipy",
+        "sklearn",
+        "cutplane.io",
+        "cutplane.cli.commands.fit",
+    }
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 
 from cutplane.cluster.fitting import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
-from cutplane.risks.sharded import ShardedRisk  # noqa: E402
+from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 
 M, D = 262_144 + 77, 3  # eight shards
 METHOD = cp.bmrm()

@@ -12,7 +12,7 @@ distributed = pytest.importorskip("distributed", reason="needs the extra cutplan
 
 from cutplane.cluster.fitting import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
-from cutplane.risks.sharded import ShardedRisk  # noqa: E402
+from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

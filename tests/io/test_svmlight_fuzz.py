@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cutplane.io import InputError, read_svmlight, sources, svmlight_pieces
-from cutplane.io.svmlight_chunks import read_chunk
-from cutplane.io.svmlight_lines import Rules, Wrong, read_line
+from cutplane.io import InputError, read_svmlight, sources
+from cutplane.io.svmlight import pieces as svmlight_pieces
+from cutplane.io.svmlight.chunks import read_chunk
+from cutplane.io.svmlight.lines import Rules, Wrong, read_line
 
 RULES = [Rules(), Rules(n_features=40), Rules(queries=True), Rules(n_features=2**31 - 1)]
 

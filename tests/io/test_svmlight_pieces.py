@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from cutplane.compute.threads import thread_limit
-from cutplane.io import InputError, read_svmlight, sources, svmlight, svmlight_pieces
-from cutplane.io.svmlight_lines import Rules
-from cutplane.io.svmlight_pieces import read_pieces
+from cutplane.io import InputError, read_svmlight, sources
+from cutplane.io.svmlight import pieces as svmlight_pieces
+from cutplane.io.svmlight import reader as svmlight
+from cutplane.io.svmlight.lines import Rules
+from cutplane.io.svmlight.pieces import read_pieces
 
 COMPRESSORS = {
     "plain": bytes,

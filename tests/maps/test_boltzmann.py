@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from cutplane.maps.boltzmann import (
+from cutplane.maps.networks.boltzmann import (
     BoltzmannMachine,
     contrastive_divergence,
     train_cascade,

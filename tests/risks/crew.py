@@ -8,8 +8,8 @@ from multiprocessing import Pipe
 import numpy as np
 
 from cutplane.compute.team import serve
-from cutplane.risks.shard_member import ArraySource, Holding
-from cutplane.risks.sharded_sample import Place, ShardedSample
+from cutplane.risks.shards.member import ArraySource, Holding
+from cutplane.risks.shards.sample import Place, ShardedSample
 
 
 class Crew:

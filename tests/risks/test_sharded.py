@@ -19,8 +19,8 @@ from cutplane.losses import (
     ROBUST_REGRESSION,
 )
 from cutplane.maps import AllPairs, as_rows
-from cutplane.risks.shard_calls import Target
-from cutplane.risks.sharded import ShardedRisk
+from cutplane.risks.shards.calls import Target
+from cutplane.risks.shards.risk import ShardedRisk
 
 N_SHARDS = 8
 

@@ -9,7 +9,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.core.fingerprint import fingerprints_of_parts
-from cutplane.maps.torch_network import TorchUnavailable
+from cutplane.maps.networks.network import TorchUnavailable
 from cutplane.testing import check_risk
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra cutplane[torch]")

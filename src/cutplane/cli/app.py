@@ -92,8 +92,8 @@ class LazyCommand(TyperCommand):
 def _expected_errors() -> tuple[type[Exception], ...]:
     """Return the errors that say by themselves what is wrong with files, options or packages."""
     from cutplane.io import InputError, OutputError
-    from cutplane.io.table_columns import TablesUnavailable
-    from cutplane.maps.torch_network import TorchUnavailable
+    from cutplane.io.tables.columns import TablesUnavailable
+    from cutplane.maps.networks.network import TorchUnavailable
     from cutplane.report.figures import PlottingUnavailable
 
     return InputError, OutputError, PlottingUnavailable, TablesUnavailable, TorchUnavailable
@@ -139,70 +139,70 @@ Command = Callable[..., None]
 # The first paragraphs of the commands' own docstrings, for the list of commands.
 def _fit() -> Command:
     """Train a model, and prove how close to optimal it is."""
-    from cutplane.cli.fit import make_fit
+    from cutplane.cli.commands.fit import make_fit
 
     return make_fit()
 
 
 def _predict() -> Command:
     """Predict a label for every line of DATA; the labels in DATA are ignored."""
-    from cutplane.cli.predict import predict
+    from cutplane.cli.commands.predict import predict
 
     return predict
 
 
 def _evaluate() -> Command:
     """Compare a model's predictions with the labels in DATA."""
-    from cutplane.cli.evaluate import evaluate
+    from cutplane.cli.commands.evaluate import evaluate
 
     return evaluate
 
 
 def _report() -> Command:
     """Write a page about a model or runs: one HTML file, to be read anywhere, also offline."""
-    from cutplane.cli.report import report
+    from cutplane.cli.commands.report import report
 
     return report
 
 
 def _info() -> Command:
     """Say what a model file holds: the model, its certificate, and how it reads a table."""
-    from cutplane.cli.info import info
+    from cutplane.cli.commands.info import info
 
     return info
 
 
 def _compare() -> Command:
     """Fit the same model by several methods, and put what they did side by side."""
-    from cutplane.cli.compare import make_compare
+    from cutplane.cli.commands.compare import make_compare
 
     return make_compare()
 
 
 def _convert() -> Command:
     """Write data to a folder of arrays, which fit, predict and evaluate read from the disk."""
-    from cutplane.cli.convert import convert
+    from cutplane.cli.commands.convert import convert
 
     return convert
 
 
 def _demo() -> Command:
     """Show on two small data sets what a fit with a certificate is."""
-    from cutplane.cli.demo import demo
+    from cutplane.cli.commands.demo import demo
 
     return demo
 
 
 def _reproduce() -> Command:
     """Compute tables and figures of the papers anew, beside what the papers found."""
-    from cutplane.cli.reproduce import reproduce
+    from cutplane.cli.commands.reproduce import reproduce
 
     return reproduce
 
 
 def _warm_up() -> Command:
     """Compile what fits need, once, before anyone waits for it."""
-    from cutplane.cli.warm_up import warm_up
+    from cutplane.cli.commands.warm_up import warm_up
 
     return warm_up
 

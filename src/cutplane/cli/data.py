@@ -22,7 +22,7 @@ from cutplane.estimators.description import Reads, Targets, parameters_of
 from cutplane.io import InputError, open_folder, read_conll, read_frames, read_svmlight
 from cutplane.io.models.files import load_with_layout
 from cutplane.io.sources import name_of
-from cutplane.io.tables import TableLayout
+from cutplane.io.tables.reader import TableLayout
 
 # Stands for the gaps among the labels of a table, where examples may have none.
 _UNLABELED = "-1"

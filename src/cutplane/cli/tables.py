@@ -18,8 +18,8 @@ from cutplane.cli.options import require_at_least_one, require_known
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.io import InputError
 from cutplane.io.sources import name_of
-from cutplane.io.table_columns import Kind, Table, numbers_or_words
-from cutplane.io.tables import TableLayout, looks_like_a_table, read_table
+from cutplane.io.tables.columns import Kind, Table, numbers_or_words
+from cutplane.io.tables.reader import TableLayout, looks_like_a_table, read_table
 
 SCALES = ("standard", "robust", "none")
 RARE = 5

@@ -15,7 +15,7 @@ from cutplane.cluster.collections import (
 )
 from cutplane.cluster.workers import ClusterError, DaskWorkers
 from cutplane.maps.shards import most_shards
-from cutplane.risks.sharded_sample import ShardedSample
+from cutplane.risks.shards.sample import ShardedSample
 
 # More shards than this need more bookkeeping, and help no balance.
 _MOST_SHARDS = 64

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from cutplane import __version__
 from cutplane.compute.team import serve
-from cutplane.risks.shard_member import Arrays, Holding
+from cutplane.risks.shards.member import Arrays, Holding
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from typing import Any
 from distributed import Client
 
 from cutplane.cluster.seat import Kind, Seat, within
-from cutplane.risks.sharded_sample import Place
+from cutplane.risks.shards.sample import Place
 
 _log = logging.getLogger("cutplane")
 

@@ -28,9 +28,9 @@ from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.state import Problem
 from cutplane.experiments.data import Words, load_words
 from cutplane.experiments.experiment import Experiment, Progress, Row, minimize
-from cutplane.maps.boltzmann import train_cascade
-from cutplane.maps.torch_features import sigmoid_layers, with_scores
-from cutplane.maps.torch_network import import_torch
+from cutplane.maps.networks.boltzmann import train_cascade
+from cutplane.maps.networks.features import sigmoid_layers, with_scores
+from cutplane.maps.networks.network import import_torch
 from cutplane.methods import sgd
 from cutplane.structured.chains.chain import Chains
 

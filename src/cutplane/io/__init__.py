@@ -8,7 +8,7 @@ from cutplane.io.frames import FrameData, read_frames
 from cutplane.io.models import load_model, save_model
 from cutplane.io.onnx.converters import register_onnx_converters
 from cutplane.io.onnx.export import OnnxUnavailable, export_onnx
-from cutplane.io.svmlight import SvmlightData, read_svmlight
+from cutplane.io.svmlight.reader import SvmlightData, read_svmlight
 from cutplane.io.traces import TraceWriter, read_trace, split_runs
 
 __all__ = [

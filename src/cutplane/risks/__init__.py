@@ -1,6 +1,6 @@
 """Risks: what the objective says about data."""
 
-from cutplane.risks.chain import ChainRisk
+from cutplane.risks.chains.risk import ChainRisk
 from cutplane.risks.composite import WeightedSum
 from cutplane.risks.function import FunctionRisk
 from cutplane.risks.hmm import HMMRisk

@@ -3,7 +3,7 @@
     R(w) = sum_i weight_i * loss(module(x_i; w), y_i)
 
 The parameters are one vector in float64; the subgradient is what autograd says. Examples go through
-in batches, whose sums are added up in order: see :mod:`cutplane.maps.torch_network`.
+in batches, whose sums are added up in order: see :mod:`cutplane.maps.networks.network`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.interrupts import at_once
 from cutplane.core.protocols import KeptPoint, NonFiniteRisk, Plane
-from cutplane.maps.rows import Examples
-from cutplane.maps.torch_network import (
+from cutplane.maps.networks.network import (
     BATCH,
     Network,
     batch_bounds,
@@ -29,6 +28,7 @@ from cutplane.maps.torch_network import (
     trained,
     write_vector,
 )
+from cutplane.maps.rows import Examples
 from cutplane.risks.checks import checked_lower_bound, normalized
 from cutplane.risks.composite import Summable
 from cutplane.risks.function import name_of

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.compute.threads import thread_limit
-from cutplane.io import InputError, read_svmlight, svmlight_pieces
+from cutplane.io import InputError, read_svmlight
 from cutplane.io.folders import writer
+from cutplane.io.svmlight import pieces as svmlight_pieces
 from cutplane.maps import as_rows
 
 COMPRESSORS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}

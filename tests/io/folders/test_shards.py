@@ -12,7 +12,7 @@ import cutplane as cp
 from cutplane.compute import blocks, threads
 from cutplane.io import InputError, read_svmlight
 from cutplane.io.folders import FolderSource
-from cutplane.risks.sharded import ShardedRisk
+from cutplane.risks.shards.risk import ShardedRisk
 
 OWNERS = [0, 1, 2, 0, 1, 1, 2, 0]
 

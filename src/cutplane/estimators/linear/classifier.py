@@ -49,8 +49,8 @@ from cutplane.losses.measures.error_rate import Measure
 from cutplane.maps import AllPairs
 from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
-from cutplane.risks.shard_calls import Target
-from cutplane.risks.sharded import ShardedRisk
+from cutplane.risks.shards.calls import Target
+from cutplane.risks.shards.risk import ShardedRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
 # however good they are. But the objective must come out the same when it is computed afresh.

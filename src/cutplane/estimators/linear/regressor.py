@@ -20,8 +20,8 @@ from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.losses import REGRESSION, ROBUST_REGRESSION
 from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
-from cutplane.risks.shard_calls import Target
-from cutplane.risks.sharded import ShardedRisk
+from cutplane.risks.shards.calls import Target
+from cutplane.risks.shards.risk import ShardedRisk
 
 
 @estimator

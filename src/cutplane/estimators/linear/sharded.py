@@ -22,9 +22,9 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.parameters import l2_of
-from cutplane.risks import shard_calls
-from cutplane.risks.shard_calls import Target
-from cutplane.risks.sharded import ShardedRisk
+from cutplane.risks.shards import calls
+from cutplane.risks.shards.calls import Target
+from cutplane.risks.shards.risk import ShardedRisk
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,9 +88,9 @@ def fit_collection(
         raise ValueError(f"{model.loss_function()!r} is not convex: it needs one machine")
     sample = sharded_sample(X, y, sample_weight, n_classes=n_classes)
     try:
-        masses = None if classes is None else sample.ask(shard_calls.class_masses, (), classes)
+        masses = None if classes is None else sample.ask(calls.class_masses, (), classes)
         made = risks(sample, masses)
-        total = sample.ask(shard_calls.total_weight)
+        total = sample.ask(calls.total_weight)
         model.n_features_in_ = n_features_of(X)
         model.__dict__.pop("feature_names_in_", None)
         if hasattr(X, "columns"):
@@ -139,7 +139,7 @@ def target_risks(
 
 def _is_flat(risk: ShardedRisk, result: Result) -> bool:
     point: Any = result.point
-    lowest, highest = risk.sample.ask(shard_calls.extremes, [point.step])
+    lowest, highest = risk.sample.ask(calls.extremes, [point.step])
     size = max(abs(lowest), abs(highest), float(np.max(np.abs(point.intercept))))
     return bool(highest - lowest <= _ROUNDING * size)
 

@@ -21,9 +21,9 @@ from sklearn.base import BaseEstimator
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.estimator import estimator
 from cutplane.maps import TorchScores
-from cutplane.maps.boltzmann import Epoch, train_cascade
-from cutplane.maps.torch_features import layers_with, sigmoid_layers, with_scores
-from cutplane.maps.torch_network import import_torch, trained, vector_of, write_vector
+from cutplane.maps.networks.boltzmann import Epoch, train_cascade
+from cutplane.maps.networks.features import layers_with, sigmoid_layers, with_scores
+from cutplane.maps.networks.network import import_torch, trained, vector_of, write_vector
 
 _DTYPES = ("float64", "float32")
 

@@ -25,7 +25,7 @@ from cutplane.io.folders.table_files import (
 from cutplane.io.folders.tables import Table, choose_columns, table_batches
 from cutplane.io.folders.writer import Batch, Columns, FolderWriter
 from cutplane.io.sources import STANDARD_INPUT, name_of
-from cutplane.io.svmlight_lines import Rules
+from cutplane.io.svmlight.lines import Rules
 
 SVMLIGHT, CSV, TSV, PARQUET, ARROW = "svmlight", "csv", "tsv", "parquet", "arrow"
 FORMATS = (SVMLIGHT, CSV, TSV, PARQUET, ARROW)

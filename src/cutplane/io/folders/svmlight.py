@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 
 from cutplane.io.folders.writer import Batch
-from cutplane.io.svmlight_lines import Rules
-from cutplane.io.svmlight_pieces import read_pieces
+from cutplane.io.svmlight.lines import Rules
+from cutplane.io.svmlight.pieces import read_pieces
 
 QUERY, LABEL = "qid", "label"
 

@@ -38,7 +38,7 @@ from cutplane.io.models.schema import (
     restored_certificates,
 )
 from cutplane.io.sources import name_of, read_bytes
-from cutplane.io.tables import TableLayout
+from cutplane.io.tables.reader import TableLayout
 
 # A pipeline has a number of its own: a reader that knows no preparation would leave it out.
 _FORMAT, _PIPELINE_FORMAT = 1, 2

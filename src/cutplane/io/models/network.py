@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from cutplane.estimators import NeuralFeatures, SequenceTagger
 from cutplane.io.models.schema import Malformed, arguments_of, checked, plain_value
-from cutplane.maps.torch_features import layers_with
-from cutplane.maps.torch_network import import_torch
+from cutplane.maps.networks.features import layers_with
+from cutplane.maps.networks.network import import_torch
 
 _PREFIX = "network."
 _SETTINGS = "network_settings"

@@ -28,7 +28,7 @@ from cutplane.io.models.transformers import (
     restore,
     with_parameters,
 )
-from cutplane.io.tables import TableLayout
+from cutplane.io.tables.reader import TableLayout
 
 PLACE = "preparation"
 """What the names of the tensors begin with."""

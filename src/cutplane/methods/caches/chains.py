@@ -14,8 +14,8 @@ from cutplane.compute.arrays import Vector
 from cutplane.methods.caches import chain_kernels as kernels
 from cutplane.methods.caches.chain_kernels import ChainData, ChainWeights
 from cutplane.methods.caches.kept import Cache, Indices, Kept, Outputs, Pull
-from cutplane.risks.chain import ChainRisk
-from cutplane.risks.chain_points import ChainPoint
+from cutplane.risks.chains.points import ChainPoint
+from cutplane.risks.chains.risk import ChainRisk
 from cutplane.structured.chains.losses import WorstLabels
 
 

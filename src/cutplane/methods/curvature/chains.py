@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.core import needs
-from cutplane.risks.chain import ChainRisk
-from cutplane.risks.chain_points import ChainPoint
+from cutplane.risks.chains.points import ChainPoint
+from cutplane.risks.chains.risk import ChainRisk
 from cutplane.structured.chains.losses import LabeledChains
 
 # The matrices of all labels have at most this many entries.

@@ -26,7 +26,7 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core import needs
 from cutplane.methods.curvature.chains import bends_beside_emissions, probabilities_of
-from cutplane.risks.chain import ChainRisk
+from cutplane.risks.chains.risk import ChainRisk
 
 # About so many tokens are looked at; no other number was tried.
 _TOKENS = 8192

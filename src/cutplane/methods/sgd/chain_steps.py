@@ -21,7 +21,7 @@ from cutplane.core.protocols import Risk
 from cutplane.losses.pointwise.logistic_kernels import exp_minus
 from cutplane.methods.caches.chain_kernels import ChainData, ChainWeights, add_token, score_token
 from cutplane.methods.sgd.step_rules import Indices
-from cutplane.risks.chain import ChainRisk
+from cutplane.risks.chains.risk import ChainRisk
 from cutplane.risks.checks import require_finite
 from cutplane.structured.chains.chain import Blocks, ChainScores
 from cutplane.structured.chains.kernels import (

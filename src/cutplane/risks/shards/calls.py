@@ -22,7 +22,7 @@ from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.maps import AllPairs, Rows, as_rows
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
-from cutplane.risks.shard_member import Holding
+from cutplane.risks.shards.member import Holding
 
 
 class Told(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cutplane.cli.commands.evaluate import read_test, require_resamples, resample_progress
 from cutplane.cli.data import load_for_files
-from cutplane.cli.evaluate import read_test, require_resamples, resample_progress
 from cutplane.cli.options import QuietOption, require_outputs
 from cutplane.estimators.report import report_of
 from cutplane.io import InputError, load_model, read_trace, split_runs, write_atomically

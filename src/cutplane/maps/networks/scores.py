@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.maps.conversion import as_rows
+from cutplane.maps.networks.layers import LayerTrace, Recorder, linear_layers
+from cutplane.maps.networks.network import BATCH, Network, batch_bounds, import_torch
 from cutplane.maps.rows import Bounds, Examples, ScoreMap
-from cutplane.maps.torch_layers import LayerTrace, Recorder, linear_layers
-from cutplane.maps.torch_network import BATCH, Network, batch_bounds, import_torch
 
 SlopesOf = Callable[[int, NDArray[np.float64]], NDArray[np.float64]]
 """From the number of a batch and its scores to the derivatives by these."""

@@ -25,8 +25,8 @@ from msgspec import Struct
 
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_bytes, text_of
-from cutplane.io.table_columns import Kind, Table, TablesUnavailable, require_pandas, typed
-from cutplane.io.table_text import (
+from cutplane.io.tables.columns import Kind, Table, TablesUnavailable, require_pandas, typed
+from cutplane.io.tables.text import (
     names_of,
     names_without_header,
     parsed,

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, require_room_for_labels
-from cutplane.io.svmlight_chunks import Piece
-from cutplane.io.svmlight_lines import LARGEST_INDEX, Rules
-from cutplane.io.svmlight_pieces import read_pieces
+from cutplane.io.svmlight.chunks import Piece
+from cutplane.io.svmlight.lines import LARGEST_INDEX, Rules
+from cutplane.io.svmlight.pieces import read_pieces
 
 Number = TypeVar("Number", bound=np.generic)
 

@@ -16,8 +16,8 @@ from itertools import chain, islice
 from cutplane.compute.threads import map_blocks
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_parts
-from cutplane.io.svmlight_chunks import Fault, Piece, read_chunk
-from cutplane.io.svmlight_lines import Rules, show
+from cutplane.io.svmlight.chunks import Fault, Piece, read_chunk
+from cutplane.io.svmlight.lines import Rules, show
 
 # Bytes of a chunk: with its arrays no more than a core's cache holds. And how many are read before
 # threads share them.

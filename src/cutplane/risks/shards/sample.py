@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from cutplane.compute.team import Leader, LostMember, Shards
-from cutplane.risks.shard_member import Recipe, Source, name_of
+from cutplane.risks.shards.member import Recipe, Source, name_of
 
 _log = logging.getLogger("cutplane")
 

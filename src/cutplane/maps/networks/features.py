@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.maps.boltzmann import BoltzmannMachine
-from cutplane.maps.torch_network import import_torch
+from cutplane.maps.networks.boltzmann import BoltzmannMachine
+from cutplane.maps.networks.network import import_torch
 
 
 def sigmoid_layers(machines: Sequence[BoltzmannMachine]) -> Any:

@@ -18,12 +18,12 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.maps import as_rows
-from cutplane.risks import shard_calls
 from cutplane.risks.composite import Summable
 from cutplane.risks.scored import ScoredRisk
-from cutplane.risks.shard_calls import Facts, Target, Told
-from cutplane.risks.shard_member import name_of
-from cutplane.risks.sharded_sample import ShardedSample, Step
+from cutplane.risks.shards import calls
+from cutplane.risks.shards.calls import Facts, Target, Told
+from cutplane.risks.shards.member import name_of
+from cutplane.risks.shards.sample import ShardedSample, Step
 
 
 class ShardedRisk(Summable):
@@ -53,7 +53,7 @@ class ShardedRisk(Summable):
     ) -> None:
         require_sum(loss)
         self.sample, self.loss, self.intercept, self._target = sample, loss, intercept, target
-        self._step = Step(name_of(shard_calls.make_risk), (), (loss, intercept, target))
+        self._step = Step(name_of(calls.make_risk), (), (loss, intercept, target))
         self.facts: Facts = sample.keep(self, self._step)
         self.n_parameters = self.facts.n_parameters
         self.lower_bound = self.facts.lower_bound
@@ -75,11 +75,11 @@ class ShardedRisk(Summable):
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         w = np.array(w, dtype=np.float64)
-        return ShardedPoint(self, w, Step(name_of(shard_calls.at), (self._step,), (w,)))
+        return ShardedPoint(self, w, Step(name_of(calls.at), (self._step,), (w,)))
 
     def part(self, examples: NDArray[np.int64]) -> ScoredRisk:
         """Return the risk of some of the examples, which are brought here."""
-        arrays = self.sample.ask(shard_calls.some, (), np.sort(examples))
+        arrays = self.sample.ask(calls.some, (), np.sort(examples))
         rows = as_rows(arrays["X"])
         return self._target.risk(rows, arrays, self.loss, intercept=self.intercept)
 
@@ -94,7 +94,7 @@ class ShardedRisk(Summable):
 
     @cached_property
     def _digests(self) -> NDArray[np.uint8]:
-        digests: NDArray[np.uint8] = self.sample.ask(shard_calls.digests)
+        digests: NDArray[np.uint8] = self.sample.ask(calls.digests)
         return digests
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class ShardedPoint:
 
     @cached_property
     def _plane(self) -> Plane:
-        plane: Plane = self._risk.sample.ask(shard_calls.plane, [self.step])
+        plane: Plane = self._risk.sample.ask(calls.plane, [self.step])
         return plane
 
     def toward(self, other: ShardedPoint) -> ShardedSegment:
@@ -171,11 +171,11 @@ class ShardedSegment:
 
     def minimize(self, regularizer: Quadratic) -> float:
         """Return the step that minimizes the risk plus the regularizer on the ray."""
-        return float(self._ask(shard_calls.best_step, regularizer))
+        return float(self._ask(calls.best_step, regularizer))
 
     def along(self, step: float) -> tuple[float, float]:
         """Return the risk at ``step`` and its derivative by the step."""
-        value, slope = self._ask(shard_calls.along, step)
+        value, slope = self._ask(calls.along, step)
         return value, slope
 
     def at(self, step: float) -> ShardedPoint:
@@ -184,7 +184,7 @@ class ShardedSegment:
             start, end = self._start, self._end
             w = start.w + step * (end.w - start.w)
             history = list(dict.fromkeys([*start._history, *end._history]))
-            made = Step(name_of(shard_calls.between), (start.step, end.step), (step,))
+            made = Step(name_of(calls.between), (start.step, end.step), (step,))
             self._last = step, ShardedPoint(self._risk, w, made, history)
         return self._last[1]
 

@@ -1,9 +1,9 @@
 """What a member of a team does: hold shards of a sample, and run the code of risks on them.
 
-The leader (`cutplane.risks.sharded`) names functions of cutplane and their arguments. Each member
-calls them on its own part of the risk: an ordinary risk, of its own rows, whose sums are those of
-the team (`cutplane.compute.blocks`). What a call makes can be kept here, under a number, so that
-scores stay where the rows are.
+The leader (`cutplane.risks.shards.risk`) names functions of cutplane and their arguments. Each
+member calls them on its own part of the risk: an ordinary risk, of its own rows, whose sums are
+those of the team (`cutplane.compute.blocks`). What a call makes can be kept here, under a number,
+so that scores stay where the rows are.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from cutplane.structured.chains.chain import ChainScores
 from cutplane.structured.chains.losses import ChainOutcome
 
 if TYPE_CHECKING:
-    from cutplane.risks.chain import ChainRisk
+    from cutplane.risks.chains.risk import ChainRisk
 
 # A trial is good enough where the slope is at most this share of that at the start. Chosen on 1,500
 # words of the OCR data, relative gap 1 %: with 0.1, 0.3 and 0.5 the margin (lam = 1e-3) takes 202,

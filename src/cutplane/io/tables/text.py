@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.io.errors import InputError
-from cutplane.io.table_columns import IS_DECIMAL, require_pandas
+from cutplane.io.tables.columns import IS_DECIMAL, require_pandas
 
 _SEPARATORS = "\t,;|"
 _MOST_SHOWN = 8

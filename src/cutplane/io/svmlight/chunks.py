@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.io.svmlight_kernels import parse_plain_lines
-from cutplane.io.svmlight_lines import Line, Rules, Wrong, read_line, word_of
+from cutplane.io.svmlight.kernels import parse_plain_lines
+from cutplane.io.svmlight.lines import Line, Rules, Wrong, read_line, word_of
 
 # The shortest entry is " 1:1", the shortest line with a label "1\n".
 _LEAST_BYTES_OF_ENTRY, _LEAST_BYTES_OF_ROW = 4, 2

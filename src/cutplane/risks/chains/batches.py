@@ -18,7 +18,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.protocols import KeptPoint, Plane
 from cutplane.maps import TorchScores
-from cutplane.risks.chain_pieces import sums_beside_emissions
+from cutplane.risks.chains.pieces import sums_beside_emissions
 from cutplane.risks.checks import require_finite
 from cutplane.structured.chains.chain import ChainScores
 from cutplane.structured.chains.losses import ChainLoss, LabeledChains

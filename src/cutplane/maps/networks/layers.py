@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.maps.torch_network import import_torch, trained
+from cutplane.maps.networks.network import import_torch, trained
 
 
 class LayerTrace(NamedTuple):

@@ -10,7 +10,7 @@ As in :mod:`cutplane.risks.scored` a point carries its scores, so moving along t
 points costs no pass over the features. It costs a dynamic program on each sequence.
 
 Where a network computes the scores, its parameters take the place of the coefficients, the risk is
-not convex, and points know value and plane only: see :mod:`cutplane.risks.chain_batches`.
+not convex, and points know value and plane only: see :mod:`cutplane.risks.chains.batches`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from cutplane.maps import (
     TorchScores,
     rows_and_map,
 )
-from cutplane.risks.chain_batches import ChainBatches
-from cutplane.risks.chain_pieces import ChainPieces, sums_beside_emissions
-from cutplane.risks.chain_points import ChainPoint
+from cutplane.risks.chains.batches import ChainBatches
+from cutplane.risks.chains.pieces import ChainPieces, sums_beside_emissions
+from cutplane.risks.chains.points import ChainPoint
 from cutplane.risks.checks import normalized, require_finite
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_of_groups
@@ -239,7 +239,7 @@ class ChainRisk(Summable):
         """Evaluate the risk at ``w``, and keep nothing but value and plane.
 
         With observed pairs, where tokens are many and features sparse, the sequences are dealt with
-        piece by piece: see :mod:`cutplane.risks.chain_pieces`.
+        piece by piece: see :mod:`cutplane.risks.chains.pieces`.
         """
         if not self.map.observed:
             point = self.at(w)

@@ -1,0 +1,1 @@
+"""Data in the svmlight (LIBSVM) format: lines, pieces, whole files."""

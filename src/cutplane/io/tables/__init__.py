@@ -1,0 +1,1 @@
+"""Tables: CSV, TSV and Parquet, with columns of numbers and of words."""

@@ -1,0 +1,1 @@
+"""Networks of PyTorch as maps from parameters to scores."""

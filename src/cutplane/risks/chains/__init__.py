@@ -1,0 +1,1 @@
+"""The risk of a linear chain: points, batches of a network, pieces of an online method."""
