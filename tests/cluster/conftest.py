@@ -1,5 +1,8 @@
 """One cluster of processes for all tests of a session."""
 
+import os
+import time
+
 import pytest
 
 distributed = pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
@@ -21,5 +24,17 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with distributed.Client(cluster) as client:
-        client.wait_for_workers(3, timeout=120)
+        wait_for_three(client)
         yield client
+
+
+def wait_for_three(client):
+    """Wait until three workers answer: one that a test has killed may still be on the list."""
+    deadline = time.monotonic() + 120.0
+    while time.monotonic() < deadline:
+        client.wait_for_workers(3, timeout=120)
+        answers = client.run(os.getpid, on_error="return")
+        if sum(isinstance(answer, int) for answer in answers.values()) == len(answers) == 3:
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"workers do not answer: {answers}")

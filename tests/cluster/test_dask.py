@@ -1,7 +1,9 @@
 """Fits on a cluster of processes: the bits of a fit on one machine."""
 
+import logging
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -72,9 +74,9 @@ def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
     X, score, _ = made(2)
     y = np.where(score > 0.0, 1.0, -1.0)
     plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-4), method=METHOD)
-    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])[: n_workers + 1]
+    pids = client.run(os.getpid)
+    workers = sorted(pids)[: n_workers + 1]
     sample = sharded_sample(*lazily(X, y), workers=workers, patience=20.0)
-    pids = client.run(os.getpid, workers=workers)
 
     def kill_one(state):
         if state.iteration == 2:
@@ -87,6 +89,28 @@ def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
     assert workers[0] in sample.losses[0]
     assert np.array_equal(result.w, plain.w)
     assert result.certificate.lower_bound == plain.certificate.lower_bound
+    sample.close()
+
+
+def test_where_no_other_worker_is_one_that_answers_again_is_waited_for(client, caplog):
+    X, score, _ = made(4)
+    plain = cp.minimize(cp.ScoredRisk(X, score, cp.Absolute()), cp.L2(1e-3), method=METHOD)
+    pids = client.run(os.getpid)
+    worker = min(pids)
+    sample = sharded_sample(*lazily(X, score), workers=[worker], patience=2.0)
+    caplog.set_level(logging.WARNING)  # which the cluster has silenced
+
+    def stop_for_a_while(state):
+        if state.iteration == 2:
+            os.kill(pids[worker], signal.SIGSTOP)
+            threading.Timer(3.0, os.kill, [pids[worker], signal.SIGCONT]).start()
+
+    result = cp.minimize(
+        ShardedRisk(sample, cp.Absolute()), cp.L2(1e-3), method=METHOD, callbacks=[stop_for_a_while]
+    )
+    assert "nothing heard for 2 s" in sample.losses[0]
+    assert "no worker is there: waiting 30 s for one" in caplog.text
+    assert np.array_equal(result.w, plain.w)
     sample.close()
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Client as connect
-from typing import Any
+from typing import Any, NamedTuple
 
 from distributed import Client
 
 from cutplane.cluster.seat import Kind, Seat, within
+from cutplane.core.interrupts import at_once
 from cutplane.risks.shards.sample import Place
 
 _log = logging.getLogger("cutplane")
 
 # Seconds that a worker has to begin, whatever it may be silent for later: it imports cutplane.
 _LEAST_PATIENCE = 30.0
+# Seconds between two looks at which workers there are.
+_LOOK = 0.5
+# Seconds that one which was lost has to answer again, while no other is there.
+_SHORT = 2.0
 
 
 class ClusterError(RuntimeError):
@@ -27,6 +33,14 @@ class ClusterError(RuntimeError):
 
 class UnlikeWorkersWarning(UserWarning):
     """Workers differ in what the last bits of a result depend on."""
+
+
+class _Known(NamedTuple):
+    """A worker that the scheduler knows; one that is started again has another directory."""
+
+    name: str
+    directory: str
+    n_threads: int
 
 
 class DaskWorkers:
@@ -39,7 +53,8 @@ class DaskWorkers:
     workers : sequence of str, optional
         Addresses of those to use; all by default.
     patience : float
-        Seconds that a worker has for an answer; 30 at least.
+        Seconds that a worker has for an answer, and that are waited for one if there is none; 30
+        at least.
     """
 
     def __init__(
@@ -47,59 +62,102 @@ class DaskWorkers:
     ) -> None:
         self._client, self._chosen = client, workers
         self._patience = max(patience, _LEAST_PATIENCE)
-        self._seats: dict[str, Any] = {}
+        self._seats: dict[_Known, Any] = {}
         self._kinds: dict[str, Kind] = {}
-        self._lost: dict[str, str] = {}
+        self._open_now: dict[str, _Known] = {}
+        self._lost: dict[_Known, str] = {}
 
     def open(self) -> Sequence[Place]:
-        """Connect to all workers that are there now, but for those that were lost."""
-        known = self._workers()
-        names = [
-            name
-            for name in known
-            if name not in self._lost and (self._chosen is None or name in self._chosen)
-        ]
-        with ThreadPoolExecutor(max(len(names), 1)) as pool:
-            opened = pool.map(lambda name: self._open(name, known[name]["nthreads"]), names)
-            places = [place for place in opened if place is not None]
+        """Connect to all workers that are there now, but for those that were lost.
+
+        If there is none, wait for one that is started, or that was lost and answers again.
+        """
+        deadline = time.monotonic() + self._patience
+        places = self._connected([each for each in self._workers() if each not in self._lost])
         if not places:
-            told = "; ".join(f"{name}: {why}" for name, why in self._lost.items())
-            raise ClusterError(f"no worker is left ({told or 'there was none'})")
+            _log.warning("no worker is there: waiting %g s for one", self._patience)
+        while not places and time.monotonic() < deadline:
+            with at_once():
+                time.sleep(_LOOK)
+            known = self._workers()
+            places = self._connected([each for each in known if each not in self._lost])
+            places = places or self._connected(known, patience=_SHORT)
+        if not places:
+            told = "; ".join(f"{each.name}: {why}" for each, why in self._lost.items())
+            raise ClusterError(
+                f"no worker is left, and none came within {self._patience:g} s "
+                f"({told or 'there was none'})"
+            )
         self._compare([place.name for place in places])
         return places
 
     def lose(self, name: str, why: str) -> None:
         """Hear that a worker is lost."""
-        self._lost[name] = why
-        self._seats.pop(name, None)
+        self._lose(self._open_now[name], why)
 
-    def _workers(self) -> dict[str, Any]:
-        if self._client.status != "running":
-            raise ClusterError(f"the scheduler is gone (client {self._client.status})")
+    def _lose(self, worker: _Known, why: str) -> None:
+        self._lost[worker] = why
+        self._seats.pop(worker, None)
+
+    def _workers(self) -> list[_Known]:
+        """Return the workers that may be used, in the order of their addresses."""
+        # Not `scheduler_info`: what that returns is set anew, without workers, from time to time.
         try:
-            info = within(self._patience, lambda: self._client.scheduler_info(n_workers=-1))
+            if self._client.status != "running":
+                raise OSError(f"client {self._client.status}")
+            info = self._client.sync(
+                self._client.scheduler.identity, n_workers=-1, callback_timeout=self._patience
+            )
         except (TimeoutError, OSError) as error:
-            raise ClusterError(f"the scheduler does not answer: {error}") from error
-        return dict(info["workers"])
+            raise ClusterError(f"the scheduler is gone ({str(error) or 'no answer'})") from error
+        return [
+            _Known(name, each["local_directory"], each["nthreads"])
+            for name, each in sorted(info["workers"].items())
+            if self._chosen is None or name in self._chosen
+        ]
 
-    def _open(self, name: str, n_threads: int) -> Place | None:
+    def _connected(self, workers: Sequence[_Known], patience: float | None = None) -> list[Place]:
+        """Connect to those of some workers that answer."""
+        if not workers:
+            return []
+        patience = self._patience if patience is None else patience
+        with ThreadPoolExecutor(len(workers)) as pool:
+            opened = list(pool.map(lambda worker: self._open(worker, patience), workers))
+        return [place for place in opened if place is not None]
+
+    def _open(self, worker: _Known, patience: float) -> Place | None:
         """Connect to a worker; None if it does not answer."""
         key = secrets.token_bytes(32)
+        deadline = time.monotonic() + patience
         try:
-            if name not in self._seats:
+            if worker not in self._seats:
                 future = self._client.submit(
-                    Seat, n_threads, actor=True, workers=[name], pure=False, retries=0
+                    Seat, worker.n_threads, actor=True, workers=[worker.name], pure=False, retries=0
                 )
-                self._seats[name] = (future, future.result(timeout=self._patience))
-            seat = self._seats[name][1]
-            self._kinds[name] = Kind(*seat.kind().result(self._patience))
-            address = seat.listen(key, self._patience).result(timeout=self._patience)
+                self._seats[worker] = (future, self._heard(future, worker, deadline))
+            seat = self._seats[worker][1]
+            self._kinds[worker.name] = Kind(*self._heard(seat.kind(), worker, deadline))
+            address = self._heard(seat.listen(key, self._patience), worker, deadline)
             connection = within(self._patience, lambda: connect(tuple(address), authkey=key))
         except Exception as error:  # whatever Dask raises for a worker that is gone
-            _log.warning("worker %s cannot be used: %s", name, error)
-            self.lose(name, str(error) or type(error).__name__)
+            if worker not in self._lost:
+                _log.warning("worker %s cannot be used: %s", worker.name, error)
+            self._lose(worker, str(error) or type(error).__name__)
             return None
-        return Place(name, connection)
+        self._lost.pop(worker, None)
+        self._open_now[worker.name] = worker
+        return Place(worker.name, connection)
+
+    def _heard(self, future: Any, worker: _Known, deadline: float) -> Any:
+        """Return what a worker answers, unless Dask gives it up first, or there is no answer."""
+        while True:
+            try:
+                return future.result(timeout=min(_LOOK, max(deadline - time.monotonic(), 0.01)))
+            except TimeoutError:
+                if time.monotonic() >= deadline:
+                    raise TimeoutError("no answer") from None
+                if worker not in self._workers():
+                    raise ConnectionError("Dask has given it up") from None
 
     def _compare(self, names: Sequence[str]) -> None:
         """Refuse workers with another cutplane, and warn of others that differ."""

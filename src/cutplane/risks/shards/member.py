@@ -99,9 +99,15 @@ class Holding:
 
     def serve(self, link: Link, verb: str, *given: Any) -> Any:
         """Do what the leader asks for."""
+        if verb == "count":
+            return self._count(*given)
         if verb == "load":
             return self._load(link, *given)
         return self._run(*given)
+
+    def _count(self, sample: str) -> tuple[int, ...]:
+        """Return which shards of a sample are here."""
+        return tuple(self._pieces) if sample == self._sample else ()
 
     def _load(self, link: Link, sample: str, given: tuple[Shards, dict[int, Recipe]]) -> int:
         """Read the shards that are not here yet; forget all others. Return the bytes of all."""

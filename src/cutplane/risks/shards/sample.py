@@ -79,7 +79,6 @@ class ShardedSample:
         self._dropped: list[int] = []
         self._leader: Leader | None = None
         self._holders: dict[str, list[int]] = {}
-        self._read: dict[str, set[int]] = {}
         self.losses: list[str] = []
 
     def keep(self, owner: object, step: Step) -> Any:
@@ -148,7 +147,6 @@ class ShardedSample:
     def _lose(self, error: LostMember) -> None:
         name = list(self._holders)[error.member]
         held = self._holders.pop(name)
-        self._read.pop(name, None)
         self.losses.append(f"{name}, shards {held}: {error}")
         _log.warning("lost worker %s with shards %s: %s", name, held, error)
         self._places.lose(name, str(error))
@@ -164,29 +162,29 @@ class ShardedSample:
                 [places[name].connection for name in self._holders], patience=self._patience
             )
             try:
-                leader.call(
-                    "load",
-                    self._name,
-                    each=[self._given(name) for name in self._holders],
-                )
+                there = leader.call("count", self._name)
+                given = [
+                    self._given(*each) for each in zip(self._holders.values(), there, strict=True)
+                ]
+                leader.call("load", self._name, each=given)
             except BaseException:
                 leader.close()
                 raise
             self._leader = leader
-            self._read = {name: set(held) for name, held in self._holders.items()}
             self._dropped = []
             self._number_of.clear()
             self._make([self._alive[number] for number in sorted(self._alive)])
         return self._leader
 
-    def _given(self, name: str) -> tuple[Shards, dict[int, Recipe]]:
-        """Return which shards a member has, and how to read those that it has not read yet."""
-        shards = Shards(self.source.n_rows, self.n_shards, tuple(self._holders[name]))
-        recipes = {}
-        for shard in set(shards.held) - self._read.get(name, set()):
-            rows = shards.rows_of(shard)
-            recipes[shard] = self.source.recipe(rows.start, rows.stop)
-        return shards, recipes
+    def _given(
+        self, held: Sequence[int], there: Container[int]
+    ) -> tuple[Shards, dict[int, Recipe]]:
+        """Return which shards a member is to have, and how to read those that it has not."""
+        shards = Shards(self.source.n_rows, self.n_shards, tuple(held))
+        rows = {shard: shards.rows_of(shard) for shard in held if shard not in there}
+        return shards, {
+            shard: self.source.recipe(own.start, own.stop) for shard, own in rows.items()
+        }
 
     def _deal(self, names: Sequence[str]) -> None:
         """Give the shards that nobody has to those who have the fewest."""
