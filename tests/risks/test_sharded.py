@@ -193,7 +193,7 @@ def test_members_keep_no_more_than_is_alive():
 def test_losses_that_are_no_sums_need_one_machine():
     X, y, _ = data("classification")
     sample = placed({"X": X, "y": y}, [0, 1])
-    for loss in (cp.FBeta(), cp.ROCArea(), cp.PairwiseHinge()):
+    for loss in (cp.FBeta(), cp.ROCArea(), cp.PrecisionAtK()):
         with pytest.raises(ValueError, match="one machine"):
             ShardedRisk(sample, loss)
 

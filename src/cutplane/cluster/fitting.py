@@ -37,6 +37,7 @@ def sharded_sample(
     y: Any,
     weights: Any = None,
     *,
+    qid: Any = None,
     n_classes: int = 1,
     client: Client | None = None,
     workers: Sequence[str] | None = None,
@@ -52,6 +53,8 @@ def sharded_sample(
         Targets.
     weights : dask array or series, optional
         Weights of the examples.
+    qid : dask array or series, optional
+        The query of each example, for losses of rankings.
     n_classes : int
         How many scores an example has.
     client : distributed.Client, optional
@@ -67,7 +70,8 @@ def sharded_sample(
         Rows are read when the first risk is made.
     """
     client = client or client_in_use()
-    given = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})
+    given = {"X": X, "y": y, "weights": weights, "qid": qid}
+    given = {name: column for name, column in given.items() if column is not None}
     with client.as_current():
         columns = {name: Partitions.of(column, name) for name, column in given.items()}
         source = CollectionSource(columns)

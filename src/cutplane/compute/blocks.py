@@ -67,6 +67,10 @@ class Placed(ABC):
     n_here: int
 
     @abstractmethod
+    def row_numbers(self) -> NDArray[np.int64]:
+        """Return the numbers of its rows among all of them."""
+
+    @abstractmethod
     def bounds(self, n_blocks: int) -> Bounds:
         """Return where its blocks begin, of ``n_blocks`` of all rows, and where the last ends."""
 
@@ -105,6 +109,12 @@ def rows_in_all(n_here: int) -> int:
     """Return how many rows a sample has, of which there are ``n_here`` here."""
     rows = _placed.get()
     return n_here if rows is None or rows.n_here != n_here else rows.n_rows
+
+
+def row_numbers(n_here: int) -> NDArray[np.int64]:
+    """Return the numbers, in the whole sample, of the ``n_here`` rows that are here."""
+    rows = _placed.get()
+    return np.arange(n_here) if rows is None or rows.n_here != n_here else rows.row_numbers()
 
 
 def bounds_here(n_here: int, n_blocks: int) -> Bounds:

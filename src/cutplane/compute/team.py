@@ -100,6 +100,11 @@ class Member(Placed):
         self.n_rows = shards.n_rows
         self.n_here = int(self.bounds(shards.n_shards)[-1])
 
+    def row_numbers(self) -> NDArray[np.int64]:
+        """Return the numbers of its rows among all of them."""
+        rows = [self._shards.rows_of(shard) for shard in self._shards.held]
+        return np.concatenate([np.arange(own.start, own.stop) for own in rows])
+
     def bounds(self, n_blocks: int) -> Bounds:
         """Return where its blocks begin, of ``n_blocks`` of all rows, and where the last ends."""
         everywhere = even_bounds(self.n_rows, n_blocks)

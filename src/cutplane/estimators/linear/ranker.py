@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.choosing import choosing_lam
@@ -17,10 +18,14 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.losses import RANKING, RankingLoss
-from cutplane.losses.ranking.queries import Queries
+from cutplane.losses.ranking.queries import Queries, is_missing
 from cutplane.metrics.ranking import Rankings, mean_of_defined
 from cutplane.risks import ScoredRisk
+from cutplane.risks.shards import calls
+from cutplane.risks.shards.calls import Target
+from cutplane.risks.shards.risk import ShardedRisk
 
 
 @estimator
@@ -89,7 +94,8 @@ class LinearRanker(LinearModel):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_documents, n_features)
-            As for the other linear models.
+            As for the other linear models. With a Dask array or data frame, ``y``, ``qid`` and
+            ``sample_weight`` must be Dask collections too: see docs/cluster.md.
         y : array-like of shape (n_documents,)
             Relevance: the larger, the better. Only its order matters within a query, unless gains
             are computed from it.
@@ -111,6 +117,9 @@ class LinearRanker(LinearModel):
         self._check_parameters()
         if self.k < 1 or self.k != int(self.k):
             raise ValueError(f"k must be a positive whole number, got {self.k}")
+        if is_dask(X):
+            self._fit_queries(X, y, qid, group, sample_weight)
+            return self
         examples = self._examples(X, y, sample_weight)
         n_documents = examples.X.shape[0]
         if n_documents == 1:
@@ -120,6 +129,18 @@ class LinearRanker(LinearModel):
         fit_plan(self, self._plan_for(examples, queries))
         return self
 
+    def _fit_queries(self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any) -> None:
+        """Fit the model to Dask collections, where their rows are."""
+        if group is not None or qid is None:
+            raise ValueError("Dask collections need qid, the query of each document, not group")
+
+        def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
+            self.n_queries_ = sample.ask(calls.count_queries)
+            return target_risks(sample, self.loss_function(), [Target()], intercept=False)
+
+        fit_collection(self, X, y, sample_weight, risks, qid=qid)
+
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return the score of each document; those of a query are ranked by it, highest first."""
         return self._scores(X)[:, 0]
@@ -140,7 +161,7 @@ class LinearRanker(LinearModel):
         group : array-like of shape (n_queries,), optional
             In place of ``qid``, as for `fit`.
         """
-        scores = self.predict(X)
+        scores = np.asarray(self.predict(X))
         qid = _qid_of(qid, group, len(scores))
         if qid is None and getattr(self, "n_queries_", None) != 1:  # unknown in a loaded model
             raise ValueError(
@@ -195,19 +216,9 @@ def _queries(qid: Any, n_documents: int) -> Queries:
     if qid is None:
         return Queries.one(n_documents)
     qid = np.asarray(qid)
-    if (missing := _is_missing(qid)).any():
+    if (missing := is_missing(qid)).any():
         raise ValueError(f"qid has a missing value in row {int(missing.ravel().argmax())}")
     queries = Queries(qid)
     if len(queries.numbers) != n_documents:
         raise ValueError(f"qid has {len(queries.numbers)} entries, X has {n_documents} rows")
     return queries
-
-
-def _is_missing(qid: NDArray[Any]) -> NDArray[np.bool_]:
-    """Say which values are NaN, None or pandas' NA."""
-    if qid.dtype.kind != "O":
-        return np.asarray(qid != qid)
-    return np.array(
-        [name is None or type(name).__name__ == "NAType" or name != name for name in qid.ravel()],
-        dtype=bool,
-    )

@@ -67,6 +67,7 @@ def fit_collection(
     *,
     n_classes: int = 1,
     classes: NDArray[Any] | None = None,
+    qid: Any = None,
 ) -> None:
     """Fit a model to Dask collections.
 
@@ -80,13 +81,15 @@ def fit_collection(
         How many scores an example has.
     classes : ndarray, optional
         The labels, sorted.
+    qid : dask collection, optional
+        The query of each example.
     """
     from cutplane.cluster.collections import n_features_of
     from cutplane.cluster.fitting import sharded_sample
 
     if not model.loss_function().convex:
         raise ValueError(f"{model.loss_function()!r} is not convex: it needs one machine")
-    sample = sharded_sample(X, y, sample_weight, n_classes=n_classes)
+    sample = sharded_sample(X, y, sample_weight, n_classes=n_classes, qid=qid)
     try:
         masses = None if classes is None else sample.ask(calls.class_masses, (), classes)
         made = risks(sample, masses)

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.products import dot
+from cutplane.compute.blocks import placed
+from cutplane.compute.sums import product_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.losses.loss import Loss
+from cutplane.losses.ranking.competition import Competition
 from cutplane.losses.ranking.queries import Judged, Queries
 from cutplane.losses.score_loss import AtBestOffset, Examples, Tangent
 
@@ -40,16 +42,28 @@ class Evaluated(NamedTuple):
 class _Prepared(NamedTuple):
     """What depends on targets and weights only."""
 
+    y: Vector
+    weights: Vector
+    competition: Competition
     judged: Judged
     kernel_arguments: tuple[Any, ...]
 
 
 class _Last(NamedTuple):
-    """What was computed last, and for which scores."""
+    """What was computed last, for which scores, and where these were."""
 
     prepared: _Prepared
     scores: Vector
+    place: Vector
     evaluated: Evaluated
+
+    def is_for(self, prepared: _Prepared, scores: Vector) -> bool:
+        """Whether nothing new would come out; members of a team all say the same."""
+        if self.prepared is not prepared:
+            return False
+        if placed() is not None:  # others' scores may differ where those here do not
+            return self.place is scores
+        return np.array_equal(self.scores, scores)
 
 
 class RankingLoss(Loss):
@@ -57,6 +71,7 @@ class RankingLoss(Loss):
 
     task = "ranking"
     additive = False
+    in_blocks = True
     of_differences = True
     search_slack = _SLACK
     # One of `kernels.py`.
@@ -107,34 +122,47 @@ class RankingLoss(Loss):
         """Return nearly the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
         prepared = self._prepare(y, weights)
 
+        # Scores elsewhere are sent for once, not for each step.
+        known = prepared.competition.with_guests(scores, direction)
+
         def on_ray(step: float) -> tuple[float, float]:
-            value, slopes, _ = self._evaluate(prepared, scores + step * direction)
-            return value, dot(slopes, direction)
+            value, slopes, _ = self._evaluate(prepared, known[0] + step * known[1])
+            return value, product_over(slopes, direction)
 
         return minimize_roughly(on_ray, extra, share=self.search_slack)
 
     def evaluate(self, y: Vector, scores: Vector, weights: Vector) -> Evaluated:
         """Return the loss and its tangent; the last ones are kept, since a point asks for both."""
         prepared, last = self._prepare(y, weights), self._last
-        if last is None or last.prepared is not prepared or not np.array_equal(last.scores, scores):
-            found = self._evaluate(prepared, scores)
-            self._last = last = _Last(prepared, scores.copy(), found)
+        if last is None or not last.is_for(prepared, scores):
+            found = self._evaluate(prepared, *prepared.competition.with_guests(scores))
+            self._last = last = _Last(prepared, scores.copy(), scores, found)
         return last.evaluated
 
     def _prepare(self, y: Vector, weights: Vector) -> _Prepared:
         """Return what depends on targets and weights only; kept, since they rarely change."""
         prepared = self._prepared
-        if prepared is None or not prepared.judged.is_for(y, weights):
-            judged = Judged(self._queries or Queries.one(len(y)), y, weights)
-            self._prepared = prepared = _Prepared(judged, self._kernel_arguments(judged))
+        if (
+            prepared is None
+            or not np.array_equal(y, prepared.y)
+            or not np.array_equal(weights, prepared.weights)
+        ):
+            competition = Competition(self._queries or Queries.one(len(y)))
+            relevance, their_weights = competition.with_guests(y, weights)
+            judged = Judged(competition.queries, relevance, their_weights, competition.rows)
+            arguments = self._kernel_arguments(competition, judged)
+            self._prepared = prepared = _Prepared(
+                y.copy(), weights.copy(), competition, judged, arguments
+            )
         return prepared
 
     @abstractmethod
-    def _kernel_arguments(self, judged: Judged) -> tuple[Any, ...]:
+    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         """Return what the kernel needs besides documents and scores."""
 
     def _evaluate(self, prepared: _Prepared, scores: Vector) -> Evaluated:
-        judged, arguments = prepared
+        """Return the loss at the scores of all documents that compete with those here."""
+        judged, arguments = prepared.judged, prepared.kernel_arguments
         n_queries = len(judged.weights)
         slopes, values, offsets = np.zeros(len(scores)), np.zeros(n_queries), np.zeros(n_queries)
         # What was sorted last is a good start for sorting. It has no effect on the result, so that
@@ -153,16 +181,17 @@ class RankingLoss(Loss):
             width=max(1, len(scores) // n_queries),
         )
         self._sortings.append(sorting)
-        return Evaluated(float(values.sum()), slopes, float(offsets.sum()))
+        value, offset = prepared.competition.sums(values, offsets)
+        return Evaluated(value, slopes[: prepared.competition.n_here], offset)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, too, starts without what is kept between calls.
         return {**self.__dict__, "_prepared": None, "_sortings": [], "_last": None}
 
 
-def total_of(weights: Vector) -> float:
+def total_of(competition: Competition, weights: Vector) -> float:
     """Return the sum of the weights of the queries that count."""
-    total = float(weights.sum())
+    (total,) = competition.sums(weights)
     if not total > 0.0:
         raise ValueError(
             "nothing to rank: no query has two documents of different relevance and a weight"

@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.losses.ranking.competition import Competition
 from cutplane.losses.ranking.kernels import (
     ndcg_hinge,
     ndcg_list_hinge,
@@ -81,7 +82,7 @@ class PairwiseHinge(RankingLoss):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
-    def _kernel_arguments(self, judged: Judged) -> tuple[Any, ...]:
+    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         base, levels = 0.0, judged.relevance
         if self.pair_weights == "equal":
             base, levels = 1.0, np.zeros_like(levels)
@@ -90,7 +91,8 @@ class PairwiseHinge(RankingLoss):
         totals = sum_of_pair_weights(judged.starts, judged.grades, levels, base)
         each = totals if self.per == "pair" else (totals > 0.0).astype(np.float64)
         scales = np.zeros_like(totals)
-        weights, total = judged.weights * each, total_of(judged.weights * each)
+        weights = judged.weights * each
+        total = total_of(competition, weights)
         np.divide(weights, total * totals, where=totals > 0.0, out=scales)
         return judged.grades, levels, base, scales
 
@@ -132,11 +134,13 @@ class NDCGHinge(NDCGLoss):
 
     _kernel = staticmethod(ndcg_hinge)
 
-    def _kernel_arguments(self, judged: Judged) -> tuple[Any, ...]:
+    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         starts, grades = judged.starts, judged.grades
         discounts = discounts_of(min(self.k, int(np.diff(starts).max())))
         gains = gains_of(judged.relevance)
-        return grades, *margin_tables(starts, grades, gains, _query_scales(judged), discounts)
+        return grades, *margin_tables(
+            starts, grades, gains, _query_scales(competition, judged), discounts
+        )
 
 
 class NDCGListHinge(NDCGLoss):
@@ -155,7 +159,7 @@ class NDCGListHinge(NDCGLoss):
 
     _kernel = staticmethod(ndcg_list_hinge)
 
-    def _kernel_arguments(self, judged: Judged) -> tuple[Any, ...]:
+    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         begins, sizes = judged.starts[:-1], np.diff(judged.starts)
         gains = gains_of(judged.relevance)
         lengths = np.minimum(np.add.reduceat((gains > 0.0).astype(np.int64), begins), self.k)
@@ -165,13 +169,13 @@ class NDCGListHinge(NDCGLoss):
             positions < np.repeat(lengths, sizes), discounts_at(positions, len(discounts)), 0.0
         )
         best = np.add.reduceat(gains * ideal, begins)
-        scales = _query_scales(judged)
+        scales = _query_scales(competition, judged)
         gains /= np.repeat(np.where(judged.grades[begins] > 1, best, 1.0), sizes)
         return gains, judged.means(ideal), discounts, lengths, scales
 
 
-def _query_scales(judged: Judged) -> Vector:
+def _query_scales(competition: Competition, judged: Judged) -> Vector:
     """Return the weights of the queries with different relevances, scaled to sum to one."""
     some = judged.grades[judged.starts[:-1]] > 1
     weights = np.where(some, judged.weights, 0.0)
-    return weights / total_of(weights)
+    return weights / total_of(competition, weights)

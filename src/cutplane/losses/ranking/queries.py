@@ -65,13 +65,23 @@ class Queries:
         return len(self.sizes)
 
 
+def is_missing(qid: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say which queries are NaN, None or pandas' NA."""
+    if qid.dtype.kind != "O":
+        return np.asarray(qid != qid)
+    return np.array(
+        [name is None or type(name).__name__ == "NAType" or name != name for name in qid.ravel()],
+        dtype=bool,
+    )
+
+
 class Judged:
     """Documents sorted by query, and within each from the most to the least relevant.
 
     Attributes
     ----------
     documents : ndarray of shape (n_documents,)
-        The documents in this order. Ties keep theirs.
+        The documents in this order. Ties are in that of their rows in the sample.
     starts : ndarray of shape (n_queries + 1,)
         Where each query begins.
     relevance : ndarray of shape (n_documents,)
@@ -82,19 +92,22 @@ class Judged:
         The weight of each query.
     """
 
-    def __init__(self, queries: Queries, y: Vector, weights: Vector) -> None:
+    def __init__(
+        self,
+        queries: Queries,
+        y: Vector,
+        weights: Vector,
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:
         if len(y) != len(queries.numbers):
             raise ValueError(f"{len(y)} targets, but queries of {len(queries.numbers)} documents")
-        self.y, self.doc_weights = y.copy(), weights.copy()
-        self.documents = np.lexsort((-y, queries.numbers))
+        self.documents = np.lexsort(
+            (-y, queries.numbers) if rows is None else (rows, -y, queries.numbers)
+        )
         self.starts, self.positions = queries.starts, queries.positions
         self.relevance = y[self.documents]
         self.grades = self._grades(queries.numbers[self.documents])
         self.weights = queries.weights_of(weights)
-
-    def is_for(self, y: Vector, weights: Vector) -> bool:
-        """Whether these are the targets and weights that it was made for."""
-        return np.array_equal(y, self.y) and np.array_equal(weights, self.doc_weights)
 
     def means(self, values: Vector) -> Vector:
         """Return for each document the mean of ``values`` over those of its query and grade."""

@@ -19,6 +19,8 @@ from cutplane.compute.sums import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.fingerprint import fingerprint
 from cutplane.core.protocols import Plane, Quadratic
+from cutplane.losses.ranking.loss import RankingLoss
+from cutplane.losses.ranking.queries import is_missing
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.maps import AllPairs, Rows, as_rows
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
@@ -86,6 +88,8 @@ class Target:
         """Return the risk of a loss: of all classes at once if none of them is positive."""
         y, weights = self.of(arrays)
         features: Any = rows
+        if isinstance(loss, RankingLoss) and "qid" in arrays:
+            loss = loss.for_queries(arrays["qid"])
         if self.classes is not None and self.positive is None:
             features = AllPairs(rows, len(self.classes))
         return ScoredRisk(features, y, loss, weights=weights, intercept=intercept)
@@ -187,6 +191,17 @@ def total_weight(holding: Holding) -> float:
 def _weights(holding: Holding) -> Vector:
     weights: Vector | None = holding.data.get("weights")
     return np.ones(holding.data["X"].shape[0]) if weights is None else weights
+
+
+def count_queries(holding: Holding) -> int:
+    """Return how many queries there are; ValueError if a document has none."""
+
+    def own(arrays: dict[str, Any]) -> NDArray[Any]:
+        if is_missing(arrays["qid"]).any():
+            raise ValueError("qid has a missing value")
+        return np.unique(arrays["qid"])
+
+    return len(np.unique(holding.of_shards(own)))
 
 
 def extremes(holding: Holding, point: ScoredPoint) -> tuple[float, float]:

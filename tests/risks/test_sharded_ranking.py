@@ -1,0 +1,85 @@
+"""Rankings whose documents lie elsewhere: no query is split, and bits are those of one place."""
+
+import numpy as np
+import pytest
+from tests.risks.crew import placed
+
+import cutplane as cp
+from cutplane.compute import blocks, threads
+from cutplane.risks.shards import calls
+from cutplane.risks.shards.risk import ShardedRisk
+
+PLACEMENTS = {"1": [0] * 8, "2": [0, 1, 1, 0, 1, 0, 0, 1], "5": [4, 0, 1, 2, 2, 3, 1, 0]}
+
+
+@pytest.fixture(autouse=True)
+def _short_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "LEAST_NUMBERS", 16)
+    monkeypatch.setattr(threads, "LEAST_ENTRIES", 64)
+
+
+def documents(order, m=337, d=5):
+    rng = np.random.default_rng(7)
+    qid = np.repeat(np.arange(200), rng.integers(2, 14, 200))[:m]
+    if order == "mixed":
+        rng.shuffle(qid)
+    if order == "one":
+        qid[:] = 3
+    # Coarse, so that scores and relevances are tied.
+    X = rng.integers(-2, 3, size=(m, d)).astype(float)
+    y = np.clip(np.round(X @ rng.normal(size=d) + rng.normal(size=m)), 0, 3)
+    weights = np.array([1.0, 0.5, 2.0])[qid % 3]
+    return {"X": X, "y": y, "qid": qid, "weights": weights}
+
+
+def fitted(risk):
+    return cp.minimize(risk, cp.L2(1e-2), method=cp.bmrm(), tol=1e-2)
+
+
+@pytest.mark.parametrize("members", PLACEMENTS)
+@pytest.mark.parametrize("order", ["sorted", "mixed", "one"])
+@pytest.mark.parametrize(
+    "loss",
+    [cp.PairwiseHinge(), cp.PairwiseHinge("pair", "gains"), cp.NDCGHinge(5), cp.NDCGListHinge(5)],
+    ids=["pairs", "gains", "ndcg", "lists"],
+)
+def test_fits_have_the_bits_of_one_machine(loss, order, members):
+    given = documents(order)
+    plain = cp.ScoredRisk(
+        given["X"],
+        given["y"],
+        loss.for_queries(given["qid"]),
+        weights=given["weights"],
+        intercept=False,
+    )
+    sample = placed(given, PLACEMENTS[members])
+    risk = ShardedRisk(sample, loss, intercept=False)
+    one, other = fitted(plain), fitted(risk)
+    assert np.array_equal(one.w, other.w)
+    assert one.certificate == other.certificate
+    assert one.certificate.relative_gap <= 1e-2
+    assert sample.ask(calls.count_queries) == len(np.unique(given["qid"]))
+    w = np.linspace(-1.0, 1.0, 5)
+    ends = [(each.at(np.zeros(5)), each.at(w)) for each in (plain, risk)]
+    assert ends[0][0].toward(ends[0][1]).along(0.3) == ends[1][0].toward(ends[1][1]).along(0.3)
+    sample.close()
+
+
+def test_scores_that_do_not_change_on_one_member_keep_nobody_waiting():
+    given = documents("sorted")
+    given["X"][:200] = 0.0  # all scores of the first member are always zero
+    sample = placed(given, [0, 0, 0, 0, 1, 1, 1, 1], patience=20.0)
+    result = fitted(ShardedRisk(sample, cp.PairwiseHinge(), intercept=False))
+    assert result.certificate.relative_gap <= 1e-2
+    sample.close()
+
+
+def test_what_is_wrong_with_queries_reaches_the_caller():
+    given = documents("sorted")
+    given["weights"] = np.arange(len(given["y"])) + 1.0
+    with pytest.raises(ValueError, match="same weight"):
+        ShardedRisk(placed(given, [0, 1]), cp.PairwiseHinge(), intercept=False)
+    del given["weights"]
+    given["y"] = np.zeros(len(given["y"]))
+    with pytest.raises(ValueError, match="nothing to rank"):
+        ShardedRisk(placed(given, [0, 1]), cp.PairwiseHinge(), intercept=False)
