@@ -19,7 +19,6 @@ from cutplane.compute.sums import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.fingerprint import fingerprint
 from cutplane.core.protocols import Plane, Quadratic
-from cutplane.losses.ranking.loss import RankingLoss
 from cutplane.losses.ranking.queries import is_missing
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.maps import AllPairs, Rows, as_rows
@@ -88,8 +87,9 @@ class Target:
         """Return the risk of a loss: of all classes at once if none of them is positive."""
         y, weights = self.of(arrays)
         features: Any = rows
-        if isinstance(loss, RankingLoss) and "qid" in arrays:
-            loss = loss.for_queries(arrays["qid"])
+        if "qid" in arrays:
+            of_queries: Any = loss  # only losses for rankings are given queries
+            loss = of_queries.for_queries(arrays["qid"])
         if self.classes is not None and self.positive is None:
             features = AllPairs(rows, len(self.classes))
         return ScoredRisk(features, y, loss, weights=weights, intercept=intercept)
