@@ -251,6 +251,6 @@ def test_files_that_are_refused(run, complaint, model, train, tmp_path):
     assert "knows none of the labels" in complaint("evaluate", model, foreign)
     assert "--scores: a SequenceTagger" in complaint("predict", model, train, "--scores")
     plain = tmp_path / "plain.model"
-    cp.save_model(cp.SequenceTagger().fit([np.eye(2)], [["a", "b"]]), plain)
+    cp.save_model(cp.SequenceTagger("margin").fit([np.eye(2)], [["a", "b"]]), plain)
     assert "without templates reads no columns" in complaint("predict", plain, train)
     assert "with the margin loss has none" in complaint("predict", plain, train, "--probabilities")

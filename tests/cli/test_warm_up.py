@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 
+import numba
 import numpy as np
 import pytest
+from numba.core.caching import FunctionCache
 
 from cutplane.compute.compiled import njit
 from cutplane.compute.compiling import clock, watch
@@ -45,9 +47,42 @@ def test_compilation_is_told_and_not_counted(caplog):
     assert gc.isenabled() is collects
 
 
-def test_other_peoples_kernels_are_counted(caplog):
-    import numba
+def test_files_of_kernels_are_not_counted(tmp_path, monkeypatch):
+    """A process that compiles, and one that reads what was compiled; both with slow files."""
+    waited, pause = [], 0.05
+    for name in ("load_overload", "save_overload"):
+        really = getattr(FunctionCache, name)
 
+        def slowly(*arguments, name=name, really=really):
+            time.sleep(pause)
+            waited.append(name)
+            return really(*arguments)
+
+        monkeypatch.setattr(FunctionCache, name, slowly)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    file = tmp_path / "kept.py"
+    file.write_text(
+        "from cutplane.compute.compiled import njit\n"
+        "@njit(cache=True, inner=True)\n"
+        "def twice(x):\n"
+        "    return 2.0 * x\n"
+        "@njit(cache=True)\n"
+        "def four_times(x):\n"
+        "    return twice(twice(x))\n"
+    )
+    for expected in (["load_overload"] * 2 + ["save_overload"] * 2, ["load_overload"]):
+        names = {"__name__": "cutplane.tests.kept", "__file__": str(file)}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        waited.clear()
+        began, counted = time.perf_counter(), clock()
+        assert names["four_times"](1.5) == 6.0
+        took, counted = time.perf_counter() - began, clock() - counted
+        assert sorted(waited) == expected
+        assert took - counted >= pause * len(expected)
+        assert counted >= 0.0  # nothing was left out twice
+
+
+def test_other_peoples_kernels_are_counted(caplog):
     seconds = watch.seconds
     with caplog.at_level(logging.INFO, logger="cutplane.compiling"):
         assert numba.njit(lambda x: x + 1.0)(1.0) == 2.0

@@ -63,8 +63,8 @@ def test_all_forms_of_input_are_the_same_problem(loss, data):
     ]
     fits = []
     for X, y, lengths in forms:
-        tagger = cp.SequenceTagger(loss, lam=0.1, tol=1e-6).fit(X, y, lengths=lengths)
-        fits.append(tagger)
+        tagger = cp.SequenceTagger(loss, lam=0.1, tol=1e-6, pairs="all")
+        fits.append(tagger.fit(X, y, lengths=lengths))
         predicted = tagger.predict(X, lengths=lengths)
         if lengths is None:
             assert isinstance(predicted, list)
@@ -224,8 +224,9 @@ def test_what_is_refused(data):
             fit(*arguments, **options)
     for options, said in [
         ({"loss": "crv"}, "did you mean 'crf'"),
+        ({"pairs": "some"}, "unknown pairs 'some': known are auto, all, observed"),
         ({"method": "newton"}, "unknown method 'newton'"),
-        ({"method": "quasi-newton"}, "'quasi-newton' is for smooth losses"),
+        ({"loss": "margin", "method": "quasi-newton"}, "'quasi-newton' is for smooth losses"),
         ({"lam": 0.0}, "lam"),
         ({"C": 0.0}, "C must be positive"),
         ({"C": 1.0, "lam": 1.0}, "give lam or C, not both"),
@@ -301,7 +302,8 @@ def test_templates_make_features_of_columns(loss):
 
 @every_loss
 def test_observed_pairs_have_weights(loss):
-    every = cp.SequenceTagger(loss, lam=0.1, templates="chunking").fit(COLUMNS, ROLES)
+    every = cp.SequenceTagger(loss, lam=0.1, templates="chunking", pairs="all")
+    every.fit(COLUMNS, ROLES)
     some = cp.SequenceTagger(loss, lam=0.1, templates="chunking", pairs="observed")
     some.fit(COLUMNS, ROLES)
     assert some.coef_.shape == every.coef_.shape
@@ -313,7 +315,25 @@ def test_observed_pairs_have_weights(loss):
     scores = first[:, None] + second + some.transitions_ + some.start_[:, None] + some.end_
     best = np.unravel_index(scores.argmax(), scores.shape)
     assert some.predict(COLUMNS)[1].tolist() == some.classes_[list(best)].tolist()
+    by_kind = cp.SequenceTagger(loss, lam=0.1, templates="chunking").fit(COLUMNS, ROLES)
+    np.testing.assert_array_equal(by_kind.coef_.toarray(), some.coef_.toarray())
     assert some.predict([[]])[0].shape == (0,)
+
+
+def test_pairs_are_chosen_by_the_kind_of_features(data, tmp_path):
+    by_kind = cp.SequenceTagger(lam=0.1)
+    dictionaries = [[{"word": word} for word in words] for words in (["a", "b"], ["c"])]
+    labels = [["x", "y"], ["y"]]
+    for X, y, observed in ((data.X, data.y, False), (dictionaries, labels, True)):
+        tagger = by_kind.fit(X, y)
+        assert scipy.sparse.issparse(tagger.coef_) == observed
+        cp.save_model(tagger, tmp_path / "model")
+        loaded = cp.load_model(tmp_path / "model")
+        assert loaded.pairs == "auto"
+        for one, other in zip(
+            tagger.predict_marginals(X), loaded.predict_marginals(X), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_columns_that_are_refused():

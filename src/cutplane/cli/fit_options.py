@@ -29,7 +29,7 @@ from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
 from cutplane.estimators.lams import RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.estimators.linear.multilabel import MULTI_LABEL
-from cutplane.estimators.tagging.tagger import MEANS
+from cutplane.estimators.tagging.tagger import MEANS, PAIRS
 from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text
 from cutplane.structured.templates import BUILT_IN, parse_templates
@@ -55,6 +55,7 @@ _NAMES = {
     "multi_label": [*MULTI_LABEL],
     "class_weight": ["balanced"],
     "mean": [*MEANS],
+    "pairs": [*PAIRS],
     "topology": [*TOPOLOGIES],
     "covariance": [*COVARIANCES],
 }

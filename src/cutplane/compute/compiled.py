@@ -31,18 +31,20 @@ class _SturdyCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled for a signature, or None."""
-        try:
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except Exception as error:
-            self._start_anew(error)
-            return None
+        with compiling.watch.left_out():  # the first one makes Numba ready, which takes longest
+            try:
+                return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            except Exception as error:
+                self._start_anew(error)
+                return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for a signature, if possible."""
-        try:
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-        except Exception as error:
-            self._start_anew(error)
+        with compiling.watch.left_out():
+            try:
+                super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+            except Exception as error:
+                self._start_anew(error)
 
     def _start_anew(self, error: Exception) -> None:
         _log.info("the cache of %s cannot be used: %r", self._name, error)

@@ -1,7 +1,8 @@
 """What compilation costs: told while it goes on, and not counted as the time of a fit.
 
-A kernel that is not in the cache is compiled when it is first called, once for all processes. Of
-kernels that others call, the outermost counts. Numba compiles one at a time, whatever the threads.
+A kernel that is not in the cache is compiled when it is first called, once for all processes; one
+that is in the cache is read from there, once in each process. Of kernels that others call, the
+outermost counts. Numba compiles one at a time, whatever the threads.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import gc
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from numba.core import event
+from numba.core import entrypoints, event
 
 _log = logging.getLogger("cutplane.compiling")
 
@@ -21,7 +24,15 @@ FIRST_FIT = 10
 
 
 class _Watch(event.Listener):
-    """Hears of each compilation when it begins, and when it ends."""
+    """Hears of each compilation when it begins, and when it ends.
+
+    Attributes
+    ----------
+    seconds : float
+        What compilation took, and the files that kernels are kept in.
+    n_kernels : int
+        How many were compiled, without those that only kernels call.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -53,6 +64,16 @@ class _Watch(event.Listener):
             if self._collects:
                 gc.enable()
 
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Leave out the time of a block, unless it is part of a compilation."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            if self._depth == 0:
+                self.seconds += time.perf_counter() - began
+
     def _tell(self, file: str) -> None:
         """Log the first kernel of each file; a person who waits is told of the first of all."""
         if file in self._files:
@@ -70,10 +91,12 @@ class _Watch(event.Listener):
         self._files.add(file)
 
 
+# Else the first call of a kernel looks for Numba's extensions, within the time of a fit.
+entrypoints.init_all()  # type: ignore[no-untyped-call]
 watch = _Watch()
 event.register("numba:compile", watch)  # type: ignore[no-untyped-call]
 
 
 def clock() -> float:
-    """Return seconds since some moment, without those in which kernels were compiled."""
+    """Return seconds since some moment, without those in which kernels were made ready."""
     return time.perf_counter() - watch.seconds

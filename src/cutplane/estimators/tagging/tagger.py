@@ -34,11 +34,12 @@ from cutplane.risks import ChainRisk
 from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
 
-LOSSES: dict[str, type[ChainLoss]] = {"margin": ChainMargin, "crf": ChainCRF}
+LOSSES: dict[str, type[ChainLoss]] = {"crf": ChainCRF, "margin": ChainMargin}
 """From a name to the loss of a sequence."""
 
-PAIRS = {"all": False, "observed": True}
-"""From a name to whether only pairs of feature and label that occur together have a weight."""
+PAIRS = {"auto": None, "all": False, "observed": True}
+"""From a name to whether only pairs of feature and label that occur together have a weight; None
+if that depends on whether features have names."""
 
 MEANS = {"sequence": False, "token": True}
 """From a name to whether the mean loss is that of a token."""
@@ -56,18 +57,20 @@ class SequenceTagger(TaggerPredictions):
 
     Parameters
     ----------
-    loss : {"margin", "crf"}, default="margin"
-        "margin" is a max-margin Markov network, also known as structural support vector machine:
-        right labels shall score more than others, by one for each mistake of these. "crf" is a
-        conditional random field, which also knows probabilities.
+    loss : {"crf", "margin"}, default="crf"
+        "crf" is a conditional random field, which also knows probabilities. "margin" is a
+        max-margin Markov network, also known as structural support vector machine: right labels
+        shall score more than others, by one for each mistake of these.
     C : float, optional
         In place of ``lam``: ``lam = 1 / (C * n_sequences)``, or with weights ``1 / (C * (their
         sum))``.
     fit_ends : bool, default=True
         Whether labels have weights at the start and at the end of a sequence.
-    pairs : {"all", "observed"}, default="all"
+    pairs : {"auto", "all", "observed"}, default="auto"
         Which pairs of feature and label have a weight: all, or those that occur together in the
-        data of a fit. The latter takes a fraction of the memory if features have names.
+        data of a fit. The latter takes a fraction of the memory where features are many and rare,
+        such as words. "auto" is "observed" where features have names (tokens that are
+        dictionaries, strings, or columns with templates), and "all" for matrices.
     templates : str, optional
         For tokens that are lists of columns (such as word and part of speech): templates that make
         features of them, as a text in the format of CRF++, or "words" or "chunking", which come
@@ -135,12 +138,12 @@ class SequenceTagger(TaggerPredictions):
         measures=Measures.CHUNKS,
         least_classes=1,
         saved={},
-        defaults={"loss": "crf", "pairs": "observed", "templates": "chunking"},
+        defaults={"templates": "chunking"},  # a file in columns is nothing without
     )
 
-    loss: str = field(default="margin", kw_only=False)
+    loss: str = field(default="crf", kw_only=False)
     fit_ends: bool = True
-    pairs: str = "all"
+    pairs: str = "auto"
     templates: str | None = None
     min_count: int = 1
     mean: str = "sequence"
@@ -187,7 +190,7 @@ class SequenceTagger(TaggerPredictions):
         weights = np.array(weights_of(sample_weight, len(tokens.lengths)))
         metadata = {"lengths": lengths, "sample_weight": sample_weight}
         examples = Examples(X, y, weights, metadata)
-        risk, classes, begun = self._risk(tokens, y, weights)
+        risk, classes, begun = self._risk(tokens, y, weights, named=vectorizer is not None)
         start = center = None if begun is None else begun.start
         if previous is not None:
             names = self._names_of_features(vectorizer)
@@ -240,7 +243,7 @@ class SequenceTagger(TaggerPredictions):
         return self.classes_, parameters_of_network(self.network_, self.coef_, *rest)
 
     def _risk(
-        self, tokens: Tokens, y: Any, weights: Vector
+        self, tokens: Tokens, y: Any, weights: Vector, *, named: bool
     ) -> tuple[ChainRisk, NDArray[Any], Begun | None]:
         """Return the risk, the labels that its numbers stand for, and the network to be fitted."""
         labels = read_labels(y, tokens)
@@ -258,6 +261,7 @@ class SequenceTagger(TaggerPredictions):
         if self.features is not None:
             n_rest = len(classes) * (len(classes) + 2 * self.fit_ends)
             begun = begin(self.features, tokens.X, len(classes), n_rest, n_threads)
+        observed = PAIRS[self.pairs]
         risk = ChainRisk(
             tokens.X if begun is None else begun.scores,
             numbers,
@@ -265,7 +269,7 @@ class SequenceTagger(TaggerPredictions):
             LOSSES[self.loss](),
             n_labels=len(classes),
             ends=self.fit_ends,
-            observed_only=PAIRS[self.pairs],
+            observed_only=named if observed is None else observed,
             weights=weights,
             per_token=MEANS[self.mean],
             n_threads=n_threads,

@@ -66,7 +66,9 @@ def restore(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]], document: 
     if found is None and tagger.features is not None:
         raise Malformed("it has no network, for which features were given")
     tagger.network_ = None
-    sparse = PAIRS[tagger.pairs] and found is None
+    sparse = found is None and PAIRS[tagger.pairs]
+    if sparse is None:  # by the kind of features
+        sparse = "coef_labels" in tensors
     if {*tensors} - {"features", "lam"} != {*_WEIGHTS, *(_PLACES if sparse else ())}:
         raise Malformed(f"arrays {', '.join(sorted(tensors))}")
     for name in _WEIGHTS:
