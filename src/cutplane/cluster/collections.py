@@ -34,12 +34,15 @@ class Partitions:
 
     @classmethod
     def of(cls, collection: Any, name: str) -> Partitions:
-        """Return the partitions of an array, a data frame or a series."""
+        """Return the partitions of an array, a data frame, a series or a bag."""
         if not is_dask(collection):
             raise TypeError(f"{name} must be a Dask collection as X is, got {type(collection)}")
         if hasattr(collection, "to_dask_array") and hasattr(collection, "npartitions"):
             parts = collection.to_delayed()
             lengths = collection.map_partitions(len).compute()
+        elif hasattr(collection, "foldby"):  # a bag: partitions may be iterators
+            parts = collection.to_delayed()
+            lengths = collection.map_partitions(_count).compute()
         elif hasattr(collection, "chunks"):
             if collection.ndim == 2:
                 collection = collection.rechunk({1: -1})
@@ -48,7 +51,7 @@ class Partitions:
             parts = collection.to_delayed().ravel().tolist()
             lengths = collection.chunks[0]
         else:
-            raise TypeError(f"{name} must be a Dask array, data frame or series")
+            raise TypeError(f"{name} must be a Dask array, data frame, series or bag")
         return cls([_alone(part) for part in parts], np.cumsum([0, *lengths]))
 
     def cut(self, begin: int, end: int) -> list[tuple[Any, int, int]]:
@@ -58,6 +61,10 @@ class Partitions:
             for part, (first, last) in zip(self.parts, pairwise(self.bounds.tolist()), strict=True)
             if max(begin, first) < min(end, last)
         ]
+
+
+def _count(partition: Any) -> list[int]:
+    return [sum(1 for _ in partition)]
 
 
 def _alone(part: Any) -> Any:

@@ -14,9 +14,12 @@ from cutplane.cluster.collections import (
     n_features_of,
 )
 from cutplane.cluster.workers import ClusterError, DaskWorkers
+from cutplane.compute.blocks import power_below
 from cutplane.maps.shards import most_shards
 from cutplane.risks.shards.sample import ShardedSample
 
+# Sequences of a shard: few beside all of them, and enough to be worth a plane of their own.
+_LEAST_SEQUENCES = 128
 # More shards than this need more bookkeeping, and help no balance.
 _MOST_SHARDS = 64
 
@@ -81,3 +84,34 @@ def sharded_sample(
     n_shards = most_shards(source.n_rows, n_features_of(X), n_entries, n_classes)
     places = DaskWorkers(client, workers=workers, patience=patience)
     return ShardedSample(source, places, n_shards=min(n_shards, _MOST_SHARDS), patience=patience)
+
+
+def sharded_sequences(
+    X: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    client: Client | None = None,
+    workers: Sequence[str] | None = None,
+    patience: float = 30.0,
+) -> ShardedSample:
+    """Return sequences, with their labels, that will lie on the workers: none of them is split.
+
+    Parameters
+    ----------
+    X, y : dask bag
+        Sequences, and the labels of each.
+    weights : dask bag or array, optional
+        Weights of the sequences.
+    client, workers, patience
+        As for `sharded_sample`.
+    """
+    client = client or client_in_use()
+    given = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})
+    with client.as_current():
+        source = CollectionSource({name: Partitions.of(each, name) for name, each in given.items()})
+    if source.n_rows == 0:
+        raise ValueError("there is no sequence")
+    n_shards = min(power_below(source.n_rows // _LEAST_SEQUENCES), _MOST_SHARDS)
+    places = DaskWorkers(client, workers=workers, patience=patience)
+    return ShardedSample(source, places, n_shards=n_shards, patience=patience)

@@ -43,6 +43,16 @@ def predicted(model: Any, method: str, X: Any) -> Any:
     return da.concatenate(parts, allow_unknown_chunksizes=True)
 
 
+def predicted_sequences(model: Any, method: str, X: Any, given: tuple[Any, ...]) -> Any:
+    """Return what a method of a fitted tagger finds for each sequence of a bag, as a bag."""
+    return X.map_partitions(_predict_sequences, model=model, method=method, given=given)
+
+
+def _predict_sequences(part: Any, *, model: Any, method: str, given: tuple[Any, ...]) -> Any:
+    sequences = list(part)
+    return getattr(model, method)(sequences, *given) if sequences else []
+
+
 def _zeros(model: Any) -> Any:
     zeros = np.zeros((2, model.n_features_in_))
     names = getattr(model, "feature_names_in_", None)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.connection import Connection, Listener
 from typing import Any, NamedTuple, TypeVar
 
@@ -183,6 +184,12 @@ def _result(client: Client, future: Any) -> Any:
 
 def _cut(name: str, partition: Any, begin: int, end: int) -> Any:
     """Return some rows of a partition, as the risks take them."""
+    if not hasattr(partition, "shape"):  # that of a bag
+        items = [*islice(partition, begin, end)]
+        found = np.empty(len(items), dtype=object)
+        for place, item in enumerate(items):
+            found[place] = item
+        return found if name != "weights" else found.astype(np.float64)
     rows = partition[begin:end] if not hasattr(partition, "iloc") else partition.iloc[begin:end]
     if scipy.sparse.issparse(rows):
         rows = rows.tocsr()

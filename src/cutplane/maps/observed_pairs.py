@@ -55,11 +55,20 @@ class ObservedPairs(PairMap):
         The class of each example; -1 for those that are not to be looked at.
     n_classes : int
         Number of classes.
+    weighted : ndarray of bools of shape (n_features, n_classes), optional
+        The pairs that have a weight, where these examples are only a part of all.
     """
 
     observed = True
 
-    def __init__(self, rows: Rows, y: NDArray[np.int32], n_classes: int) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        y: NDArray[np.int32],
+        n_classes: int,
+        *,
+        weighted: NDArray[np.bool_] | None = None,
+    ) -> None:
         if not isinstance(rows, CompressedRows):
             raise ValueError("observed pairs of feature and class need a sparse matrix of features")
         self.rows = rows
@@ -71,6 +80,8 @@ class ObservedPairs(PairMap):
         seen = np.zeros((n_features, n_classes), dtype=np.bool_)
         counts = np.zeros(n_features, dtype=np.int64)
         mark_pairs(rows.entries(), y, seen, counts)
+        if weighted is not None:
+            seen = weighted
         per_feature = np.count_nonzero(seen, axis=1)
         self._starts = np.concatenate([[0], np.cumsum(per_feature)]).astype(np.int64)
         self._classes = np.nonzero(seen)[1].astype(np.min_scalar_type(max(n_classes - 1, 0)))

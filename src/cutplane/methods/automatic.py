@@ -151,6 +151,8 @@ def _for_structures(problem: Problem) -> tuple[Method, str]:
         if risk.n_parameters <= _FEW_PARAMETERS:
             return quasi_newton(), why
         return quasi_newton(steps=_FEW_STEPS, planes=_FEW_PLANES), why
+    if offers(risk, "sharded"):
+        return bmrm(groups="auto"), "the sequences lie on several machines"
     obstacle = block_ascent().obstacle(problem) or _few_structures(problem)
     if obstacle is None:
         return block_ascent(), f"exact inference, {risk.n_examples} examples"

@@ -38,7 +38,12 @@ def good_number_of_groups(rows: Rows) -> int:
     It depends on the shape of the data alone, not on measured times, so that the same run always
     gives the same result.
     """
-    entries_per_feature = rows.n_entries / max(rows.shape[1], 1)
+    return good_number_for(rows.n_entries, rows.shape[1])
+
+
+def good_number_for(n_entries: int, n_features: int) -> int:
+    """Return the same for rows of which only the numbers of entries and of features are known."""
+    entries_per_feature = n_entries / max(n_features, 1)
     affordable = math.sqrt(_AFFORDABLE * entries_per_feature)
     return 1 << (max(1, min(int(affordable), _MOST_GROUPS)).bit_length() - 1)
 

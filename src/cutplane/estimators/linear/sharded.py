@@ -44,12 +44,12 @@ def by_parts(method: Callable[P, T]) -> Callable[P, T]:
         check_is_fitted(model)
         from cutplane.cluster.predictions import predicted
 
-        return predicted(_light(model), method.__name__, X)
+        return predicted(light(model), method.__name__, X)
 
     return predict
 
 
-def _light(model: Any) -> Any:
+def light(model: Any) -> Any:
     """Return the model without what predictions do not need, and workers need not get."""
     light = copy(model)
     for name in ("history_", "certificate_", "start_certificate_"):

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.parameters import threads_of
 from cutplane.estimators.tagging.networks import scores_of
+from cutplane.estimators.tagging.sharded import by_sequences
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.estimators.tagging.weights import TaggerWeights
 from cutplane.maps import ordered_scores
@@ -50,8 +51,9 @@ def _is_crf(tagger: TaggerPredictions) -> bool:
 class TaggerPredictions(Regularized):
     """Predictions of a fitted linear chain, and its weights by name."""
 
+    @by_sequences
     def predict(self, X: Any, *, lengths: Any = None) -> Any:
-        """Return the best labels of each sequence.
+        """Return the best labels of each sequence; a Dask bag for a bag of sequences.
 
         Returns
         -------
@@ -60,6 +62,7 @@ class TaggerPredictions(Regularized):
         tokens, chains, scores = self._scored(X, lengths)
         return tokens.like_input(self.classes_[chains.best(scores)])
 
+    @by_sequences
     def predict_n_best(self, X: Any, n: int, *, lengths: Any = None) -> list[list[RankedLabels]]:
         """Return the ``n`` best sequences of labels of each sequence, the best first.
 
@@ -95,6 +98,7 @@ class TaggerPredictions(Regularized):
         ]
 
     @available_if(_is_crf)
+    @by_sequences
     def predict_marginals(self, X: Any, *, lengths: Any = None) -> Any:
         """Return the probability of each label of each token, given all of the sequence.
 

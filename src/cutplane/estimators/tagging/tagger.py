@@ -11,6 +11,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
+from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
@@ -27,6 +28,7 @@ from cutplane.estimators.tagging.networks import (
     require_features,
 )
 from cutplane.estimators.tagging.predictions import TaggerPredictions
+from cutplane.estimators.tagging.sharded import fit_bag
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.maps import as_rows
 from cutplane.methods.registry import TAGGER_METHODS
@@ -161,7 +163,8 @@ class SequenceTagger(TaggerPredictions):
             A sequence is a matrix with one row per token (array-like or CSR), or a list of tokens,
             each a dictionary of features as for scikit-learn's DictVectorizer or a list of strings:
             names of features, or columns if there are templates.
-            A matrix holds the tokens of all sequences, concatenated.
+            A matrix holds the tokens of all sequences, concatenated. A Dask bag of sequences is
+            fitted where it is, and so must ``y`` be a bag: see docs/cluster.md.
         y : list of lists of labels, or one label for each row of a matrix
         lengths : list of int, optional
             The number of tokens of each sequence, if ``X`` is one matrix or list of tokens.
@@ -179,6 +182,9 @@ class SequenceTagger(TaggerPredictions):
         if self.features is not None:
             require_features(self.features)
             warn_of_unused(self, {"pairs": "with a network"})
+        if is_dask(X):
+            self._fit_bag(X, y, lengths, sample_weight)
+            return self
         tokens = read_tokens(X, lengths)
         if not tokens.named:
             warn_of_unused(self, {"min_count": "on matrices of features"})
@@ -221,6 +227,24 @@ class SequenceTagger(TaggerPredictions):
         if begun is not None:
             self.pretraining_ = begun.pretraining
         return self
+
+    def _fit_bag(self, X: Any, y: Any, lengths: Any, sample_weight: Any) -> None:
+        """Fit the model to Dask bags, where their sequences are."""
+        if self.features is not None:
+            raise ValueError("a tagger on a network needs one machine")
+        if lengths is not None:
+            raise ValueError("a bag has sequences of its own: it takes no lengths")
+        fit_bag(
+            self,
+            X,
+            y,
+            sample_weight,
+            vectorizer=self._new_vectorizer(),
+            loss=LOSSES[self.loss](),
+            observed_only=PAIRS[self.pairs],
+            per_token=MEANS[self.mean],
+        )
+        self.__dict__.pop("pretraining_", None)
 
     def _symptom(self, tokens: Tokens) -> str | None:
         """Return in which way the model is constant, as far as some of the sequences tell."""

@@ -6,6 +6,7 @@ search is not exact: it ends where the objective is nearly flat, or after three 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -104,35 +105,7 @@ class ChainSegment:
         that of the last search: the next one will hardly go much farther or less far. Without it,
         the trial is where the tangents at both ends cross, as at a kink.
         """
-        start = self._trial(0.0, regularizer)
-        if start.slope >= 0.0:
-            return 0.0
-        low, high, trials, step = start, None, [start], 1.0
-        for number in range(1 + _MOST_TRIALS):
-            here = self._trial(step, regularizer)
-            trials.append(here)
-            if abs(here.slope) <= _FLAT * abs(start.slope):
-                break
-            if here.slope > 0.0:
-                high = here
-            else:
-                low = here
-            if high is None:
-                step = beyond(low, start)
-                continue
-            crossing, floor = self._floor(low.step, high.step, regularizer)
-            lowest = min(trial.value for trial in trials)
-            if lowest - floor <= _ROUNDING * abs(lowest):
-                break
-            if number > 0:
-                step = between(low, high, _MARGIN)
-            elif expected is None:
-                step = crossing
-            else:
-                step = expected / float(np.linalg.norm(self._way))
-            width = high.step - low.step
-            step = min(max(step, low.step + _MARGIN * width), high.step - _MARGIN * width)
-        return min(trials, key=lambda trial: trial.value).step
+        return nearly_best_step(self.along, regularizer, steps_to(expected, self._way))
 
     def along(self, step: float) -> tuple[float, float]:
         """Return the risk at ``step`` and its derivative by the step."""
@@ -147,20 +120,75 @@ class ChainSegment:
             self._known[step] = self._start.moved(step, self._direction, self._way)
         return self._known[step]
 
-    def _trial(self, step: float, regularizer: Quadratic) -> Trial:
+
+def steps_to(distance: float | None, way: Vector) -> float | None:
+    """Return how many times a way leads that far; None if that is not known."""
+    length = float(np.linalg.norm(way))
+    return None if distance is None or length == 0.0 else distance / length
+
+
+def nearly_best_step(
+    along: Callable[[float], tuple[float, float]],
+    regularizer: Quadratic,
+    expected: float | None = None,
+) -> float:
+    """Return a step where a risk on a ray plus the regularizer is nearly the lowest.
+
+    Parameters
+    ----------
+    along : callable
+        From a step to the risk and its derivative.
+    regularizer : Quadratic
+        On the same ray.
+    expected : float, optional
+        Where to look first, once the minimum is known to lie between two steps.
+    """
+
+    def trial(step: float) -> Trial:
         """Return value and slope of risk and regularizer together."""
-        value, slope = self.along(step)
+        value, slope = along(step)
         value += regularizer.slope * step + 0.5 * regularizer.curvature * step**2
         return Trial(step, value, slope + regularizer.slope + regularizer.curvature * step)
 
-    def _floor(self, low: float, high: float, regularizer: Quadratic) -> tuple[float, float]:
-        """Return where the model made of two tangents to the risk is lowest, and how low that is.
+    start = trial(0.0)
+    if start.slope >= 0.0:
+        return 0.0
+    low, high, trials, step = start, None, [start], 1.0
+    for number in range(1 + _MOST_TRIALS):
+        here = trial(step)
+        trials.append(here)
+        if abs(here.slope) <= _FLAT * abs(start.slope):
+            break
+        if here.slope > 0.0:
+            high = here
+        else:
+            low = here
+        if high is None:
+            step = beyond(low, start)
+            continue
+        crossing, floor = _floor(along, low.step, high.step, regularizer)
+        lowest = min(trial.value for trial in trials)
+        if lowest - floor <= _ROUNDING * abs(lowest):
+            break
+        if number > 0:
+            step = between(low, high, _MARGIN)
+        else:
+            step = crossing if expected is None else expected
+        width = high.step - low.step
+        step = min(max(step, low.step + _MARGIN * width), high.step - _MARGIN * width)
+    return min(trials, key=lambda trial: trial.value).step
 
-        Between two steps, where the objective falls at the first and rises at the second.
-        """
-        (value_low, slope_low), (value_high, slope_high) = self.along(low), self.along(high)
-        step = model_minimum(
-            Trial(low, value_low, slope_low), Trial(high, value_high, slope_high), regularizer
-        )
-        tangent = max(value_low + slope_low * (step - low), value_high + slope_high * (step - high))
-        return step, tangent + regularizer.slope * step + 0.5 * regularizer.curvature * step**2
+
+def _floor(
+    along: Callable[[float], tuple[float, float]], low: float, high: float, regularizer: Quadratic
+) -> tuple[float, float]:
+    """Return where the model made of two tangents to the risk is lowest, and how low that is.
+
+    Between two steps, where the objective falls at the first and rises at the second.
+    """
+    (value_low, slope_low), (value_high, slope_high) = along(low), along(high)
+    step = model_minimum(
+        Trial(low, value_low, slope_low), Trial(high, value_high, slope_high), regularizer
+    )
+    tangent = max(value_low + slope_low * (step - low), value_high + slope_high * (step - high))
+    return step, tangent + regularizer.slope * step + 0.5 * regularizer.curvature * step**2

@@ -145,6 +145,15 @@ class Holding:
         assert self._member is not None
         return self._member.joined(parts)
 
+    def shards(self) -> list[Arrays]:
+        """Return the rows of each shard here."""
+        return [self._pieces[shard] for shard in self.held]
+
+    def total(self, sums: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the sums over all shards of all members, place by place; one tuple a shard."""
+        assert self._member is not None
+        return self._member.total(sums)
+
     def of_shards(self, function: Callable[[Arrays], NDArray[Any]]) -> NDArray[Any]:
         """Return the arrays that a function makes of each shard, one after the other."""
         return self.joined([(function(self._pieces[shard]),) for shard in self.held])[0]
