@@ -131,6 +131,7 @@ PUBLIC = {
     "Sampling",
     "SequenceTagger",
     "ScoredRisk",
+    "ShardedRisk",
     "SharedScore",
     "SmoothHinge",
     "Softmax",
@@ -179,6 +180,7 @@ PUBLIC = {
     "quasi_newton",
     "resume",
     "save_model",
+    "sharded_sample",
     "trust_region",
 }
 

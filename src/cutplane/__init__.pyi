@@ -13,6 +13,7 @@ from . import structured as structured
 from . import testing as testing
 from .checkpoints.checkpoint import Checkpoint as Checkpoint
 from .checkpoints.tensors import CheckpointError as CheckpointError
+from .cluster import sharded_sample as sharded_sample
 from .core.certificate import Certificate as Certificate
 from .core.certificate import Record as Record
 from .core.certificate import Result as Result
@@ -133,6 +134,7 @@ from .risks import ChainRisk as ChainRisk
 from .risks import FunctionRisk as FunctionRisk
 from .risks import HMMRisk as HMMRisk
 from .risks import ScoredRisk as ScoredRisk
+from .risks import ShardedRisk as ShardedRisk
 from .risks import StructuredRisk as StructuredRisk
 from .risks import TorchRisk as TorchRisk
 from .risks import WeightedSum as WeightedSum

@@ -16,7 +16,12 @@ SPEC.loader.exec_module(reference)
 
 EXAMPLES = reference.examples()
 SETUP = EXAMPLES.pop("setup")
-NEEDS = {"TorchRisk": "torch", "export_onnx": "onnx"}
+NEEDS = {
+    "TorchRisk": "torch",
+    "export_onnx": "onnx",
+    "ShardedRisk": "distributed",
+    "sharded_sample": "distributed",
+}
 
 
 @pytest.mark.parametrize("name", reference.public_names())

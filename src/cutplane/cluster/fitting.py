@@ -46,32 +46,7 @@ def sharded_sample(
     workers: Sequence[str] | None = None,
     patience: float = 30.0,
 ) -> ShardedSample:
-    """Return examples whose rows will lie on the workers.
-
-    Parameters
-    ----------
-    X : dask array or data frame
-        Features; chunks of arrays may be CSR matrices.
-    y : dask array or series
-        Targets.
-    weights : dask array or series, optional
-        Weights of the examples.
-    qid : dask array or series, optional
-        The query of each example, for losses of rankings.
-    n_classes : int
-        How many scores an example has.
-    client : distributed.Client, optional
-        The one made last by default.
-    workers : sequence of str, optional
-        Addresses of those to use; all by default.
-    patience : float
-        Seconds without a sign of life after which a worker is lost.
-
-    Returns
-    -------
-    ShardedSample
-        Rows are read when the first risk is made.
-    """
+    """Return examples whose rows will lie on the workers: see `cutplane.sharded_sample`."""
     client = client or client_in_use()
     given = {"X": X, "y": y, "weights": weights, "qid": qid}
     given = {name: column for name, column in given.items() if column is not None}

@@ -61,10 +61,13 @@ class Placed(ABC):
         How many rows all members have together.
     n_here : int
         How many this one has. A vector of that length belongs to them.
+    least_blocks : int
+        The fewest blocks that sums can have, because coarser ones lie on several members.
     """
 
     n_rows: int
     n_here: int
+    least_blocks: int
 
     @abstractmethod
     def row_numbers(self) -> NDArray[np.int64]:
@@ -109,6 +112,12 @@ def rows_in_all(n_here: int) -> int:
     """Return how many rows a sample has, of which there are ``n_here`` here."""
     rows = _placed.get()
     return n_here if rows is None or rows.n_here != n_here else rows.n_rows
+
+
+def least_blocks() -> int:
+    """Return how many blocks all sums must have: a shard is one at least."""
+    rows = _placed.get()
+    return 1 if rows is None else rows.least_blocks
 
 
 def row_numbers(n_here: int) -> NDArray[np.int64]:

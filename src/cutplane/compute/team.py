@@ -97,7 +97,7 @@ class Member(Placed):
 
     def __init__(self, shards: Shards, link: Link) -> None:
         self._shards, self._link = shards, link
-        self.n_rows = shards.n_rows
+        self.n_rows, self.least_blocks = shards.n_rows, shards.n_shards
         self.n_here = int(self.bounds(shards.n_shards)[-1])
 
     def row_numbers(self) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.blocks import bounds_here, total_of_rows
+from cutplane.compute.blocks import bounds_here, least_blocks, total_of_rows
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import count_blocks, run_blocks
 
@@ -41,6 +41,7 @@ def sum_over_rows(
     # The sums must not take more memory than a part of the rows, nor more time to add up.
     affordable = n_rows // (64 * max(n_columns, 1))
     n_blocks = count_blocks(n_rows * work_per_row, most=min(affordable, _MOST_BLOCKS))
+    n_blocks = max(n_blocks, least_blocks())
     bounds = bounds_here(len(curvatures), n_blocks)
     sums = np.zeros((len(bounds) - 1, n_columns, n_columns))
 

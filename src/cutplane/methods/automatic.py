@@ -107,7 +107,7 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
     if structured:
         return _for_structures(problem)
     if offers(risk, "sharded"):
-        return bmrm(), "the rows lie on several machines"
+        return _for_shards(problem)
     on_disk = offers(risk, "rows.on_disk")  # then nothing that visits rows in random order will do
     at_once = offers(risk, "loss.of_shares") and not on_disk
     if at_once and (chosen := _for_classes(problem)):
@@ -125,6 +125,14 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
         m, d = risk.rows.shape
         return newton(), f"{m} examples, few features: {d}"
     return bmrm(groups="auto"), f"no newton: {no_newton}; no dual ascent: {no_dual_ascent}"
+
+
+def _for_shards(problem: Problem) -> tuple[Method, str]:
+    """Return the method for rows that lie on several machines."""
+    no_newton = newton().obstacle(problem) or _too_dear(problem.risk)
+    if no_newton is None:
+        return newton(), f"rows on several machines, few features: {problem.risk.n_parameters}"
+    return bmrm(), f"rows on several machines; no newton: {no_newton}"
 
 
 def _for_classes(problem: Problem) -> tuple[Method, str] | None:
@@ -207,7 +215,8 @@ def _too_dear(risk: Any) -> str | None:
     length = risk.rows.n_entries / m
     share = 1.0 if risk.loss.smoothed(1.0) is risk.loss else _NEAR_A_KINK
     products = 0.5 * share * m * length * length
-    step = (_SPARSE if risk.rows.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
+    sparse = offers(risk, "rows.sparse") or offers(risk, "rows.sparse_rows")
+    step = (_SPARSE if sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
     iteration = m * length + _EMPTY_ITERATION
     if step <= _WORTH * iteration:
         return None

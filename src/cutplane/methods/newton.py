@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil, isinf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from cutplane.compute.positive_solve import solve_positive
 from cutplane.compute.sums import product_over, sum_over
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found, Method, Query
-from cutplane.core.needs import Need
+from cutplane.core.needs import Need, offers
 from cutplane.core.policies.bmrm import ConvexCuts, KeepAll, NoStabilizer
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.core.state import Candidate, Problem, State
@@ -108,8 +108,16 @@ class SmoothedNewton:
         self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
-    def begun(self, point: ScoredPoint, width: float, duals: Vector) -> NewtonState:
-        """Return the state at a point."""
+    def first_width(self, point: ScoredPoint) -> float:
+        """Return a width at which the mean example lies inside the rounded part of its kink."""
+        risk = self._risk
+        if risk.loss.smoothed(1.0) is risk.loss:
+            return 0.0
+        return _width_for(point.value, per_weight(point.slopes, risk.weights), risk.weights)
+
+    def begun(self, point: ScoredPoint, width: float, duals: Vector | None = None) -> NewtonState:
+        """Return the state at a point; with duals of zero by default."""
+        duals = np.zeros(len(point.scores)) if duals is None else duals
         state = NewtonState(point, width, duals)
         self._measure(state)
         return state
@@ -231,18 +239,18 @@ class NewtonSteps(Query[NewtonState | None]):
         self, state: State, candidate: Candidate, own: NewtonState | None
     ) -> tuple[Found, NewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
-        steps = SmoothedNewton(state.problem)
+        steps = _steps_for(state.problem)
         if own is None:
-            point, width, in_time = self._begin(state)
+            point, width, in_time = self._begin(state, steps)
             if not in_time:
                 return Found([point], []), None
-            own = steps.begun(point, width, np.zeros(len(point.scores)))
+            own = steps.begun(point, width)
         planes = steps.step(own)
         return Found([own.point], [], planes), own
 
     def carried_over(self, own: NewtonState | None, state: State) -> NewtonState | None:
         """Return where to begin with another regularizer, whose duals are not far from these."""
-        if own is None:
+        if own is None or offers(state.problem.risk, "sharded"):
             return None
         problem, point = state.problem, state.best
         risk: ScoredRisk = problem.risk  # type: ignore[assignment]
@@ -251,12 +259,12 @@ class NewtonSteps(Query[NewtonState | None]):
         width = max(own.width / _SHRINK, _width_for(gap, duals, risk.weights))
         return SmoothedNewton(problem).begun(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
 
-    def _begin(self, state: State) -> tuple[ScoredPoint, float, bool]:
+    def _begin(self, state: State, steps: Any) -> tuple[ScoredPoint, float, bool]:
         """Return where to begin, how widely to round, and whether there is time to go on."""
         problem = state.problem
         risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         start: ScoredPoint = state.best  # type: ignore[assignment]
-        width = _first_width(risk, start)
+        width = steps.first_width(start)
         if start.w.any():
             return start, _NEARER * width, True
         if not self.sample or (sample := _sample(risk)) is None:
@@ -270,17 +278,19 @@ class NewtonSteps(Query[NewtonState | None]):
             time_limit=None if isinf(state.seconds_left) else max(state.seconds_left, 1e-9),
         )
         # A pass over the sample is a share of one over all examples.
-        share = len(sample.y) / len(risk.y)
+        share = sample.n_examples / risk.n_examples
         risk.evaluations += ceil(share * sample.evaluations)
         in_time = not (solved.state.stopped or solved.status is Status.TIME_LIMIT)
         return risk.at(solved.w), _NEARER * width, in_time
 
 
-def _first_width(risk: ScoredRisk, point: ScoredPoint) -> float:
-    """Return a width at which the mean example lies inside the rounded part of its kink."""
-    if risk.loss.smoothed(1.0) is risk.loss:
-        return 0.0
-    return _width_for(point.value, per_weight(point.slopes, risk.weights), risk.weights)
+def _steps_for(problem: Problem) -> Any:
+    """Return what takes the steps: here, or where the rows are."""
+    if not offers(problem.risk, "sharded"):
+        return SmoothedNewton(problem)
+    from cutplane.methods.shards.newton import ShardedNewton  # which needs this module
+
+    return ShardedNewton(problem)
 
 
 def _width_for(gap: float, duals: Vector, weights: Vector) -> float:

@@ -5,6 +5,7 @@ from cutplane.risks.composite import WeightedSum
 from cutplane.risks.function import FunctionRisk
 from cutplane.risks.hmm import HMMRisk
 from cutplane.risks.scored import ScoredRisk
+from cutplane.risks.shards.risk import ShardedRisk
 from cutplane.risks.structured import StructuredRisk
 from cutplane.risks.torch import TorchRisk
 
@@ -13,6 +14,7 @@ __all__ = [
     "FunctionRisk",
     "HMMRisk",
     "ScoredRisk",
+    "ShardedRisk",
     "StructuredRisk",
     "TorchRisk",
     "WeightedSum",

@@ -288,6 +288,11 @@ class ScoredPoint:
         )
 
     @property
+    def risk(self) -> ScoredRisk:
+        """The risk that it is a point of."""
+        return self._risk
+
+    @property
     def has_segment(self) -> bool:
         """Whether `toward` knows the risk on a line: if scores are linear in the parameters."""
         return self._risk.map.linear

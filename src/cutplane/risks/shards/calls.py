@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.blocks import rows_in_all, total
+from cutplane.compute.blocks import placing, rows_in_all, total
 from cutplane.compute.sums import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.fingerprint import fingerprint
@@ -22,6 +22,7 @@ from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.ranking.queries import is_missing
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.maps import AllPairs, Rows, as_rows
+from cutplane.risks.groups import Groups
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.risks.shards.member import Holding
 
@@ -41,7 +42,7 @@ class Facts(NamedTuple):
     n_features: int
     n_entries: int
     sparse: bool
-    dense_layout: bool
+    second_derivatives: bool
     lower_bound: float
     convex: bool
     unproven: str
@@ -115,7 +116,7 @@ def make_risk(
         rows.shape[1],
         rows.n_entries,
         rows.sparse,
-        rows.layout == "dense",
+        rows.second_derivatives,
         risk.lower_bound,
         bool(risk.convex),
         risk.unproven,
@@ -128,23 +129,66 @@ def make_risk(
 
 def at(holding: Holding, risk: ScoredRisk, w: Vector) -> tuple[ScoredPoint, Told]:
     """Evaluate a risk."""
-    return _told(risk.at(w))
+    return told_of(risk.at(w))
 
 
 def between(
     holding: Holding, start: ScoredPoint, end: ScoredPoint, step: float
 ) -> tuple[ScoredPoint, Told]:
     """Return the point on the ray through two others."""
-    return _told(start.toward(end).at(step))
+    return told_of(start.toward(end).at(step))
 
 
-def _told(point: ScoredPoint) -> tuple[ScoredPoint, Told]:
+def told_of(point: ScoredPoint) -> tuple[ScoredPoint, Told]:
+    """Return a point to be kept, and what the leader knows of it."""
     return point, Told(point.value, point.offset, point.intercept)
 
 
 def plane(holding: Holding, point: ScoredPoint) -> Plane:
     """Return the plane that touches at a point."""
     return point.plane()
+
+
+def planes(holding: Holding, point: ScoredPoint, n_groups: int) -> list[Plane]:
+    """Return the plane of each group: of the same share of the rows of all shards."""
+    risk, slopes = point.risk, point.slopes
+    scores = point.scores + point.offset if risk.minimizes_intercept else point.scores
+    sums = []
+    for rows, groups in _groups(holding, risk, n_groups):
+        with placing(None):  # a shard's sums are its own
+            own = groups.planes(risk.loss, scores[rows], slopes[rows], tilted=risk.intercept)
+        parts = zip(*((each.slope, each.offset, each.tilt) for each in own), strict=True)
+        sums.append(tuple(np.array(part) for part in parts))
+    return [
+        Plane(slope, float(offset), float(tilt))
+        for slope, offset, tilt in zip(*holding.total(sums), strict=True)
+    ]
+
+
+def group_bounds(holding: Holding, risk: ScoredRisk, n_groups: int) -> Vector:
+    """Return what each group's part of the risk never goes below."""
+    groups = [groups for _, groups in _groups(holding, risk, n_groups)]
+    with placing(None):
+        bounds = [(each.lower_bounds(risk.loss),) for each in groups]
+    total: Vector = holding.total(bounds)[0]
+    return total
+
+
+def _groups(holding: Holding, risk: ScoredRisk, n_groups: int) -> list[tuple[slice, Groups]]:
+    """Return the rows of each shard here, and how they are split into groups; made once."""
+    known = holding.made.get("groups")
+    if known is None or known[0] is not risk or known[1] != n_groups:
+        found, begin = [], 0
+        for arrays in holding.shards():
+            rows = slice(begin, begin + arrays["X"].shape[0])
+            with placing(None):
+                part = as_rows(arrays["X"], n_threads=holding.n_threads)
+                own = Groups(part, risk.y[rows], risk.weights[rows], n_groups)
+            found.append((rows, own))
+            begin = rows.stop
+        holding.made["groups"] = known = risk, n_groups, found
+    groups: list[tuple[slice, Groups]] = known[2]
+    return groups
 
 
 def best_step(
@@ -212,6 +256,6 @@ def extremes(holding: Holding, point: ScoredPoint) -> tuple[float, float]:
     return float(lowest.min()), float(highest.max())
 
 
-def some(holding: Holding, examples: NDArray[np.int64]) -> dict[str, Any]:
-    """Return some examples of all, by their numbers in ascending order."""
-    return holding.chosen(examples)
+def some(holding: Holding, risk: ScoredRisk, examples: NDArray[np.int64]) -> dict[str, Any]:
+    """Return some examples of all, by their numbers in ascending order, with a risk's weights."""
+    return holding.chosen(examples) | {"weights": holding.numbers_of(risk.weights, examples)}

@@ -170,6 +170,16 @@ class Holding:
         found = {name: self.joined(part) for name, part in parts.items()}
         return {name: _from_arrays(found[name], self.data[name]) for name in found}
 
+    def numbers_of(self, vector: NDArray[Any], examples: NDArray[np.int64]) -> NDArray[Any]:
+        """Return those of some examples of the whole sample, of a vector with one for each here."""
+        parts, begin = [], 0
+        for shard in self.held:
+            rows = self._shards.rows_of(shard)
+            first, last = np.searchsorted(examples, [rows.start, rows.stop])
+            parts.append((vector[begin + examples[first:last] - rows.start],))
+            begin += rows.stop - rows.start
+        return self.joined(parts)[0]
+
     def _run(
         self,
         dropped: Sequence[int],

@@ -8,17 +8,20 @@ so that the bits are those of a risk with all rows in one place.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.core.needs import offers
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.maps import as_rows
 from cutplane.risks.composite import Summable
+from cutplane.risks.groups import good_number_for
 from cutplane.risks.scored import ScoredRisk
 from cutplane.risks.shards import calls
 from cutplane.risks.shards.calls import Facts, Target, Told
@@ -26,19 +29,38 @@ from cutplane.risks.shards.member import name_of
 from cutplane.risks.shards.sample import ShardedSample, Step
 
 
+class RowFacts(NamedTuple):
+    """What is known of features that lie elsewhere: the sizes of the whole sample."""
+
+    shape: tuple[int, int]
+    n_entries: int
+    sparse_rows: bool
+    second_derivatives: bool
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The numbers of entries and of features."""
+        return self.n_entries, self.shape[1]
+
+
 class ShardedRisk(Summable):
     """Mean loss of a model's scores on a sample whose rows lie elsewhere.
+
+    A risk like others for `cutplane.minimize`: bundle methods, also with groups of planes,
+    `cutplane.newton` and `cutplane.quasi_newton` run on it, with the same bits wherever the rows
+    are; methods that need rows here say so. See docs/cluster.md.
 
     Parameters
     ----------
     sample : ShardedSample
-        The examples: features, targets and, if they have any, weights.
+        The examples, as `cutplane.sharded_sample` makes them: features, targets and, if they have
+        any, weights and queries.
     loss : Loss
-        A sum over examples; see `cutplane.ScoredRisk`.
+        A sum over examples or queries, of one score an example or of columns.
     intercept : bool
         Whether the model has intercepts.
     target : Target
-        How targets are made of labels.
+        How targets are made of labels; by default they are targets as they are.
     """
 
     sharded = True
@@ -52,9 +74,11 @@ class ShardedRisk(Summable):
         target: Target = Target(),  # noqa: B008 (frozen)
     ) -> None:
         require_sum(loss)
+        if offers(loss, "of_shares") and target.classes is None:
+            raise ValueError(f"{loss!r} needs target=Target(classes), with all labels, sorted")
         self.sample, self.loss, self.intercept, self._target = sample, loss, intercept, target
-        self._step = Step(name_of(calls.make_risk), (), (loss, intercept, target))
-        self.facts: Facts = sample.keep(self, self._step)
+        self.step = Step(name_of(calls.make_risk), (), (loss, intercept, target))
+        self.facts: Facts = sample.keep(self, self.step)
         self.n_parameters = self.facts.n_parameters
         self.lower_bound = self.facts.lower_bound
         self.convex = self.facts.convex
@@ -71,17 +95,40 @@ class ShardedRisk(Summable):
         """The size of the terms that values are made of: those at scores of zero."""
         return self.facts.term_size
 
+    @property
+    def rows(self) -> RowFacts:
+        """What is known here of the features."""
+        facts = self.facts
+        shape = (self.n_examples, facts.n_features)
+        return RowFacts(shape, facts.n_entries, facts.sparse, facts.second_derivatives)
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest."""
+        return good_number_for(*self.rows.sizes) if self.loss.additive and self.convex else 1
+
+    def group_bounds(self, n_groups: int) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        if not (self.loss.additive and self.convex):
+            raise ValueError(
+                f"groups need a convex loss that is a sum over examples, with one score each, "
+                f"{self.loss!r} is not"
+            )
+        bounds: Vector = self.sample.ask(calls.group_bounds, [self.step], n_groups)
+        return bounds
+
     def at(self, w: Vector) -> ShardedPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         w = np.array(w, dtype=np.float64)
-        return ShardedPoint(self, w, Step(name_of(calls.at), (self._step,), (w,)))
+        return ShardedPoint(self, w, Step(name_of(calls.at), (self.step,), (w,)))
 
     def part(self, examples: NDArray[np.int64]) -> ScoredRisk:
         """Return the risk of some of the examples, which are brought here."""
-        arrays = self.sample.ask(calls.some, (), np.sort(examples))
+        arrays = self.sample.ask(calls.some, [self.step], np.sort(examples))
+        target = replace(self._target, factors=None)  # they are in the weights
         rows = as_rows(arrays["X"])
-        return self._target.risk(rows, arrays, self.loss, intercept=self.intercept)
+        return target.risk(rows, arrays, self.loss, intercept=self.intercept)
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its rows their digests, shard by shard."""
@@ -120,13 +167,14 @@ class ShardedPoint:
     ) -> None:
         self._risk, self.w = risk, w
         # In this order a checkpoint tells how the point is made without going in circles.
-        self._history = [*(history or []), step]
+        self.history = [*(history or []), step]
+        self._group_planes: dict[int, list[Plane]] = {}
         self._told: Told = risk.sample.keep(self, step)
 
     @property
     def step(self) -> Step:
         """How the members make the point."""
-        return self._history[-1]
+        return self.history[-1]
 
     @property
     def value(self) -> float:
@@ -157,6 +205,13 @@ class ShardedPoint:
         plane: Plane = self._risk.sample.ask(calls.plane, [self.step])
         return plane
 
+    def planes(self, n_groups: int) -> list[Plane]:
+        """Return the plane of each group, all in one pass over the data, the first time."""
+        if n_groups not in self._group_planes:
+            found = self._risk.sample.ask(calls.planes, [self.step], n_groups)
+            self._group_planes[n_groups] = found
+        return self._group_planes[n_groups]
+
     def toward(self, other: ShardedPoint) -> ShardedSegment:
         """Return the risk on the ray from here through ``other``."""
         return ShardedSegment(self._risk, self, other)
@@ -183,7 +238,7 @@ class ShardedSegment:
         if self._last is None or self._last[0] != step:
             start, end = self._start, self._end
             w = start.w + step * (end.w - start.w)
-            history = list(dict.fromkeys([*start._history, *end._history]))
+            history = list(dict.fromkeys([*start.history, *end.history]))
             made = Step(name_of(calls.between), (start.step, end.step), (step,))
             self._last = step, ShardedPoint(self._risk, w, made, history)
         return self._last[1]

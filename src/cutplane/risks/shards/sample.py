@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
 from cutplane.compute.team import Leader, LostMember, Shards
@@ -95,6 +95,12 @@ class ShardedSample:
         """Return what a function finds, called on all members at once."""
         step = Step(name_of(function), tuple(inputs), arguments)
         return self._survive(lambda: self._call(step, None))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Let the members go."""

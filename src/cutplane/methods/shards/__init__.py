@@ -1,0 +1,1 @@
+"""Methods that run where the rows are: on the members of a team that hold them."""

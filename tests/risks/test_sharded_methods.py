@@ -1,0 +1,118 @@
+"""Methods on risks whose rows lie elsewhere: bounds hold, bits do not depend on who has what."""
+
+import pytest
+from tests.risks.crew import placed
+from tests.risks.test_sharded import data, same
+
+import cutplane as cp
+from cutplane.compute import blocks, threads
+from cutplane.risks.shards.risk import ShardedRisk
+
+PLACEMENTS = [[0] * 8, [0, 1, 1, 0, 1, 0, 0, 1], [4, 0, 1, 2, 2, 3, 1, 0]]
+
+
+@pytest.fixture(autouse=True)
+def _short_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "LEAST_NUMBERS", 16)
+    monkeypatch.setattr(threads, "LEAST_ENTRIES", 64)
+
+
+def everywhere(given, loss, method, *, intercept=True, tol=1e-4, **options):
+    """Return the result of a run for each placement, after a look at all of its bounds."""
+    plain = cp.ScoredRisk(
+        given["X"], given["y"], loss, weights=given.get("weights"), intercept=intercept
+    )
+    best = cp.minimize(plain, cp.L2(1e-2), method=cp.bmrm(), tol=1e-7).objective
+    results = []
+    for owners in PLACEMENTS:
+        bounds = []
+        sample = placed(given, owners)
+        results.append(
+            cp.minimize(
+                ShardedRisk(sample, loss, intercept=intercept),
+                cp.L2(1e-2),
+                method=method,
+                tol=tol,
+                callbacks=[lambda state, seen=bounds: seen.append((state.lower, state.objective))],
+                **options,
+            )
+        )
+        sample.close()
+        for lower, objective in bounds:
+            assert lower <= best * (1.0 + 1e-7)
+            assert objective >= best * (1.0 - 1e-7)
+    assert all(same(results[0], other) for other in results[1:])
+    assert results[0].certificate.relative_gap <= tol
+    return plain, results[0]
+
+
+@pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize(
+    "loss", [cp.Hinge(), cp.Logistic(), cp.Quantile(0.3)], ids=["hinge", "logistic", "quantile"]
+)
+def test_newton_has_the_bits_of_one_machine(loss, intercept):
+    X, y, weights = data(loss.task, m=9000, d=4)
+    # Targets of a sample that are shifted together with the intercept are rounded otherwise.
+    method = cp.newton(sample=not (intercept and loss.of_residual))
+    plain, result = everywhere(
+        {"X": X, "y": y, "weights": weights}, loss, method, intercept=intercept
+    )
+    one = cp.minimize(plain, cp.L2(1e-2), method=method, tol=1e-4)
+    assert same(one, result)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_newton_with_few_rows_a_shard(sparse):
+    X, y, _ = data("classification", sparse=sparse)
+    everywhere({"X": X, "y": y}, cp.SquaredHinge(), cp.newton(), tol=1e-6)
+
+
+@pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize("groups", [4, "auto"])
+def test_groups_of_planes(groups, intercept):
+    X, y, weights = data("classification")
+    method = cp.bmrm(groups=groups)
+    given = {"X": X, "y": y, "weights": weights}
+    _, result = everywhere(given, cp.Hinge(), method, intercept=intercept)
+    one = everywhere(given, cp.Hinge(), cp.bmrm(), intercept=intercept)[1]
+    assert result.iterations < one.iterations
+
+
+@pytest.mark.parametrize("method", [cp.quasi_newton(), cp.level(), cp.bmrm_without_qp()])
+def test_methods_that_know_points_only(method):
+    X, y, _ = data("classification")
+    everywhere({"X": X, "y": y}, cp.Logistic(), method, tol=1e-3)
+
+
+def test_newton_goes_on_after_a_loss():
+    X, y, _ = data("classification")
+    given = {"X": X, "y": y}
+    sample = placed(given, [0, 1, 2, 3] * 2)
+
+    def lose_one(state):
+        if state.iteration in (2, 5):
+            sample._places.kill(sorted(sample._places.holdings)[0])
+
+    result = cp.minimize(
+        ShardedRisk(sample, cp.Hinge()),
+        cp.L2(1e-2),
+        method=cp.newton(),
+        tol=1e-6,
+        callbacks=[lose_one],
+    )
+    assert len(sample.losses) == 2
+    assert same(everywhere(given, cp.Hinge(), cp.newton(), tol=1e-6)[1], result)
+    sample.close()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [cp.dual_ascent(), cp.class_ascent(), cp.class_newton(), cp.block_ascent()],
+    ids=lambda method: method.name,
+)
+def test_other_methods_say_what_they_need(method):
+    X, y, _ = data("classification")
+    sample = placed({"X": X, "y": y}, [0, 1])
+    with pytest.raises((TypeError, ValueError), match=r" needs .*; got "):
+        cp.minimize(ShardedRisk(sample, cp.Hinge()), cp.L2(1e-2), method=method)
+    sample.close()
