@@ -9,6 +9,7 @@ import cutplane
 
 HERE = Path(__file__).parent
 sys.path.insert(0, os.fspath(HERE))
+from notebook_pages import as_markdown  # noqa: E402
 from reference_pages import write_reference  # noqa: E402
 
 project = "cutplane"
@@ -18,21 +19,28 @@ version = release = cutplane.__version__.partition("+")[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 exclude_patterns = ["_build", "reference_examples.txt"]
+# Notebooks become Markdown when they are read.
+source_suffix = {".md": "markdown", ".ipynb": "markdown", ".rst": "restructuredtext"}
 html_theme = "pydata_sphinx_theme"
 html_title = "cutplane"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
 html_copy_source = False
 
 # Headings can be linked by their words, as on the pages of the repository.
 myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
 SOURCE = "https://github.com/cutplane/cutplane/blob/main/"
 # The pages, by what people come for; on the repository, the table of index.md leads to them.
 CHAPTERS = {
-    "Start": ["certificate", "classify", "regression", "command-line", "tables", "speed"],
+    "Start": [
+        "certificate", "classify", "regression", "command-line", "tables", "speed", "gallery",
+        "notebooks/first-fit", "notebooks/quantiles",
+    ],
     "Tasks": [],  # what is in no other chapter
     "Work with models": [
         "scikit-learn", "regularization-path", "evaluate", "report", "model-files", "serve",
@@ -64,6 +72,9 @@ def chapters() -> str:
 
 def prepare(app, name, source):
     """Add the chapters to the first page; lead out of the folder to the repository."""
+    if name.startswith("notebooks/"):
+        source[0] = as_markdown(source[0])
+        return
     source[0] = re.sub(r"\]\(\.\./([^)]+)\)", rf"]({SOURCE}\1)", source[0])
     if name == "index":
         source[0] += chapters()

@@ -152,6 +152,87 @@ def test_other_steps_are_refused_by_name(steps, said, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def table(n=150):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    made = pandas.DataFrame(
+        {
+            "size": X[:n, 0],
+            "kind of shop": np.where(X[:n, 1] > 3.9, "rare", np.where(X[:n, 1] > 3, "a", "b")),
+            "town": np.where(rng.random(n) < 0.2, None, "Oslo"),
+            "constant_0": X[:n, 2],
+        }
+    )
+    made.loc[::9, "size"] = np.nan
+    return made
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=10),
+        OneHotEncoder(handle_unknown="ignore", min_frequency=10),
+        OneHotEncoder(handle_unknown="ignore"),
+    ],
+    ids=str,
+)
+def test_tables_have_an_input_for_each_column(encoder, tmp_path):
+    train, new = table(), table(30).iloc[:, ::-1]
+    new.loc[::4, "kind of shop"] = "unheard of"
+    columns = make_column_transformer(
+        (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["size"]),
+        (encoder, ["town", "kind of shop"]),
+        ("passthrough", [3]),
+    )
+    model = make_pipeline(columns, cp.LinearClassifier("logistic", lam=0.01)).fit(train, WORDS)
+    cp.export_onnx(model, tmp_path / "model.onnx")
+    session = runtime.InferenceSession(
+        str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    kinds = {each.name: each.type for each in session.get_inputs()}
+    assert kinds == {
+        "size": "tensor(double)",
+        "kind of shop": "tensor(string)",
+        "town": "tensor(string)",
+        "constant_0": "tensor(double)",
+    }
+    feed = {
+        name: new[[name]].to_numpy(np.float64)
+        if kind == "tensor(double)"
+        else new[[name]].fillna("").to_numpy(object)
+        for name, kind in kinds.items()
+    }
+    label, probabilities = session.run(["label", "probabilities"], feed)
+    assert label.tolist() == model.predict(new[train.columns]).tolist()
+    np.testing.assert_allclose(
+        probabilities, model.predict_proba(new[train.columns]), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([(OneHotEncoder(), ["town"])], "drops features or refuses unknown words"),
+        ([(OneHotEncoder(drop="first", handle_unknown="ignore"), ["town"])], "drops features"),
+        ([(OneHotEncoder(handle_unknown="ignore"), ["size"])], "'size' has the level 4.3"),
+        ([(QuantileTransformer(n_quantiles=10), ["size"])], "is a QuantileTransformer"),
+        (
+            [("passthrough", ["constant_0"]), (OneHotEncoder(handle_unknown="ignore"), [3])],
+            "both as numbers and as words",
+        ),
+    ],
+    ids=str,
+)
+def test_tables_that_cannot_be_exported(parts, said, tmp_path):
+    train = table().fillna({"size": 4.4})
+    model = make_pipeline(make_column_transformer(*parts), cp.LinearRegressor()).fit(train, X[:, 3])
+    with pytest.raises(TypeError, match=said):
+        cp.export_onnx(model, tmp_path / "model.onnx")
+    nameless = make_pipeline(make_column_transformer(("passthrough", [0])), cp.LinearRegressor())
+    with pytest.raises(TypeError, match="columns have names"):
+        cp.export_onnx(nameless.fit(X, X[:, 3]), tmp_path / "model.onnx")
+
+
 def test_what_is_no_fitted_linear_model_is_refused(tmp_path):
     with pytest.raises(NotFittedError):
         cp.export_onnx(cp.LinearClassifier(), tmp_path / "model.onnx")

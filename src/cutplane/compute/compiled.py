@@ -31,20 +31,18 @@ class _SturdyCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled for a signature, or None."""
-        with compiling.watch.left_out():  # the first one makes Numba ready, which takes longest
-            try:
-                return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-            except Exception as error:
-                self._start_anew(error)
-                return None
+        try:
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._start_anew(error)
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for a signature, if possible."""
-        with compiling.watch.left_out():
-            try:
-                super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-            except Exception as error:
-                self._start_anew(error)
+        try:
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            self._start_anew(error)
 
     def _start_anew(self, error: Exception) -> None:
         _log.info("the cache of %s cannot be used: %r", self._name, error)
@@ -71,9 +69,12 @@ def njit(
 
     def decorate(function: F) -> F:
         kernel: Any = compile_later(function)
-        # NUMBA_DISABLE_JIT leaves the function as it is, and there may be no folder to write to.
-        if cache and kernel is not function:
-            with suppress(RuntimeError):
+        if kernel is function:  # NUMBA_DISABLE_JIT
+            return kernel
+        # What Numba calls where it has nothing yet for arguments of these types.
+        kernel._compile_for_args = compiling.watch.left_out()(kernel._compile_for_args)
+        if cache:
+            with suppress(RuntimeError):  # there may be no folder to write to
                 kernel._cache = _SturdyCache(function)  # type: ignore[no-untyped-call]
         return kernel  # type: ignore[no-any-return]
 

@@ -1,8 +1,8 @@
 """What compilation costs: told while it goes on, and not counted as the time of a fit.
 
 A kernel that is not in the cache is compiled when it is first called, once for all processes; one
-that is in the cache is read from there, once in each process. Of kernels that others call, the
-outermost counts. Numba compiles one at a time, whatever the threads.
+that is in the cache is read from there, once in each process. The clock stands still meanwhile,
+whichever thread it is. Of kernels that others call, the outermost counts.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,50 +30,62 @@ class _Watch(event.Listener):
     Attributes
     ----------
     seconds : float
-        What compilation took, and the files that kernels are kept in.
+        In which calls of our kernels waited for them: to be compiled, read or written.
     n_kernels : int
         How many were compiled, without those that only kernels call.
     """
 
     def __init__(self) -> None:
-        self.seconds = 0.0
         self.n_kernels = 0
+        self._seconds = 0.0
+        self._lock = threading.Lock()
+        self._waiting = 0  # calls that wait for their kernel
+        self._since = 0.0
         self._depth = 0
-        self._began: float | None = None
         self._files: set[str] = set()
-        self._collects = False
+        self._collects: bool | None = None
+
+    @property
+    def seconds(self) -> float:
+        """What it took so far."""
+        with self._lock:
+            running = time.perf_counter() - self._since if self._waiting else 0.0
+            return self._seconds + running
+
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Leave out the time of a block; of blocks of several threads, that of all together."""
+        with self._lock:
+            if self._waiting == 0:
+                self._since = time.perf_counter()
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                if self._waiting == 0:
+                    self._seconds += time.perf_counter() - self._since
 
     def on_start(self, event: Any) -> None:
-        """Begin to count, and say what is compiled."""
+        """Say what is compiled."""
         self._depth += 1
         file = event.data["dispatcher"].py_func.__module__
         if self._depth > 1 or not file.startswith("cutplane."):
             return
         self._tell(file.removeprefix("cutplane."))
-        self._began = time.perf_counter()
         # Compilers make so many objects that looking for cycles takes a tenth of their time.
         self._collects = gc.isenabled()
         gc.disable()
 
     def on_end(self, event: Any) -> None:
-        """Count."""
+        """Count the kernel."""
         self._depth -= 1
-        if self._depth == 0 and self._began is not None:
-            self.seconds += time.perf_counter() - self._began
+        if self._depth == 0 and self._collects is not None:
             self.n_kernels += 1
-            self._began = None
             if self._collects:
                 gc.enable()
-
-    @contextmanager
-    def left_out(self) -> Iterator[None]:
-        """Leave out the time of a block, unless it is part of a compilation."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            if self._depth == 0:
-                self.seconds += time.perf_counter() - began
+            self._collects = None
 
     def _tell(self, file: str) -> None:
         """Log the first kernel of each file; a person who waits is told of the first of all."""
@@ -99,4 +112,5 @@ event.register("numba:compile", watch)  # type: ignore[no-untyped-call]
 
 def clock() -> float:
     """Return seconds since some moment, without those in which kernels were made ready."""
-    return time.perf_counter() - watch.seconds
+    seconds = watch.seconds  # first, so that the clock never goes back
+    return time.perf_counter() - seconds

@@ -24,6 +24,7 @@ from cutplane.losses import Exponential, Logistic, Poisson, Softmax
 
 # Operators are those of this version; later runtimes know them too.
 OPSET = 17
+LABELS_DOMAIN, LABELS_OPSET = "ai.onnx.ml", 3  # of the operator that finds words in a list
 # The probability of the positive class is 1 / (1 + exp(-factor * score)).
 _LOG_ODDS = {Logistic: 1.0, Exponential: 2.0}
 

@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    RobustScaler,
+    StandardScaler,
+)
 
 from cutplane.io.onnx.graph import Graph
 
@@ -18,6 +24,8 @@ def add_step(graph: Graph, name: str, step: Any, X: str) -> str:
     another kind.
     """
     if step is None or step == "passthrough":
+        return X
+    if isinstance(step, FunctionTransformer) and step.func is None:  # "passthrough", when fitted
         return X
     if isinstance(step, StandardScaler):
         return _scaled(graph, X, step.mean_ if step.with_mean else None, step.scale_)

@@ -86,6 +86,9 @@ class Piece:
         return replace(self, curvature=1.0 / (1.0 / self.curvature + width))
 
 
+_NONE = Piece()
+
+
 class PiecewiseLoss(Loss):
     """A loss made of two pieces.
 
@@ -99,7 +102,7 @@ class PiecewiseLoss(Loss):
 
     in_blocks = True
 
-    def __init__(self, task: Task, *, left: Piece = Piece(), right: Piece = Piece()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, task: Task, *, left: Piece = _NONE, right: Piece = _NONE) -> None:
         self.task = task  # type: ignore[misc]  # pieces serve both tasks, so it differs by instance
         self.of_residual = task == "regression"
         self.left = left
