@@ -43,8 +43,8 @@ CHAPTERS = {
     ],
     "Tasks": [],  # what is in no other chapter
     "Work with models": [
-        "scikit-learn", "regularization-path", "evaluate", "report", "model-files", "serve",
-        "checkpoints", "large-data", "cluster", "troubleshooting",
+        "scikit-learn", "regularization-path", "proven-lam", "evaluate", "report", "model-files",
+        "serve", "checkpoints", "large-data", "cluster", "troubleshooting",
     ],
     "Extend": [
         "choose-a-method", "regularizers", "add-a-loss", "bring-your-own-oracle",

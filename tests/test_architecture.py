@@ -93,6 +93,7 @@ PUBLIC = {
     "L1",
     "L2",
     "LabelRanking",
+    "LamProof",
     "LinearClassifier",
     "LinearClassifierCV",
     "LinearQuantiles",

@@ -32,6 +32,7 @@ from .estimators import HMMClassifier as HMMClassifier
 from .estimators import HMMTagger as HMMTagger
 from .estimators import InconsistentVersionWarning as InconsistentVersionWarning
 from .estimators import LabelOrderWarning as LabelOrderWarning
+from .estimators import LamProof as LamProof
 from .estimators import LinearClassifier as LinearClassifier
 from .estimators import LinearClassifierCV as LinearClassifierCV
 from .estimators import LinearQuantiles as LinearQuantiles

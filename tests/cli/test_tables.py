@@ -358,3 +358,29 @@ def test_lam_by_cross_validation(run, people, tmp_path):
     assert picture.read_bytes().startswith(b"<?xml")
     report = json.loads(run("info", path, "--json").stdout)
     assert f"lam = {report['lam']:.6g}" in result.stdout
+
+
+def test_a_proven_lam(run, people, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "proof.svg"
+    how = ("--target", "income", "--cv", 3, "--loss", "logistic", "--certified", 0.2)
+    result = run("fit", people, *how, "--plot", picture)
+    assert result.exit_code == 0, result.stderr
+    assert "has one lower by more than 0.2" in result.stdout
+    assert picture.read_bytes().startswith(b"<?xml")
+    proof = json.loads(run("fit", people, *how, "--json").stdout)["cross_validation"]["proof"]
+    assert proof["proven"] <= proof["wanted"] == 0.2
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (("--certified", 0.1), "--certified is for --cv"),
+        (("--cv", 3, "--certified", -1), "must be a positive number"),
+        (("--cv", 3, "--certified", 0.1, "--task", "ordinal"), "not for --task ordinal"),
+    ],
+)
+def test_a_proof_that_is_refused(run, people, how, message):
+    result = run("fit", people, "--target", "income", *how)
+    assert result.exit_code == 2
+    assert message in result.stderr

@@ -9,6 +9,7 @@ the checks that deserve a message before any file is read.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -75,10 +76,16 @@ class Choice(NamedTuple):
         described: Description = self.estimator.description
         return described
 
-    def make(self, parameters: Mapping[str, Any], search: CrossValidation | None = None) -> Any:
+    def make(
+        self,
+        parameters: Mapping[str, Any],
+        search: CrossValidation | None = None,
+        certified: float | None = None,
+    ) -> Any:
         """Return the estimator, with the command line's defaults and these parameters.
 
-        With a ``search`` it chooses lam: there may be an estimator for that.
+        With a ``search`` it chooses lam: there may be an estimator for that, which can be
+        ``certified``.
         """
         loss = {"loss": self.loss} if self.description.losses else {}
         given = {**self.description.defaults, **loss, **parameters}
@@ -86,7 +93,7 @@ class Choice(NamedTuple):
             return self.estimator(**given)
         for of in ESTIMATORS.values():
             if of.description.becomes == self.estimator.__name__:
-                return of(**given, cv=search.cv, rule=search.rule)
+                return of(**given, cv=search.cv, rule=search.rule, certified=certified)
         return self.estimator(**given, lam=search)
 
 
@@ -245,10 +252,18 @@ def _split_quantiles(text: str) -> list[float]:
 
 
 def check_search(
-    choice: Choice, cv: int | None, rule: str | None, given: Mapping[str, Any]
+    choice: Choice,
+    cv: int | None,
+    rule: str | None,
+    certified: float | None,
+    given: Mapping[str, Any],
 ) -> CrossValidation | None:
     """Return how lam is to be chosen, if it is."""
+    if certified is not None and not 0.0 < certified < math.inf:
+        raise InputError(f"--certified must be a positive number, not {certified:g}")
     if cv is None:
+        if certified is not None:
+            raise InputError("--certified is for --cv: it says how sure the choice of lam is")
         if rule is not None:
             raise InputError("--rule is for --cv: it says how lam is chosen")
         return None
@@ -259,6 +274,9 @@ def check_search(
     for name in ("lam", "C"):
         if name in given:
             raise InputError(f"give --{name} or --cv, not both: --cv chooses lam")
+    searching = [of.description.becomes for of in ESTIMATORS.values()]
+    if certified is not None and choice.estimator.__name__ not in searching:
+        raise InputError(f"--certified is not for --task {choice.task}")
     names = {name.replace("_", "-"): name for name in RULES}
     if rule is not None:
         require_known("--rule", rule, names)

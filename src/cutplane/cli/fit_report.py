@@ -10,6 +10,7 @@ from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Targets
 from cutplane.estimators.lams import standard_errors
+from cutplane.estimators.linear.lam_proof import LamProof
 from cutplane.io.traces import bounds_to_json
 from cutplane.losses import MEASURES
 from cutplane.report.words import certificate_in_words, mean_certificate
@@ -45,12 +46,26 @@ class Fit:
         if not hasattr(self.estimator, "path_certificates_"):
             return None
         scores = self.estimator.scores_
-        return {
+        found = {
             "folds": len(scores),
             "lams": self.estimator.lams_.tolist(),
             "scores": scores.mean(axis=0).tolist(),
             "standard_errors": standard_errors(scores).tolist(),
         }
+        if (proof := self.proof) is not None:
+            found["proof"] = {
+                "error": proof.error,
+                "wanted": proof.wanted,
+                "proven": proof.proven,
+                "lams": [float(proof.lows[-1]), float(proof.highs[0])],
+            }
+        return found
+
+    @property
+    def proof(self) -> LamProof | None:
+        """What is proven of all lams, if it was asked for."""
+        proof: LamProof | None = getattr(self.estimator, "lam_proof_", None)
+        return proof
 
     @property
     def histories(self) -> list[list[Record]]:
@@ -175,6 +190,8 @@ def _search_in_words(fit: Fit) -> Iterator[str]:
             f"lam        of {len(search['lams'])}, by {search['folds']} folds: score "
             f"{search['scores'][place]:.4g} +- {search['standard_errors'][place]:.2g}"
         )
+    if fit.proof is not None:
+        yield f"proof      {fit.proof}"
 
 
 def _planes(history: Sequence[Record]) -> int:

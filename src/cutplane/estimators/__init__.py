@@ -13,6 +13,7 @@ from cutplane.estimators.hmm.classifier import HMMClassifier
 from cutplane.estimators.hmm.tagger import HMMTagger
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.cross_validation import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.linear.lam_proof import LamProof
 from cutplane.estimators.linear.multilabel import MultilabelClassifier
 from cutplane.estimators.linear.novelty import NoveltyDetector
 from cutplane.estimators.linear.ordinal import OrdinalClassifier
@@ -33,6 +34,7 @@ __all__ = [
     "HMMTagger",
     "InconsistentVersionWarning",
     "LabelOrderWarning",
+    "LamProof",
     "LinearClassifier",
     "LinearClassifierCV",
     "LinearQuantiles",

@@ -52,6 +52,7 @@ _NUMBERS = (
 )
 _NONE_ALLOWED = {
     *(*_STRENGTHS, "max_iter", "time_limit", "n_jobs", "templates", "checkpoint", "random_state"),
+    "certified",
 }
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -96,6 +97,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "positive and finite, or 'cv', which chooses it by cross-validation",
     ),
     "C": (_is_strength, "positive and finite"),
+    "certified": (_is_strength, "None, or positive and finite"),
     **dict.fromkeys(_SWITCHES, (_is_switch, "True or False")),
     **dict.fromkeys(_NUMBERS, (_is_number, "a number")),
 }

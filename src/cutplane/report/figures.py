@@ -119,6 +119,41 @@ def draw_path(
     return figure
 
 
+def draw_lam_proof(
+    edges: Curve,
+    at_least: Curve,
+    lams: Curve,
+    errors: Curve,
+    *,
+    chosen: tuple[float, float],
+    threshold: float,
+    title: str,
+    y_title: str,
+) -> Any:
+    """Return a figure of errors against lam, and what they are at least between the edges.
+
+    Where the bound is above the threshold, no lam can have an error below it: this is shaded.
+    """
+    figure = new_figure((8.0, 4.2))
+    axes = figure.subplots()
+    _set_titles(axes, title, f"{len(lams)} lams fitted in each fold, {len(at_least)} intervals")
+    # Far below the threshold nothing is to be seen but that it failed.
+    room = max(max(errors) - min(errors), 2.0 * (min(errors) - threshold))
+    axes.set_ylim(min(errors) - 0.6 * room, max(errors) + 0.1 * room)
+    axes.stairs(at_least, edges, baseline=None, color="C1", label="lower bound")
+    for high, low, bound in zip(edges, edges[1:], at_least, strict=False):
+        if bound >= threshold:
+            axes.axvspan(low, high, color="C2", alpha=0.12, lw=0)
+    axes.axvspan(edges[0], edges[0], color="C2", alpha=0.3, lw=0, label="discarded: cannot win")
+    axes.plot(lams, errors, marker=".", color="C0", label="error in cross-validation")
+    axes.plot(*chosen, marker="o", mfc="none", ms=10, color="C3", ls="", label="chosen")
+    axes.axhline(threshold, color="C3", lw=0.8, ls="--", label="what no lam goes below")
+    axes.set(xlabel="lam", ylabel=y_title, xscale="log")
+    axes.invert_xaxis()
+    axes.legend(frameon=False, fontsize="small", loc="lower left", ncols=2)
+    return figure
+
+
 class Series(NamedTuple):
     """The curves of a line of panels: keys of a row, and titles; by default against iterations.
 

@@ -156,6 +156,13 @@ def run_fit(
             show_default="best",
         ),
     ] = None,
+    certified: Annotated[
+        float | None,
+        _solver_option(
+            metavar="AMOUNT",
+            help="With --cv: prove that no lam has an error that is lower by more than this.",
+        ),
+    ] = None,
     checkpoint: Annotated[
         str | None,
         _solver_option(
@@ -194,7 +201,7 @@ def run_fit(
     """Fit what the options say; ``given`` are those that are parameters of estimators."""
     choice = choose(task, loss)
     parameters = check_parameters(choice, given)
-    search = check_search(choice, cv, rule, parameters)
+    search = check_search(choice, cv, rule, certified, parameters)
     require_at_least_one("--features", features)
     if features is not None and choice.description.reads in (Reads.SEQUENCES, Reads.FRAMES):
         raise InputError(f"--features is not for --task {choice.task}")
@@ -223,7 +230,7 @@ def run_fit(
     if not quiet:
         for note in examples.notes:
             complain(f"{name_of(train)}: {note}")
-    estimator = choice.make(parameters | {"checkpoint": kept}, search)
+    estimator = choice.make(parameters | {"checkpoint": kept}, search, certified)
 
     name = name_of(train)
     hint = "" if quiet or not sys.stderr.isatty() else _HINT
@@ -310,6 +317,8 @@ def _kind_of_picture(path: str) -> str:
 
 
 def _picture(fitted: Fit, name: str) -> Any:
+    if fitted.proof is not None:
+        return fitted.proof.plot()
     if fitted.search is not None:
         return fitted.estimator.plot_path()
     estimator, certificate = fitted.estimator, fitted.certificate

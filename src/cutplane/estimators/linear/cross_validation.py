@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain
@@ -16,7 +16,9 @@ from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
 from cutplane.estimators.lams import chosen_lam, lams_to_try
+from cutplane.estimators.linear.certified import CertifiedFold, LamSearch, require_boundable
 from cutplane.estimators.linear.classifier import LinearClassifier
+from cutplane.estimators.linear.lam_proof import LamProof
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.path import fits_along
 from cutplane.estimators.linear.regressor import LinearRegressor
@@ -56,6 +58,11 @@ class ChoosesLam(LinearModel):
         given those of the test part.
     rule : {"best", "one_standard_error"}, default="best"
         Take the lam of the best mean score, or the largest that is within one standard error of it.
+    certified : float, optional
+        Go on until it is proven that no lam from the smallest to the largest of ``lams`` has a mean
+        score that is better by more than this; see docs/proven-lam.md. For losses that are convex
+        and sums over examples, and for ``scoring`` by accuracy, "r2", "neg_mean_absolute_error" or
+        "neg_mean_squared_error".
     max_iter : int or None, default=1000
         Limit on iterations, for each lam.
     verbose : int, default=0
@@ -72,12 +79,15 @@ class ChoosesLam(LinearModel):
     scores_ : ndarray of shape (n_folds, n_lams)
     path_certificates_ : list of Certificate
         What is proven of the folds' fits for each lam, in the mean.
+    lam_proof_ : LamProof
+        Only with ``certified``: what is proven of all lams.
     """
 
     lams: Any = None
     cv: Any = None
     scoring: Any = None
     rule: str = "best"
+    certified: float | None = None
     streams = False
     # What is found by cross-validation is no parameter.
     lam: ClassVar[None] = None  # type: ignore[misc]
@@ -100,12 +110,16 @@ class ChoosesLam(LinearModel):
         scorer = check_scoring(self, scoring=self.scoring)
         cv = check_cv(self.cv, examples.y, classifier=self._task == "classification")
         splits = list(cv.split(examples.X, examples.y))
-        folds = []
-        for done, (train, test) in enumerate(splits):
-            # The last fit, with all data, counts as one more fold.
-            time_limit = share_of_time(self.time_limit, examples.begin, len(splits) - done + 1)
-            part = f"fold-{done}"
-            folds.append(self._fold(examples, train, test, lams, scorer, time_limit, part))
+        self.__dict__.pop("lam_proof_", None)
+        if self.certified is not None:
+            lams, folds = self._certified_folds(examples, splits, lams, scorer)
+        else:
+            folds = []
+            for done, (train, test) in enumerate(splits):
+                # The last fit, with all data, counts as one more fold.
+                time_limit = share_of_time(self.time_limit, examples.begin, len(splits) - done + 1)
+                part = f"fold-{done}"
+                folds.append(self._fold(examples, train, test, lams, scorer, time_limit, part))
         self.lams_ = lams
         self.scores_ = np.array([fold.scores for fold in folds])
         best = chosen_lam(self.scores_, self.rule)
@@ -135,10 +149,7 @@ class ChoosesLam(LinearModel):
         part: str,
     ) -> _Fold:
         """Fit a path to the training part, and score it on the test part."""
-        model = copy(self)
-        if hasattr(model, "feature_names_in_"):
-            del model.feature_names_in_  # validated data has none
-        risks = model._plan(_training_part(examples, train)).risks
+        model, risks = self._fold_risks(examples, train)
         shape = len(lams), len(risks)
         coefs = np.zeros((*shape, risks[0].n_parameters))
         intercepts = np.zeros((*shape, *risks[0].intercept_shape))
@@ -154,14 +165,61 @@ class ChoosesLam(LinearModel):
                 intercepts[i, k] = run.point.intercept  # type: ignore[attr-defined]
                 evaluations += run.evaluations
                 certificates[i].append(run.certificate)
-        # Without weights the scorer need not know of them.
-        X, y, weights = examples.X, examples.y, examples.weights
-        weighted = {} if (weights == 1.0).all() else {"sample_weight": weights[test]}
+        score = _score_on(examples, test, scorer)
         scores = [
-            scorer(model._fitted_with(coef, intercept), X[test], y[test], **weighted)
+            score(model._fitted_with(coef, intercept))
             for coef, intercept in zip(coefs, intercepts, strict=True)
         ]
         return _Fold(np.array(scores, dtype=np.float64), coefs, evaluations, certificates)
+
+    def _fold_risks(self, examples: Examples, train: NDArray[Any]) -> tuple[Self, Sequence[Any]]:
+        """Return a copy to fit to the training part of a fold, and its risks."""
+        model = copy(self)
+        if hasattr(model, "feature_names_in_"):
+            del model.feature_names_in_  # validated data has none
+        return model, model._plan(_training_part(examples, train)).risks
+
+    def _certified_folds(
+        self,
+        examples: Examples,
+        splits: Sequence[tuple[NDArray[Any], NDArray[Any]]],
+        lams: Vector,
+        scorer: Callable[..., float],
+    ) -> tuple[Vector, list[_Fold]]:
+        """Fit as many lams as a proof needs; return them, and what each fold found."""
+        folds = list[CertifiedFold]()
+        for done, (train, test) in enumerate(splits):
+            time_limit = share_of_time(self.time_limit, examples.begin, len(splits) - done + 1)
+            model, risks = self._fold_risks(examples, train)
+            require_boundable(self, risks)
+            held_out = examples.X[test], examples.y[test], examples.weights[test]
+            score = _score_on(examples, test, scorer)
+            folds.append(CertifiedFold(model, risks, *held_out, score, part=f"fold-{done}"))
+            folds[-1].fit_path(lams, time_limit)
+        left = share_of_time(self.time_limit, examples.begin, 2)
+        search = LamSearch(folds, float(self.certified), left)  # type: ignore[arg-type]
+        search.run()
+        self.lam_proof_: LamProof = search.proof(self)
+        found = [
+            _Fold(
+                np.array([fold.scores[lam] for lam in search.lams]),
+                np.array([[each.w for each in fold.kept[lam]] for lam in search.lams]),
+                fold.evaluations,
+                [[each.certificate for each in fold.kept[lam]] for lam in search.lams],
+            )
+            for fold in folds
+        ]
+        return search.lams, found
+
+
+def _score_on(
+    examples: Examples, test: NDArray[Any], scorer: Callable[..., float]
+) -> Callable[[Any], float]:
+    """Return the function that scores a model on the test part."""
+    X, y, weights = examples.X[test], examples.y[test], examples.weights
+    # Without weights the scorer need not know of them.
+    weighted = {} if (weights == 1.0).all() else {"sample_weight": weights[test]}
+    return lambda model: float(scorer(model, X, y, **weighted))
 
 
 def _training_part(examples: Examples, train: NDArray[Any]) -> Examples:
