@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot, gram_with_diagonal
+from cutplane.regularizers.coordinates import Coordinates
 from cutplane.regularizers.l2 import Centered, same_shape
 
 # A point on the way from one w to another may leave the bounds by rounding: as a share of the
@@ -69,6 +70,12 @@ class BoundedL2(Centered):
         free = self._free(u)
         inside = (free > self.lower) & (free < self.upper)
         return gram_with_diagonal(slopes, inside / self.lam)
+
+    def by_coordinate(self, n: int) -> Coordinates:
+        """Return the numbers of the sum over ``n`` coordinates."""
+        return Coordinates.of(
+            n, l2=self.lam, center=self.center, lower=self.lower, upper=self.upper
+        )
 
     def _free(self, u: Vector) -> Vector:
         w = u / self.lam

@@ -14,6 +14,7 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot, gram_with_diagonal
 from cutplane.core.protocols import Regularizer
+from cutplane.regularizers.coordinates import Coordinates
 from cutplane.regularizers.l2 import positive
 
 
@@ -45,6 +46,10 @@ class AbsoluteAndSquare:
     def local_gram(self, u: Vector, slopes: Matrix) -> Matrix:
         """Return ``slopes r*''(u) slopes'``: only coordinates that are not zero bend."""
         return gram_with_diagonal(slopes, (np.abs(self._pull(u)) > self.l1) / self.l2)
+
+    def by_coordinate(self, n: int) -> Coordinates:
+        """Return the numbers of the sum over ``n`` coordinates."""
+        return Coordinates.of(n, l1=self.l1, l2=self.l2, center=self.center)
 
     def _pull(self, u: Vector) -> Vector:
         return u if self.center is None else u + self.l2 * self.center
@@ -102,6 +107,10 @@ class L1:
         """Return ``r*(u)`` and a ``w`` that attains it: zero, also where there is none."""
         inside = float(np.abs(u).max(initial=0.0)) <= self.lam
         return (0.0 if inside else np.inf), np.zeros_like(u)
+
+    def by_coordinate(self, n: int) -> Coordinates:
+        """Return the numbers of the sum over ``n`` coordinates."""
+        return Coordinates.of(n, l1=self.lam)
 
     def with_square(self, strength: float, center: Vector) -> Regularizer:
         """Return ``r(w) + strength/2 * |w - center|^2``."""

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Quadratic
+from cutplane.regularizers.coordinates import Coordinates
 
 
 def positive(name: str, value: Any) -> float:
@@ -142,6 +143,10 @@ class L2(SquaredNorm):
     def curvature(self) -> Vector | float:
         """Return the diagonal of the second derivative."""
         return self.lam if self.weights is None else self.lam * self.weights**2
+
+    def by_coordinate(self, n: int) -> Coordinates:
+        """Return the numbers of the sum over ``n`` coordinates."""
+        return Coordinates.of(n, l2=self.curvature(), center=self.center)
 
     def scaled(self, w: Vector) -> Vector:
         """Return ``weights * (w - center)``."""

@@ -1,0 +1,1 @@
+"""Coordinate descent: for regularizers that are sums over coordinates."""
