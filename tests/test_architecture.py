@@ -45,6 +45,7 @@ MAY_USE_THE_FLAT_API = {"cli", "cluster", "experiments", "io"}
 PUBLIC = {
     "Absolute",
     "Ball",
+    "BoundedElasticNet",
     "BoundedL2",
     "BreakEven",
     "ClippedAbsolute",
@@ -160,6 +161,7 @@ PUBLIC = {
     "bmrm_without_qp",
     "class_ascent",
     "class_newton",
+    "coordinate_descent",
     "compare",
     "convert",
     "dual_ascent",

@@ -102,6 +102,7 @@ from .methods import adaptive as adaptive
 from .methods import block_ascent as block_ascent
 from .methods import class_ascent as class_ascent
 from .methods import class_newton as class_newton
+from .methods import coordinate_descent as coordinate_descent
 from .methods import dual_ascent as dual_ascent
 from .methods import newton as newton
 from .methods import online_proximal as online_proximal
@@ -124,6 +125,7 @@ from .methods.subgradient import subgradient as subgradient
 from .regularizers import L1 as L1
 from .regularizers import L2 as L2
 from .regularizers import Ball as Ball
+from .regularizers import BoundedElasticNet as BoundedElasticNet
 from .regularizers import BoundedL2 as BoundedL2
 from .regularizers import ElasticNet as ElasticNet
 from .regularizers import Entropy as Entropy

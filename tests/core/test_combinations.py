@@ -28,10 +28,12 @@ from cutplane.methods import (
     ClassEpochs,
     ClassNewtonSteps,
     ConvexSteps,
+    CoordinateSteps,
     DualEpochs,
     NewtonSteps,
     NoPlanes,
     QuasiNewtonSteps,
+    StayAtBest,
     StochasticPasses,
     SubgradientSteps,
 )
@@ -51,6 +53,7 @@ STABILIZERS = {
     "proximal to best": ProximalToBest(),
     "convex steps": ConvexSteps(),
     "subgradient steps": SubgradientSteps(),
+    "stay": StayAtBest(),
 }
 MEMORIES = {
     "all": KeepAll(),
@@ -70,6 +73,7 @@ QUERIES = {
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
     "stochastic": StochasticPasses(),
+    "coordinates": CoordinateSteps(),
 }
 CUTS = {
     "convex": ConvexCuts(),
@@ -168,6 +172,8 @@ REASONS = [
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
     r"Class(Epochs|NewtonSteps) needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
+    r"CoordinateSteps needs a linear risk with one score an example; got .*",
+    r"StayAtBest proposes nothing, and \w+ needs a candidate",
     r"StochasticPasses needs a risk that is a sum over examples; got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
     r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",
@@ -245,8 +251,9 @@ def test_how_many_combinations_there_are():
         "L1": len(MEMORIES) * 3,
         "ball": 1,
         "groups": free,
-        # And Newton steps, dual ascent, block ascent, stochastic passes; convex steps.
-        "linear": 2 * free + uncertified + 3 * 6 * len(MEMORIES) + 1,
+        # And Newton steps, dual ascent, stochastic passes, coordinates; these also by themselves,
+        # without a reduced problem; convex steps.
+        "linear": 2 * free + uncertified + (4 * 6 + 1) * len(MEMORIES) + 1,
         "structured": 2 * free + uncertified + 2 * 6 * len(MEMORIES) + 1,
         "ramp": free + uncertified + 1,  # non-convex cuts only; and convex steps
         "ramp loss": free + uncertified,

@@ -74,6 +74,7 @@ METHODS = {
     "class ascent": Line(cp.class_ascent()),
     "class newton": Line(cp.class_newton()),
     "quasi-newton": Line(cp.quasi_newton()),
+    "coordinate descent": Line(cp.coordinate_descent()),
     "block ascent": Line(cp.block_ascent()),
     "pegasos": stochastic(cp.pegasos()),
     "adaptive": stochastic(cp.adaptive()),
@@ -170,6 +171,8 @@ def test_which_methods_are_for_some_problems_only():
         others = set(PROBLEMS) - suitable
         if how == "newton":
             assert others == {"structured", "classes", "100,000 features"}
+        elif how == "coordinate descent":
+            assert others == {"structured", "classes"}
         elif how in ("class ascent", "class newton"):
             assert suitable == {"classes"}
         elif "grouped" in how:

@@ -228,7 +228,9 @@ def test_parameters_are_those_of_the_constructor():
     for of in ESTIMATORS.values():
         kept = {field.name for field in msgspec.structs.fields(arguments_of(of, ["hinge"]))}
         assert kept == {*inspect.signature(of).parameters} - NEVER_KEPT
-    assert {"callbacks", "checkpoint", "model", "features"} >= NEVER_KEPT
+    assert {
+        "callbacks", "checkpoint", "model", "features", "bounds", "constraints"
+    } >= NEVER_KEPT  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [None, True, 3, 0.5, "word", ["low", "high"], [1, 2.5, None]])

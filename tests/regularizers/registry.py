@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy
 import numpy as np
@@ -94,6 +94,16 @@ def _bounded(lam, lower, upper, center, regularizer):
     )
 
 
+def _bounded_elastic(lam, ratio, lower, upper):
+    net, box = _elastic(lam, ratio), _bounded(lam, lower, upper, 0.0, None)
+    return replace(
+        net,
+        regularizer=cp.BoundedElasticNet(lam, ratio, lower=lower, upper=upper),
+        constraints=box.constraints,
+        into_domain=box.into_domain,
+    )
+
+
 _zero, _one = np.zeros(D), np.ones(D)
 CASES = {
     "L2": Case(
@@ -121,6 +131,8 @@ CASES = {
     "BoundedL2 box": _bounded(
         0.1, LOWER, UPPER, center, cp.BoundedL2(0.1, lower=LOWER, upper=UPPER, center=center)
     ),
+    "BoundedElasticNet": _bounded_elastic(0.2, 0.5, _zero, np.full(D, np.inf)),
+    "BoundedElasticNet box": _bounded_elastic(0.1, 0.8, LOWER, UPPER),
     "a user's own": Case(
         CoshRegularizer(0.1),
         lambda w: 0.1 * float(np.sum(np.cosh(w) - 1.0)),

@@ -30,14 +30,23 @@ from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
 from cutplane.estimators.lams import RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.estimators.linear.multilabel import MULTI_LABEL
+from cutplane.estimators.linear.penalties import PENALTIES
 from cutplane.estimators.tagging.tagger import MEANS, PAIRS
 from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text
 from cutplane.structured.templates import BUILT_IN, parse_templates
 
-_NOT_OPTIONS = {"loss", "warm_start", "verbose", "callbacks", "checkpoint", "features"}
+_NOT_OPTIONS = {
+    *("loss", "warm_start", "verbose", "callbacks", "checkpoint", "features", "bounds"),
+    "constraints",
+}
 _SOLVER = ("tol", "max_iter", "time_limit", "method", "n_jobs")
-_FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive"}
+_FLAGS = {
+    "C": "--C",
+    "n_jobs": "--threads",
+    "pos_label": "--positive",
+    "positive": "--nonnegative",
+}
 
 # Checked before the file is read, and with the name of the option.
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
@@ -49,12 +58,14 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("n_states", "n_components", "likelihood_iter"), require_at_least_one),
     "variance_floor": require_share_or_one,
     **dict.fromkeys(("quantile", "nu"), require_share),
+    "l1_ratio": require_share_or_one,
     "epsilon": lambda option, value: require_positive(option, value or None),
 }
 _NAMES = {
     "multi_class": [*MULTI_CLASS],
     "multi_label": [*MULTI_LABEL],
     "class_weight": ["balanced"],
+    "penalty": [*PENALTIES],
     "mean": [*MEANS],
     "pairs": [*PAIRS],
     "topology": [*TOPOLOGIES],

@@ -13,6 +13,11 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 
+def dense(array: Any) -> NDArray[Any]:
+    """Return an array as it is, and a sparse one of SciPy as one that is not."""
+    return np.asarray(array.toarray() if hasattr(array, "toarray") else array)
+
+
 def copied(value: Any) -> Any:
     """Return the same value with arrays of its own.
 

@@ -58,12 +58,15 @@ class Stabilizer(Policy[Own]):
         What the planes of the bundle lie below.
     confined : bool
         Whether the risk may be evaluated at candidates only.
+    proposes : bool
+        Whether there is a reduced problem, whose solution is the candidate.
     """
 
     __slots__ = ()
     needs: ClassVar[tuple[Need, ...]] = (CURVED,)
     planes_of: ClassVar[PlanesOf] = "risk"
     confined: ClassVar[bool] = False
+    proposes: ClassVar[bool] = True
 
     @abstractmethod
     def propose(self, state: State, own: Own) -> tuple[Candidate, Own]:
@@ -113,12 +116,15 @@ class Query(Policy[Own]):
         Whether it finds planes that touch the risk nowhere, from duals.
     restless : bool
         Whether it moves on even if no bound does, so that a run never stalls.
+    uses_candidate : bool
+        Whether it asks the candidate where to look.
     """
 
     __slots__ = ()
     leaves_candidate: ClassVar[bool] = True
     makes_planes: ClassVar[bool] = False
     restless: ClassVar[bool] = False
+    uses_candidate: ClassVar[bool] = True
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk where the run starts."""
@@ -216,6 +222,10 @@ class Method:
                 stabilizer.planes_of == "none" and self.memory.drops_planes,
                 f"{_name(stabilizer)} has no planes that {memory_name} could drop; it needs "
                 "KeepAll",
+            ),
+            (
+                not stabilizer.proposes and self.query.uses_candidate,
+                f"{_name(stabilizer)} proposes nothing, and {query_name} needs a candidate",
             ),
             (
                 self.query.makes_planes and not cuts.for_convex,

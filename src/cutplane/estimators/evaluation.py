@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.compute.arrays import dense
 from cutplane.estimators.description import Measures
 from cutplane.losses.ranking.queries import Queries
 from cutplane.maps import ordered_scores
@@ -184,7 +185,7 @@ def _classification(model: Any, X: Any, y: Any) -> Quality:
 def _regression(model: Any, X: Any, y: Any) -> Quality:
     y = np.asarray(y, dtype=np.float64)
     # The mean of what the model was trained to keep small, such as the pinball loss.
-    scores = ordered_scores(X, model.coef_[None, :])[:, 0] + model.intercept_
+    scores = ordered_scores(X, dense(model.coef_)[None, :])[:, 0] + model.intercept_
     loss = model.loss_function()
     return NumberQuality(
         y,

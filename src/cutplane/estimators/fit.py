@@ -36,7 +36,6 @@ from cutplane.estimators.cautions import (
 )
 from cutplane.estimators.parameters import look_up, threads_of
 from cutplane.methods.minimize import minimize
-from cutplane.regularizers import L2
 from cutplane.report.progress import Progress
 
 T = TypeVar("T")
@@ -105,7 +104,7 @@ class Plan:
 
     examples: Examples
     risks: Sequence[Any]
-    regularizer: L2
+    regularizer: Any  # with a strength ``lam``
     model: Callable[[Matrix, NDArray[np.float64]], Attributes]
     intercept_shape: tuple[int, ...] | None = None
     starts: Sequence[Vector | None] | None = None

@@ -31,12 +31,10 @@ def decreasing(lams: Any) -> Vector:
     return np.unique(values)[::-1]
 
 
-def lams_to_try(
-    lams: Any, risks: Iterable[Risk], default: int, *, like: L2 | None = None
-) -> Vector:
+def lams_to_try(lams: Any, risks: Iterable[Risk], default: int, *, like: Any = None) -> Vector:
     """Return the lams that a user gave, or as many as they asked for, for these risks.
 
-    ``like`` is a regularizer whose center and weights count.
+    ``like`` is a regularizer whose kind, center and weights count.
     """
     if lams is None:
         return lam_grid(risks, default, like=like)
@@ -46,14 +44,15 @@ def lams_to_try(
 
 
 def lam_grid(
-    risks: Iterable[Risk], n_lams: int, *, name: str = "n_lams", like: L2 | None = None
+    risks: Iterable[Risk], n_lams: int, *, name: str = "n_lams", like: Any = None
 ) -> Vector:
     """Return ``n_lams`` values over four decades, the largest first, that suit all the risks.
 
     With the plane ``(a, R(0))`` at zero, ``J >= R(0) - |a|^2 / (2 lam)``: from ``|a|^2 / R(0)`` on,
     no model is better than ``w = 0`` by more than a half. There the grid begins. (A share of
     ``tol`` in place of the half would make it begin far too high: on a9a at 80, and the best lam
-    is 1e-5 to 1e-4.) Where the regularizer has a center, that takes the place of zero.
+    is 1e-5 to 1e-4.) Where the regularizer has a center, that takes the place of zero. With
+    absolute values in it, the grid begins with the smallest lam for which zero is the best.
     """
     if n_lams < 1:
         raise ValueError(f"{name} must be at least 1, got {n_lams}")
@@ -61,14 +60,26 @@ def lam_grid(
     return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
 
 
-def _lam_of_half(risk: Risk, like: L2) -> float:
-    center = np.zeros(risk.n_parameters) if like.center is None else like.center
-    point = risk.at(center)
+def _lam_of_half(risk: Risk, like: Any) -> float:
+    center = getattr(like, "center", None)
+    point = risk.at(np.zeros(risk.n_parameters) if center is None else center)
     slope = point.plane().slope
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        lam = float(np.divide(dot(slope, like.dual_metric(slope)), abs(point.value)))
+    if (share := _share_of_l1(like)) > 0.0:
+        # From there on zero is the best, or the best within bounds that include it.
+        form = like.by_coordinate(risk.n_parameters)
+        pull = np.where(-slope > 0.0, form.upper > 0.0, form.lower < 0.0) * np.abs(slope)
+        lam = float(pull.max(initial=0.0)) / share
+    else:
+        image = like.dual_metric(slope) if hasattr(like, "dual_metric") else slope
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            lam = float(np.divide(dot(slope, image), abs(point.value)))
     # Without any signal in the features, or any loss, all lams give the same model.
     return lam if np.isfinite(lam) and lam > 1e-290 else 1.0
+
+
+def _share_of_l1(like: Any) -> float:
+    """Return which share of a regularizer are absolute values."""
+    return like.by_coordinate(1).l1 / like.lam if hasattr(like, "by_coordinate") else 0.0
 
 
 def chosen_lam(scores: NDArray[np.float64], rule: str) -> int:

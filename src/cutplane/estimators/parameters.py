@@ -44,7 +44,7 @@ def _is_switch(value: Any) -> bool:
 _DEFAULT_LAM = 1e-4
 
 _STRENGTHS = ("lam", "C")
-_SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends")
+_SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends", "positive")
 # Which numbers are allowed is said by the losses.
 _NUMBERS = (
     *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),
@@ -98,6 +98,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "C": (_is_strength, "positive and finite"),
     "certified": (_is_strength, "None, or positive and finite"),
+    "l1_ratio": (lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     **dict.fromkeys(_SWITCHES, (_is_switch, "True or False")),
     **dict.fromkeys(_NUMBERS, (_is_number, "a number")),
 }
@@ -139,13 +140,18 @@ def threads_of(n_jobs: int | None) -> int | None:
     return int(n_jobs)
 
 
-def l2_of(lam: Any, C: float | None, total_weight: float, *, center: Vector | None = None) -> L2:
-    """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
+def lam_of(lam: Any, C: float | None, total_weight: float) -> float:
+    """Return the strength that the parameters ``lam`` and ``C`` describe."""
     if lam is not None and C is not None:
         raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
     if C is not None:
-        return L2(1.0 / (C * total_weight), center=center)
-    return L2(_DEFAULT_LAM if lam is None else strength_of(lam), center=center)
+        return 1.0 / (C * total_weight)
+    return _DEFAULT_LAM if lam is None else strength_of(lam)
+
+
+def l2_of(lam: Any, C: float | None, total_weight: float, *, center: Vector | None = None) -> L2:
+    """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
+    return L2(lam_of(lam, C, total_weight), center=center)
 
 
 def strength_of(lam: Any) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.compute.arrays import dense
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Measures, Reads, Targets, defaults_of
 from cutplane.estimators.evaluation import evaluate, ranking_quality, split_pipeline
@@ -256,7 +257,7 @@ def _largest(preparation: Any, model: Any, first_feature: int) -> Html | None:
         chosen = [(*names, value) for names, value in named[:_MOST_COEFFICIENTS]]
         titles = ["feature", "label"]
     elif reads in (Reads.ROWS, Reads.QUERIES):
-        coef: NDArray[np.float64] = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+        coef: NDArray[np.float64] = np.atleast_2d(dense(model.coef_).astype(np.float64))
         names = _feature_names(preparation, model, first_feature)
         n_all = coef.size
         order = np.argsort(-np.abs(coef), axis=None, kind="stable")[:_MOST_COEFFICIENTS]

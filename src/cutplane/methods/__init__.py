@@ -6,6 +6,11 @@ from cutplane.methods.ascent.dual_ascent import DualEpochs, dual_ascent
 from cutplane.methods.automatic import automatic
 from cutplane.methods.cccp import ConvexSteps, NoPlanes, cccp
 from cutplane.methods.class_newton import ClassNewtonSteps, class_newton
+from cutplane.methods.coordinates.descent import (
+    CoordinateSteps,
+    StayAtBest,
+    coordinate_descent,
+)
 from cutplane.methods.minimize import minimize
 from cutplane.methods.newton import NewtonSteps, newton
 from cutplane.methods.quasi_newton import QuasiNewtonSteps, quasi_newton
@@ -33,6 +38,7 @@ __all__ = [
     "Confident",
     "ConstantSteps",
     "ConvexSteps",
+    "CoordinateSteps",
     "DualEpochs",
     "Iterate",
     "NewtonSteps",
@@ -40,6 +46,7 @@ __all__ = [
     "PegasosSteps",
     "QuasiNewtonSteps",
     "Sampling",
+    "StayAtBest",
     "StochasticPasses",
     "StochasticRun",
     "SubgradientSteps",
@@ -49,6 +56,7 @@ __all__ = [
     "cccp",
     "class_ascent",
     "class_newton",
+    "coordinate_descent",
     "dual_ascent",
     "minimize",
     "newton",

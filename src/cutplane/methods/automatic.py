@@ -17,6 +17,8 @@ from cutplane.methods.ascent.class_ascent import class_ascent
 from cutplane.methods.ascent.dual_ascent import dual_ascent
 from cutplane.methods.bundle import bmrm, level, nrbm
 from cutplane.methods.class_newton import class_newton
+from cutplane.methods.coordinates.columns import prefers_gram
+from cutplane.methods.coordinates.descent import coordinate_descent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
 
@@ -100,6 +102,8 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
     structured = offers(risk, "inferences")
     if risk.convex is False and not (structured and offers(risk, "loss.probabilities")):
         return nrbm(), "the risk is not convex"
+    if not offers(problem.regularizer, "dual_metric"):
+        return _for_other_regularizers(problem)
     if offers(risk, "loss.ties_intercepts"):
         # To a relative gap of 1e-3 with lam = 1e-4: 60 iterations in place of 77 for 12 labels of
         # 5,000 generated examples, 211 in place of 327 for nine quantiles of 8,000 of house_16H.
@@ -133,6 +137,19 @@ def _for_shards(problem: Problem) -> tuple[Method, str]:
     if no_newton is None:
         return newton(), f"rows on several machines, few features: {problem.risk.n_parameters}"
     return bmrm(), f"rows on several machines; no newton: {no_newton}"
+
+
+def _for_other_regularizers(problem: Problem) -> tuple[Method, str]:
+    """Return the method for a regularizer that is not quadratic, and why."""
+    risk: Any = problem.risk
+    if offers(risk, "sharded"):
+        return bmrm(), "rows on several machines"
+    obstacle = coordinate_descent().obstacle(problem)
+    if obstacle is None and risk.rows.on_disk and not prefers_gram(risk.rows):
+        obstacle = "it would copy the columns of rows that lie on the disk"
+    if obstacle is None:
+        return coordinate_descent(), f"coordinate by coordinate, with {problem.regularizer!r}"
+    return bmrm(), f"no coordinate descent: {obstacle}"
 
 
 def _for_classes(problem: Problem) -> tuple[Method, str] | None:

@@ -16,6 +16,7 @@ from cutplane.methods.automatic import automatic
 from cutplane.methods.bundle import bmrm, level, nbm, nrbm, proximal, trust_region
 from cutplane.methods.cccp import cccp
 from cutplane.methods.class_newton import class_newton
+from cutplane.methods.coordinates.descent import coordinate_descent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
 from cutplane.methods.stochastic import adaptive, online_proximal, optimistic, pegasos
@@ -63,7 +64,15 @@ STOCHASTIC_METHODS: Methods = {
 }
 """Those that take steps on single examples, and so can follow a stream."""
 
-METHODS: Methods = _FOR_ALL | {"newton": _newton, "dual-ascent": _dual_ascent} | STOCHASTIC_METHODS
+METHODS: Methods = (
+    _FOR_ALL
+    | {
+        "newton": _newton,
+        "dual-ascent": _dual_ascent,
+        "coordinate-descent": lambda problem: coordinate_descent(),
+    }
+    | STOCHASTIC_METHODS
+)
 """Those for linear models."""
 
 FOR_OTHERS: Methods = {

@@ -1,6 +1,7 @@
 """Regularizers: convex functions known through value and conjugate."""
 
 from cutplane.regularizers.ball import Ball
+from cutplane.regularizers.bounded_elastic_net import BoundedElasticNet
 from cutplane.regularizers.bounded_l2 import BoundedL2
 from cutplane.regularizers.entropy import Entropy
 from cutplane.regularizers.l1 import L1, ElasticNet
@@ -8,4 +9,14 @@ from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.quadratic_form import QuadraticForm
 from cutplane.regularizers.squared_lp import SquaredLp
 
-__all__ = ["L1", "L2", "Ball", "BoundedL2", "ElasticNet", "Entropy", "QuadraticForm", "SquaredLp"]
+__all__ = [
+    "L1",
+    "L2",
+    "Ball",
+    "BoundedElasticNet",
+    "BoundedL2",
+    "ElasticNet",
+    "Entropy",
+    "QuadraticForm",
+    "SquaredLp",
+]

@@ -6,6 +6,8 @@ r*(u) = u.w - r(w)          at  w = clip(c + u/lam, lower, upper)
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,6 +19,25 @@ from cutplane.regularizers.l2 import Centered, same_shape
 # A point on the way from one w to another may leave the bounds by rounding: as a share of the
 # largest coordinate.
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+def checked_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Vector, Vector]:
+    """Return both as arrays, or raise ValueError if nothing lies between them."""
+    low, high = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
+    if not (low <= high).all():
+        raise ValueError("each lower bound must be at most the upper one")
+    if not ((low < np.inf).all() and (high > -np.inf).all()):
+        raise ValueError("the bounds must leave room for finite parameters")
+    return low, high
+
+
+def within(regularizer: Any, w: Vector) -> bool:
+    """Say whether ``w`` is within the bounds; what leaves them by rounding is."""
+    lower, upper = regularizer.lower, regularizer.upper
+    for name, given in (("lower", lower), ("upper", upper)):
+        same_shape(regularizer, name, given if given.ndim else None, w)
+    slack = ROUNDING * float(np.abs(w).max(initial=0.0))
+    return not ((w < lower - slack).any() or (w > upper + slack).any())
 
 
 class BoundedL2(Centered):
@@ -41,23 +62,12 @@ class BoundedL2(Centered):
         center: ArrayLike | None = None,
     ) -> None:
         super().__init__(lam, center)
-        self.lower = np.array(lower, dtype=np.float64)
-        self.upper = np.array(upper, dtype=np.float64)
-        if not (self.lower <= self.upper).all():
-            raise ValueError("each lower bound must be at most the upper one")
-        if not ((self.lower < np.inf).all() and (self.upper > -np.inf).all()):
-            raise ValueError("the bounds must leave room for finite parameters")
+        self.lower, self.upper = checked_bounds(lower, upper)
 
     def value(self, w: Vector) -> float:
         """Return ``r(w)``; what leaves the bounds by rounding is inside."""
         shifted = self.shifted(w)
-        for name in ("lower", "upper"):
-            given = getattr(self, name)
-            same_shape(self, name, given if given.ndim else None, w)
-        slack = ROUNDING * float(np.abs(w).max(initial=0.0))
-        if (w < self.lower - slack).any() or (w > self.upper + slack).any():
-            return np.inf
-        return 0.5 * self.lam * dot(shifted, shifted)
+        return 0.5 * self.lam * dot(shifted, shifted) if within(self, w) else np.inf
 
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it."""

@@ -73,9 +73,9 @@ class Coordinates(NamedTuple):
         return 1.0 if steepest <= self.l1 else self.l1 / steepest * _INSIDE
 
     def descents(self, w: Vector, slope: Vector) -> Vector:
-        """Return how steeply each coordinate falls at ``w``, with a risk of this slope; not below 0.
+        """Return how steeply the objective falls along each coordinate; zero if it does not.
 
-        That is the distance from zero to the derivatives of risk plus regularizer.
+        ``slope`` is that of the risk. This is the distance from zero to the derivatives.
         """
         smooth = slope + self.l2 * (w - self.center)
         up = -(smooth + np.where(w >= 0.0, self.l1, -self.l1))  # gained by a step to the right

@@ -35,6 +35,7 @@ from cutplane.estimators.linear.classes import (
     with_probabilities,
 )
 from cutplane.estimators.linear.model import FLOATS, flat_symptom
+from cutplane.estimators.linear.penalties import Constrained
 from cutplane.estimators.linear.sharded import (
     balanced,
     by_parts,
@@ -59,7 +60,7 @@ _SHARE_OF_TOL = 0.05
 
 
 @estimator
-class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Streams):
+class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrained, Streams):
     """Linear classifier that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -234,6 +235,9 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Streams):
     def _is_turned(self) -> bool:
         """Say whether what was fitted is the first of two classes, against the second."""
         return is_turned(self.pos_label, self.classes_, self.loss_function())
+
+    def _turns(self) -> bool:
+        return self._is_turned()
 
     def _joint_loss(self) -> MulticlassLoss | None:
         """Return the loss of all classes together, or None for one against the rest."""

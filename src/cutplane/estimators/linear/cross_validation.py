@@ -23,7 +23,6 @@ from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.path import fits_along
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.starts import with_convex_starts
-from cutplane.regularizers import L2
 from cutplane.report.words import mean_certificate
 
 _N_LAMS = 20
@@ -102,7 +101,7 @@ class ChoosesLam(LinearModel):
     def _with_best_lam(self, plan: Plan, examples: Examples) -> Plan:
         """Choose lam, and start each problem at the mean of what the folds found for it."""
         risks = plan.risks
-        lams = lams_to_try(self.lams, risks, _N_LAMS)
+        lams = lams_to_try(self.lams, risks, _N_LAMS, like=plan.regularizer)
         # Imported here: few programs cross-validate, and these take a third of a second.
         from sklearn.metrics import check_scoring
         from sklearn.model_selection import check_cv
@@ -128,7 +127,7 @@ class ChoosesLam(LinearModel):
         shape = len(risks), risks[0].n_parameters
         return replace(
             plan,
-            regularizer=L2(lams[best]),
+            regularizer=self._regularizer(float(lams[best]), risks[0].n_parameters),
             # The mean of stationary points need not be near one.
             starts=_mean_start([fold.coefs[best] for fold in folds], shape)
             if risks[0].convex

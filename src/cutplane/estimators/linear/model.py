@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.cluster import is_dask
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector, dense
 from cutplane.core.certificate import Result
+from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
 from cutplane.estimators.choosing import choosing_lam
@@ -21,10 +22,11 @@ from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
 from cutplane.estimators.linear.starts import with_convex_starts
-from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
+from cutplane.estimators.parameters import check_parameters, lam_of, look_up, threads_of, weights_of
 from cutplane.losses import Loss
 from cutplane.losses.loss import Task
 from cutplane.maps import Rows, as_rows, ordered_scores
+from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 
 FLOATS = (np.float64, np.float32)
@@ -167,7 +169,9 @@ class LinearModel(Regularized):
         return Plan(
             examples=examples,
             risks=risks,
-            regularizer=l2_of(self.lam, self.C, float(examples.weights.sum())),
+            regularizer=self._regularizer(
+                lam_of(self.lam, self.C, float(examples.weights.sum())), risks[0].n_parameters
+            ),
             model=self._model,
             intercept_shape=risks[0].intercept_shape,
             starts=self._starts((len(risks), risks[0].n_parameters)),
@@ -176,6 +180,14 @@ class LinearModel(Regularized):
             could_vary=lambda: varied and not rows_are_equal(rows),
             advice="try a smaller lam, and see whether the features have to do with the targets",
         )
+
+    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+        """Return the regularizer of each problem."""
+        return L2(lam)
+
+    def _is_plain(self) -> bool:
+        """Say whether the regularizer is ``lam/2 |w|^2`` and nothing else."""
+        return True
 
     def _starts(
         self, shape: tuple[int, int], otherwise: Vector | None = None
@@ -189,7 +201,7 @@ class LinearModel(Regularized):
 
     def _previous(self) -> Matrix:
         """Return the parameters of the last fit as its risks have them, one row per problem."""
-        return np.atleast_2d(vars(self).get("_parameters", self.coef_))
+        return np.atleast_2d(vars(self).get("_parameters", dense(self.coef_)))
 
     def _rows(self, X: Any) -> Rows:
         return as_rows(X, n_threads=threads_of(self.n_jobs))
@@ -213,7 +225,9 @@ class LinearModel(Regularized):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return ordered_scores(X, np.atleast_2d(self.coef_), n_threads=threads_of(self.n_jobs))
+        return ordered_scores(
+            X, np.atleast_2d(dense(self.coef_)), n_threads=threads_of(self.n_jobs)
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -37,7 +37,6 @@ from cutplane.markup.html import element
 from cutplane.markup.html import table as html_table
 from cutplane.markup.svg import Line, line_chart
 from cutplane.methods import automatic
-from cutplane.regularizers import L2
 from cutplane.report.figures import draw_path, png_of
 from cutplane.risks import ScoredRisk
 
@@ -49,6 +48,8 @@ def path(
     loss: str | Loss = "hinge",
     lams: Any = None,
     *,
+    penalty: str = "l2",
+    l1_ratio: float = 0.5,
     multi_class: str = "ovr",
     pos_label: Any = None,
     n_lams: int = 20,
@@ -76,7 +77,10 @@ def path(
         ``cp.Quantile(0.9)``.
     lams : array-like, optional
         Strengths of the regularizer, in any order. By default ``n_lams`` of them over four
-        decades, from a lam for which the coefficients are nearly zero.
+        decades, from a lam for which the coefficients are nearly zero; with an "l1" or
+        "elasticnet" penalty, from the smallest for which all are.
+    penalty, l1_ratio : optional
+        As in the estimators.
     multi_class, pos_label : optional
         As in `LinearClassifier`. More than two classes are fitted all at once.
     n_lams : int
@@ -113,6 +117,8 @@ def path(
     """
     estimator = _estimator_of(loss)(
         loss,
+        penalty=penalty,
+        l1_ratio=l1_ratio,
         fit_intercept=intercept,
         tol=tol,
         max_iter=max_iter,
@@ -136,7 +142,8 @@ def path(
         )
     if isinstance(lams, int | np.integer):
         raise ValueError(f"lams must be a list of numbers, got {lams!r}; n_lams says how many")
-    lams = lam_grid(risks, n_lams) if lams is None else decreasing(lams)
+    like = plan.regularizer
+    lams = lam_grid(risks, n_lams, like=like) if lams is None else decreasing(lams)
     kept: list[tuple[Any, ...]] = []
     try:
         # Only what the path keeps: the state of a run holds all its planes.
@@ -293,7 +300,7 @@ def _estimator_of(loss: str | Loss) -> type[LinearClassifier] | type[LinearRegre
 def fits_along(
     model: LinearModel, risk: ScoredRisk, lams: Vector, *, time_limit: float | None, part: str = ""
 ) -> Iterator[Result]:
-    """Minimize the risk plus ``L2(lam)`` for each lam in turn; Ctrl-C ends with the current one.
+    """Minimize risk plus regularizer for each lam in turn; Ctrl-C ends with the current one.
 
     Options are those of the model, but for the ``time_limit``, which is for all lams together. In
     its checkpoint these runs are the ``part`` of that name.
@@ -301,13 +308,15 @@ def fits_along(
     begin = clock()
     known, method = None, None
     if model.method in (None, "auto"):
-        method = automatic(Problem(risk, L2(lams[0])), on_a_path=True)
+        first = model._regularizer(float(lams[0]), risk.n_parameters)
+        method = automatic(Problem(risk, first), on_a_path=True)
     for done, lam in enumerate(lams):
-        problem = Problem(risk, L2(lam))
+        regularizer = model._regularizer(float(lam), risk.n_parameters)
+        problem = Problem(risk, regularizer)
         folder, start = os.path.join(part, f"lam-{done}"), None
         if not risk.convex:  # planes hold near one point only, and each lam begins anew
             limit = share_of_time(time_limit, begin, 2 * (len(lams) - done))
-            start = convex_start(model, risk, L2(lam), time_limit=limit, part=folder)
+            start = convex_start(model, risk, regularizer, time_limit=limit, part=folder)
             folder = os.path.join(folder, "robust")
         result = solve(
             model,

@@ -17,7 +17,7 @@ from cutplane.estimators.description import Description, Measures, Reads, Target
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.penalties import Penalized
 from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.losses.ranking.queries import Queries, is_missing
@@ -29,7 +29,7 @@ from cutplane.risks.shards.risk import ShardedRisk
 
 
 @estimator
-class LinearRanker(LinearModel):
+class LinearRanker(Penalized):
     """Linear ranking that minimizes ``lam/2 |w|^2 + mean loss``, and proves how close it came.
 
     Documents compete within queries: scores of different queries are never compared.

@@ -15,6 +15,7 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.penalties import Constrained
 from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.losses import REGRESSION, ROBUST_REGRESSION
@@ -25,7 +26,7 @@ from cutplane.risks.shards.risk import ShardedRisk
 
 
 @estimator
-class LinearRegressor(RegressorMixin, Streams):
+class LinearRegressor(RegressorMixin, Constrained, Streams):
     """Linear regression that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters

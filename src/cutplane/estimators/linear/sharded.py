@@ -21,7 +21,7 @@ from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.parameters import l2_of
+from cutplane.estimators.parameters import lam_of
 from cutplane.risks.shards import calls
 from cutplane.risks.shards.calls import Target
 from cutplane.risks.shards.risk import ShardedRisk
@@ -101,7 +101,7 @@ def fit_collection(
         plan = Plan(
             examples=Examples(X, y, np.broadcast_to(1.0, 1), {"sample_weight": sample_weight}),
             risks=made,
-            regularizer=l2_of(model.lam, model.C, total),
+            regularizer=model._regularizer(lam_of(model.lam, model.C, total), made[0].n_parameters),
             model=model._model,
             intercept_shape=made[0].facts.intercept_shape,
             starts=model._starts((len(made), made[0].n_parameters)),

@@ -21,7 +21,6 @@ from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.state import Problem
 from cutplane.estimators.fit import Plan, share_of_time, solve
 from cutplane.methods import automatic
-from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 
 # The relative gap of a start. On a9a and covtype with a fifth of the labels wrong and lam 1e-4 and
@@ -70,7 +69,7 @@ def with_convex_starts(model: Any, plan: Plan) -> Plan:
 
 
 def convex_start(
-    model: Any, risk: ScoredRisk, regularizer: L2, *, time_limit: float | None, part: str
+    model: Any, risk: ScoredRisk, regularizer: Any, *, time_limit: float | None, part: str
 ) -> Vector | None:
     """Return where to begin with a risk that is not convex; None if nothing is known."""
     if not _has_twins([risk]):
@@ -87,7 +86,7 @@ def _has_twins(risks: Any) -> bool:
 def _convex_solution(
     model: Any,
     risk: ScoredRisk,
-    regularizer: L2,
+    regularizer: Any,
     weights: Vector | None,
     *,
     time_limit: float | None,

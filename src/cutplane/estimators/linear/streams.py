@@ -42,6 +42,8 @@ def can_stream(model: Any) -> bool:
         raise AttributeError(f"the loss {model.loss!r} is no convex function of single scores")
     if getattr(model, "multi_class", "ovr") != "ovr":
         raise AttributeError("a stream has one score at a time: use multi_class='ovr'")
+    if not model._is_plain():
+        raise AttributeError("a stream has penalty='l2' alone, without bounds and constraints")
     if _steps_of(model.method) is None:
         known = ", ".join(map(repr, STOCHASTIC_METHODS))
         raise AttributeError(

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.compute.arrays import dense
 from cutplane.io.models.schema import Malformed
 
 
 def tensors_of(estimator: Any) -> dict[str, NDArray[Any]]:
     """Return all that a fitted estimator predicts from, but its parameters and classes."""
-    coef = np.ascontiguousarray(estimator.coef_)
+    coef = np.ascontiguousarray(dense(estimator.coef_))
     intercept = getattr(estimator, estimator.description.intercept)
     tensors = {"coef": coef, "intercept": np.atleast_1d(np.asarray(intercept, dtype=coef.dtype))}
     if estimator.layout().shifts:

@@ -39,7 +39,7 @@ _PLAIN: dict[Any, Any] = {
     int: _Whole | bool,
     bool: bool | Annotated[int, Meta(ge=0, le=1)],
 }
-NEVER_KEPT = {"callbacks", "checkpoint", "model", "features"}
+NEVER_KEPT = {"callbacks", "checkpoint", "model", "features", "bounds", "constraints"}
 _IN_WORDS = {1: "one", 2: "two"}
 # NumPy gives all words the room of the longest: many labels and a long one would fill the memory.
 _MOST_LETTERS = 10_000_000

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.compute.arrays import dense
 from cutplane.estimators.linear.classes import has_probabilities
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
@@ -48,7 +49,7 @@ def add_model(graph: Graph, model: Any, X: str) -> dict[str, str]:
     if not isinstance(model, LinearModel):
         raise TypeError(f"{type(model).__name__} cannot be exported to ONNX: only linear models")
     # The transposed matrix is copied: initializers are stored as they lie in memory.
-    coef = np.ascontiguousarray(np.atleast_2d(model.coef_).T)
+    coef = np.ascontiguousarray(np.atleast_2d(dense(model.coef_)).T)
     products = graph.add("MatMul", X, graph.constant(coef))
     if isinstance(model, OrdinalClassifier):
         return _grades(graph, model, products)

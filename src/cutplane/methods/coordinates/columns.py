@@ -76,9 +76,7 @@ def minimum_by_gram(rows: Rows, model: QuadraticModel, enough: float) -> Step:
         mixed = rows.pullback(model.curvatures)
         gram -= np.outer(mixed, mixed / total)
     w, slope, form = model.w.copy(), model.slope.copy(), model.form
-    gram_descent(
-        gram, slope, form.l1, _squares(form), model.damping, w, enough, _MOST_GRAM_PASSES
-    )
+    gram_descent(gram, slope, form.l1, _squares(form), model.damping, w, enough, _MOST_GRAM_PASSES)
     step = w - model.w
     return Step(w, rows.scores(step), -float(mixed @ step) / total)
 

@@ -54,6 +54,8 @@ _GROWTH = 2.0
 # A step is taken if the objective falls by this share of what its slope promises; else half of it.
 _FALL = 0.01
 _MOST_HALVES = 40
+# Near the optimum the objective changes by less than it is rounded, while the bound still rises.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 # Where a step had to be shortened, the next one is damped: by this share of the mean curvature at
 # first, then by so many times as much, until whole steps are taken again.
 _FIRST_DAMPING = 1e-3
@@ -181,7 +183,8 @@ class CoordinateDescent:
         if np.count_nonzero(steep) > n_more:
             steep[steep < np.partition(steep, -n_more)[-n_more]] = 0.0
         numbers = np.flatnonzero(chosen | (steep > 0.0))
-        return minimum_by_columns(*_at_places(rows, numbers), model, enough)
+        columns, places = columns_of(rows, numbers)
+        return minimum_by_columns(columns, numbers, places, model, enough)
 
     def _go(self, state: DescentState, model: QuadraticModel, step: Step) -> float:
         """Move the state's point toward a step's end; return by how much the objective fell."""
@@ -202,7 +205,7 @@ class CoordinateDescent:
             with np.errstate(over="ignore", invalid="ignore"):
                 at = self._at(scores, state.width, state.duals, guess)
             gained = before - regularizer.value(w) - at.value
-            if gained >= -_FALL * length * promised:
+            if gained >= -_FALL * length * promised - _ROUNDING * abs(before):
                 break
             length *= 0.5
         else:
@@ -246,11 +249,6 @@ class CoordinateDescent:
         return AtBestOffset(None, loss.value(risk.y, moved, risk.weights))
 
 
-def _at_places(rows, numbers):
-    columns, places = columns_of(rows, numbers)
-    return columns, numbers, places
-
-
 def per_weight(slopes: Vector, weights: Vector) -> Vector:
     """Return slopes of examples of weight one; zero for those that have none."""
     return np.divide(slopes, weights, out=np.zeros_like(slopes), where=weights > 0.0)
@@ -266,6 +264,7 @@ class StayAtBest(Stabilizer[None]):
     """No reduced problem: for queries that find their own way."""
 
     needs = ()
+    proposes: ClassVar[bool] = False
 
     def propose(self, state: State, own: None) -> tuple[Candidate, None]:
         """Return the best point, with the bound so far."""
@@ -284,6 +283,7 @@ class CoordinateSteps(Query[DescentState | None]):
         Need("regularizer", "by_coordinate", "a regularizer that is a sum over coordinates"),
     )
     makes_planes: ClassVar[bool] = True
+    uses_candidate: ClassVar[bool] = False
 
     def __call__(
         self, state: State, candidate: Candidate, own: DescentState | None

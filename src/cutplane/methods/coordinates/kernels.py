@@ -52,7 +52,7 @@ def _best(
             value = (pull - l1) / bend
         elif pull < -l1:
             value = (pull + l1) / bend
-    return min(max(value, square[2]), square[3])
+    return float(min(max(value, square[2]), square[3]))
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER, inner=True)
@@ -115,7 +115,10 @@ def _extrapolation(points: Matrix) -> Vector:
         for b in range(a + 1, n):
             ones[a] -= gram[a, b] * ones[b]
         ones[a] /= gram[a, a]
-    return ones / ones.sum()
+    total = ones.sum()
+    for a in range(n):
+        ones[a] /= total
+    return ones
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,0 +1,164 @@
+"""Penalties that make coefficients sparse, and bounds on them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
+
+from cutplane.compute.arrays import Vector, dense
+from cutplane.core.protocols import Regularizer
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.parameters import look_up
+from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ElasticNet
+
+PENALTIES = {"l2": 0.0, "l1": 1.0, "elasticnet": None}
+"""Which share of each are absolute values; None where the user says."""
+
+
+@estimator
+class Penalized(LinearModel):
+    """A linear model whose coefficients may be sparse.
+
+    Parameters
+    ----------
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        What ``lam`` is the strength of: ``|w|^2 / 2``; ``|w|_1``, the sum of absolute values,
+        which makes many coefficients exactly zero; or "elasticnet",
+        ``l1_ratio * |w|_1 + (1 - l1_ratio) * |w|^2 / 2``.
+    l1_ratio : float, default=0.5
+        Share of the absolute values in "elasticnet", from 0 to 1.
+    """
+
+    penalty: str = "l2"
+    l1_ratio: float = 0.5
+
+    def sparsify(self) -> Self:
+        """Make ``coef_`` a sparse array, which takes less memory where most entries are zero.
+
+        Predictions stay the same.
+        """
+        check_is_fitted(self)
+        self.coef_: Any = csr_array(self.coef_)
+        return self
+
+    def densify(self) -> Self:
+        """Make ``coef_`` an ordinary array again."""
+        check_is_fitted(self)
+        self.coef_ = dense(self.coef_)
+        return self
+
+    def _check_parameters(self) -> None:
+        look_up("penalty", self.penalty, PENALTIES)
+        super()._check_parameters()
+        if not self._is_plain() and not self.loss_function().convex:
+            raise ValueError(
+                f"{self.loss_function()!r} is not convex: it goes with penalty='l2' alone"
+            )
+
+    def _unused(self) -> dict[str, str]:
+        unused = super()._unused()
+        if self.penalty != "elasticnet":
+            unused["l1_ratio"] = f"with penalty={self.penalty!r}"
+        return unused
+
+    def _share_of_l1(self) -> float:
+        share = look_up("penalty", self.penalty, PENALTIES)
+        return float(self.l1_ratio) if share is None else share
+
+    def _is_plain(self) -> bool:
+        """Say whether the regularizer is ``lam/2 |w|^2`` and nothing else."""
+        return self.penalty == "l2"
+
+    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+        share = self._share_of_l1()
+        if self.penalty == "l2":
+            return L2(lam)
+        return L1(lam) if share == 1.0 else ElasticNet(lam, share)
+
+
+@estimator
+class Constrained(Penalized):
+    """A linear model whose coefficients may have bounds.
+
+    Parameters
+    ----------
+    positive : bool, default=False
+        Whether no coefficient may be negative.
+    bounds : pair or scipy.optimize.Bounds, optional
+        The lower and the upper bounds of the coefficients, each a number, an array with one for
+        each feature, or None. With several classes they hold for the coefficients of each.
+    """
+
+    positive: bool = False
+    bounds: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.bounds is not None:
+            _pair(self.bounds)
+
+    def _is_plain(self) -> bool:
+        return super()._is_plain() and not self.positive and self.bounds is None
+
+    def _turns(self) -> bool:
+        """Say whether the coefficients are those of a problem with the opposite sign."""
+        return False
+
+    def _bounds(self, n_parameters: int) -> tuple[Vector, Vector]:
+        """Return the bounds of the parameters of a problem."""
+        n = self.n_features_in_
+        lower, upper = (-np.inf, np.inf) if self.bounds is None else _pair(self.bounds)
+        found = [_per_feature(name, of, n) for name, of in (("lower", lower), ("upper", upper))]
+        low, high = found
+        if self.positive:
+            low = np.maximum(low, 0.0)
+        if not (low <= high).all():
+            j = int((low > high).argmax())
+            raise ValueError(
+                f"no coefficient fits the bounds of feature {j}: from {low[j]:g} to {high[j]:g}"
+            )
+        if self._turns():
+            low, high = -high, -low
+        copies = n_parameters // n
+        return np.tile(low, copies), np.tile(high, copies)
+
+    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+        if not self.positive and self.bounds is None:
+            return super()._regularizer(lam, n_parameters)
+        lower, upper = self._bounds(n_parameters)
+        if self.penalty == "l2":
+            return BoundedL2(lam, lower=lower, upper=upper)
+        return BoundedElasticNet(lam, self._share_of_l1(), lower=lower, upper=upper)
+
+
+def _pair(bounds: Any) -> tuple[Any, Any]:
+    """Return lower and upper bounds as they were given, infinite where none were."""
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+        return bounds.lb, bounds.ub
+    try:
+        lower, upper = bounds
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds must be a pair of lower and upper bounds, such as (0, 1), got {bounds!r}"
+        ) from None
+    return -np.inf if lower is None else lower, np.inf if upper is None else upper
+
+
+def _per_feature(name: str, given: Any, n_features: int) -> Vector:
+    """Return a bound for each feature."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"the {name} bounds must be numbers, got {given!r}") from None
+    if values.ndim == 1 and values.shape != (n_features,) and values.size != 1:
+        raise ValueError(f"there are {values.size} {name} bounds for {n_features} features")
+    if values.ndim > 1 or np.isnan(values).any():
+        raise ValueError(f"the {name} bounds must be a number, or one for each feature")
+    worst = np.inf if name == "lower" else -np.inf
+    if (values == worst).any():
+        raise ValueError("the bounds must leave room for finite coefficients")
+    return np.array(np.broadcast_to(values, n_features))
