@@ -164,6 +164,8 @@ def test_what_is_refused_and_what_has_no_effect():
             cp.LinearClassifier(**options).fit(X, y)
     with pytest.warns(cp.UnusedParameterWarning, match="l1_ratio=0.9 has no effect with penalty"):
         cp.LinearClassifier(l1_ratio=0.9).fit(X, y)
+    with pytest.raises(ValueError, match="certified needs penalty='l2'"):
+        cp.LinearClassifierCV("logistic", penalty="l1", certified=0.01).fit(X, y)
     with pytest.raises(AttributeError, match="partial_fit") as refused:
         cp.LinearClassifier(penalty="l1").partial_fit(X, y, classes=[0, 1])
     assert "a stream has penalty='l2' alone" in str(refused.value.__cause__)

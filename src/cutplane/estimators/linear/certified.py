@@ -183,6 +183,8 @@ def require_boundable(model: Any, risks: Sequence[Any]) -> None:
             f"certified needs a convex loss that is a sum over examples of one score each, "
             f"{loss!r} is not"
         )
+    if not model._is_plain():
+        raise ValueError("certified needs penalty='l2', without bounds and constraints")
     if model.rule != "best":
         raise ValueError(f"certified is about the best lam, not rule={model.rule!r}")
     known = ("accuracy",) if model._task == "classification" else (*BOUNDS_OF_NUMBERS,)
