@@ -18,14 +18,17 @@ copyright = author
 version = release = cutplane.__version__.partition("+")[0]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
-exclude_patterns = ["_build", "reference_examples.txt"]
+exclude_patterns = ["_build", "_templates", "reference_examples.txt"]
 # Notebooks become Markdown when they are read.
 source_suffix = {".md": "markdown", ".ipynb": "markdown", ".rst": "restructuredtext"}
 html_theme = "pydata_sphinx_theme"
 html_title = "cutplane"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False, "navbar_center": []}
+# All pages by chapter, on every page: they are too many for the bar at the top.
+templates_path = ["_templates"]
+html_sidebars = {"**": ["chapters.html"]}
 html_copy_source = False
 
 # Headings can be linked by their words, as on the pages of the repository.

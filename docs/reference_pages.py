@@ -17,7 +17,7 @@ PAGES = {
     "estimators": ("Estimators", ["cutplane.estimators"]),
     "losses": ("Losses", ["cutplane.losses"]),
     "regularizers": ("Regularizers", ["cutplane.regularizers"]),
-    "risks": ("Risks", ["cutplane.risks", "cutplane.maps"]),
+    "risks": ("Risks", ["cutplane.risks", "cutplane.maps", "cutplane.cluster"]),
     "methods": ("Methods", ["cutplane.methods"]),
     "structured": ("Structured models", ["cutplane.structured"]),
     "results": ("Runs and results", ["cutplane.core", "cutplane.checkpoints"]),

@@ -16,7 +16,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 def texts(notebook):
     """Return what each cell prints; pictures and tables differ by the versions of what draws."""
     return [
-        "".join(output["text"] for output in cell.outputs if output.output_type == "stream")
+        "".join(output["text"] for output in cell.outputs if output.get("name") == "stdout")
         for cell in notebook.cells
         if cell.cell_type == "code"
     ]
@@ -78,6 +78,8 @@ if __name__ == "__main__":
             notebook = run(nbformat.read(path, as_version=4), folder)
         for cell in notebook.cells:
             cell.metadata.pop("execution", None)
+            if cell.cell_type == "code":  # without what is told of compilation
+                cell.outputs = [each for each in cell.outputs if each.get("name") != "stderr"]
             for output in cell.get("outputs", ()):
                 # Whoever reads the page aloud needs words: the comment at the end of the cell.
                 comments = [line for line in cell.source.splitlines() if line.startswith("# ")]
