@@ -47,6 +47,7 @@ PUBLIC = {
     "Ball",
     "BoundedElasticNet",
     "BoundedL2",
+    "ConstrainedL2",
     "BreakEven",
     "ClippedAbsolute",
     "DoubleRamp",

@@ -16,6 +16,7 @@ _rng = np.random.default_rng(20240611)
 center = _rng.normal(size=D)
 POSITIVE = _rng.uniform(0.3, 2.0, D)
 FACTOR = _rng.normal(size=(D + 2, D))
+ORDERED = np.diff(np.eye(D), axis=0)
 LOWER, UPPER = np.array([-0.1, 0.0, -np.inf, 0.2]), np.array([0.1, np.inf, 0.0, 0.3])
 
 
@@ -133,6 +134,20 @@ CASES = {
     ),
     "BoundedElasticNet": _bounded_elastic(0.2, 0.5, _zero, np.full(D, np.inf)),
     "BoundedElasticNet box": _bounded_elastic(0.1, 0.8, LOWER, UPPER),
+    "ConstrainedL2": Case(
+        cp.ConstrainedL2(0.1, ORDERED, lower=0.0),
+        lambda w: 0.05 * _square(w),
+        lambda w: 0.05 * cvxpy.sum_squares(w),
+        lambda w: [ORDERED @ w >= 0],
+        lambda w: np.sort(w),
+    ),
+    "ConstrainedL2 equation": Case(
+        cp.ConstrainedL2(0.1, _one, lower=1.0, upper=1.0),
+        lambda w: 0.05 * _square(w),
+        lambda w: 0.05 * cvxpy.sum_squares(w),
+        lambda w: [cvxpy.sum(w) == 1],
+        lambda w: w + (1.0 - w.sum()) / D,
+    ),
     "a user's own": Case(
         CoshRegularizer(0.1),
         lambda w: 0.1 * float(np.sum(np.cosh(w) - 1.0)),

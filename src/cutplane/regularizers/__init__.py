@@ -3,6 +3,7 @@
 from cutplane.regularizers.ball import Ball
 from cutplane.regularizers.bounded_elastic_net import BoundedElasticNet
 from cutplane.regularizers.bounded_l2 import BoundedL2
+from cutplane.regularizers.constrained_l2 import ConstrainedL2
 from cutplane.regularizers.entropy import Entropy
 from cutplane.regularizers.l1 import L1, ElasticNet
 from cutplane.regularizers.l2 import L2
@@ -15,6 +16,7 @@ __all__ = [
     "Ball",
     "BoundedElasticNet",
     "BoundedL2",
+    "ConstrainedL2",
     "ElasticNet",
     "Entropy",
     "QuadraticForm",

@@ -8,12 +8,12 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.compute.arrays import Vector, dense
+from cutplane.compute.arrays import Matrix, Vector, dense
 from cutplane.core.protocols import Regularizer
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.parameters import look_up
-from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ElasticNet
+from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ConstrainedL2, ElasticNet
 
 PENALTIES = {"l2": 0.0, "l1": 1.0, "elasticnet": None}
 """Which share of each are absolute values; None where the user says."""
@@ -91,18 +91,26 @@ class Constrained(Penalized):
     bounds : pair or scipy.optimize.Bounds, optional
         The lower and the upper bounds of the coefficients, each a number, an array with one for
         each feature, or None. With several classes they hold for the coefficients of each.
+    constraints : tuple, scipy.optimize.LinearConstraint or a list of them, optional
+        Linear constraints ``lower <= A @ coef <= upper``, as ``(A, lower, upper)``: ``A`` has a
+        column for each feature, the bounds are numbers or one for each row, equal for equations,
+        infinite for none. With several classes they hold for each. They go with ``penalty="l2"``.
     """
 
     positive: bool = False
     bounds: Any = None
+    constraints: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.bounds is not None:
             _pair(self.bounds)
+        if self.constraints is not None and self.penalty != "l2":
+            raise ValueError(f"constraints go with penalty='l2', not with {self.penalty!r}")
 
     def _is_plain(self) -> bool:
-        return super()._is_plain() and not self.positive and self.bounds is None
+        bounded = self.positive or self.bounds is not None
+        return super()._is_plain() and not bounded and self.constraints is None
 
     def _turns(self) -> bool:
         """Say whether the coefficients are those of a problem with the opposite sign."""
@@ -126,7 +134,23 @@ class Constrained(Penalized):
         copies = n_parameters // n
         return np.tile(low, copies), np.tile(high, copies)
 
+    def _polyhedron(self, n_parameters: int) -> tuple[Matrix, Vector, Vector]:
+        """Return all constraints on the parameters of a problem, bounds among them."""
+        n = self.n_features_in_
+        parts = [stacked_constraints(self.constraints, n)]
+        if self.positive or self.bounds is not None:
+            low, high = self._bounds(n)
+            if self._turns():  # which turns all of them below
+                low, high = -high, -low
+            parts.append((np.eye(n), low, high))
+        A, lower, upper = (np.concatenate(each) for each in zip(*parts, strict=True))
+        copies = n_parameters // n
+        A = np.kron(np.eye(copies), -A if self._turns() else A)
+        return A, np.tile(lower, copies), np.tile(upper, copies)
+
     def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+        if self.constraints is not None:
+            return ConstrainedL2(lam, *self._polyhedron(n_parameters))
         if not self.positive and self.bounds is None:
             return super()._regularizer(lam, n_parameters)
         lower, upper = self._bounds(n_parameters)
@@ -162,3 +186,33 @@ def _per_feature(name: str, given: Any, n_features: int) -> Vector:
     if (values == worst).any():
         raise ValueError("the bounds must leave room for finite coefficients")
     return np.array(np.broadcast_to(values, n_features))
+
+
+def stacked_constraints(given: Any, n_features: int) -> tuple[Matrix, Vector, Vector]:
+    """Return the matrix and the bounds of all constraints, each a row."""
+    parts = given if isinstance(given, list) else [given]
+    found = [_one_constraint(part, n_features) for part in parts]
+    if not found:
+        raise ValueError("constraints is an empty list: leave it out")
+    A, lower, upper = (np.concatenate(each) for each in zip(*found, strict=True))
+    return A, lower, upper
+
+
+def _one_constraint(given: Any, n_features: int) -> tuple[Matrix, Vector, Vector]:
+    if hasattr(given, "A") and hasattr(given, "lb") and hasattr(given, "ub"):
+        given = (given.A, given.lb, given.ub)
+    try:
+        matrix, lower, upper = given
+        A = np.atleast_2d(np.asarray(dense(matrix), dtype=np.float64))
+        bounds = [
+            np.array(np.broadcast_to(np.asarray(bound, dtype=np.float64), len(A)))
+            for bound in (lower, upper)
+        ]
+    except (TypeError, ValueError):
+        raise ValueError(
+            "a constraint must be (A, lower, upper), numbers with one bound for all rows of A or "
+            "one for each"
+        ) from None
+    if A.ndim != 2 or A.shape[1] != n_features:
+        raise ValueError(f"constraints have {A.shape[-1]} columns, X has {n_features} features")
+    return A, bounds[0], bounds[1]
