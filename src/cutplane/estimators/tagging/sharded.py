@@ -205,10 +205,13 @@ def fit_bag(
     *,
     vectorizer: Vectorizer,
     loss: ChainLoss,
-    observed_only: bool,
+    observed_only: bool | None,
     per_token: bool,
 ) -> None:
-    """Fit a tagger to Dask bags of sequences and of their labels."""
+    """Fit a tagger to Dask bags of sequences and of their labels.
+
+    If nothing is said of ``observed_only``, it depends on whether features have names.
+    """
     from cutplane.cluster.fitting import sharded_sequences
 
     sample = sharded_sequences(X, y, sample_weight)
@@ -217,6 +220,8 @@ def fit_bag(
         if model.templates is not None and found.names is None:
             raise ValueError("templates need tokens that are lists of columns, these are matrices")
         vectorizer = fitted_to(vectorizer, found.names)
+        if observed_only is None:
+            observed_only = vectorizer is not None
         reader = SequenceReader(found.classes, vectorizer, found.n_features)
         shape = ChainShape(
             reader=reader,
