@@ -303,3 +303,38 @@ def test_features_without_effect_leave_the_intercept(size):
     assert result.status == "optimal"
     assert result.objective == pytest.approx(0.5)  # always -1: a loss of 2 for a quarter
     assert result.certificate.lower_bound <= 0.5
+
+
+@pytest.mark.parametrize("size", [1e200, np.nan])
+@pytest.mark.parametrize(
+    ("method", "loss"), [(dual_ascent(), cp.Hinge()), (cp.class_ascent(), cp.Softmax())]
+)
+def test_features_whose_squares_are_no_numbers_are_refused(size, method, loss):
+    rng = np.random.default_rng(0)
+    y = rng.permutation([0, 1] * 10)
+    targets = y if loss.score_shape(y) else 2.0 * y - 1.0
+    X = sp.csr_array(rng.uniform(0.5, 1.0, (20, 2)))
+    X.data[7] *= size
+    risk = cp.ScoredRisk(X, targets, loss, intercept=False)
+    with pytest.raises(cp.NonFiniteRisk, match="scale the features"):
+        cp.minimize(risk, cp.L2(0.1), method=method)
+
+
+def test_the_plane_of_the_first_point_is_not_taken(monkeypatch):
+    """Its pass over the data would tell nothing that the first epochs do not."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.normal(size=(60, 5)))
+    risk = cp.ScoredRisk(X, np.sign(rng.normal(size=60)), cp.Hinge(), intercept=False)
+    passes = []
+    for name in ("scores", "pullback"):
+        original = getattr(type(risk.rows), name)
+
+        def counted(rows, numbers, original=original, name=name):
+            passes.append(name)
+            return original(rows, numbers)
+
+        monkeypatch.setattr(type(risk.rows), name, counted)
+    result = cp.minimize(risk, cp.L2(0.1), method=dual_ascent(), max_iter=1)
+    # The plane of the duals, the scores where they lead, and the objective once more at the end.
+    assert passes == ["pullback", "scores", "scores"]
+    assert 0.0 < result.certificate.lower_bound <= result.objective

@@ -114,6 +114,8 @@ class Query(Policy[Own]):
         Whether the risk may be evaluated elsewhere than at the candidate.
     makes_planes : bool
         Whether it finds planes that touch the risk nowhere, from duals.
+    knows_first_plane : bool
+        Whether its planes say all that the plane of the first point says, which then is not taken.
     restless : bool
         Whether it moves on even if no bound does, so that a run never stalls.
     uses_candidate : bool
@@ -123,6 +125,7 @@ class Query(Policy[Own]):
     __slots__ = ()
     leaves_candidate: ClassVar[bool] = True
     makes_planes: ClassVar[bool] = False
+    knows_first_plane: ClassVar[bool] = False
     restless: ClassVar[bool] = False
     uses_candidate: ClassVar[bool] = True
 

@@ -36,11 +36,15 @@ def first_state(problem: Problem, start: Vector | None, method: Method, *, conve
         policies=method.init(problem),
         convex=convex,
     )
-    state.require_finite(best)
     floors = _floors(risk, groups)
-    if min(floor.offset for floor in floors) > -np.inf:
+    bounded = min(floor.offset for floor in floors) > -np.inf
+    if bounded:
         state.bundle.add(*floors)
         state.raise_lower_bound(problem.below(sum_of(floors)))
+    if bounded and method.query.knows_first_plane:
+        state.require_finite(best, planes=())
+        return state
+    state.require_finite(best)
     _cut_at_best(state)
     return state
 

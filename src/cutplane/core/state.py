@@ -223,13 +223,13 @@ class State:
             and all(np.isfinite(dot(plane.slope, plane.slope)) for plane in self.planes_at(point))
         )
 
-    def require_finite(self, point: Point) -> None:
-        """Raise NonFiniteRisk unless planes can be taken at a point."""
+    def require_finite(self, point: Point, planes: Sequence[Plane] | None = None) -> None:
+        """Raise NonFiniteRisk unless a point and its planes, or others, can be computed with."""
         part = ""
         if not np.isfinite(point.value):
             part = f"the risk is {point.value}"
         else:
-            for plane in self.planes_at(point):
+            for plane in self.planes_at(point) if planes is None else planes:
                 if not np.isfinite(dot(plane.slope, plane.slope)):
                     part = "the subgradient is not finite, or too steep to be squared"
                 elif not np.isfinite(plane.offset):
@@ -287,6 +287,7 @@ def iterate(state: State, check: Callable[[], None]) -> None:
     for point in found.cut_at:
         state.require_finite(point)
     before = state.best
+    state.require_finite(before, found.planes)
     progress |= state.keep_best(found.points)
     bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
     progress |= bound_moved or method.query.restless

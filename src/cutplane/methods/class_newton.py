@@ -24,7 +24,7 @@ from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, quadratic
 from cutplane.core.policies.bmrm import ConvexCuts, KeepAll, NoStabilizer
-from cutplane.core.protocols import Plane, Quadratic
+from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.multiclass.kernels import make_slopes
@@ -297,6 +297,11 @@ class ClassNewtonSteps(Query[ClassNewtonState | None]):
         PLAIN_L2,
     )
     makes_planes: ClassVar[bool] = True
+    knows_first_plane: ClassVar[bool] = True
+
+    def first(self, problem: Problem, w: Vector) -> Point:
+        """Evaluate the risk where the run starts."""
+        return problem.risk.begun_at(w)  # type: ignore[attr-defined,no-any-return]
 
     def __call__(
         self, state: State, candidate: Candidate, own: ClassNewtonState | None

@@ -31,7 +31,7 @@ from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, quadratic
 from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.protocols import Plane
+from cutplane.core.protocols import Plane, Point
 from cutplane.core.search import minimize_roughly
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.multiclass.kernels import Indices, class_sums, make_slopes
@@ -39,6 +39,7 @@ from cutplane.losses.multiclass.offsets import repaired
 from cutplane.maps.rows import Entries
 from cutplane.methods.ascent import class_kernels as kernels
 from cutplane.methods.ascent.coordinate_kernels import shuffle
+from cutplane.methods.ascent.dual_ascent import finite_norms
 from cutplane.methods.stochastic.passes import entries_of
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
@@ -141,7 +142,7 @@ class ClassAscent:
     def _anew(self, shares: Matrix, W: Matrix, offsets: Vector) -> Shares:
         """Return shares to begin with."""
         risk = self._risk
-        norms = risk.rows.squared_norms()
+        norms = finite_norms(risk.rows)
         # As strong as the features together, on average; not vanishing with them.
         pull = 0.0
         if risk.minimizes_intercept:
@@ -268,11 +269,16 @@ class ClassEpochs(Query[Shares]):
         PLAIN_L2,
     )
     makes_planes: ClassVar[bool] = True
+    knows_first_plane: ClassVar[bool] = True
     most: int = 60
 
     def init(self, problem: Problem) -> Shares:
         """Return shares of the true classes."""
         return ClassAscent(problem).begun()
+
+    def first(self, problem: Problem, w: Vector) -> Point:
+        """Evaluate the risk where the run starts."""
+        return problem.risk.begun_at(w)  # type: ignore[attr-defined,no-any-return]
 
     def carried_over(self, own: Shares, state: State) -> Shares:
         """Return the shares, which serve any regularizer."""

@@ -33,7 +33,7 @@ from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, quadratic
 from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, best_step
 from cutplane.core.policies.memory import LimitedMemory
-from cutplane.core.protocols import Plane, Point, SearchablePoint
+from cutplane.core.protocols import NonFiniteRisk, Plane, Point, SearchablePoint
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods.ascent import coordinate_kernels as kernels
@@ -125,7 +125,7 @@ class DualAscent:
     def begun(self) -> Duals:
         """Return duals of zero."""
         risk = self._risk
-        norms = self._rows.squared_norms()
+        norms = finite_norms(self._rows)
         pull = 0.0
         if risk.intercept:
             # It must not vanish with the features: it also tells that duals have to be balanced.
@@ -154,7 +154,7 @@ class DualAscent:
         or the same share of a smaller one.
         """
         budget, seen = passes * int(self._rows.starts[-1]), 0
-        last = 0.0
+        last, lowest = 0.0, objective
         for k in range(most):
             examples = duals.visited if k == 0 and self.never_settle else duals.movable
             duals, gap, n_entries = self._epoch(duals, examples)
@@ -163,18 +163,20 @@ class DualAscent:
             if gap < last:
                 left *= max(math.sqrt(gap / last), _LEFT_OVER)
             last = gap
-            if seen >= budget or self._is_enough(left, duals, enough, objective):
+            if seen >= budget:
                 break
+            if left * objective <= enough * lowest:
+                # What counts is the objective that the duals lead to. It falls from epoch to epoch.
+                lowest = min(lowest, self._bound(duals) + left)
+                if left * objective <= enough * lowest:
+                    break
         return duals
 
-    def _is_enough(self, gap: float, duals: Duals, enough: float, objective: float) -> bool:
-        """Say whether a gap is small enough, also beside the objective that the duals lead to."""
-        if gap > enough:
-            return False
+    def _bound(self, duals: Duals) -> float:
+        """Return the lower bound that the duals give, but for what an intercept asks of them."""
         slopes = self._risk.weights * duals.beta
         conjugate: float = self._loss.conjugate(self._risk.y, slopes, self._risk.weights)
-        bound = -conjugate - 0.5 * self._lam * dot(duals.w, duals.w)
-        return gap * objective <= enough * (bound + gap)
+        return -conjugate - 0.5 * self._lam * dot(duals.w, duals.w)
 
     def _epoch(self, duals: Duals, examples: kernels.IndexVector) -> tuple[Duals, float, int]:
         """Improve some duals; return them, about how large the gap was, and the entries read."""
@@ -223,6 +225,14 @@ class DualAscent:
         return replace(duals, movable=movable)
 
 
+def finite_norms(rows: Any) -> Vector:
+    """Return the squared lengths of rows; NonFiniteRisk if one is no number, or infinite."""
+    norms: Vector = rows.squared_norms()
+    if not np.isfinite(norms).all():
+        raise NonFiniteRisk("the square of a feature is not finite: scale the features")
+    return norms
+
+
 def balanced(slopes: Vector) -> Vector:
     """Return slopes that sum to zero, by scaling down those of the heavier sign, in place."""
     rising, falling = slopes > 0.0, slopes < 0.0
@@ -254,6 +264,7 @@ class DualEpochs(Query[Duals]):
         PLAIN_L2,
     )
     makes_planes: ClassVar[bool] = True
+    knows_first_plane: ClassVar[bool] = True
     passes: float | None = None
     most: int = 30
 
@@ -262,13 +273,8 @@ class DualEpochs(Query[Duals]):
         return DualAscent(problem).begun()
 
     def first(self, problem: Problem, w: Vector) -> Point:
-        """Evaluate the risk where the run starts: at zero, mostly, where scores are known."""
-        risk: Any = problem.risk
-        if w.any():
-            return super(DualEpochs, self).first(problem, w)
-        risk.evaluations += 1
-        point: Point = risk.with_scores(w, np.zeros(risk.n_examples))
-        return point
+        """Evaluate the risk where the run starts."""
+        return problem.risk.begun_at(w)  # type: ignore[attr-defined,no-any-return]
 
     def __call__(self, state: State, candidate: Candidate, own: Duals) -> tuple[Found, Duals]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
