@@ -74,7 +74,7 @@ def _positive(variable: str, value: str) -> int:
 
 @contextmanager
 def thread_limit(n_threads: int | None) -> Iterator[None]:
-    """Let `map_blocks` use at most so many threads meanwhile; None leaves it as it is."""
+    """Let work on blocks use at most so many threads meanwhile; None leaves it as it is."""
     token = _limit.set(n_threads if n_threads is not None else _limit.get())
     try:
         yield
@@ -162,7 +162,7 @@ def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:
     Ctrl-C does not wait for that). An exception in any thread is raised here, and ranges not yet
     started are dropped.
     """
-    n_threads = min(n_threads, n_blocks)
+    n_threads = min(n_threads, n_blocks, _limit.get() or n_threads)
     if n_threads <= 1:
         task(0, n_blocks)
         return

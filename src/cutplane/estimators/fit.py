@@ -35,6 +35,7 @@ from cutplane.estimators.cautions import (
     warn_unless_successful,
 )
 from cutplane.estimators.parameters import look_up, threads_of
+from cutplane.estimators.side_by_side import side_by_side
 from cutplane.methods.minimize import minimize
 from cutplane.report.progress import Progress
 
@@ -147,54 +148,35 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     histories, evaluations = list[list[Record]](), plan.evaluations
     reached = list[Vector]()
     progress = [Progress(sys.stdout)] if estimator.verbose else []
-    for k, risk in enumerate(risks):
-        problem = Problem(risk, plan.regularizer)
-        method = method_of(estimator, problem)
-        task = context
-        if several:
-            task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
-        if several:
-            _name_part(estimator, k, len(risks), [*estimator.callbacks, *progress])
-        starts = [None if plan.starts is None else plan.starts[k]]
-        starts += plan.more_starts[k] if plan.more_starts else []
-        folder = os.path.join(plan.part, f"problem-{k}" if several else "")
-        # After Ctrl-C each problem that is left gets one iteration: a model, a bound.
-        interrupted = (k > 0 or bool(plan.start_certificates)) and interrupted_so_far()
-        found = list[Result]()
-        for s, start in enumerate(starts):
-            n_left = (len(risks) - k) * len(starts) - s
-            found.append(
-                solve(
-                    estimator,
-                    problem,
-                    method,
-                    max_iter=1 if interrupted else estimator.max_iter,
-                    time_limit=share_of_time(estimator.time_limit, begin, n_left),
-                    start=start,
-                    callbacks=[
-                        *watchers,
-                        *progress,
-                        task.iterations(partial(best_so_far, k=k)),
-                    ],
-                    part=os.path.join(folder, f"start-{s}" if len(starts) > 1 else ""),
-                )
-            )
-            interrupted = interrupted or (s > 0 and found[-1].state.interrupted)
-            if found[-1].state.stopped:  # there is a model, and no wish for a better one
-                break
-        result = min(found, key=lambda each: each.objective)
-        certificate = result.certificate
-        if interrupted:
-            certificate = replace(certificate, status=Status.INTERRUPTED)
-        methods.append(method.name)
-        certificates.append(certificate)
-        histories.append(result.history)
-        reached.append(np.array([each.objective for each in found]))
-        evaluations += sum(each.evaluations for each in found)
-        seen.append(plan.look(risk, result))
-        model = best_so_far(result.state, k)
-        if several:
-            task.end(model)
+    with side_by_side(estimator, plan.risks, partial(_alone, estimator, plan)) as ahead:
+        for k, risk in enumerate(risks):
+            task = context
+            if several:
+                task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
+                _name_part(estimator, k, len(risks), [*estimator.callbacks, *progress])
+            interrupted = False
+            if ahead is not None:
+                found = [ahead.result(k)]
+            else:
+                watching: list[Callable[[State], object]] = [
+                    *watchers,
+                    *progress,
+                    task.iterations(partial(best_so_far, k=k)),
+                ]
+                found, interrupted = _found(estimator, plan, k, watching)
+            result = min(found, key=lambda each: each.objective)
+            certificate = result.certificate
+            if interrupted:
+                certificate = replace(certificate, status=Status.INTERRUPTED)
+            methods.append(result.state.method.name)
+            certificates.append(certificate)
+            histories.append(result.history)
+            reached.append(np.array([each.objective for each in found]))
+            evaluations += sum(each.evaluations for each in found)
+            seen.append(plan.look(risk, result))
+            model = best_so_far(result.state, k)
+            if several:
+                task.end(model)
     for display in progress:
         display.finish()
 
@@ -223,6 +205,54 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         symptom = plan.symptom(seen, result)
         if symptom and plan.could_vary():
             warn(f"{name}: {symptom}; {plan.advice}", ConstantModelWarning)
+
+
+def _found(
+    estimator: Any, plan: Plan, k: int, callbacks: Sequence[Callable[[State], object]]
+) -> tuple[list[Result], bool]:
+    """Minimize a problem from each of its starts; say also whether Ctrl-C came before the end."""
+    problem = Problem(plan.risks[k], plan.regularizer)
+    method = method_of(estimator, problem)
+    n_problems = len(plan.risks)
+    starts = [None if plan.starts is None else plan.starts[k]]
+    starts += plan.more_starts[k] if plan.more_starts else []
+    folder = os.path.join(plan.part, f"problem-{k}" if n_problems > 1 else "")
+    # After Ctrl-C each problem that is left gets one iteration: a model, a bound.
+    interrupted = (k > 0 or bool(plan.start_certificates)) and interrupted_so_far()
+    found = list[Result]()
+    for s, start in enumerate(starts):
+        n_left = (n_problems - k) * len(starts) - s
+        found.append(
+            solve(
+                estimator,
+                problem,
+                method,
+                max_iter=1 if interrupted else estimator.max_iter,
+                time_limit=share_of_time(estimator.time_limit, plan.examples.begin, n_left),
+                start=start,
+                callbacks=callbacks,
+                part=os.path.join(folder, f"start-{s}" if len(starts) > 1 else ""),
+            )
+        )
+        interrupted = interrupted or (s > 0 and found[-1].state.interrupted)
+        if found[-1].state.stopped:  # there is a model, and no wish for a better one
+            break
+    return found, interrupted
+
+
+def _alone(estimator: Any, plan: Plan, k: int, callback: Callable[[State], bool]) -> Result:
+    """Minimize a convex problem in one thread, beside others."""
+    problem = Problem(plan.risks[k], plan.regularizer)
+    return solve(
+        estimator,
+        problem,
+        method_of(estimator, problem),
+        max_iter=estimator.max_iter,
+        time_limit=None,
+        start=None if plan.starts is None else plan.starts[k],
+        callbacks=[callback],
+        n_threads=1,
+    )
 
 
 def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) -> None:
@@ -254,13 +284,14 @@ def solve(
     planes_from: State | None = None,
     callbacks: Sequence[Callable[[State], object]] = (),
     part: str = "",
+    n_threads: int | None = None,
 ) -> Result:
     """Minimize a problem with an estimator's tolerance and threads: the only call of the solver.
 
     Of several problems each has a part of the checkpoint, by its name. One that was finished is
-    taken from there.
+    taken from there. With `n_threads`, they count in place of the estimator's.
     """
-    with thread_limit(threads_of(estimator.n_jobs)):
+    with thread_limit(n_threads or threads_of(estimator.n_jobs)):
         return minimize(
             problem.risk,
             problem.regularizer,

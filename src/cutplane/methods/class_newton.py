@@ -30,6 +30,7 @@ from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.multiclass.kernels import make_slopes
 from cutplane.losses.multiclass.offsets import repaired
 from cutplane.methods.ascent.class_ascent import ClassAscent
+from cutplane.methods.ascent.dual_ascent import first_point
 from cutplane.methods.class_newton_kernels import shares_on_ray
 from cutplane.methods.curvature.classes import Curvature, Spectrum, pulled_back
 from cutplane.risks import ScoredRisk
@@ -301,7 +302,7 @@ class ClassNewtonSteps(Query[ClassNewtonState | None]):
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk where the run starts."""
-        return problem.risk.begun_at(w)  # type: ignore[attr-defined,no-any-return]
+        return first_point(problem.risk, w)
 
     def __call__(
         self, state: State, candidate: Candidate, own: ClassNewtonState | None

@@ -228,13 +228,6 @@ class ScoredRisk(Summable):
         self.evaluations += 1
         return self.with_scores(w, self.map.scores(w))
 
-    def begun_at(self, w: Vector) -> ScoredPoint:
-        """Evaluate the risk where a run starts: at zero, mostly, where scores are known."""
-        if w.any() or not (self.map.plain or self.map.all_pairs):
-            return self.at(w)
-        self.evaluations += 1
-        return self.with_scores(w, np.zeros((self.rows.shape[0], *self.map.score_shape)))
-
     def with_scores(self, w: Vector, scores: Scores, **known: Any) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess``, ``at`` as for the point."""
         if not all_finite(scores):

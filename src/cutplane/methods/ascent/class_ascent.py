@@ -39,7 +39,7 @@ from cutplane.losses.multiclass.offsets import repaired
 from cutplane.maps.rows import Entries
 from cutplane.methods.ascent import class_kernels as kernels
 from cutplane.methods.ascent.coordinate_kernels import shuffle
-from cutplane.methods.ascent.dual_ascent import finite_norms
+from cutplane.methods.ascent.dual_ascent import finite_norms, first_point
 from cutplane.methods.stochastic.passes import entries_of
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
@@ -278,7 +278,7 @@ class ClassEpochs(Query[Shares]):
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk where the run starts."""
-        return problem.risk.begun_at(w)  # type: ignore[attr-defined,no-any-return]
+        return first_point(problem.risk, w)
 
     def carried_over(self, own: Shares, state: State) -> Shares:
         """Return the shares, which serve any regularizer."""

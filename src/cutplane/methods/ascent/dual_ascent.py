@@ -225,6 +225,14 @@ class DualAscent:
         return replace(duals, movable=movable)
 
 
+def first_point(risk: Any, w: Vector) -> Point:
+    """Evaluate a linear risk where a run starts: at zero, mostly, where scores are known."""
+    if w.any():
+        return cast(Point, risk.at(w))
+    risk.evaluations += 1
+    return cast(Point, risk.with_scores(w, np.zeros((len(risk.y), *risk.map.score_shape))))
+
+
 def finite_norms(rows: Any) -> Vector:
     """Return the squared lengths of rows; NonFiniteRisk if one is no number, or infinite."""
     norms: Vector = rows.squared_norms()
@@ -274,7 +282,7 @@ class DualEpochs(Query[Duals]):
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk where the run starts."""
-        return problem.risk.begun_at(w)  # type: ignore[attr-defined,no-any-return]
+        return first_point(problem.risk, w)
 
     def __call__(self, state: State, candidate: Candidate, own: Duals) -> tuple[Found, Duals]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
