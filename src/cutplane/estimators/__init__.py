@@ -11,6 +11,8 @@ from cutplane.estimators.cautions import (
 from cutplane.estimators.choosing import CrossValidation
 from cutplane.estimators.hmm.classifier import HMMClassifier
 from cutplane.estimators.hmm.tagger import HMMTagger
+from cutplane.estimators.kernels.classifier import KernelClassifier
+from cutplane.estimators.kernels.regressor import KernelRegressor
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.cross_validation import LinearClassifierCV, LinearRegressorCV
 from cutplane.estimators.linear.lam_proof import LamProof
@@ -33,6 +35,8 @@ __all__ = [
     "HMMClassifier",
     "HMMTagger",
     "InconsistentVersionWarning",
+    "KernelClassifier",
+    "KernelRegressor",
     "LabelOrderWarning",
     "LamProof",
     "LinearClassifier",
@@ -71,6 +75,8 @@ ESTIMATORS: dict[str, type[Any]] = {
         HMMTagger,
         LinearClassifierCV,
         LinearRegressorCV,
+        KernelClassifier,
+        KernelRegressor,
     )
 }
 """The registry: from a name to the class, whose ``description`` says the rest."""

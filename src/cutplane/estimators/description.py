@@ -96,6 +96,8 @@ class Description:
     saved : mapping from str to a pair of type and default
         Fitted attributes that model files keep besides arrays, classes and certificates. Files of
         earlier versions may lack them.
+    spans_examples : bool
+        Whether predictions are made of kernels with training examples, not of coefficients.
     becomes : str
         The estimator that it is saved as, if that is another one.
     defaults : mapping from str to a value
@@ -112,6 +114,7 @@ class Description:
     least_classes: int = 0
     intercept: str = "intercept_"
     saved: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: STRENGTH)
+    spans_examples: bool = False
     becomes: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
 

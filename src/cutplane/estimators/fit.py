@@ -73,7 +73,7 @@ class Plan:
     examples : Examples
     risks : sequence of risks
         One, or one for each class or label that is fitted by itself.
-    regularizer : L2
+    regularizer : regularizer
     model : callable
         From coefficients, a row for each problem, and intercepts to the fitted attributes. It gives
         the best model so far, too, while a fit is running.

@@ -256,7 +256,7 @@ def _largest(preparation: Any, model: Any, first_feature: int) -> Html | None:
         n_all = len(named)
         chosen = [(*names, value) for names, value in named[:_MOST_COEFFICIENTS]]
         titles = ["feature", "label"]
-    elif reads in (Reads.ROWS, Reads.QUERIES):
+    elif reads in (Reads.ROWS, Reads.QUERIES) and not model.description.spans_examples:
         coef: NDArray[np.float64] = np.atleast_2d(dense(model.coef_).astype(np.float64))
         names = _feature_names(preparation, model, first_feature)
         n_all = coef.size

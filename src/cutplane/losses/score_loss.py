@@ -98,6 +98,8 @@ class ScoreLoss(ABC):
         Whether there are second derivatives, and a conjugate.
     smooth : bool
         Whether no slope jumps.
+    straight : bool
+        Whether each example's loss is made of straight pieces, at most three, and so its conjugate.
     dual_form : tuple or None
         What dual coordinate ascent has to know of the loss: the number of its kind and a matrix;
         None if it does not know it.
@@ -121,6 +123,7 @@ class ScoreLoss(ABC):
     has_curvatures: bool = False
     has_conjugate: bool = False
     smooth: bool = False
+    straight: bool = False
     dual_form: tuple[int, Matrix] | None = None
     shown: ClassVar[tuple[str, ...]] = ()
 

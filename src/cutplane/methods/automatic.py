@@ -19,6 +19,8 @@ from cutplane.methods.bundle import bmrm, level, nrbm
 from cutplane.methods.class_newton import class_newton
 from cutplane.methods.coordinates.columns import prefers_gram
 from cutplane.methods.coordinates.descent import coordinate_descent
+from cutplane.methods.kernels.newton import kernel_newton
+from cutplane.methods.kernels.pair_ascent import pair_ascent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
 
@@ -110,6 +112,11 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
         return level(), "many outputs that depend on each other"
     if structured:
         return _for_structures(problem)
+    if offers(risk, "spans_examples"):
+        for method in (pair_ascent(), kernel_newton()):
+            if method.obstacle(problem) is None:
+                return method, f"a kernel, {risk.loss!r}"
+        return bmrm(), f"a kernel, and {risk.loss!r} is neither smooth nor made of straight pieces"
     if offers(risk, "sharded"):
         return _for_shards(problem)
     on_disk = offers(risk, "rows.on_disk")  # then nothing that visits rows in random order will do

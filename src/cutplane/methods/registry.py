@@ -17,6 +17,8 @@ from cutplane.methods.bundle import bmrm, level, nbm, nrbm, proximal, trust_regi
 from cutplane.methods.cccp import cccp
 from cutplane.methods.class_newton import class_newton
 from cutplane.methods.coordinates.descent import coordinate_descent
+from cutplane.methods.kernels.newton import kernel_newton
+from cutplane.methods.kernels.pair_ascent import pair_ascent
 from cutplane.methods.newton import newton
 from cutplane.methods.quasi_newton import quasi_newton
 from cutplane.methods.stochastic import adaptive, online_proximal, optimistic, pegasos
@@ -90,3 +92,10 @@ STRUCTURED_METHODS: Methods = _FOR_ALL | {"block-ascent": lambda problem: block_
 
 TAGGER_METHODS: Methods = STRUCTURED_METHODS | {"quasi-newton": _quasi_newton}
 """Those for chains."""
+
+KERNEL_METHODS: Methods = {
+    **{name: method for name, method in _FOR_ALL.items() if name not in ("grouped", "nrbm")},
+    "pair-ascent": lambda problem: pair_ascent(),
+    "kernel-newton": lambda problem: kernel_newton(),
+}
+"""Those for functions in the span of the examples."""

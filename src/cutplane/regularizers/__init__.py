@@ -5,6 +5,7 @@ from cutplane.regularizers.bounded_elastic_net import BoundedElasticNet
 from cutplane.regularizers.bounded_l2 import BoundedL2
 from cutplane.regularizers.constrained_l2 import ConstrainedL2
 from cutplane.regularizers.entropy import Entropy
+from cutplane.regularizers.kernel_norm import KernelNorm
 from cutplane.regularizers.l1 import L1, ElasticNet
 from cutplane.regularizers.l2 import L2
 from cutplane.regularizers.quadratic_form import QuadraticForm
@@ -19,6 +20,7 @@ __all__ = [
     "ConstrainedL2",
     "ElasticNet",
     "Entropy",
+    "KernelNorm",
     "QuadraticForm",
     "SquaredLp",
 ]

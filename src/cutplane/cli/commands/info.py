@@ -55,9 +55,8 @@ def _report(estimator: Any, preparation: Any, *, is_table: bool) -> dict[str, An
         report["steps"] = [type(step).__name__ for _, step in preparation.steps]
     if is_table:
         report["columns"] = list(columns_of(preparation))
-    if description.reads in (Reads.ROWS, Reads.QUERIES) and estimator.coef_.size == (
-        estimator.n_features_in_
-    ):
+    linear = description.reads in (Reads.ROWS, Reads.QUERIES) and not description.spans_examples
+    if linear and estimator.coef_.size == estimator.n_features_in_:
         names = feature_names(estimator, preparation, report.get("columns", []))
         report["coefficients"] = _largest(estimator, names)
     return report

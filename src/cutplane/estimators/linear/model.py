@@ -139,7 +139,8 @@ class LinearModel(Regularized):
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         """Validate the data of a fit."""
         how.setdefault("y_numeric", self._task != "classification")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, **how)
+        how.setdefault("accept_sparse", "csr")
+        X, y = validate_data(self, X, y, dtype=FLOATS, **how)
         return Examples(
             X, y, weights_of(sample_weight, X.shape[0]), {"sample_weight": sample_weight}
         )

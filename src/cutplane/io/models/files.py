@@ -19,7 +19,7 @@ from cutplane.estimators.estimator import Estimator
 from cutplane.estimators.parameters import threads_of
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError
-from cutplane.io.models import hmm, linear, structured, tagger
+from cutplane.io.models import hmm, kernel, linear, structured, tagger
 from cutplane.io.models.pipeline import (
     PLACE,
     Preparation,
@@ -51,6 +51,11 @@ _TENSORS: dict[Reads, Any] = {
     Reads.STRUCTURES: structured,
     Reads.FRAMES: hmm,
 }
+
+
+def _tensors(description: Description) -> Any:
+    """Return the module that knows the tensors of such estimators."""
+    return kernel if description.spans_examples else _TENSORS[description.reads]
 
 
 class Content(NamedTuple):
@@ -114,7 +119,7 @@ def save_with_layout(
         raise TypeError("cannot save a model with a loss of its own; give the loss by name")
     kind = description.becomes or name
     try:
-        tensors = _TENSORS[description.reads].tensors_of(estimator)
+        tensors = _tensors(description).tensors_of(estimator)
         preparation = None
         if pipeline is not None:
             preparation = describe_preparation(pipeline, tensors, table)
@@ -273,7 +278,7 @@ def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]
     if document.preparation is not None:
         for name in [name for name in own if name.startswith(f"{PLACE}/")]:
             others[name] = own.pop(name)
-    n_problems = _TENSORS[description.reads].restore(estimator, own, document)
+    n_problems = _tensors(description).restore(estimator, own, document)
     if document.feature_names is not None:
         n_features, names = getattr(estimator, "n_features_in_", 0), document.feature_names
         if len(names) != n_features:

@@ -113,6 +113,7 @@ class PiecewiseLoss(Loss):
             np.array([_shape(left), _shape(right)]),
         )
         self.dual_form = (MARGIN_PIECES if self.kind[0] else RESIDUAL_PIECES, self.kind[1])
+        self.straight = left.width == 0.0 == right.width
         self.smooth = not any(piece.slope > 0.0 and piece.width == 0.0 for piece in (left, right))
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:

@@ -1,0 +1,1 @@
+"""Kernel machines and Gaussian processes."""

@@ -1,0 +1,1 @@
+"""Methods for functions in the span of the examples."""

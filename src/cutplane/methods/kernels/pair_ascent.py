@@ -1,0 +1,179 @@
+"""Dual ascent on pairs of examples, for kernels and losses with kinks: sequential minimization.
+
+For any slopes ``q`` in the domain of the conjugate, which sum to zero if there is an intercept,
+
+    D(q) = -sum_i p_i l*(q_i / p_i) - q'Kq / (2 lam)  <=  min J
+
+and ``f = -sum_i q_i k(x_i, .) / lam`` is the function that belongs to them. A step changes two
+slopes, so that their sum stays, and is exact (Platt 1998; Fan, Chen and Lin 2005). What it changes
+at all scores are two rows of the kernel matrix. Every so many steps bound and objective are
+compared, by vectors as long as the sample; the bound that counts is computed afresh from the
+matrix, as a plane of the bundle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, cast
+
+import numpy as np
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.method import Found, Method, Query
+from cutplane.core.needs import Need, quadratic
+from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, best_step
+from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.protocols import Plane, SearchablePoint
+from cutplane.core.state import Candidate, Problem, State
+from cutplane.maps.kernels.matrix import KernelRows
+from cutplane.methods.ascent.dual_ascent import balanced
+from cutplane.methods.kernels import pair_kernels as kernels
+
+SPANS_EXAMPLES = Need("risk", "spans_examples", "functions in the span of the examples, a kernel")
+
+# Steps between two looks at the gap, as a share of the examples, and looks between two planes.
+# A look costs less than ten steps, a plane as much as some hundred.
+_SHARE = 0.05
+_LEAST_STEPS = 64
+_LOOKS = 40
+
+# The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
+_ACCURACY = 1e-14
+
+
+class Costs(NamedTuple):
+    """The range of each dual, and what it costs above and below zero."""
+
+    lower: Vector
+    upper: Vector
+    up: Vector
+    down: Vector
+
+    @classmethod
+    def of(cls, risk: Any) -> Costs:
+        """Return those of a loss made of straight pieces."""
+        left, right, y, weights = risk.loss.left, risk.loss.right, risk.y, risk.weights
+        if risk.loss.of_residual:  # v = z - y
+            return cls(
+                -left.slope * weights, right.slope * weights, y + right.start, y - left.start
+            )
+        positive = y > 0.0  # v = y*z - 1: the pieces change sides with the sign
+        return cls(
+            np.where(positive, -left.slope, -right.slope) * weights,
+            np.where(positive, right.slope, left.slope) * weights,
+            np.where(positive, 1.0 + right.start, left.start - 1.0),
+            np.where(positive, 1.0 - left.start, -1.0 - right.start),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairDuals:
+    """Slopes, one for each example, and ``K q / lam``; both are changed in place."""
+
+    q: Vector
+    images: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class PairSteps(Query["PairDuals | None"]):
+    """Query by exact steps on pairs of duals, and a line search toward where they lead.
+
+    Parameters
+    ----------
+    looks : int
+        How often at most the gap is looked at between two planes.
+    """
+
+    needs = (
+        SPANS_EXAMPLES,
+        Need("risk", "loss.straight", "a loss made of straight pieces, such as the hinge"),
+    )
+    makes_planes: ClassVar[bool] = True
+    looks: int = _LOOKS
+
+    def init(self, problem: Problem) -> PairDuals | None:
+        """Return None: the duals begin where the run does."""
+        return None
+
+    def __call__(
+        self, state: State, candidate: Candidate, own: PairDuals | None
+    ) -> tuple[Found, PairDuals | None]:
+        """Improve the duals; return their plane, and the best point on the way to theirs."""
+        risk: Any = state.problem.risk
+        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
+        costs = Costs.of(risk)
+        if own is None:
+            own = begun(risk, lam, costs, state.best.w)
+        self._improve(risk, lam, costs, own, state)
+        q = balanced(own.q) if risk.minimizes_intercept else own.q
+        risk.evaluations += 1
+        slope = risk.map.pullback(q)
+        offset = -risk.loss.conjugate(risk.y, q, risk.weights)
+        np.multiply(slope[: len(q)], 2.0 / lam, out=own.images)  # free of rounding that added up
+        point = risk.with_coefficients(q / -lam, -own.images)
+        plane = Plane(slope, offset)
+        if state.problem.objective(point) < state.objective:
+            # A search might go a little lower, but would bring back examples without a dual.
+            return Found([point], [], [plane]), own
+        segment = cast(SearchablePoint, state.best).toward(point)
+        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
+        return Found([segment.at(best_step(segment, along))], [], [plane]), own
+
+    def _improve(self, risk: Any, lam: float, costs: Costs, own: PairDuals, state: State) -> None:
+        """Take steps until the gap seems to be small enough, or some passes are over."""
+        rows: KernelRows = risk.rows
+        m = len(own.q)
+        rise, fall = np.empty(m), np.empty(m)
+        kernels.begin(*costs, own.q, rise, fall)
+        steps = kernels.pair_steps if risk.minimizes_intercept else kernels.single_steps
+        most = max(int(_SHARE * m), _LEAST_STEPS)
+        for _ in range(self.looks):
+            taken = steps(
+                rows.matrix, rows.diagonal, lam, *costs, own.q, own.images, rise, fall, _ACCURACY,
+                most,
+            )  # fmt: skip
+            if taken < most or gap_of(risk, lam, own) <= 0.9 * state.enough:
+                break
+
+
+def begun(risk: Any, lam: float, costs: Costs, w: Vector) -> PairDuals:
+    """Return the duals of the function that a run starts at, as far as they are allowed."""
+    m = len(costs.lower)
+    q = np.clip(-lam * w[:m], costs.lower, costs.upper)
+    if risk.minimizes_intercept:
+        q = balanced(q)
+    return PairDuals(q, risk.map.values(q) / lam)
+
+
+def gap_of(risk: Any, lam: float, own: PairDuals) -> float:
+    """Return objective less bound of the duals, by the scores as they were kept up to date."""
+    scores = -own.images
+    if risk.minimizes_intercept:
+        value = risk.loss.at_best_offset(risk.y, scores, risk.weights, None).value
+    else:
+        value = risk.loss.value(risk.y, scores, risk.weights)
+    conjugate: float = risk.loss.conjugate(risk.y, own.q, risk.weights)
+    return float(value + conjugate + dot(own.q, own.images))
+
+
+def pair_ascent(*, looks: int = _LOOKS, planes: int = 4) -> Method:
+    """Sequential minimization: exact steps on pairs of duals, certified by planes.
+
+    The method for kernels with losses made of straight pieces: hinge, absolute, quantile and
+    epsilon-insensitive.
+
+    Parameters
+    ----------
+    looks : int
+        How often at most the gap is looked at between two planes.
+    planes : int
+        Size of the bundle, besides the aggregated plane.
+    """
+    return Method(
+        stabilizer=NoStabilizer(),
+        memory=LimitedMemory(planes),
+        query=PairSteps(looks=looks),
+        cuts=ConvexCuts(),
+        name="pair-ascent",
+    )
