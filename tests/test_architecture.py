@@ -92,6 +92,8 @@ PUBLIC = {
     "Huber",
     "Iterate",
     "Iterations",
+    "KernelClassifier",
+    "KernelRegressor",
     "L1",
     "L2",
     "LabelRanking",

@@ -49,6 +49,8 @@ def problem(name):
         "MultilabelClassifier": (cp.MultilabelClassifier(), X, (X[:, :2] > 0).astype(int), {}),
         "StructuredPredictor": (cp.StructuredPredictor(cp.MulticlassModel()), X, grades, {}),
         "HMMClassifier": (cp.HMMClassifier(**hmm), chains, [tag[0] for tag in tags], {}),
+        "KernelClassifier": (cp.KernelClassifier(), X, grades, {}),
+        "KernelRegressor": (cp.KernelRegressor("absolute"), X, z, {}),
         "HMMTagger": (cp.HMMTagger(**hmm), chains, tags, {}),
     }[name]
 
