@@ -44,7 +44,7 @@ def _is_switch(value: Any) -> bool:
 _DEFAULT_LAM = 1e-4
 
 _STRENGTHS = ("lam", "C")
-_SWITCHES = ("fit_intercept", "warm_start", "parallel", "fit_ends", "positive")
+_SWITCHES = ("fit_intercept", "posterior", "warm_start", "parallel", "fit_ends", "positive")
 # Which numbers are allowed is said by the losses.
 _NUMBERS = (
     *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),

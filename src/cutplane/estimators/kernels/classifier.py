@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
-from cutplane.compute.arrays import Vector
-from cutplane.estimators.description import Description, Layout, Measures, Targets
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.estimators.description import Description, Layout, Measures, Positive, Targets
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.kernels.model import SAVED, KernelModel
 from cutplane.estimators.linear.classes import (
     ClassScores,
@@ -24,8 +27,13 @@ from cutplane.estimators.linear.classes import (
     require_two_classes,
     with_probabilities,
 )
-from cutplane.losses import CLASSIFICATION
+from cutplane.estimators.linear.model import FLOATS
+from cutplane.losses import CLASSIFICATION, Logistic
+from cutplane.methods.kernels.laplace import Posterior, mean_probability
 from cutplane.methods.registry import KERNEL_METHODS
+
+# Examples whose probabilities are computed together.
+_ROWS = 512
 
 
 @estimator
@@ -43,14 +51,25 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
         "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential".
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
+    posterior : bool, default=False
+        With the logistic loss: whether `predict_proba` is the mean over the posterior of the
+        Gaussian process, by Laplace's method, not the probability of the most likely function. It
+        takes a float64 matrix of all examples for each class.
     smoothing : float, default=0.5
         Width of the rounded kink of "smooth_hinge".
 
     Attributes
     ----------
+    prior_scale_ : float
+        Only with ``posterior``: ``1 / (lam * sum of weights)``, which times the kernel is the
+        covariance of the Gaussian process.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted. More than two are fitted each against the rest.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+    log_marginal_likelihood_ : float, or ndarray of shape (n_classes,)
+        Only with ``posterior``, and not in model files: how likely the labels are under the
+        Gaussian process, given the intercept. The higher the better, for choosing ``gamma`` and
+        ``lam``.
 
     Examples
     --------
@@ -70,13 +89,14 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
         losses=CLASSIFICATION,
         methods=KERNEL_METHODS,
         spans_examples=True,
-        saved=SAVED,
+        saved=SAVED | {"prior_scale_": (Positive | None, None)},
         measures=Measures.CLASSIFICATION,
         least_classes=2,
     )
 
     loss: Any = field(default="hinge", kw_only=False)
     class_weight: Any = None
+    posterior: bool = False
     smoothing: float = 0.5
 
     @with_probabilities
@@ -85,7 +105,64 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
 
         Those of more than two classes, each against the rest, are scaled to sum to one.
         """
-        return one_against_rest(self.loss_function().probability(self._scores(X)))
+        if not self.posterior:
+            return one_against_rest(self.loss_function().probability(self._scores(X)))
+        return one_against_rest(self._mean_probabilities(X))
+
+    def _fit(self, examples: Examples) -> Self:
+        plan = self._plan(examples)
+        if self.posterior:
+            self._require_gaussian_process()
+        fit_plan(self, plan)
+        for name in ("log_marginal_likelihood_", "_curvatures", "_posteriors"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if self.posterior:
+            self._set_posterior(plan.examples.weights[self.support_])
+        return self
+
+    def _require_gaussian_process(self) -> None:
+        if not isinstance(self.loss_function(), Logistic):
+            raise ValueError(f"posterior=True needs loss='logistic', got {self.loss!r}")
+        if self._precomputed:
+            raise ValueError(
+                "posterior=True needs the kernel of new examples with themselves, which "
+                "kernel='precomputed' does not tell"
+            )
+
+    def _set_posterior(self, weights: Vector) -> None:
+        """Keep the curvatures at the minimizer, and the likelihood of the labels."""
+        matrix = self._kernel().between(self.support_vectors_, self.support_vectors_)
+        scores = self.dual_coef_ @ matrix + self.intercept_[:, None]
+        share = expit(scores)
+        self._curvatures = weights * share * (1.0 - share)
+        total = float(weights.sum())
+        self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
+        listed = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
+        likelihoods = [
+            -total * certificate.objective - posterior.half_log_determinant
+            for certificate, posterior in zip(listed, self._posteriors, strict=True)
+        ]
+        several = len(likelihoods) > 1
+        self.log_marginal_likelihood_ = np.array(likelihoods) if several else likelihoods[0]
+
+    def _made_posteriors(self, matrix: Matrix, scale: float) -> list[Posterior]:
+        self.prior_scale_ = scale
+        return [Posterior.of(matrix, curvatures, scale) for curvatures in self._curvatures]
+
+    def _mean_probabilities(self, X: Any) -> Matrix:
+        """Return the mean probability of each problem's positive class over its posterior."""
+        scores, kernel, support = self._scores(X), self._kernel(), self.support_vectors_
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        if not isinstance(X, type(support)):
+            X, support = csr_array(X), csr_array(support)
+        out: Matrix = np.empty(scores.shape)
+        for begin in range(0, len(out), _ROWS):
+            rows = slice(begin, begin + _ROWS)
+            kernels, own = kernel.between(X[rows], support), kernel.of_pairs(X[rows])
+            for k, posterior in enumerate(self._posteriors):
+                variances = posterior.variances(kernels, own)
+                out[rows, k] = mean_probability(scores[rows, k], variances)
+        return out
 
     def _plan(self, examples: Examples) -> Plan:
         y, weights = examples.y, examples.weights

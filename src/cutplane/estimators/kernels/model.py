@@ -136,7 +136,9 @@ class KernelModel(LinearModel):
 
         def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
             beta = coef[:, : len(used)]
-            support = np.flatnonzero((beta != 0.0).any(axis=0))
+            # A posterior is one of all examples.
+            all_count = bool(getattr(self, "posterior", False))
+            support = np.flatnonzero((beta != 0.0).any(axis=0) | all_count)
             return {
                 "support_": used[support],
                 "support_vectors_": None if self._precomputed else X[support],

@@ -1,8 +1,9 @@
 """The tensors of kernel machines in a model file.
 
 They are ``dual_coef``, a row for each problem, ``intercept``, the numbers of the examples that the
-model is made of, ``support``, and these examples, unless kernels with them come precomputed: as a
-matrix ``vectors``, or in CSR, ``values``, ``indices`` and ``starts``.
+model is made of, ``support``, the ``curvatures`` of a posterior, and these examples, unless kernels
+with them come precomputed: as a matrix ``vectors``, or in CSR, ``values``, ``indices`` and
+``starts``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def tensors_of(estimator: Any) -> dict[str, NDArray[Any]]:
         "intercept": np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64)),
         "support": np.asarray(estimator.support_, dtype=np.int64),
     }
+    if getattr(estimator, "posterior", False):
+        tensors["curvatures"] = np.ascontiguousarray(estimator._curvatures)
     vectors = estimator.support_vectors_
     if scipy.sparse.issparse(vectors):
         tensors["values"] = np.ascontiguousarray(vectors.data)
@@ -45,6 +48,11 @@ def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) 
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise Malformed(f"a parameter is wrong: {error}") from None
     precomputed: bool = estimator._precomputed
+    has_posterior = bool(getattr(estimator, "posterior", False))
+    if has_posterior != ("curvatures" in tensors):
+        raise Malformed("a posterior without curvatures, or curvatures without a posterior")
+    tensors = dict(tensors)
+    curvatures = tensors.pop("curvatures", None)
     names = set(tensors) - {"dual_coef", "intercept", "support"}
     allowed: list[set[str]] = [set()] if precomputed else [{"vectors"}, _SPARSE]
     if len(tensors) != len(names) + 3 or names not in allowed:
@@ -67,7 +75,24 @@ def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) 
     estimator.dual_coef_, estimator.support_ = coef, support
     estimator.support_vectors_ = _vectors(tensors, (len(support), features))
     estimator.intercept_ = float(intercept[0]) if layout.intercepts is None else intercept
+    if curvatures is not None:
+        _restore_posterior(estimator, curvatures)
     return int(layout.problems)
+
+
+def _restore_posterior(estimator: Any, curvatures: NDArray[Any]) -> None:
+    scale = getattr(estimator, "prior_scale_", None)
+    fits = curvatures.dtype == np.float64 and curvatures.shape == estimator.dual_coef_.shape
+    if scale is None or not fits or not np.isfinite(curvatures).all() or (curvatures < 0.0).any():
+        raise Malformed("curvatures that do not fit the support")
+    try:
+        estimator._require_gaussian_process()
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+    estimator._curvatures = curvatures
+    vectors = estimator.support_vectors_
+    matrix = estimator._kernel().between(vectors, vectors)
+    estimator._posteriors = estimator._made_posteriors(matrix, scale)
 
 
 def _ascends(numbers: NDArray[np.int64], end: int, *, least: int = 0) -> bool:
