@@ -9,6 +9,7 @@ import cutplane
 
 HERE = Path(__file__).parent
 sys.path.insert(0, os.fspath(HERE))
+from gallery_page import gallery  # noqa: E402
 from notebook_pages import as_markdown  # noqa: E402
 from reference_pages import write_reference  # noqa: E402
 
@@ -79,6 +80,8 @@ def prepare(app, name, source):
         source[0] = as_markdown(source[0])
         return
     source[0] = re.sub(r"\]\(\.\./([^)]+)\)", rf"]({SOURCE}\1)", source[0])
+    if name == "gallery":
+        source[0] += "\n" + gallery(HERE)
     if name == "index":
         source[0] += chapters()
 

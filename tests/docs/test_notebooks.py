@@ -3,7 +3,7 @@
 ``python tests/docs/test_notebooks.py`` runs them and stores what they print and draw.
 """
 
-import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -51,13 +51,14 @@ def test_notebook(path, tmp_path):
     assert pictures[0] == pictures[1] > 0
 
 
-def test_the_gallery_has_every_picture_and_leads_to_its_page():
+def test_the_gallery_has_every_picture_of_the_pages():
     docs = FOLDER.parent
-    gallery = (docs / "gallery.md").read_text(encoding="utf-8")
-    shown = dict(re.findall(r"\[!\[[^\]]+\]\((images/[^)]+)\)\]\(([^)]+)\)", gallery))
+    made = runpy.run_path(str(docs / "gallery_page.py"))
+    shown = made["pictures"](docs)
     assert set(shown) == {f"images/{picture.name}" for picture in (docs / "images").iterdir()}
-    for picture, page in shown.items():
-        assert f"({picture})" in (docs / page).read_text(encoding="utf-8"), page
+    page = made["gallery"](docs)
+    for picture, (_, name) in shown.items():
+        assert f"({picture})]({name})" in page
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
