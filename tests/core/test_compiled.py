@@ -105,3 +105,17 @@ def test_every_kernel_has_such_a_cache():
     for path in Path(cutplane.__file__).parent.rglob("*.py"):
         if path.name != "compiled.py":
             assert "from numba import njit" not in path.read_text(), path
+
+
+def test_what_others_compile_without_a_module_is_no_matter():
+    # As classes of Numba's, which skglm has.
+    from types import SimpleNamespace
+
+    from cutplane.compute.compiling import watch
+
+    nameless = SimpleNamespace(py_func=SimpleNamespace(__module__=None))
+    event = SimpleNamespace(data={"dispatcher": nameless})
+    before = watch.n_kernels
+    watch.on_start(event)
+    watch.on_end(event)
+    assert watch.n_kernels == before

@@ -189,6 +189,12 @@ def test_awkward_input():
     assert clone(one).get_params()["penalty"] == "l1"
 
 
+def test_reports_count_the_zeros():
+    model = cp.LinearClassifier("logistic", penalty="l1", lam=0.03, tol=1e-6).fit(*LABELS)
+    n_zero = model.coef_.size - np.count_nonzero(model.coef_)
+    assert f"{n_zero} are exactly zero" in model.report().html
+
+
 def test_weights_count_as_copies():
     X, y = LABELS
     weights = np.random.default_rng(0).integers(0, 3, len(y))

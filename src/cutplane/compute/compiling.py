@@ -70,7 +70,8 @@ class _Watch(event.Listener):
     def on_start(self, event: Any) -> None:
         """Say what is compiled."""
         self._depth += 1
-        file = event.data["dispatcher"].py_func.__module__
+        # Classes that other libraries compile have no module.
+        file = event.data["dispatcher"].py_func.__module__ or ""
         if self._depth > 1 or not file.startswith("cutplane."):
             return
         self._tell(file.removeprefix("cutplane."))

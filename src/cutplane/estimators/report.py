@@ -248,7 +248,7 @@ def _data_in_words(model: Any, X: Any, y: Any, qid: Any) -> dict[str, Any]:
 
 def _largest(preparation: Any, model: Any, first_feature: int) -> Html | None:
     """Return the coefficients that are largest in size, with bars; None if there are no names."""
-    reads = model.description.reads
+    reads, n_zero = model.description.reads, 0
     if reads is Reads.SEQUENCES and getattr(model, "features", None) is None:
         weights = model.state_features_
         named = [((str(feature), str(label)), w) for (feature, label), w in weights.items()]
@@ -259,7 +259,7 @@ def _largest(preparation: Any, model: Any, first_feature: int) -> Html | None:
     elif reads in (Reads.ROWS, Reads.QUERIES) and not model.description.spans_examples:
         coef: NDArray[np.float64] = np.atleast_2d(dense(model.coef_).astype(np.float64))
         names = _feature_names(preparation, model, first_feature)
-        n_all = coef.size
+        n_all, n_zero = coef.size, int((coef == 0.0).sum())
         order = np.argsort(-np.abs(coef), axis=None, kind="stable")[:_MOST_COEFFICIENTS]
         places = [np.unravel_index(place, coef.shape) for place in order]
         rows = _row_names(model, len(coef))
@@ -274,6 +274,7 @@ def _largest(preparation: Any, model: Any, first_feature: int) -> Html | None:
     lines = [[*row[:-1], f"{row[-1]:.4g}", _bar(row[-1] / most)] for row in chosen]
     found = table([*titles, "coefficient", ""], lines, words=(*range(len(titles)), len(titles) + 1))
     note = f"{len(chosen)} of {n_all:,}, by size" if n_all > len(chosen) else "All of them, by size"
+    note += f"; {n_zero:,} are exactly zero" if n_zero else ""
     scaled = "; they can be compared if features have the same scale."
     if model.description.targets is Targets.CLASSES and titles == ["feature"]:
         scaled += f" Positive ones speak for {shortened(model.classes_[1])}."

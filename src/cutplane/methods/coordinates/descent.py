@@ -267,7 +267,10 @@ class StayAtBest(Stabilizer[None]):
     proposes: ClassVar[bool] = False
 
     def propose(self, state: State, own: None) -> tuple[Candidate, None]:
-        """Return the best point, with the bound so far."""
+        """Return the best point, with the bound so far; the newest plane has all the weight."""
+        weights = np.zeros(state.bundle.n_planes)
+        weights[-1] = 1.0
+        state.bundle.set_weights(weights)
         return Candidate(state.best.w, state.lower, state.best.value), None
 
 
