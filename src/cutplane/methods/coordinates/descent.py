@@ -118,10 +118,15 @@ class CoordinateDescent:
         width = _width_for(point.value, per_weight(point.slopes, risk.weights), risk.weights)
         return DescentState(point, self._at(point.scores, width, duals, None), width, duals)
 
-    def step(self, state: DescentState) -> list[Plane]:
-        """Take a step; return the planes where it began."""
+    def step(self, state: DescentState, enough: float) -> list[Plane]:
+        """Take a step; return the planes where it began.
+
+        If these prove a gap that is small ``enough``, there is no step.
+        """
         slopes, slope, plane = self._slopes(state)
         planes = [plane]
+        if self._problem.objective(state.point) - self._problem.below(plane).lower <= enough:
+            return planes
         if state.width > 0.0 and (width := self._next_width(state, slopes, plane)) is not None:
             if width < state.width:
                 state.duals = per_weight(slopes, self._risk.weights)
@@ -295,7 +300,9 @@ class CoordinateSteps(Query[DescentState | None]):
         steps = CoordinateDescent(state.problem)
         if own is None:
             own = steps.begun(state.best)  # type: ignore[arg-type]
-        planes = steps.step(own)
+        # A gap that is small enough but for rounding must not end all steps.
+        enough = state.enough if state.stalled_for == 0 else 0.0
+        planes = steps.step(own, enough)
         return Found([own.point], [], planes), own
 
 
