@@ -57,7 +57,7 @@ def csr_pullback(
                         total[np.uint64(indices[k])] += slope * values[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def squared_norms(values: NDArray[Any], starts: NDArray[Any]) -> Vector:
     """Return the squared length of each row of a CSR matrix."""
     out = np.empty(len(starts) - 1)
