@@ -116,6 +116,7 @@ PUBLIC = {
     "NonCrossing",
     "NonFiniteRisk",
     "NoveltyDetector",
+    "NuInsensitive",
     "OrdinalClassifier",
     "PairCounts",
     "PairwiseHinge",

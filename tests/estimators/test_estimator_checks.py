@@ -44,6 +44,7 @@ def expected_failures(estimator):
             LinearClassifier(loss, **TIGHT, **(HALF if "_at_k" in loss else {}))
             for loss in MEASURES
         ),
+        LinearRegressor("nu_insensitive", **TIGHT),
         LinearClassifier(multi_class="crammer_singer", **TIGHT),
         LinearClassifier("logistic", multi_class="softmax", **TIGHT),
         LinearClassifier("logistic", penalty="l1", lam=0.01, tol=1e-9),

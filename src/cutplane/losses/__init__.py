@@ -12,6 +12,7 @@ from cutplane.losses.multiclass.losses import CrammerSinger, MulticlassLoss, Sof
 from cutplane.losses.pointwise.bounded import BrokenLine, ClippedAbsolute, Hat, Ramp
 from cutplane.losses.pointwise.bounded_smooth import SmoothRamp, Tukey
 from cutplane.losses.pointwise.logistic import Logistic
+from cutplane.losses.pointwise.nu import NuInsensitive
 from cutplane.losses.pointwise.pieces import (
     Absolute,
     EpsilonInsensitive,
@@ -74,6 +75,9 @@ ROBUST_REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers of which some are far off, by name: they are not convex."""
 
+NU_REGRESSION: dict[str, Callable[..., Loss]] = {"nu_insensitive": NuInsensitive}
+"""Losses for numbers with a width that a share of the examples says, by name."""
+
 UNLABELED: dict[str, Callable[..., Loss]] = {
     "hat": Hat,
     "double_ramp": DoubleRamp,
@@ -91,6 +95,7 @@ RANKING: dict[str, Callable[..., Loss]] = {
 __all__ = [
     "CLASSIFICATION",
     "MEASURES",
+    "NU_REGRESSION",
     "RANKING",
     "REGRESSION",
     "ROBUST_CLASSIFICATION",
@@ -117,6 +122,7 @@ __all__ = [
     "NDCGHinge",
     "NDCGListHinge",
     "NonCrossing",
+    "NuInsensitive",
     "PairwiseHinge",
     "Piece",
     "PiecewiseLoss",

@@ -18,7 +18,7 @@ from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.penalties import Constrained
 from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.estimators.linear.streams import Streams, can_stream
-from cutplane.losses import REGRESSION, ROBUST_REGRESSION
+from cutplane.losses import NU_REGRESSION, REGRESSION, ROBUST_REGRESSION
 from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
 from cutplane.risks.shards.calls import Target
@@ -33,7 +33,8 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
     ----------
     loss : str or Loss, default="squared"
         "squared", "absolute", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive",
-        "huber" or "poisson"; or one that gives up on outliers, which is not convex, so that
+        "huber" or "poisson"; "nu_insensitive", whose width follows from a share ``nu`` of the
+        examples; or one that gives up on outliers, which is not convex, so that
         nothing is proven: "clipped_absolute" or "tukey".
     fit_intercept : bool, default=True
         Whether to fit an intercept. It is not regularized.
@@ -41,6 +42,9 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
         Which quantile the loss "quantile" fits.
     epsilon : float, default=0.1
         Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
+    nu : float, default=0.5
+        With "nu_insensitive", the largest share of examples that are off by more than the width of
+        the zone without loss.
     delta : float, default=1.35
         Residual from which on the loss "huber" is linear.
     clip : float, default=3.0
@@ -76,7 +80,7 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
     description = Description(
         task="regression",
         targets=Targets.NUMBERS,
-        losses=REGRESSION | ROBUST_REGRESSION,
+        losses=REGRESSION | NU_REGRESSION | ROBUST_REGRESSION,
         methods=ROBUST_METHODS,
         measures=Measures.REGRESSION,
     )
@@ -85,6 +89,7 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
     fit_intercept: bool = True
     quantile: float = 0.5
     epsilon: float = 0.1
+    nu: float = 0.5
     delta: float = 1.35
     clip: float = 3.0
     width: float = 4.685
