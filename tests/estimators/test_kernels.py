@@ -324,3 +324,46 @@ def test_files_keep_it(tmp_path):
     own = cp.KernelRegressor(kernel=rbf_kernel).fit(X, z)
     with pytest.raises(ValueError, match="kernel is a function"):
         cp.save_model(own, tmp_path / "own")
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "huber"])
+def test_all_landmarks_are_the_exact_model(loss):
+    X, z = data(60)
+    exact = cp.KernelRegressor(loss, lam=1e-2, gamma=0.5, tol=1e-8, max_iter=3000).fit(X, z)
+    all_of_them = cp.KernelRegressor(
+        loss, lam=1e-2, gamma=0.5, tol=1e-8, max_iter=3000, landmarks=60
+    ).fit(X, z)
+    assert all_of_them.landmark_loss_ < 1e-8
+    assert all_of_them.certificate_.objective == pytest.approx(
+        exact.certificate_.objective, rel=1e-6
+    )
+    np.testing.assert_allclose(all_of_them.predict(X), exact.predict(X), atol=1e-3)
+
+
+def test_fewer_landmarks_cost_something_and_keep_the_proof(tmp_path):
+    X, z = data(300)
+    y = np.digitize(z, [-0.5, 0.5])
+    exact = cp.KernelClassifier(lam=1e-3, tol=1e-5).fit(X, y)
+    few = cp.KernelClassifier(lam=1e-3, tol=1e-5, landmarks=30).fit(X, y)
+    more = cp.KernelClassifier(lam=1e-3, tol=1e-5, landmarks=120).fit(X, y)
+    assert few.dual_coef_.shape == (3, 30)
+    assert 0.0 < more.landmark_loss_ < few.landmark_loss_ < 1.0
+    for reduced in (few, more):
+        for mine, all_functions in zip(reduced.certificate_, exact.certificate_, strict=True):
+            assert mine.relative_gap <= 1e-5
+            assert mine.objective >= all_functions.lower_bound
+    # The objective of the certificate is that of the function, in the norm of the kernel's space.
+    K = few._kernel().between(few.support_vectors_, few.support_vectors_)
+    beta, scores = few.dual_coef_[0], few._scores(X)[:, 0]
+    hinge = np.maximum(0, 1 - np.where(y == 0, 1, -1) * scores).mean()
+    assert few.certificate_[0].objective == pytest.approx(5e-4 * beta @ K @ beta + hinge, rel=1e-6)
+    again = cp.KernelClassifier(lam=1e-3, tol=1e-5, landmarks=30).fit(X, y)
+    np.testing.assert_array_equal(again.support_, few.support_)
+    other = cp.KernelClassifier(lam=1e-3, landmarks=30, random_state=1).fit(X, y)
+    assert set(other.support_) != set(few.support_)
+    cp.save_model(few, tmp_path / "m")
+    np.testing.assert_array_equal(cp.load_model(tmp_path / "m").predict(X), few.predict(X))
+    with pytest.raises(ValueError, match="landmarks need examples"):
+        cp.KernelClassifier(kernel="precomputed", landmarks=3).fit(np.eye(300), y)
+    with pytest.raises(ValueError, match="takes no landmarks"):
+        cp.KernelClassifier("logistic", posterior=True, landmarks=3).fit(X, y)

@@ -51,7 +51,16 @@ _NUMBERS = (
     *("clip", "width", "plateau"),
 )
 _NONE_ALLOWED = {
-    *(*_STRENGTHS, "max_iter", "time_limit", "n_jobs", "templates", "checkpoint", "random_state"),
+    *(
+        *_STRENGTHS,
+        "max_iter",
+        "landmarks",
+        "time_limit",
+        "n_jobs",
+        "templates",
+        "checkpoint",
+        "random_state",
+    ),
     "certified",
 }
 
@@ -76,6 +85,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "above 0 and at most 1",
     ),
     "n_starts": (_is_whole, "a whole number above 0"),
+    "landmarks": (_is_whole, "None or a whole number above 0"),
     "gamma_steps": (_is_whole, "a whole number above 0"),
     "random_state": (lambda value: _is_whole(value, 0), "None or a whole number, not negative"),
     "min_count": (_is_whole, "a whole number above 0"),

@@ -123,6 +123,8 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
     def _require_gaussian_process(self) -> None:
         if not isinstance(self.loss_function(), Logistic):
             raise ValueError(f"posterior=True needs loss='logistic', got {self.loss!r}")
+        if self.landmarks is not None:
+            raise ValueError("posterior=True is one of all examples: it takes no landmarks")
         if self._precomputed:
             raise ValueError(
                 "posterior=True needs the kernel of new examples with themselves, which "

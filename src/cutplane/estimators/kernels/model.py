@@ -25,10 +25,12 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import FLOATS, LinearModel, _is_flat, flat_symptom
 from cutplane.estimators.parameters import l2_of, look_up, threads_of
-from cutplane.maps import ordered_scores
+from cutplane.maps import as_rows, ordered_scores
 from cutplane.maps.kernels.functions import KERNELS, Kernel
+from cutplane.maps.kernels.landmarks import landmark_features
 from cutplane.maps.kernels.matrix import KernelRows, products_with
 from cutplane.regularizers import KernelNorm
+from cutplane.risks import ScoredRisk
 from cutplane.risks.kernel import KernelRisk
 
 _Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
@@ -60,6 +62,11 @@ class KernelModel(LinearModel):
         Of "polynomial".
     fit_intercept : bool, default=True
         Whether to fit an intercept. It is not regularized.
+    landmarks : int, optional
+        Look for the best function in the span of so many examples only, drawn at random: for data
+        whose kernel matrix does not fit into memory. What is proven then holds for these functions.
+    random_state : int or None, default=0
+        Seed of the landmarks.
 
     Attributes
     ----------
@@ -73,6 +80,9 @@ class KernelModel(LinearModel):
         The ``gamma`` that was used.
     n_examples_ : int
         How many training examples there were.
+    landmark_loss_ : float
+        Only with ``landmarks``: the share of the kernel's trace that their span does not reproduce,
+        measured on the training examples; 0 would be no loss at all.
     """
 
     kernel: Any = "rbf"
@@ -80,6 +90,8 @@ class KernelModel(LinearModel):
     degree: int = 3
     coef0: float = 1.0
     fit_intercept: bool = True
+    landmarks: int | None = None
+    random_state: int | None = 0  # type: ignore[assignment]
 
     def _unused(self) -> dict[str, str]:
         unused = super()._unused()
@@ -161,6 +173,9 @@ class KernelModel(LinearModel):
         """Return the plan to fit a function to each of the targets."""
         if not self.loss_function().convex:
             raise ValueError(f"kernels need a convex loss, {self.loss!r} is not")
+        if self.landmarks is not None:
+            return self._landmark_plan(examples, targets, weights, varied=varied)
+        self.__dict__.pop("landmark_loss_", None)  # of an earlier fit
         risks, attributes = self._risks_of(examples, targets, weights)
         lam = l2_of(self.lam, self.C, float(weights.sum())).lam
         return Plan(
@@ -173,6 +188,47 @@ class KernelModel(LinearModel):
             look=_is_flat,
             symptom=flat_symptom,
             could_vary=lambda: varied and not rows_are_equal(risks[0].rows),
+            advice="try a smaller lam, or another gamma",
+        )
+
+    def _landmark_plan(
+        self, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
+    ) -> Plan:
+        """Return the plan to fit functions in the span of landmarks: linear models."""
+        if self._precomputed:
+            raise ValueError("landmarks need examples, not a precomputed kernel")
+        used, threads = np.flatnonzero(weights > 0.0), threads_of(self.n_jobs)
+        X = examples.X if len(used) == len(weights) else examples.X[used]
+        kernel = self._kernel(X, examples.weights[used])
+        made = landmark_features(
+            kernel, X, int(self.landmarks or 1), seed=self.random_state, n_threads=threads
+        )
+        rows, loss = as_rows(made.features, n_threads=threads), self.loss_function()
+        risks = [
+            ScoredRisk(rows, each[used], loss, weights=weights[used], intercept=self.fit_intercept)
+            for each in targets
+        ]
+
+        def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+            return {
+                "support_": used[made.chosen],
+                "support_vectors_": X[made.chosen],
+                "dual_coef_": coef @ made.back.T,
+                "intercept_": intercept,
+                "gamma_": kernel.gamma,
+                "n_examples_": len(weights),
+                "landmark_loss_": made.lost,
+            }
+
+        return Plan(
+            examples=replace(examples, weights=weights),
+            risks=risks,
+            regularizer=l2_of(self.lam, self.C, float(weights.sum())),
+            model=lambda coef, intercept: self._turned(attributes(coef, intercept)),
+            intercept_shape=risks[0].intercept_shape,
+            look=_is_flat,
+            symptom=flat_symptom,
+            could_vary=lambda: varied and not rows_are_equal(rows),
             advice="try a smaller lam, or another gamma",
         )
 
