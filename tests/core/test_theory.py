@@ -1,4 +1,4 @@
-"""What the papers prove holds for ours (papers 000, 002 and 004)."""
+"""What the papers prove holds for ours (papers 000, 002, 003 and 004)."""
 
 from itertools import pairwise
 
@@ -199,6 +199,62 @@ def test_smooth_risks_converge_at_a_linear_rate(seed, lam):
     for now, then in pairwise(result.history):
         slack = 2.0 * SHARE_OF_GAP * now.gap + 64 * EPS * abs(now.objective)
         assert then.gap <= now.gap * (1.0 - lam / (4.0 * highest)) + slack
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    lam=st.sampled_from([0.1, 1.0, 10.0]),
+    share=st.sampled_from([1e-1, 1e-3, 1e-6]),
+)
+@settings(max_examples=20)
+def test_iterations_on_smooth_risks(seed, lam, share):
+    # Paper 000, equation (14), for epsilon up to H / 2; the terms before the last do not count
+    # where they are negative.
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 8))
+    y = np.where(X[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
+    risk = cp.ScoredRisk(cp.as_rows(X), y, cp.Logistic(), intercept=False)
+    highest = lam + float(np.linalg.eigvalsh(X.T @ X / 50).max()) / 4.0
+    steepest = float(np.linalg.norm(X, axis=1).mean())
+    epsilon = share * highest / 2.0
+    bound = max(np.log2(lam * risk.at(np.zeros(8)).value / (4.0 * steepest**2)), 0.0)
+    bound += 4.0 / lam * max(0.0, highest - 8.0 * steepest**2 / lam)
+    bound += 4.0 * highest / lam * np.log(highest / (2.0 * epsilon))
+    stop = cp.Gap(absolute=epsilon)
+    result = cp.minimize(risk, cp.L2(lam), method=PLAIN, stop=stop, max_iter=None)
+    assert result.status is cp.Status.OPTIMAL
+    assert result.iterations <= bound + 1.0
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    lam=st.sampled_from([0.1, 1.0, 10.0]),
+    share=st.sampled_from([1e-1, 1e-2]),
+)
+@settings(max_examples=20)
+def test_iteration_bound_of_paper_003(seed, lam, share):
+    # Half of the constant that paper 000 proves.
+    risk, steepest, regularizer = random_problem(seed, lam)
+    epsilon = share * 4.0 * steepest**2 / lam
+    stop = cp.Gap(absolute=epsilon)
+    result = cp.minimize(risk, regularizer, method=PLAIN, stop=stop, max_iter=None)
+    assert result.status is cp.Status.OPTIMAL
+    halvings = max(np.log2(lam * risk.at(np.zeros(8)).value / steepest**2), 0.0)
+    assert result.iterations <= halvings + 4.0 * steepest**2 / (lam * epsilon) - 1.0
+
+
+@given(seed=st.integers(0, 10**6), lam=st.sampled_from([0.1, 1.0]))
+@settings(max_examples=10)
+def test_theorem_5_of_paper_002(seed, lam):
+    # Iterates are means of minus slopes over lam: none is farther from zero than A / lam = R.
+    risk, steepest, regularizer = random_problem(seed, lam)
+    best = cp.minimize(risk, regularizer, stop=cp.Gap(absolute=1e-9)).certificate.lower_bound
+    method = cp.balanced_proximal(radius=steepest / lam)
+    result = cp.minimize(risk, regularizer, method=method, stop=cp.Gap(absolute=1e-6), max_iter=100)
+    for record in result.history:
+        steps = record.iteration
+        bound = (2.0 * steepest) ** 2 * (1.0 + np.log(steps)) / (lam * steps)
+        assert record.objective - best <= bound + 1e-8
 
 
 # Dual identities
