@@ -435,6 +435,7 @@ drop_weightless = from_python(simplex_kernels.drop_weightless)
 find_direction = from_python(simplex_kernels.find_direction)
 assess = from_python(simplex_kernels.assess)
 
+WORK = np.empty((simplex_kernels.N_ROWS, 15))
 GROUPS = np.array([0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 0, 1])
 BASE = np.array([3, 8, 9])  # of the groups 0, 1 and 2
 
@@ -477,7 +478,7 @@ def test_factor_shrinks_by_rotations(factored, gone):
     remaining = np.delete(support[:size], gone)
     alpha = np.zeros(12)
     alpha[remaining] = alpha[BASE] = 0.25
-    size = drop_weightless(alpha, GROUPS, BASE.copy(), support, factor, size)
+    size = drop_weightless(alpha, GROUPS, BASE.copy(), support, factor, size, WORK)
     np.testing.assert_array_equal(support[:size], remaining)
     check_factor(factor, cholesky(slopes, scale, remaining))
 
@@ -489,7 +490,7 @@ def test_a_base_without_weight_is_replaced(factored, groups):
     alpha[support[:size]] = alpha[BASE] = 0.25
     alpha[BASE[groups]] = 0.0
     base, planes = BASE.copy(), support[:size].copy()
-    size = drop_weightless(alpha, GROUPS, base, support, factor, size)
+    size = drop_weightless(alpha, GROUPS, base, support, factor, size, WORK)
     for group in range(3):
         first = planes[GROUPS[planes] == group][0]
         assert base[group] == (first if group in groups else BASE[group])
@@ -519,9 +520,9 @@ def test_assessment_matches_its_formulas(factored):
     active = np.append(support[:size], BASE)
     alpha[active] = rng.uniform(size=len(active))
     alpha /= np.bincount(GROUPS, weights=alpha)[GROUPS]
-    top, lacks = np.empty(3, dtype=np.int64), np.empty(3)
+    top, lacks, error = np.empty(3, dtype=np.int64), np.empty(3), np.empty(3)
     value, gap, noise = assess(
-        gram, offsets, lam, GROUPS, alpha, BASE, support, size, gradient, top, lacks
+        gram, offsets, lam, GROUPS, alpha, BASE, support, size, gradient, top, lacks, error
     )
     np.testing.assert_allclose(gradient, offsets - gram @ alpha / lam, rtol=1e-12)
     lengths = np.sqrt(np.diag(gram))

@@ -17,6 +17,7 @@ import numba
 from numba.core.caching import FunctionCache
 
 from cutplane.compute import compiling as compiling  # listens from the first compilation on
+from cutplane.compute.pipeline import Pipeline
 
 _log = logging.getLogger("cutplane")
 
@@ -60,12 +61,18 @@ def njit(
 ) -> Callable[[F], F]:
     """Return Numba's decorator with these options.
 
-    An ``inner`` kernel is called by other kernels only, and compiled without what Python needs to
-    call it.
+    An ``inner`` kernel is called by other kernels only, and compiled, and kept in the cache, as a
+    part of these.
     """
     # Not among the options that njit's types know; nobody calls these kernels from C.
     wrappers: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
-    compile_later = numba.njit(nogil=nogil, error_model=error_model, fastmath=fastmath, **wrappers)
+    compile_later = numba.njit(
+        nogil=nogil,
+        error_model=error_model,
+        fastmath=fastmath,
+        pipeline_class=Pipeline,
+        **wrappers,
+    )
 
     def decorate(function: F) -> F:
         kernel: Any = compile_later(function)
@@ -73,7 +80,7 @@ def njit(
             return kernel
         # What Numba calls where it has nothing yet for arguments of these types.
         kernel._compile_for_args = compiling.watch.left_out()(kernel._compile_for_args)
-        if cache:
+        if cache and not inner:
             with suppress(RuntimeError):  # there may be no folder to write to
                 kernel._cache = _SturdyCache(function)  # type: ignore[no-untyped-call]
         return kernel  # type: ignore[no-any-return]

@@ -91,9 +91,16 @@ def _extend_gram(
                 t1 += row[j] * v1[j]
                 t2 += row[j] * v2[j]
                 t3 += row[j] * v3[j]
-            for last, total in ((n + k, t0), (n + k + 1, t1), (n + k + 2, t2), (n + k + 3, t3)):
-                if i <= last:
-                    gram[i, last] = gram[last, i] = total
+            # Plain lines: a loop over pairs of row and product takes longer to compile.
+            last = n + k
+            if i <= last:
+                gram[i, last] = gram[last, i] = t0
+            if i <= last + 1:
+                gram[i, last + 1] = gram[last + 1, i] = t1
+            if i <= last + 2:
+                gram[i, last + 2] = gram[last + 2, i] = t2
+            if i <= last + 3:
+                gram[i, last + 3] = gram[last + 3, i] = t3
         for k in range(fours, len(vectors)):
             v0, t0 = vectors[k], 0.0
             for j in range(len(row)):

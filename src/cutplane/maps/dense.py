@@ -81,7 +81,8 @@ def row_pullback(
         rows = X[bounds[block] : bounds[block + 1]]
         s = slopes[bounds[block] : bounds[block + 1]]
         total = sums[block]
-        total[:] = 0.0
+        for j in range(total.size):
+            total[j] = 0.0
         used = np.empty(s.size, np.uint64)
         n = 0
         for i in range(s.size):

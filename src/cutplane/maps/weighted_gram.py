@@ -59,15 +59,13 @@ def sum_over_rows(
 def add_dense(X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
     """Add the rows of a dense matrix, eight at a time: one load and store for 16 operations."""
     d = X.shape[1]
-    x = np.empty((8, d))
+    x, c = np.empty((8, d)), np.empty(8)
     for begin in range(0, len(rows), 8):
         n = min(8, len(rows) - begin)
         for r in range(8):
             for j in range(d):
                 x[r, j] = X[rows[begin + r], j] if r < n else 0.0
-        c = np.zeros(8)
-        for r in range(n):
-            c[r] = curvatures[rows[begin + r]]
+            c[r] = curvatures[rows[begin + r]] if r < n else 0.0
         for a in range(d):
             u0, u1, u2, u3 = c[0] * x[0, a], c[1] * x[1, a], c[2] * x[2, a], c[3] * x[3, a]
             u4, u5, u6, u7 = c[4] * x[4, a], c[5] * x[5, a], c[6] * x[6, a], c[7] * x[7, a]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from cutplane.cli.compile_notes import compile_notes
 from cutplane.cli.data import read_examples
-from cutplane.cli.fit_options import choose
+from cutplane.cli.fit_options import Choice, choose
 from cutplane.cli.options import QuietOption, require_known
 from cutplane.compute.compiling import watch
 from cutplane.estimators import estimators_by_task
-from cutplane.estimators.description import Reads
+from cutplane.estimators.description import Reads, parameters_of
+from cutplane.estimators.linear.classes import MULTI_CLASS
 
 _ROW = "{} {}1:{} 2:{} 3:1\n"
 _TOKENS = "the DT B-NP\ncat NN I-NP\nsat VB O\n\n"
@@ -33,7 +37,8 @@ def warm_up(
     """Compile what fits need, once, before anyone waits for it.
 
     Small models of the tasks are fitted, with their first loss, to data as files give them and to
-    dense ones. What is compiled goes to the folder NUMBA_CACHE_DIR, or beside the source.
+    dense ones, and where there are losses of all classes at once, with these. What is compiled goes
+    to the folder NUMBA_CACHE_DIR, or beside the source.
     """
     chosen = tasks or ["classification"]
     for task in chosen:
@@ -57,10 +62,22 @@ def _fit_small_models(task: str, path: Path) -> None:
         warnings.simplefilter("ignore")  # so small models are bad ones
         for X in kinds:
             choice.make({}).fit(X, examples.y, **examples.options).predict(X)
-            # What `auto` chooses for more data; not every risk and every kind of rows suits them.
-            for method in choice.description.methods.keys() & {"grouped", "dual-ascent"}:
+            for parameters, y in _other_fits(choice, examples.y):
+                # Not every risk and every kind of rows suits every method.
                 with contextlib.suppress(ValueError):
-                    choice.make({"method": method}).fit(X, examples.y, **examples.options)
+                    choice.make(parameters).fit(X, y, **examples.options).predict(X)
+
+
+def _other_fits(choice: Choice, y: Any) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield parameters and targets for what `auto` chooses for more data, or more classes."""
+    methods = choice.description.methods.keys() & {"grouped", "dual-ascent", "newton"}
+    for method in methods:
+        yield {"method": method}, y
+    if "multi_class" in parameters_of(choice.estimator):
+        three = np.arange(len(y)) % 3
+        joint = {name: at_once for name, at_once in MULTI_CLASS.items() if at_once is not None}
+        for (name, of), method in itertools.product(joint.items(), methods):
+            yield {"multi_class": name, "loss": of.extended_name, "method": method}, three
 
 
 def _small_data(reads: Reads) -> str:

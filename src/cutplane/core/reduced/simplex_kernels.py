@@ -49,6 +49,11 @@ LEAST_SCALE = 1e-290  # division by less could overflow
 PATIENCE = 16  # rounds without a better value or gap before giving up
 STEPS_PER_PLANE = 30  # where to stop in any case; a cold start needs 1 to 3
 
+# Rows of `work`, the memory of a call: an entry for each plane and each group. Python allocates
+# it: a kernel that calls np.empty compiles that too, and counts references to what it returns.
+GRADIENT, BEST, LACKS, ERROR, RISE, DIRECTION, MOVE, BEND, TOTAL, COSINE, SINE = range(11)
+N_ROWS = 11
+
 # Reassociated sums vectorize; NaN and inf keep their meaning, and division by zero never raises.
 # The kernels are plain loops on purpose: slice assignments would add 2 s of compile time.
 _REORDER = {"reassoc", "contract"}
@@ -83,13 +88,13 @@ def factorize(
 
 
 @inner
-def drop(gone: int, support: Indices, factor: Matrix, size: int) -> None:
+def drop(gone: int, support: Indices, factor: Matrix, size: int, work: Matrix) -> None:
     """Delete a plane from support and factor, given its position.
 
     Deleting a row leaves one entry right of the diagonal in each row below. Givens rotations of
     neighboring columns clear them: row by row, each row making the rotation for the next.
     """
-    cosine, sine = np.empty(size), np.empty(size)
+    cosine, sine = work[COSINE], work[SINE]
     for p in range(gone, size - 1):
         support[p] = support[p + 1]
         new, old = factor[p], factor[p + 1]
@@ -106,12 +111,13 @@ def drop(gone: int, support: Indices, factor: Matrix, size: int) -> None:
 
 @inner
 def drop_weightless(
-    alpha: Vector, groups: Indices, base: Indices, support: Indices, factor: Matrix, size: int
-) -> int:
+    alpha: Vector, groups: Indices, base: Indices, support: Indices, factor: Matrix, size: int,
+    work: Matrix,
+) -> int:  # fmt: skip
     """Delete the planes without weight from support and factor; return the new size."""
     for p in range(size - 1, -1, -1):
         if not alpha[support[p]] > 0.0:
-            drop(p, support, factor, size)
+            drop(p, support, factor, size, work)
             size -= 1
     for k in range(base.size):
         if alpha[base[k]] > 0.0:
@@ -126,7 +132,7 @@ def drop_weightless(
             if groups[support[p]] == k:
                 for q in range(heir + 1):
                     factor[p, q] -= factor[heir, q]
-        drop(heir, support, factor, size)
+        drop(heir, support, factor, size, work)
         size -= 1
     return size
 
@@ -150,7 +156,7 @@ def find_direction(factor: Matrix, size: int, rise: Vector, direction: Vector) -
 @inner
 def settle(
     gram: Matrix, lam: float, groups: Indices, alpha: Vector, gradient: Vector,
-    base: Indices, support: Indices, size: int, factor: Matrix,
+    base: Indices, support: Indices, size: int, factor: Matrix, work: Matrix, moving: Indices,
 ) -> tuple[int, int]:  # fmt: skip
     """Maximize over the support, dropping the planes whose weight reaches zero on the way.
 
@@ -158,9 +164,8 @@ def settle(
     with weight are read and updated. Returns the new size of the support and the number of steps.
     """
     n_groups = base.size
-    rise, direction = np.empty(size), np.empty(size)
-    moving, move = np.empty(size + n_groups, np.int64), np.empty(size + n_groups)
-    bend, total = np.empty(size + n_groups), np.empty(n_groups)
+    rise, direction, move = work[RISE], work[DIRECTION], work[MOVE]
+    bend, total = work[BEND], work[TOTAL]
     steps = 0
     blocked = True
     while blocked and size > 0:
@@ -176,7 +181,7 @@ def settle(
         before = size
         for p in range(size - 1, -1, -1):
             if direction[p] < 0.0 and alpha[support[p]] == 0.0:
-                drop(p, support, factor, size)
+                drop(p, support, factor, size, work)
                 size -= 1
         if size < before:
             continue
@@ -214,9 +219,9 @@ def settle(
             gradient[plane] -= length * bend[p] / lam
         if blocked:
             alpha[moving[first]] = 0.0  # not left to rounding: this is why the loop ends
-        size = drop_weightless(alpha, groups, base, support, factor, size)
+        size = drop_weightless(alpha, groups, base, support, factor, size, work)
         steps += 1
-    size = drop_weightless(alpha, groups, base, support, factor, size)
+    size = drop_weightless(alpha, groups, base, support, factor, size, work)
     for k in range(n_groups):
         total[k] = alpha[base[k]]
     for p in range(size):
@@ -232,6 +237,7 @@ def settle(
 def assess(
     gram: Matrix, offsets: Vector, lam: float, groups: Indices, alpha: Vector,
     base: Indices, support: Indices, size: int, gradient: Vector, top: Indices, lacks: Vector,
+    error: Vector,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Compute the gradient, its largest entry's index and what is to gain in each group.
 
@@ -255,7 +261,6 @@ def assess(
     for j in range(n):
         if gradient[j] > gradient[top[groups[j]]]:
             top[groups[j]] = j
-    error = np.empty(n_groups)
     for k in range(n_groups):
         j = top[k]
         lacks[k] = gradient[j]
@@ -321,21 +326,23 @@ def let_enter(
 def maximize(
     gram: Matrix, offsets: Vector, lam: float, groups: Indices, accuracy: float, alpha: Vector,
     base: Indices, support: Indices, size: int, factor: Matrix, scale: float,
+    work: Matrix, places: Indices,
 ) -> tuple[float, int, int, float]:  # fmt: skip
     """Improve alpha in place until its gap is small enough, or nothing improves any more.
 
     `base` and `support[:size]` are the planes with weight; `factor` is theirs for `scale`, unless
-    that is zero. Returns the gap, the number of steps, and the new size and scale.
+    that is zero. `work` and `places` (two rows) are overwritten. Returns the gap, the number of
+    steps, and the new size and scale.
     """
-    gradient, best_alpha = np.empty(alpha.size), np.empty(alpha.size)
-    top, lacks = np.empty(base.size, np.int64), np.empty(base.size)
+    gradient, best_alpha, lacks, error = work[GRADIENT], work[BEST], work[LACKS], work[ERROR]
+    top, moving = places[0], places[1]
     best_gap, best_value = np.inf, -np.inf
     steps, stalled, limit = 0, 0, STEPS_PER_PLANE * alpha.size
     # For a plain 0 `factorize` would be compiled once more: Numba has types for literals.
     top_row: int = np.int64(0)  # type: ignore[assignment]
     while True:
         value, gap, noise = assess(
-            gram, offsets, lam, groups, alpha, base, support, size, gradient, top, lacks
+            gram, offsets, lam, groups, alpha, base, support, size, gradient, top, lacks, error
         )
         stalled += 1
         if value > best_value:
@@ -356,7 +363,9 @@ def maximize(
             scale = natural
             factorize(gram, groups, base, support, scale, factor, top_row, size)
         size = let_enter(gram, groups, alpha, top, lacks, base, support, size, factor, scale)
-        size, taken = settle(gram, lam, groups, alpha, gradient, base, support, size, factor)
+        size, taken = settle(
+            gram, lam, groups, alpha, gradient, base, support, size, factor, work, moving
+        )
         steps += taken
 
     if best_gap < np.inf:

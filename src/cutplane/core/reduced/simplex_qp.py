@@ -30,7 +30,7 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import combination
-from cutplane.core.reduced.simplex_kernels import EPS, Indices, maximize
+from cutplane.core.reduced.simplex_kernels import EPS, N_ROWS, Indices, maximize
 
 # Enough to go 1e30 units away, or to halve a bracket to rounding; 2 to 4 are usual.
 _MOST_SOLVES = 60
@@ -149,9 +149,11 @@ class SimplexQP:
             order = np.lexsort((-np.arange(len(alone)), alone, groups))
             alpha[order[np.append(np.diff(groups[order]) > 0, True)]] = 1.0
         self._adopt_support(alpha, groups)
+        width = len(alpha) + len(self.base)
         gap, steps, self.size, self.scale = maximize(
             row_major(gram), offsets, float(lam), groups, float(accuracy), alpha,
             self.base, self.support, self.size, self.factor, self.scale,
+            np.empty((N_ROWS, width)), np.empty((2, width), dtype=np.int64),
         )  # fmt: skip
         return SimplexSolution(alpha, gap, steps)
 

@@ -110,9 +110,11 @@ class PiecewiseLoss(Loss):
         # What the kernels want to know: is it a loss of margins, and of which shape?
         self.kind: kernels.Kind = (
             task == "classification",
-            np.array([_shape(left), _shape(right)]),
+            _shape(left),
+            _shape(right),
         )
-        self.dual_form = (MARGIN_PIECES if self.kind[0] else RESIDUAL_PIECES, self.kind[1])
+        form = MARGIN_PIECES if self.kind[0] else RESIDUAL_PIECES
+        self.dual_form = (form, np.array(self.kind[1:]))
         self.straight = left.width == 0.0 == right.width
         self.smooth = not any(piece.slope > 0.0 and piece.width == 0.0 for piece in (left, right))
 
@@ -176,12 +178,12 @@ class PiecewiseLoss(Loss):
         return out
 
 
-def _shape(piece: Piece) -> list[float]:
+def _shape(piece: Piece) -> kernels.Shape:
     """Return start, curvature of the rounded part, jump at a kink, slope beyond, and width."""
     if piece.width == 0.0:
-        return [piece.start, 0.0, piece.slope, piece.slope, 0.0]
-    rise = 0.0 if piece.width == _INF else piece.slope
-    return [piece.start, piece.curvature, 0.0, rise, piece.width]
+        return float(piece.start), 0.0, float(piece.slope), float(piece.slope), 0.0
+    rise = 0.0 if piece.width == _INF else float(piece.slope)
+    return float(piece.start), float(piece.curvature), 0.0, rise, float(piece.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,8 @@ class Profile:
 
     def curvature(self, step: float) -> float:
         """Return the second derivative at ``step``."""
-        if not self.kind[1][:, kernels.BEND].any():
+        (_, bend_left, *_), (_, bend_right, *_) = self.kind[1:]
+        if not (bend_left or bend_right):
             return self.extra.curvature
         return self.extra.curvature + float(total(self._map(kernels.curvature, step)))
 

@@ -1,7 +1,7 @@
 """Compiled kernels of piecewise losses; for the formula see `cutplane.losses.pointwise.piecewise`.
 
-The kind of a loss says whether it is one of margins, and has a matrix with the rows left and right,
-and for each the columns
+The kind of a loss says whether it is one of margins, and has for its left and its right piece the
+numbers
 
     start    where the piece begins
     bend     curvature of its rounded part, 0 if it has none
@@ -9,7 +9,8 @@ and for each the columns
     rise     slope beyond the rounded part, 0 if it never ends
     width    length of the rounded part
 
-so that value and slope of a piece need no branch, and the loops over examples are vectorized.
+so that value and slope of a piece need no branch, and the loops over examples are vectorized. They
+are tuples: to take a row of a matrix apart would double the time that a kernel takes to compile.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 
-Kind: TypeAlias = tuple[bool, Matrix]
+Shape: TypeAlias = tuple[float, float, float, float, float]
+Kind: TypeAlias = tuple[bool, Shape, Shape]
 
-_START, BEND, _JUMP, _RISE, _WIDTH = range(5)
+_EPS = float(np.finfo(np.float64).eps)
 # Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.
 _REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def value(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
     """Return the weighted sum of losses."""
-    of_margin, shape = kind
-    start_left, bend_left, _, rise_left, width_left = shape[0]
-    start_right, bend_right, _, rise_right, width_right = shape[1]
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, rise_left, width_left = left_shape
+    start_right, bend_right, _, rise_right, width_right = right_shape
     total = 0.0
     for i in range(len(y)):
         v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
@@ -52,14 +54,14 @@ def value(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def slopes(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the derivative of the weighted sum by each score; at a kink, the lesser one."""
     # Not in one loop with the sum of `value`: that would then depend in its last bit on where the
     # arrays lie in memory, because near each other the compiled code takes them to overlap.
-    of_margin, shape = kind
-    start_left, bend_left, jump_left, _, width_left = shape[0]
-    start_right, bend_right, jump_right, _, width_right = shape[1]
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, jump_left, _, width_left = left_shape
+    start_right, bend_right, jump_right, _, width_right = right_shape
     for i in range(len(y)):
         v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
         left = max(-v - start_left, 0.0)
@@ -73,12 +75,12 @@ def slopes(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) 
         out[i] = weights[i] * (y[i] * slope if of_margin else slope)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def curvatures(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the second derivative of the weighted sum by each score, inside the rounded parts."""
-    of_margin, shape = kind
-    start_left, bend_left, _, _, width_left = shape[0]
-    start_right, bend_right, _, _, width_right = shape[1]
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, _, width_left = left_shape
+    start_right, bend_right, _, _, width_right = right_shape
     for i in range(len(y)):
         v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
         left, right = -v - start_left, v - start_right
@@ -87,14 +89,14 @@ def curvatures(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vect
         out[i] = weights[i] * bend
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def derivative(
     kind: Kind, step: float, y: Vector, scores: Vector, direction: Vector, weights: Vector
 ) -> tuple[float, float]:
     """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
-    of_margin, shape = kind
-    start_left, bend_left, jump_left, _, width_left = shape[0]
-    start_right, bend_right, jump_right, _, width_right = shape[1]
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, jump_left, _, width_left = left_shape
+    start_right, bend_right, jump_right, _, width_right = right_shape
     total, size = 0.0, 0.0
     for i in range(len(y)):
         z = scores[i] + step * direction[i]
@@ -113,10 +115,10 @@ def derivative(
 def conjugate(kind: Kind, y: Vector, slopes: Vector, weights: Vector) -> float:
     """Return the conjugate of the weighted sum of losses."""
     # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
-    slack = 1.0 + 4.0 * np.finfo(np.float64).eps
-    of_margin, shape = kind
-    start_left, bend_left, _, rise_left, width_left = shape[0]
-    start_right, bend_right, _, rise_right, width_right = shape[1]
+    slack = 1.0 + 4.0 * _EPS
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, rise_left, width_left = left_shape
+    start_right, bend_right, _, rise_right, width_right = right_shape
     steepest_left = rise_left * slack if width_left < np.inf else np.inf
     steepest_right = rise_right * slack if width_right < np.inf else np.inf
     half_left = 0.5 / bend_left if bend_left > 0.0 else 0.0
@@ -135,14 +137,14 @@ def conjugate(kind: Kind, y: Vector, slopes: Vector, weights: Vector) -> float:
     return np.inf if outside else total
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def curvature(
     kind: Kind, step: float, y: Vector, scores: Vector, direction: Vector, weights: Vector
 ) -> float:
     """Return the second derivative along a ray, of the examples inside the rounded parts."""
-    of_margin, shape = kind
-    start_left, bend_left, _, _, width_left = shape[0]
-    start_right, bend_right, _, _, width_right = shape[1]
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, _, width_left = left_shape
+    start_right, bend_right, _, _, width_right = right_shape
     total = 0.0
     for i in range(len(y)):
         z = scores[i] + step * direction[i]
@@ -154,19 +156,25 @@ def curvature(
     return total
 
 
-@njit(cache=True, nogil=True, inner=True)
-def _changing_between(
-    kind: Kind, lo: float, hi: float, y: Vector, scores: Vector, direction: Vector
-) -> NDArray[np.int64]:
-    """Return the examples that may pass, between two steps, from one part of a piece to another.
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_changing(
+    kind: Kind,
+    lo: float,
+    hi: float,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    found: NDArray[np.int64],
+) -> int:
+    """List the examples that may pass, between two steps, from one part of a piece to another.
 
-    Mostly few do, so this test is all that most examples cost.
+    Mostly few do, so this test is all that most examples cost. Returns how many; ``found`` must
+    have room for one more than all.
     """
-    of_margin, shape = kind
-    start_left, _, _, _, width_left = shape[0]
-    start_right, _, _, _, width_right = shape[1]
+    of_margin, left_shape, right_shape = kind
+    start_left, _, _, _, width_left = left_shape
+    start_right, _, _, _, width_right = right_shape
     hi = min(hi, 1e300)  # an infinite step times a speed of zero would be NaN
-    found = np.empty(len(y) + 1, np.int64)
     n = 0
     for i in range(len(y)):
         z_lo, z_hi = scores[i] + lo * direction[i], scores[i] + hi * direction[i]
@@ -182,11 +190,11 @@ def _changing_between(
         )
         found[n] = i  # overwritten by the next one if this does not change: cheaper than a branch
         n += changes
-    return found[:n]
+    return n
 
 
-@njit(cache=True, nogil=True)
-def events_between(
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_events(
     kind: Kind,
     lo: float,
     hi: float,
@@ -194,34 +202,26 @@ def events_between(
     scores: Vector,
     direction: Vector,
     weights: Vector,
-) -> tuple[Vector, Vector, Vector]:
-    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``.
+    changing: NDArray[np.int64],
+    events: Matrix,
+) -> int:
+    """List place, jump and change of curvature of the events from ``lo`` to before ``hi``.
 
-    The slope along a ray changes where an example enters or leaves a part of a piece.
+    The slope along a ray changes where one of the ``changing`` examples enters or leaves a part of
+    a piece. Returns how often that is.
     """
-    of_margin, shape = kind
-    changing = _changing_between(kind, lo, hi, y, scores, direction)
-    # Of each side the start of the piece, and the end of its rounded part if it has one.
-    most = 0
-    for side in range(2):
-        rounded = shape[side, BEND] > 0.0
-        most += rounded or shape[side, _JUMP] > 0.0
-        most += rounded and shape[side, _WIDTH] < np.inf
-    most *= len(changing)
-    place, jump, bend = np.empty(most), np.empty(most), np.empty(most)
+    of_margin, shape, next_shape = kind
+    place, jump, bend = events[0], events[1], events[2]
     n = 0
-    for i in changing:
-        z = scores[i] + lo * direction[i]
-        v = y[i] * z - 1.0 if of_margin else z - y[i]
-        speed = y[i] * direction[i] if of_margin else direction[i]
-        for side in range(2):
-            # By scalars: a row `shape[side]` would be a new array for each example.
-            bend_here, jump_here = shape[side, BEND], shape[side, _JUMP]
-            width = shape[side, _WIDTH]
-            if bend_here == 0.0 and jump_here == 0.0:
-                continue
-            sign = 2.0 * side - 1.0
-            u, du = sign * v - shape[side, _START], sign * speed
+    sign = -1.0
+    for _side in range(2):
+        start, bend_here, jump_here, _, width = shape
+        for k in range(len(changing) if bend_here > 0.0 or jump_here > 0.0 else 0):
+            i = changing[k]
+            z = scores[i] + lo * direction[i]
+            v = y[i] * z - 1.0 if of_margin else z - y[i]
+            speed = y[i] * direction[i] if of_margin else direction[i]
+            u, du = sign * v - start, sign * speed
             change = weights[i] * bend_here * du * du
             # The start of the piece, then the end of its rounded part; what is met at `lo` itself
             # counts if the slope there does not include it yet.
@@ -236,10 +236,35 @@ def events_between(
                 if where < hi:
                     place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
                     n += 1
-    return place[:n], jump[:n], bend[:n]
+        shape, sign = next_shape, 1.0
+    return n
 
 
-@njit(cache=True, nogil=True)
+def events_between(
+    kind: Kind,
+    lo: float,
+    hi: float,
+    y: Vector,
+    scores: Vector,
+    direction: Vector,
+    weights: Vector,
+) -> tuple[Vector, Vector, Vector]:
+    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``."""
+    found = np.empty(len(y) + 1, dtype=np.int64)
+    changing = found[: list_changing(kind, lo, hi, y, scores, direction, found)]
+    most = sum(map(_most_events, kind[1:])) * len(changing)
+    events = np.empty((3, most))
+    n = list_events(kind, lo, hi, y, scores, direction, weights, changing, events)
+    return events[0, :n], events[1, :n], events[2, :n]
+
+
+def _most_events(shape: Shape) -> int:
+    """Return how often an example can meet the start of a piece, and the end of its round part."""
+    _, bend, jump, _, width = shape
+    return int(bend > 0.0 or jump > 0.0) + int(bend > 0.0 and width < np.inf)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def minimizers_between(
     lo: float,
     hi: float,
@@ -296,12 +321,12 @@ def minimizers_between(
     return crossing, crossing
 
 
-@njit(cache=True, nogil=True, inner=True)
+@njit(cache=True, nogil=True, error_model="numpy", inner=True)
 def _middle(a: float, b: float, c: float) -> float:
     return max(min(a, b), min(max(a, b), c))
 
 
-@njit(cache=True, nogil=True, inner=True)
+@njit(cache=True, nogil=True, error_model="numpy", inner=True)
 def _swap(place: Vector, jump: Vector, bend: Vector, i: int, j: int) -> None:
     place[i], place[j] = place[j], place[i]
     jump[i], jump[j] = jump[j], jump[i]

@@ -1,0 +1,80 @@
+"""Our passes of the compiler change how long it takes, not what a kernel does."""
+
+import subprocess
+import sys
+
+import numba
+import numpy as np
+import pytest
+
+from cutplane.compute import pipeline
+from cutplane.compute.compiled import njit
+
+OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
+
+
+def _largest(values, first):
+    largest = -np.inf
+    for i in range(first, len(values)):
+        largest = max(largest, values[i])
+    return largest
+
+
+inner_largest = njit(inner=True, **OPTIONS)(_largest)
+plain_largest = numba.njit(**OPTIONS)(_largest)
+
+
+def _with(largest):
+    def sums(matrix, shift, out):
+        """Use operators, rows, pairs of indices, memory and a kernel of its own."""
+        memory = np.zeros(matrix.shape[0])
+        for i in range(matrix.shape[0]):
+            row = matrix[i]
+            for j in range(row.size):
+                memory[i] += row[j] * row[j] / (shift + abs(matrix[i, -1]))
+            out[i] = min(memory[i], 1e3) - largest(row, 1)
+        return memory[0] + largest(memory, 0)
+
+    return sums
+
+
+def test_same_results_as_the_ordinary_compiler():
+    matrix = np.random.default_rng(0).standard_normal((17, 23))
+    ours, plain = np.empty(17), np.empty(17)
+    value = njit(**OPTIONS)(_with(inner_largest))(matrix, 0.5, ours)
+    assert value == pytest.approx(
+        numba.njit(**OPTIONS)(_with(plain_largest))(matrix, 0.5, plain), rel=1e-13
+    )
+    np.testing.assert_allclose(ours, plain, rtol=1e-12)
+
+
+def test_what_was_found_is_not_taken_for_other_types():
+    kernel = njit(**OPTIONS)(lambda a, b: a[0] / b)
+    for values in (np.array([3, 4]), np.array([3.0, 4.0]), np.array([3.0, 4.0], dtype=np.float32)):
+        assert kernel(values, 2) == 1.5
+        assert kernel(values, 2.0) == 1.5
+
+
+def test_signatures_are_remembered():
+    njit()(lambda a: a[0] * a[1] + a[2])(np.ones(3))
+    known = len(pipeline._found)
+    assert njit()(lambda a: a[2] * a[1] + a[0] * a[0])(np.ones(3)) == 2.0
+    assert len(pipeline._found) == known
+
+
+def test_kernels_from_the_cache_need_no_inner_ones(tmp_path):
+    (tmp_path / "kernels.py").write_text(
+        "from cutplane.compute.compiled import njit\n"
+        "@njit(cache=True, inner=True)\n"
+        "def twice(x):\n    return 2.0 * x\n"
+        "@njit(cache=True)\n"
+        "def four_times(x):\n    return twice(twice(x))\n"
+        "print(four_times(3.0), sum(four_times.stats.cache_hits.values()))\n"
+    )
+    command = [sys.executable, "kernels.py"]
+    runs = [
+        subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert runs == ["12.0 0\n", "12.0 1\n"]
+    assert not list(tmp_path.rglob("*twice-*"))
