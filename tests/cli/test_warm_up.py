@@ -63,7 +63,7 @@ def test_files_of_kernels_are_not_counted(tmp_path, monkeypatch):
     file = tmp_path / "kept.py"
     file.write_text(
         "from cutplane.compute.compiled import njit\n"
-        "@njit(cache=True, inner=True)\n"
+        "@njit(cache=True)\n"
         "def twice(x):\n"
         "    return 2.0 * x\n"
         "@njit(cache=True)\n"
