@@ -306,7 +306,7 @@ def test_bad_data_leaves_no_files(complaint, tmp_path):
          "--epsilon must be a positive number, not -1"),
         (["--loss", "huber", "--delta", 0], "--delta must be a positive number, not 0"),
         (["--loss", "squared", "--class-weight", "balanced"],
-         "--class-weight is for --task classification"),
+         "--class-weight is not for --task regression"),
         (["--loss", "squared", "--multi-class", "softmax"],
          "--multi-class is for --task classification"),
         (["--multi-class", "softmax"], "--multi-class softmax needs --loss logistic, not hinge"),

@@ -196,7 +196,7 @@ def test_evaluate_labels_that_mark_no_chunks(run, train, tmp_path):
         (["--task", "regression", "--loss", "crf"], "--loss crf is for sequences"),
         (
             ["--loss", "crf", "--class-weight", "balanced"],
-            "--class-weight is for --task classification",
+            "--class-weight is not for --task sequences",
         ),
         (["--loss", "crf", "--features", 3], "--features is not for --task sequences"),
         (["--loss", "crf", "--no-intercept"], "--no-intercept is not for --task sequences"),
