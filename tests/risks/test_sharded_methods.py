@@ -1,11 +1,15 @@
 """Methods on risks whose rows lie elsewhere: bounds hold, bits do not depend on who has what."""
 
+from itertools import pairwise
+
+import numpy as np
 import pytest
 from tests.risks.crew import placed
 from tests.risks.test_sharded import data, same
 
 import cutplane as cp
 from cutplane.compute import blocks, threads
+from cutplane.methods.shards.local_duals import LocalAscent
 from cutplane.risks.shards.risk import ShardedRisk
 
 PLACEMENTS = [[0] * 8, [0, 1, 1, 0, 1, 0, 0, 1], [4, 0, 1, 2, 2, 3, 1, 0]]
@@ -116,3 +120,33 @@ def test_other_methods_say_what_they_need(method):
     with pytest.raises((TypeError, ValueError), match=r" needs .*; got "):
         cp.minimize(ShardedRisk(sample, cp.Hinge()), cp.L2(1e-2), method=method)
     sample.close()
+
+
+@pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
+@pytest.mark.parametrize(
+    "loss",
+    [cp.Hinge(), cp.Logistic(), cp.SquaredHinge(), cp.Quantile(0.3)],
+    ids=["hinge", "logistic", "squared", "quantile"],
+)
+def test_local_epochs_on_shards_are_certified(loss, intercept):
+    X, y, weights = data(loss.task, d=60, sparse=True)
+    given = {"X": X, "y": y, "weights": weights}
+    everywhere(given, loss, cp.dual_ascent(), intercept=intercept, tol=1e-2, max_iter=500)
+
+
+def test_local_epochs_make_no_bound_worse_whatever_the_parts_have():
+    X, y, _ = data("classification", d=60, sparse=True)
+    order = np.argsort(y, kind="stable")  # parts of one class only
+    risk = cp.ScoredRisk(X[order], y[order], cp.Hinge(), intercept=False)
+    ascent, lam = LocalAscent(risk, 1e-2, 8), 1e-2
+    duals, bounds = ascent.begun(), [0.0]
+    best = cp.minimize(risk, cp.L2(lam), tol=1e-7).objective
+    for _ in range(12):
+        duals, found = ascent.improved(duals, passes=2.0)
+        bounds.append(-duals.conjugate - duals.slope @ duals.slope / (2.0 * lam))
+        slope = risk.rows.pullback(risk.weights * duals.beta)
+        np.testing.assert_allclose(duals.slope, slope, atol=1e-12)
+        plane = found.plane
+        assert plane.offset - plane.slope @ plane.slope / (2.0 * lam) <= best * (1.0 + 1e-9)
+    assert all(b >= a - 1e-12 for a, b in pairwise(bounds))
+    assert bounds[-1] <= best * (1.0 + 1e-9)

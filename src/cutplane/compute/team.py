@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from os import dup
 from pickle import PicklingError
 from typing import Any
@@ -187,6 +188,7 @@ class Link:
 
     def __init__(self, connection: Connection, patience: float | None) -> None:
         self._connection, self._patience = connection, patience
+        self.n_bytes = 0
         self._sending = threading.Lock()
         if patience is not None:  # for messages of which only a part comes, or goes
             limit = struct.pack("ll", int(patience) + 1, 0)
@@ -197,14 +199,18 @@ class Link:
     def send(self, kind: str, content: Any = None) -> None:
         """Send a message."""
         with self._sending:
-            self._connection.send((kind, content))
+            message = ForkingPickler.dumps((kind, content))
+            self.n_bytes += len(message)
+            self._connection.send_bytes(message)
 
     def receive(self) -> tuple[str, Any]:
         """Return the next message but for signs of life; TimeoutError if there are none either."""
         while True:
             if self._patience is not None and not self._connection.poll(self._patience):
                 raise TimeoutError(f"nothing heard for {self._patience:g} s")
-            kind, content = self._connection.recv()
+            message = self._connection.recv_bytes()
+            self.n_bytes += len(message)
+            kind, content = ForkingPickler.loads(message)
             if kind != "alive":
                 return kind, content
 
@@ -303,6 +309,11 @@ class Leader:
         self.seconds = 0.0
         self.closed = False
         self._idle = True
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes went to all members, and came from them."""
+        return sum(link.n_bytes for link in self._links)
 
     def call(self, verb: str, *arguments: Any, each: Sequence[Any] | None = None) -> list[Any]:
         """Run a verb on all members, with arguments of their own last if there are any.

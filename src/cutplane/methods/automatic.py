@@ -239,8 +239,7 @@ def _too_dear(risk: Any) -> str | None:
     length = risk.rows.n_entries / m
     share = 1.0 if risk.loss.smoothed(1.0) is risk.loss else _NEAR_A_KINK
     products = 0.5 * share * m * length * length
-    sparse = offers(risk, "rows.sparse") or offers(risk, "rows.sparse_rows")
-    step = (_SPARSE if sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
+    step = (_SPARSE if risk.rows.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
     iteration = m * length + _EMPTY_ITERATION
     if step <= _WORTH * iteration:
         return None

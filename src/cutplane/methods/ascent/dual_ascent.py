@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
-from cutplane.core.needs import PLAIN_L2, Need, quadratic
+from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
 from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, best_step
 from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.protocols import NonFiniteRisk, Plane, Point, SearchablePoint
@@ -227,7 +227,7 @@ class DualAscent:
 
 def first_point(risk: Any, w: Vector) -> Point:
     """Evaluate a linear risk where a run starts: at zero, mostly, where scores are known."""
-    if w.any():
+    if w.any() or offers(risk, "sharded"):
         return cast(Point, risk.at(w))
     risk.evaluations += 1
     return cast(Point, risk.with_scores(w, np.zeros((len(risk.y), *risk.map.score_shape))))
@@ -276,17 +276,30 @@ class DualEpochs(Query[Duals]):
     passes: float | None = None
     most: int = 30
 
-    def init(self, problem: Problem) -> Duals:
+    def init(self, problem: Problem) -> Any:
         """Return duals of zero."""
+        if offers(problem.risk, "sharded"):
+            return _on_shards(problem).begun()
         return DualAscent(problem).begun()
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk where the run starts."""
         return first_point(problem.risk, w)
 
-    def __call__(self, state: State, candidate: Candidate, own: Duals) -> tuple[Found, Duals]:
+    def __call__(self, state: State, candidate: Candidate, own: Any) -> tuple[Found, Any]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
+        own, plane, point = self._improved(state, own)
+        segment = cast(SearchablePoint, state.best).toward(point)
+        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
+        lowest = segment.at(best_step(segment, along))
+        return Found([lowest, point], [], [plane]), own
+
+    def _improved(self, state: State, own: Any) -> tuple[Any, Plane, Any]:
+        """Return the duals after some epochs, their plane, and the point that they lead to."""
         risk: Any = state.problem.risk
+        if offers(risk, "sharded"):
+            found: tuple[Any, Plane, Any] = _on_shards(state.problem).improved(own, self.passes)
+            return found
         epochs = DualAscent(state.problem)
         usual = 6.0 if epochs.never_settle else 10.0
         own = epochs.improved(
@@ -298,24 +311,28 @@ class DualEpochs(Query[Duals]):
         )
         plane, own = epochs.plane(own)
         point = risk.at(own.w.copy())
-        own = epochs.shrunk(own, point.scores)
-        segment = cast(SearchablePoint, state.best).toward(point)
-        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
-        lowest = segment.at(best_step(segment, along))
-        return Found([lowest, point], [], [plane]), own
+        return epochs.shrunk(own, point.scores), plane, point
+
+
+def _on_shards(problem: Problem) -> Any:
+    """Return what improves duals that lie with the rows, elsewhere."""
+    from cutplane.methods.shards.dual_ascent import ShardedAscent  # only if there are shards
+
+    return ShardedAscent(problem)
 
 
 def dual_ascent(*, passes: float | None = None, planes: int = 4) -> Method:
     """Dual coordinate ascent whose every check gives a plane to a small bundle.
 
     The method for sparse data with many features, such as text. It needs CSR rows and a loss made
-    of pieces or the logistic loss (all but exponential and Poisson).
+    of pieces or the logistic loss (all but exponential and Poisson). Where rows lie on several
+    machines, each shard improves its own duals between two exchanges.
 
     Parameters
     ----------
     passes : float, optional
         About how many passes over the data the epochs between two checks are worth at most. By
-        default 10, and 6 for the logistic loss.
+        default 10, and 6 for the logistic loss; 2 on shards.
     planes : int
         Size of the bundle, besides the aggregated plane.
     """

@@ -194,10 +194,11 @@ class Holding:
         kept = [self._kept[number] for number in inputs]
         with placing(self._member), thread_limit(self.n_threads):
             found = function_named(function)(self, *kept, *arguments)
-        if keep is None:
-            return found
-        self._kept[keep], told = found
-        return told
+        told = found
+        if keep is not None:
+            self._kept[keep], told = found
+        # All members have found the same, and one of them tells.
+        return told if 0 in self.held else None
 
 
 def function_named(name: str) -> Callable[..., Any]:

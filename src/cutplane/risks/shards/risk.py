@@ -34,7 +34,7 @@ class RowFacts(NamedTuple):
 
     shape: tuple[int, int]
     n_entries: int
-    sparse_rows: bool
+    sparse: bool
     second_derivatives: bool
 
     @property

@@ -96,6 +96,12 @@ class ShardedSample:
         step = Step(name_of(function), tuple(inputs), arguments)
         return self._survive(lambda: self._call(step, None))
 
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """How often the present members were called or sent sums, and how many bytes that took."""
+        leader = self._leader
+        return (0, 0) if leader is None else (leader.n_calls + leader.n_rounds, leader.n_bytes)
+
     def __enter__(self) -> Self:
         return self
 
@@ -136,7 +142,8 @@ class ShardedSample:
         inputs = [self._number_of[each] for each in step.inputs]
         dropped, self._dropped = self._dropped, []
         try:
-            return leader.call("run", dropped, step.function, inputs, step.arguments, keep)[0]
+            told = leader.call("run", dropped, step.function, inputs, step.arguments, keep)
+            return next((each for each in told if each is not None), None)
         except BaseException:
             if leader.closed:
                 self._leader = None
