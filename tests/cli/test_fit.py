@@ -510,7 +510,7 @@ def test_outliers(run, tmp_path):
          "--loss f1 is for classification; losses for ordinal are"),
         ([1, 2], ["--task", "novelty", "--lam", 1], "--lam is not for --task novelty"),
         ([1, 2], ["--task", "novelty", "--nu", 1], "--nu must be between 0 and 1, not 1"),
-        ([1, 2], ["--nu", 0.5], "--nu is for --task novelty"),
+        ([1, 2], ["--nu", 0.5], "--nu has no effect with --loss hinge"),
     ],
 )  # fmt: skip
 def test_grades_and_outliers_are_refused(complaint, tmp_path, labels, options, said):

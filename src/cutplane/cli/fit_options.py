@@ -153,7 +153,9 @@ class FitOption:
     def check(self, choice: Choice, value: Any) -> None:
         """Refuse a value that cannot be meant, and one that would silently do nothing."""
         flag = self.flag.replace("--", "--no-", 1) if value is False else self.flag
-        if self.losses and choice.loss not in self.losses:
+        # Where there is one loss only, the parameter is the estimator's own, such as nu of novelty.
+        own = choice.description.only_loss and choice.task in self.owners
+        if self.losses and not own and choice.loss not in self.losses:
             only = " or ".join(self.losses)
             raise InputError(f"{flag} has no effect with --loss {choice.loss}, only with {only}")
         if choice.task not in self.owners:
