@@ -7,8 +7,11 @@ import numba
 import numpy as np
 import pytest
 
-from cutplane.compute import pipeline
+from cutplane.compute import compiled
 from cutplane.compute.compiled import njit
+
+if not numba.__version__.startswith(compiled.VERSIONS_OF_OUR_PASSES):
+    pytest.skip(f"not tried with Numba {numba.__version__}", allow_module_level=True)
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}}
 
@@ -56,6 +59,8 @@ def test_what_was_found_is_not_taken_for_other_types():
 
 
 def test_signatures_are_remembered():
+    from cutplane.compute import pipeline
+
     njit()(lambda a: a[0] * a[1] + a[2])(np.ones(3))
     known = len(pipeline._found)
     assert njit()(lambda a: a[2] * a[1] + a[0] * a[0])(np.ones(3)) == 2.0
@@ -78,3 +83,11 @@ def test_kernels_from_the_cache_need_no_inner_ones(tmp_path):
     ]
     assert runs == ["12.0 0\n", "12.0 1\n"]
     assert not list(tmp_path.rglob("*twice-*"))
+
+
+def test_other_versions_of_numba_compile_with_their_own_passes(monkeypatch):
+    monkeypatch.setattr(compiled, "VERSIONS_OF_OUR_PASSES", ("none",))
+    assert compiled._our_passes() == {}
+    matrix, out = np.ones((3, 4)), np.empty(3)
+    njit(**OPTIONS)(_with(njit(inner=True, **OPTIONS)(_largest)))(matrix, 1.0, out)
+    np.testing.assert_allclose(out, 1.0)

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 import cutplane as cp
 from cutplane.estimators import ESTIMATORS
 from cutplane.estimators.description import defaults_of
-from cutplane.estimators.lams import RULES, chosen_lam, standard_errors
+from cutplane.estimators.lams.grid import RULES, chosen_lam, standard_errors
 
 SEARCH = cp.CrossValidation(cv=3, lams=[1.0, 0.1, 0.01])
 N = 60

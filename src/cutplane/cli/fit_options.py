@@ -27,7 +27,7 @@ from cutplane.cli.options import (
 from cutplane.estimators import ESTIMATORS, CrossValidation, estimators_by_task
 from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
 from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
-from cutplane.estimators.lams import RULES
+from cutplane.estimators.lams.grid import RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.estimators.linear.multilabel import MULTI_LABEL
 from cutplane.estimators.linear.penalties import PENALTIES

@@ -17,7 +17,6 @@ import numba
 from numba.core.caching import FunctionCache
 
 from cutplane.compute import compiling as compiling  # listens from the first compilation on
-from cutplane.compute.pipeline import Pipeline
 
 _log = logging.getLogger("cutplane")
 
@@ -25,6 +24,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Leave to reorder sums (that is what vectorizes them), but no assumption that numbers are finite.
 REORDER = {"reassoc", "contract", "nsz"}
+
+# Our own passes of the compiler stand on parts of Numba that it may change: these versions were
+# tried. With others kernels are compiled by Numba's passes, which takes longer.
+VERSIONS_OF_OUR_PASSES = ("0.68.",)
 
 
 class _SturdyCache(FunctionCache):
@@ -51,6 +54,15 @@ class _SturdyCache(FunctionCache):
             self.flush()  # type: ignore[no-untyped-call]
 
 
+def _our_passes() -> dict[str, Any]:
+    """Return the option that names our compiler, if this version of Numba is one that it knows."""
+    if not numba.__version__.startswith(VERSIONS_OF_OUR_PASSES):
+        return {}
+    from cutplane.compute.pipeline import Pipeline  # imports what other versions may not have
+
+    return {"pipeline_class": Pipeline}
+
+
 def njit(
     *,
     cache: bool = False,
@@ -70,8 +82,8 @@ def njit(
         nogil=nogil,
         error_model=error_model,
         fastmath=fastmath,
-        pipeline_class=Pipeline,
         **wrappers,
+        **_our_passes(),
     )
 
     def decorate(function: F) -> F:

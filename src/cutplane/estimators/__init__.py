@@ -8,18 +8,18 @@ from cutplane.estimators.cautions import (
     LabelOrderWarning,
     UnusedParameterWarning,
 )
-from cutplane.estimators.choosing import CrossValidation
 from cutplane.estimators.hmm.classifier import HMMClassifier
 from cutplane.estimators.hmm.tagger import HMMTagger
 from cutplane.estimators.kernels.classifier import KernelClassifier
 from cutplane.estimators.kernels.regressor import KernelRegressor
+from cutplane.estimators.lams.choosing import CrossValidation
+from cutplane.estimators.lams.cross_validation import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.lams.path import Path, path
+from cutplane.estimators.lams.proof import LamProof
 from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.cross_validation import LinearClassifierCV, LinearRegressorCV
-from cutplane.estimators.linear.lam_proof import LamProof
 from cutplane.estimators.linear.multilabel import MultilabelClassifier
 from cutplane.estimators.linear.novelty import NoveltyDetector
 from cutplane.estimators.linear.ordinal import OrdinalClassifier
-from cutplane.estimators.linear.path import Path, path
 from cutplane.estimators.linear.quantiles import LinearQuantiles
 from cutplane.estimators.linear.ranker import LinearRanker
 from cutplane.estimators.linear.regressor import LinearRegressor

@@ -17,10 +17,10 @@ from sklearn.base import BaseEstimator
 
 from cutplane.estimators.callbacks import CallbackSupportMixin
 from cutplane.estimators.cautions import InconsistentVersionWarning
-from cutplane.estimators.choosing import CrossValidation
 from cutplane.estimators.description import Description
 from cutplane.estimators.docstrings import complete_docstring
-from cutplane.estimators.lams import standard_errors
+from cutplane.estimators.lams.choosing import CrossValidation
+from cutplane.estimators.lams.grid import standard_errors
 from cutplane.report.figures import draw_path
 from cutplane.report.page import Report
 

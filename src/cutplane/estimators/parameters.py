@@ -14,8 +14,8 @@ from sklearn.utils.validation import _check_sample_weight
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.compute.arrays import Vector
-from cutplane.estimators.choosing import CrossValidation
 from cutplane.estimators.description import defaults_of
+from cutplane.estimators.lams.choosing import CrossValidation
 from cutplane.regularizers import L2
 
 T = TypeVar("T")

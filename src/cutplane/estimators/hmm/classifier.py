@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix
 from cutplane.estimators.callbacks import with_callbacks
-from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples
 from cutplane.estimators.hmm.model import HMM_METHODS, HMMModel
 from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.lams.choosing import choosing_lam
 from cutplane.estimators.linear.classes import require_two_classes
 from cutplane.estimators.parameters import check_parameters, threads_of, weights_of
 from cutplane.estimators.tagging.tokens import Tokens

@@ -16,11 +16,11 @@ from cutplane.core.certificate import Result
 from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
-from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Layout, defaults_of, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.lams.choosing import choosing_lam
 from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.estimators.parameters import check_parameters, lam_of, look_up, threads_of, weights_of
 from cutplane.losses import Loss

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
-from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.lams.choosing import choosing_lam
 from cutplane.estimators.linear.penalties import Penalized
 from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.losses import RANKING, RankingLoss

@@ -15,11 +15,11 @@ from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes, with_callbacks
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
-from cutplane.estimators.choosing import choosing_lam
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.lams.choosing import choosing_lam
 from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
 from cutplane.estimators.tagging.networks import (
     Begun,

@@ -26,7 +26,7 @@ from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.state import State
 from cutplane.estimators.cautions import warn_unless_successful
 from cutplane.estimators.description import Reads
-from cutplane.estimators.lams import RULES, chosen_lam, lams_to_try
+from cutplane.estimators.lams.grid import RULES, chosen_lam, lams_to_try
 from cutplane.report.words import mean_certificate
 
 _N_LAMS = 10

@@ -26,9 +26,9 @@ from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.estimators.cautions import warn
 from cutplane.estimators.fit import method_of, solve
-from cutplane.estimators.linear.lam_proof import ERRORS, LamProof
+from cutplane.estimators.lams.path import fits_along
+from cutplane.estimators.lams.proof import ERRORS, LamProof
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.path import fits_along
 from cutplane.methods import automatic
 from cutplane.metrics.score_bounds import BOUNDS_OF_NUMBERS, accuracy_at_most
 from cutplane.regularizers import L2

@@ -15,12 +15,12 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
-from cutplane.estimators.lams import chosen_lam, lams_to_try
-from cutplane.estimators.linear.certified import CertifiedFold, LamSearch, require_boundable
+from cutplane.estimators.lams.certified import CertifiedFold, LamSearch, require_boundable
+from cutplane.estimators.lams.grid import chosen_lam, lams_to_try
+from cutplane.estimators.lams.path import fits_along
+from cutplane.estimators.lams.proof import LamProof
 from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.lam_proof import LamProof
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.path import fits_along
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.report.words import mean_certificate

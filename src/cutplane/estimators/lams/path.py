@@ -26,7 +26,7 @@ from cutplane.estimators.cautions import (
 )
 from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams import decreasing, lam_grid
+from cutplane.estimators.lams.grid import decreasing, lam_grid
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
