@@ -1,6 +1,14 @@
-"""A cluster that is gone: said in one sentence, and no wait without an end."""
+"""What can happen to a cluster: the bits of an undisturbed fit, or an error that says what; no wait
+without an end."""
 
+import os
+import signal
+import subprocess
+import sys
+import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +18,8 @@ import cutplane as cp
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 
+from tests.cluster.processes import Processes, wait_until  # noqa: E402
+
 from cutplane.cluster.fitting import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
 from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
@@ -17,6 +27,7 @@ from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 pytestmark = pytest.mark.slow
 
 M, D = 262_144, 3
+OPTIONS = {"method": cp.bmrm(), "tol": 1e-6}
 
 
 def data():
@@ -26,22 +37,207 @@ def data():
     return X, y
 
 
-def test_a_cluster_that_is_gone_is_named():
+def collections():
+    return [da.from_array(array, chunks=(70_000, *array.shape[1:])) for array in data()]
+
+
+def fit(callbacks=(), **options):
+    """Return the result of a fit on the cluster in use, and which workers were lost."""
+    sample = sharded_sample(*collections(), **options)
+    try:
+        risk = ShardedRisk(sample, cp.Logistic())
+        return cp.minimize(risk, cp.L2(1e-5), **OPTIONS, callbacks=callbacks), sample.losses
+    finally:
+        sample.close()
+
+
+@pytest.fixture(scope="module")
+def plain():
     X, y = data()
+    return cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-5), **OPTIONS)
+
+
+@pytest.fixture
+def processes(tmp_path):
+    cluster = Processes(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+def same(one, other):
+    return (
+        np.array_equal(one.w, other.w)
+        and one.certificate.lower_bound == other.certificate.lower_bound
+        and one.evaluations == other.evaluations
+    )
+
+
+def once(iteration, act):
+    """Return a callback that acts after an iteration."""
+
+    def callback(state):
+        if state.iteration == iteration:
+            act()
+
+    return callback
+
+
+def test_workers_killed_at_random_moments_leave_no_trace(client, plain):
+    rng = np.random.default_rng(0)
+    begin = time.monotonic()
+    fit()
+    usual, n_losses = time.monotonic() - begin, 0
+    for _ in range(50):
+        pids = list(client.run(os.getpid, on_error="return").values())
+        pid = rng.choice([pid for pid in pids if isinstance(pid, int)])
+        moment = threading.Timer(rng.uniform(0.0, 1.1 * usual), _kill, [pid])
+        moment.start()
+        result, losses = fit()
+        moment.cancel()
+        moment.join()
+        n_losses += len(losses)
+        assert same(plain, result)
+    assert n_losses >= 10
+
+
+def _kill(pid):
+    with suppress(ProcessLookupError):  # killed before
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_stopped_worker_is_given_up_after_the_patience(processes, plain):
+    first, second = processes.add(), processes.add()
+    stopped = processes.address(first)
+    begin = time.monotonic()
+    result, losses = fit([once(3, lambda: first.send_signal(signal.SIGSTOP))], patience=3.0)
+    assert time.monotonic() - begin < 60.0
+    (loss,) = losses
+    assert stopped in loss
+    assert "shards [" in loss
+    assert "nothing heard for 3 s" in loss
+    assert same(plain, result)
+    assert second.poll() is None
+
+
+def test_a_slow_worker_is_not_given_up(processes, plain):
+    slow, _ = processes.add(), processes.add()
+
+    def pause(state):
+        if state.iteration % 3 == 0:
+            slow.send_signal(signal.SIGSTOP)
+            threading.Timer(0.5, slow.send_signal, [signal.SIGCONT]).start()
+
+    result, losses = fit([pause], patience=5.0)
+    assert not losses
+    assert same(plain, result)
+
+
+def test_a_worker_that_joins_takes_over(processes, plain):
+    first = processes.add()
+
+    def replace():
+        processes.add()
+        first.kill()
+
+    result, losses = fit([once(2, replace)])
+    assert len(losses) == 1
+    assert same(plain, result)
+
+
+def test_a_restarted_worker_is_used_again(plain):
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
-        distributed.Client(cluster),
+        distributed.Client(cluster) as client,
     ):
-        sample = sharded_sample(da.from_array(X, 70_000), da.from_array(y, 70_000), patience=3.0)
-        risk = ShardedRisk(sample, cp.Hinge())
-        cluster.scale(0)
-        with pytest.raises(ClusterError, match="no worker is left"):
-            _evaluate_for(60.0, risk)
+        pids = client.run(os.getpid)
+
+        def kill():
+            os.kill(*pids.values(), signal.SIGKILL)
+
+        result, losses = fit([once(3, kill)])
+        assert len(losses) == 1
+        assert same(plain, result)
 
 
-def _evaluate_for(seconds, risk):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        risk.at(np.zeros(D))
+def test_a_cluster_without_workers_is_named(processes):
+    worker = processes.add()
+    name = processes.address(worker)
+    with pytest.raises(ClusterError, match=f"none came within 30 s .*{name}.*shards") as caught:
+        fit([once(2, worker.kill)])
+    assert caught.value.result.certificate.lower_bound <= caught.value.result.objective
+    with pytest.raises(ClusterError, match="none came within 30 s"):
+        cp.LinearClassifier().fit(*collections())
+
+
+def test_a_scheduler_that_is_gone_is_named(processes):
+    processes.add(2)
+    begin = time.monotonic()
+    # The workers leave when they hear of it, perhaps after the end of a fit.
+    with pytest.raises(ClusterError, match="the scheduler is gone"):
+        fit([once(2, processes.scheduler.kill), lambda state: time.sleep(0.3)])
+    assert time.monotonic() - begin < 120.0
+
+
+SCRIPT = """
+import sys
+import time
+
+import distributed
+from tests.cluster.test_faults import collections
+
+import cutplane as cp
+
+
+def tell(state):
+    print(state.iteration, flush=True)
+    time.sleep(0.1)
+
+
+with distributed.Client(scheduler_file=sys.argv[1]) as client:
+    model = cp.LinearClassifier(
+        "logistic", lam=1e-5, callbacks=[tell], checkpoint=cp.Checkpoint(sys.argv[2], every=0.0),
+        tol=1e-6, method=cp.bmrm(),
+    )
+    model.fit(*collections())
+    print("end", model.certificate_.status, [float(w).hex() for w in model.coef_[0]], flush=True)
+"""
+
+
+def start(processes, folder, iterations):
+    """Start a client; return it after that many iterations, also of clients before it."""
+    client = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, processes.file, str(folder / "run")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    while int(client.stdout.readline()) < iterations:
+        pass
+    return client
+
+
+def test_a_client_is_interrupted_or_killed_and_goes_on_from_its_checkpoint(processes, tmp_path):
+    processes.add(2)
+    undisturbed = cp.LinearClassifier("logistic", lam=1e-5, tol=1e-6, method=cp.bmrm())
+    undisturbed.fit(*data())
+    client = start(processes, tmp_path, 5)
+    client.send_signal(signal.SIGINT)
+    out, _ = client.communicate(timeout=120)
+    assert out.splitlines()[-1].startswith("end interrupted")
+    assert client.returncode == 0
+    client = start(processes, tmp_path, 8)
+    client.kill()
+    client.communicate(timeout=30)
+    processes.add()
+    processes.workers[0].kill()
+    out, _ = start(processes, tmp_path, 9).communicate(timeout=120)
+    bits = [float(w).hex() for w in undisturbed.coef_[0]]
+    assert out.splitlines()[-1] == f"end optimal {bits}"
+    # What the killed client had on the workers is gone: nobody serves it any more.
+    wait_until(lambda: not any(processes.client.run(_n_members).values()))
+
+
+def _n_members():
+    return sum(each.name == "cutplane member" for each in threading.enumerate())

@@ -222,3 +222,50 @@ def test_a_shard_that_cannot_be_read_is_named():
     sample.source = SimpleNamespace(n_rows=397, recipe=lambda begin, end: BrokenRecipe())
     with pytest.raises(RuntimeError, match=r"shard 0 \(rows 0 to 197\): disk gone"):
         ShardedRisk(sample, cp.Hinge())
+
+
+@pytest.mark.parametrize("lost", [(), (1, 2, 3)], ids=["undisturbed", "losing members"])
+def test_a_run_goes_on_from_its_checkpoint_with_other_members(tmp_path, lost):
+    X, y, _ = data("classification")
+    options = {"method": cp.bmrm(), "tol": 1e-5}
+    plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-3), **options)
+    sample = placed({"X": X, "y": y}, [0, 1, 2, 3] * 2)
+    first = cp.minimize(
+        ShardedRisk(sample, cp.Logistic()),
+        cp.L2(1e-3),
+        **options,
+        max_iter=plain.iterations // 2,
+        checkpoint=tmp_path / "run",
+    )
+    assert first.status is cp.Status.ITERATION_LIMIT
+    sample.close()
+    sample = placed({"X": X, "y": y}, [3, 1, 2, 0] * 2)
+    risk = ShardedRisk(sample, cp.Logistic())
+    crew = sample._places
+    for holding in crew.holdings.values():
+        holding._kept = Counted(holding._kept)
+
+    def lose(state):
+        if state.iteration - first.iterations in lost:
+            crew.kill(min(crew.holdings))
+
+    result = cp.resume(tmp_path / "run", risk, cp.L2(1e-3), tol=1e-5, callbacks=[lose])
+    assert len(sample.losses) == len(lost)
+    assert same(plain, result)
+    # Points of the past are made anew one after the other, and not kept.
+    most_kept = max(holding._kept.most for holding in crew.holdings.values())
+    assert most_kept <= 8 < plain.iterations
+    sample.close()
+    other = ShardedRisk(placed({"X": X + 1.0, "y": y}, [0, 1]), cp.Logistic())
+    with pytest.raises(cp.CheckpointError, match=r"another problem \(other: shards\)"):
+        cp.resume(tmp_path / "run", other, cp.L2(1e-3))
+
+
+class Counted(dict):
+    """Knows how many entries there were at most."""
+
+    most = 0
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.most = max(self.most, len(self))

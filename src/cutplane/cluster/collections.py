@@ -9,13 +9,14 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import scipy.sparse
-from dask import compute, delayed
+from dask import delayed
 from dask.delayed import Delayed
 from distributed import futures_of
 from numpy.typing import NDArray
 
 from cutplane.cluster import is_dask
 from cutplane.cluster.seat import PartitionRecipe
+from cutplane.cluster.workers import computed
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,17 @@ class Partitions:
             raise TypeError(f"{name} must be a Dask collection as X is, got {type(collection)}")
         if hasattr(collection, "to_dask_array") and hasattr(collection, "npartitions"):
             parts = collection.to_delayed()
-            lengths = collection.map_partitions(len).compute()
+            lengths = computed([delayed(len)(part) for part in parts])
         elif hasattr(collection, "foldby"):  # a bag: partitions may be iterators
             parts = collection.to_delayed()
-            lengths = collection.map_partitions(_count).compute()
+            lengths = computed([delayed(_count)(part) for part in parts])
         elif hasattr(collection, "chunks"):
             if collection.ndim == 2:
                 collection = collection.rechunk({1: -1})
-            if np.isnan(collection.shape[0]):
-                collection = collection.compute_chunk_sizes()
             parts = collection.to_delayed().ravel().tolist()
             lengths = collection.chunks[0]
+            if np.isnan(collection.shape[0]):
+                lengths = computed([delayed(_n_rows)(part) for part in parts])
         else:
             raise TypeError(f"{name} must be a Dask array, data frame, series or bag")
         return cls([_alone(part) for part in parts], np.cumsum([0, *lengths]))
@@ -63,8 +64,12 @@ class Partitions:
         ]
 
 
-def _count(partition: Any) -> list[int]:
-    return [sum(1 for _ in partition)]
+def _count(partition: Any) -> int:
+    return sum(1 for _ in partition)
+
+
+def _n_rows(partition: Any) -> int:
+    return int(partition.shape[0])
 
 
 def _alone(part: Any) -> Any:
@@ -77,7 +82,7 @@ def _alone(part: Any) -> Any:
 def unique_values(y: Any) -> NDArray[Any]:
     """Return the different values of a collection, sorted."""
     parts = Partitions.of(y, "y").parts
-    found = compute(*[delayed(_unique)(part) for part in parts])
+    found = computed([delayed(_unique)(part) for part in parts])
     return np.unique(np.concatenate(found))
 
 
@@ -94,7 +99,7 @@ def count_entries(X: Any, partitions: Partitions) -> int | None:
     """Return how many numbers sparse features have, which reads them once; None if dense."""
     if not scipy.sparse.issparse(getattr(X, "_meta", None)):
         return None
-    return int(sum(compute(*[delayed(_n_entries)(part) for part in partitions.parts])))
+    return int(sum(computed([delayed(_n_entries)(part) for part in partitions.parts])))
 
 
 def _n_entries(partition: Any) -> int:

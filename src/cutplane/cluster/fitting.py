@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from distributed import Client, default_client
+from distributed import Client
 
 from cutplane.cluster.collections import (
     CollectionSource,
@@ -13,7 +13,7 @@ from cutplane.cluster.collections import (
     count_entries,
     n_features_of,
 )
-from cutplane.cluster.workers import ClusterError, DaskWorkers
+from cutplane.cluster.workers import DaskWorkers, client_in_use
 from cutplane.compute.blocks import power_below
 from cutplane.maps.shards import most_shards
 from cutplane.risks.shards.sample import ShardedSample
@@ -22,17 +22,6 @@ from cutplane.risks.shards.sample import ShardedSample
 _LEAST_SEQUENCES = 128
 # More shards than this need more bookkeeping, and help no balance.
 _MOST_SHARDS = 64
-
-
-def client_in_use() -> Client:
-    """Return the client that was made last, or say that there is none."""
-    try:
-        found: Client = default_client()
-        return found
-    except ValueError:
-        raise ClusterError(
-            "Dask collections are fitted on a cluster: make a distributed.Client first"
-        ) from None
 
 
 def sharded_sample(

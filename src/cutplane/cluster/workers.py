@@ -8,10 +8,11 @@ import time
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Client as connect
 from typing import Any, NamedTuple
 
-from distributed import Client
+from distributed import Client, default_client, wait
 
 from cutplane.cluster.seat import Kind, Seat, within
 from cutplane.core.interrupts import at_once
@@ -33,6 +34,43 @@ class ClusterError(RuntimeError):
 
 class UnlikeWorkersWarning(UserWarning):
     """Workers differ in what the last bits of a result depend on."""
+
+
+def client_in_use() -> Client:
+    """Return the client that was made last, or say that there is none."""
+    try:
+        found: Client = default_client()
+        return found
+    except ValueError:
+        raise ClusterError(
+            "Dask collections are fitted on a cluster: make a distributed.Client first"
+        ) from None
+
+
+def computed(tasks: Sequence[Any]) -> list[Any]:
+    """Return what Dask computes, unless there is no worker to do it."""
+    client = client_in_use()
+    futures = client.compute(list(tasks))
+    alone = 0.0
+    while not all(future.done() for future in futures):
+        with at_once(), suppress(TimeoutError):
+            wait(futures, timeout=_LOOK)
+        alone = 0.0 if known_workers(client, _LEAST_PATIENCE) else alone + _LOOK
+        if alone > _LEAST_PATIENCE:
+            raise ClusterError(f"no worker is there, and none came within {_LEAST_PATIENCE:g} s")
+    return [future.result() for future in futures]
+
+
+def known_workers(client: Client, patience: float) -> dict[str, Any]:
+    """Return what the scheduler says of its workers, by their addresses."""
+    # Not `scheduler_info`: what that returns is set anew, without workers, from time to time.
+    try:
+        if client.status != "running":
+            raise OSError(f"client {client.status}")
+        info = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=patience)
+    except (TimeoutError, OSError) as error:
+        raise ClusterError(f"the scheduler is gone ({str(error) or 'no answer'})") from error
+    return dict(info["workers"])
 
 
 class _Known(NamedTuple):
@@ -101,18 +139,10 @@ class DaskWorkers:
 
     def _workers(self) -> list[_Known]:
         """Return the workers that may be used, in the order of their addresses."""
-        # Not `scheduler_info`: what that returns is set anew, without workers, from time to time.
-        try:
-            if self._client.status != "running":
-                raise OSError(f"client {self._client.status}")
-            info = self._client.sync(
-                self._client.scheduler.identity, n_workers=-1, callback_timeout=self._patience
-            )
-        except (TimeoutError, OSError) as error:
-            raise ClusterError(f"the scheduler is gone ({str(error) or 'no answer'})") from error
+        known = known_workers(self._client, self._patience)
         return [
             _Known(name, each["local_directory"], each["nthreads"])
-            for name, each in sorted(info["workers"].items())
+            for name, each in sorted(known.items())
             if self._chosen is None or name in self._chosen
         ]
 
@@ -141,7 +171,7 @@ class DaskWorkers:
             connection = within(self._patience, lambda: connect(tuple(address), authkey=key))
         except Exception as error:  # whatever Dask raises for a worker that is gone
             if worker not in self._lost:
-                _log.warning("worker %s cannot be used: %s", worker.name, error)
+                _log.warning("worker %s cannot be used: %s", worker.name, str(error))
             self._lose(worker, str(error) or type(error).__name__)
             return None
         self._lost.pop(worker, None)

@@ -310,8 +310,8 @@ class ShardedChainPoint:
 
     @property
     def step(self) -> Step:
-        """How the members make the point."""
-        return self._history[-1]
+        """How the members have made the point."""
+        return self._risk.sample.kept(self, self._history[-1])
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: one pass over the data, the first time."""

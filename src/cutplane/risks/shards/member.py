@@ -8,6 +8,7 @@ so that scores stay where the rows are.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -89,6 +90,7 @@ class Holding:
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
+        self._one_at_a_time = threading.Lock()
         self._pieces: dict[int, Arrays] = {}
         self._sample = ""
         self._member: Member | None = None
@@ -98,12 +100,13 @@ class Holding:
         self.made: dict[str, Any] = {}
 
     def serve(self, link: Link, verb: str, *given: Any) -> Any:
-        """Do what the leader asks for."""
-        if verb == "count":
-            return self._count(*given)
-        if verb == "load":
-            return self._load(link, *given)
-        return self._run(*given)
+        """Do what the leader asks for, after what one before it asked for, if that goes on."""
+        with self._one_at_a_time:
+            if verb == "count":
+                return self._count(*given)
+            if verb == "load":
+                return self._load(link, *given)
+            return self._run(*given)
 
     def _count(self, sample: str) -> tuple[int, ...]:
         """Return which shards of a sample are here."""

@@ -173,8 +173,8 @@ class ShardedPoint:
 
     @property
     def step(self) -> Step:
-        """How the members make the point."""
-        return self.history[-1]
+        """How the members have made the point."""
+        return self._risk.sample.kept(self, self.history[-1])
 
     @property
     def value(self) -> float:

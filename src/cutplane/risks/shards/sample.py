@@ -76,6 +76,7 @@ class ShardedSample:
         self._numbers = count()
         self._alive: dict[int, Step] = {}
         self._number_of: weakref.WeakKeyDictionary[Step, int] = weakref.WeakKeyDictionary()
+        self._gone: list[int] = []
         self._dropped: list[int] = []
         self._leader: Leader | None = None
         self._holders: dict[str, list[int]] = {}
@@ -86,8 +87,15 @@ class ShardedSample:
         told = self._survive(lambda: self._make([step]))
         number = self._number_of[step]
         self._alive[number] = step
-        weakref.finalize(owner, self._let_go, number)
+        # Owners may go at any moment, in any thread: only a note is taken there.
+        weakref.finalize(owner, self._gone.append, number)
         return told
+
+    def kept(self, owner: object, step: Step) -> Step:
+        """Return a step after it was made, if it was not: its owner may be from a checkpoint."""
+        if not any(each is step for each in self._alive.values()):
+            self.keep(owner, step)
+        return step
 
     def ask(
         self, function: Callable[..., Any], inputs: Sequence[Step] = (), *arguments: Any
@@ -114,10 +122,11 @@ class ShardedSample:
             self._leader.close()
             self._leader = None
 
-    def _let_go(self, number: int) -> None:
-        step = self._alive.pop(number, None)
-        if step is not None:
-            self._number_of.pop(step, None)
+    def _let_go(self) -> None:
+        """Forget what lost its owner; members are told with the next call."""
+        while self._gone:
+            number = self._gone.pop()
+            self._number_of.pop(self._alive.pop(number), None)
             self._dropped.append(number)
 
     def _make(self, steps: Iterable[Step]) -> Any:
@@ -125,27 +134,29 @@ class ShardedSample:
 
         Return what was told of the last.
         """
-        wanted, told = list(steps), None
+        wanted, told = dict.fromkeys(steps), None
         owned = {step: number for number, step in self._alive.items()}
-        for step in _in_order(wanted, self._number_of):
+        order = _in_order(wanted, self._number_of)
+        last_use = {part: step for step in order for part in step.inputs}
+        for step in order:
             number = owned.get(step)
             number = next(self._numbers) if number is None else number
             told = self._call(step, number)
             self._number_of[step] = number
-        for step in [step for step in self._number_of if step not in owned]:
-            if step not in wanted:  # was needed for a moment only
-                self._dropped.append(self._number_of.pop(step))
+            for part in set(step.inputs) - owned.keys() - wanted.keys():
+                if last_use[part] is step:  # needed for a moment only
+                    self._dropped.append(self._number_of.pop(part))
         return told
 
     def _call(self, step: Step, keep: int | None) -> Any:
-        leader = self._team()
+        assert self._leader is not None
         inputs = [self._number_of[each] for each in step.inputs]
         dropped, self._dropped = self._dropped, []
         try:
-            told = leader.call("run", dropped, step.function, inputs, step.arguments, keep)
+            told = self._leader.call("run", dropped, step.function, inputs, step.arguments, keep)
             return next((each for each in told if each is not None), None)
         except BaseException:
-            if leader.closed:
+            if self._leader.closed:
                 self._leader = None
             raise
 
@@ -153,6 +164,8 @@ class ShardedSample:
         """Return what an act returns; when a member is lost, begin anew with the others."""
         while True:
             try:
+                self._team()
+                self._let_go()
                 return act()
             except LostMember as error:
                 self._lose(error)
@@ -161,33 +174,33 @@ class ShardedSample:
         name = list(self._holders)[error.member]
         held = self._holders.pop(name)
         self.losses.append(f"{name}, shards {held}: {error}")
-        _log.warning("lost worker %s with shards %s: %s", name, held, error)
-        self._places.lose(name, str(error))
+        # As text: an error leads to the points that it came through, and a log may be kept.
+        _log.warning("lost worker %s with shards %s: %s", name, held, str(error))
+        self._places.lose(name, f"{error}, with shards {held}")
         if len(self.losses) > _MOST_LOSSES:
             raise error
 
-    def _team(self) -> Leader:
-        """Return the team, with all shards loaded and what is alive made anew if it is new."""
-        if self._leader is None:
-            places = {place.name: place for place in self._places.open()}
-            self._deal(list(places))
-            leader = Leader(
-                [places[name].connection for name in self._holders], patience=self._patience
-            )
-            try:
-                there = leader.call("count", self._name)
-                given = [
-                    self._given(*each) for each in zip(self._holders.values(), there, strict=True)
-                ]
-                leader.call("load", self._name, each=given)
-            except BaseException:
-                leader.close()
-                raise
-            self._leader = leader
+    def _team(self) -> None:
+        """See to it that there is a team, with all shards loaded and what is alive made anew."""
+        if self._leader is not None:
+            return
+        places = {place.name: place for place in self._places.open()}
+        self._deal(list(places))
+        leader = self._leader = Leader(
+            [places[name].connection for name in self._holders], patience=self._patience
+        )
+        try:
+            there = leader.call("count", self._name)
+            given = [self._given(*each) for each in zip(self._holders.values(), there, strict=True)]
+            leader.call("load", self._name, each=given)
             self._dropped = []
             self._number_of.clear()
+            self._let_go()
             self._make([self._alive[number] for number in sorted(self._alive)])
-        return self._leader
+        except BaseException:
+            leader.close()
+            self._leader = None
+            raise
 
     def _given(
         self, held: Sequence[int], there: Container[int]
@@ -232,5 +245,6 @@ def _in_order(steps: Iterable[Step], known: Container[Step]) -> list[Step]:
                 found[each] = None
                 continue
             waiting.append((each, True))
-            waiting += [(part, False) for part in each.inputs]
+            # The first input before the second: of a long line of points, few are there at a time.
+            waiting += [(part, False) for part in reversed(each.inputs)]
     return list(found)
