@@ -37,7 +37,7 @@ ALLOWED = {
     "io": NUMERICAL | {"checkpoints", "methods", "metrics", "estimators"},
     "experiments": NUMERICAL | {"checkpoints", "methods", "metrics", "estimators", "io", "report"},
     "cli": NUMERICAL
-    | {"checkpoints", "methods", "metrics", "estimators", "io", "report", "experiments"},
+    | {"checkpoints", "cluster", "methods", "metrics", "estimators", "io", "report", "experiments"},
 }
 # `import cutplane` itself: the flat API, which the command line may use as a user would.
 MAY_USE_THE_FLAT_API = {"cli", "cluster", "experiments", "io"}

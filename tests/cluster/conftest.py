@@ -7,11 +7,13 @@ import pytest
 
 distributed = pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 
+N_WORKERS = 5
+
 
 @pytest.fixture(scope="session")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=3,
+        n_workers=N_WORKERS,
         threads_per_worker=1,
         processes=True,
         dashboard_address=":0",  # another cluster may run on this machine
@@ -24,17 +26,17 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with distributed.Client(cluster) as client:
-        wait_for_three(client)
+        wait_for_all(client)
         yield client
 
 
-def wait_for_three(client):
-    """Wait until three workers answer: one that a test has killed may still be on the list."""
+def wait_for_all(client):
+    """Wait until all workers answer: one that a test has killed may still be on the list."""
     deadline = time.monotonic() + 120.0
     while time.monotonic() < deadline:
-        client.wait_for_workers(3, timeout=120)
+        client.wait_for_workers(N_WORKERS, timeout=120)
         answers = client.run(os.getpid, on_error="return")
-        if sum(isinstance(answer, int) for answer in answers.values()) == len(answers) == 3:
+        if sum(isinstance(answer, int) for answer in answers.values()) == len(answers) == N_WORKERS:
             return
         time.sleep(0.1)
     raise TimeoutError(f"workers do not answer: {answers}")

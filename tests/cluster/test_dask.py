@@ -109,7 +109,7 @@ def test_where_no_other_worker_is_one_that_answers_again_is_waited_for(client, c
         ShardedRisk(sample, cp.Absolute()), cp.L2(1e-3), method=METHOD, callbacks=[stop_for_a_while]
     )
     assert "nothing heard for 2 s" in sample.losses[0]
-    assert "no worker is there: waiting 30 s for one" in caplog.text
+    assert "no worker is there: waiting 60 s for one" in caplog.text
     assert np.array_equal(result.w, plain.w)
     sample.close()
 

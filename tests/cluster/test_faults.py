@@ -92,7 +92,7 @@ def test_workers_killed_at_random_moments_leave_no_trace(client, plain):
         pid = rng.choice([pid for pid in pids if isinstance(pid, int)])
         moment = threading.Timer(rng.uniform(0.0, 1.1 * usual), _kill, [pid])
         moment.start()
-        result, losses = fit()
+        result, losses = fit(patience=120.0)  # perhaps all of them are being started again
         moment.cancel()
         moment.join()
         n_losses += len(losses)
@@ -164,10 +164,10 @@ def test_a_restarted_worker_is_used_again(plain):
 def test_a_cluster_without_workers_is_named(processes):
     worker = processes.add()
     name = processes.address(worker)
-    with pytest.raises(ClusterError, match=f"none came within 30 s .*{name}.*shards") as caught:
+    with pytest.raises(ClusterError, match=f"none came within 60 s .*{name}.*shards") as caught:
         fit([once(2, worker.kill)])
     assert caught.value.result.certificate.lower_bound <= caught.value.result.objective
-    with pytest.raises(ClusterError, match="none came within 30 s"):
+    with pytest.raises(ClusterError, match="none came within 60 s"):
         cp.LinearClassifier().fit(*collections())
 
 

@@ -22,6 +22,8 @@ _log = logging.getLogger("cutplane")
 
 # Seconds that a worker has to begin, whatever it may be silent for later: it imports cutplane.
 _LEAST_PATIENCE = 30.0
+# Seconds that are waited for a worker if there is none, at least: a new one must be started.
+_LEAST_WAIT = 60.0
 # Seconds between two looks at which workers there are.
 _LOOK = 0.5
 # Seconds that one which was lost has to answer again, while no other is there.
@@ -56,8 +58,8 @@ def computed(tasks: Sequence[Any]) -> list[Any]:
         with at_once(), suppress(TimeoutError):
             wait(futures, timeout=_LOOK)
         alone = 0.0 if known_workers(client, _LEAST_PATIENCE) else alone + _LOOK
-        if alone > _LEAST_PATIENCE:
-            raise ClusterError(f"no worker is there, and none came within {_LEAST_PATIENCE:g} s")
+        if alone > _LEAST_WAIT:
+            raise ClusterError(f"no worker is there, and none came within {_LEAST_WAIT:g} s")
     return [future.result() for future in futures]
 
 
@@ -91,8 +93,8 @@ class DaskWorkers:
     workers : sequence of str, optional
         Addresses of those to use; all by default.
     patience : float
-        Seconds that a worker has for an answer, and that are waited for one if there is none; 30
-        at least.
+        Seconds that a worker has for an answer, 30 at least; and that are waited for one if there
+        is none, 60 at least.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class DaskWorkers:
     ) -> None:
         self._client, self._chosen = client, workers
         self._patience = max(patience, _LEAST_PATIENCE)
+        self._wait = max(patience, _LEAST_WAIT)
         self._seats: dict[_Known, Any] = {}
         self._kinds: dict[str, Kind] = {}
         self._open_now: dict[str, _Known] = {}
@@ -110,10 +113,10 @@ class DaskWorkers:
 
         If there is none, wait for one that is started, or that was lost and answers again.
         """
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._wait
         places = self._connected([each for each in self._workers() if each not in self._lost])
         if not places:
-            _log.warning("no worker is there: waiting %g s for one", self._patience)
+            _log.warning("no worker is there: waiting %g s for one", self._wait)
         while not places and time.monotonic() < deadline:
             with at_once():
                 time.sleep(_LOOK)
@@ -123,7 +126,7 @@ class DaskWorkers:
         if not places:
             told = "; ".join(f"{each.name}: {why}" for each, why in self._lost.items())
             raise ClusterError(
-                f"no worker is left, and none came within {self._patience:g} s "
+                f"no worker is left, and none came within {self._wait:g} s "
                 f"({told or 'there was none'})"
             )
         self._compare([place.name for place in places])

@@ -17,6 +17,7 @@ import typer
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.checkpoints.tensors import CheckpointError
+from cutplane.cli.clusters import as_collections, on_cluster, require_cluster
 from cutplane.cli.compile_notes import compile_notes
 from cutplane.cli.data import Examples, read_examples
 from cutplane.cli.errors import ExitCode, complain
@@ -178,6 +179,17 @@ def run_fit(
             show_default="60, or more where writing takes long",
         ),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        _solver_option(
+            metavar="ADDRESS",
+            help="Fit on the workers of this Dask scheduler; TRAIN is a folder that they can read.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        _solver_option(metavar="N", help="Fit on so many Dask workers that are started here."),
+    ] = None,
     out: Annotated[
         str | None, _output_option(metavar="MODEL", help="Write the model to this file.")
     ] = None,
@@ -214,6 +226,11 @@ def run_fit(
     if is_table and features is not None:
         raise InputError("--features is for the svmlight format: a table says how many it has")
     kept = _checkpoint(checkpoint, every)
+    is_shared = scheduler is not None or workers is not None
+    if is_shared:
+        require_cluster(scheduler, workers, choice, train, search=search is not None)
+        if features is not None:
+            raise InputError("--features needs one machine")
     inputs = [train] if checkpoint is None else [train, checkpoint]
     require_outputs({"--out": out, "--trace": trace, "--plot": plot}, inputs=inputs)
 
@@ -235,7 +252,9 @@ def run_fit(
     name = name_of(train)
     hint = "" if quiet or not sys.stderr.isatty() else _HINT
     with held(hint), contextlib.nullcontext() if trace is None else TraceWriter(trace) as writer:
-        _fit(estimator, examples, name=name, trace=writer, quiet=quiet)
+        with on_cluster(scheduler, workers) if is_shared else contextlib.nullcontext():
+            given_to_fit = as_collections(examples, train) if is_shared else examples
+            _fit(estimator, given_to_fit, name=name, trace=writer, quiet=quiet)
         fitted = Fit(estimator, choice.loss, n_samples=len(examples.y), counts=examples.counts)
         examples.name_classes(estimator)
         if writer is not None:

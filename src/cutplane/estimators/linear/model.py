@@ -246,3 +246,12 @@ def _is_flat(risk: Any, result: Result) -> bool:
     point: Any = result.point
     differ = bool((risk.y != risk.y[0]).any())
     return differ and scores_are_equal(point.scores, point.intercept)
+
+
+def takes_collections(kind: type) -> bool:
+    """Whether estimators of a kind can be fitted to Dask collections."""
+    own = {name: getattr(kind, name, None) for name in ("_fit_collection", "_fit_queries")}
+    return own["_fit_queries"] is not None or own["_fit_collection"] not in (
+        None,
+        LinearModel._fit_collection,
+    )
