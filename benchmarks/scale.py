@@ -1,4 +1,4 @@
-"""Data that outgrow memory: how fast they are read, and what a fit from the disk costs.
+"""Data that outgrow memory: how fast they are read, what a fit from the disk or a cluster costs.
 
     CUTPLANE_DATA=/path/to/data python benchmarks/scale.py            # all parts
     CUTPLANE_DATA=/path/to/data python benchmarks/scale.py readers convert memory
@@ -9,6 +9,11 @@ convert   megabytes a second of processor time, on one thread, from a file to a 
 memory    a fit to 4 GB that may allocate 1 GB, beside the same fit to data that were loaded
           (`large_data.py`), page cache warm; the target is 1.5 times the time. In turns, medians,
           by the clock and in processor time.
+cluster   two workers with a thread each beside one process with two threads, covtype ten times
+          over; the target is 1.3 times the time, and the same bits.
+rounds    what an iteration costs on two workers with 10,000 features and next to no rows, and how
+          often members wait for a sum in it; the target is 20 ms.
+dask_ml   the same objective by dask-ml on the same cluster; the target is 5 times as fast.
 """
 
 import argparse
@@ -18,6 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import clusters
 import large_data
 import numpy as np
 import readers
@@ -93,10 +99,25 @@ def _limited(folder: Path, megabytes: int) -> dict[str, object]:
     return run
 
 
+def run_cluster(options: argparse.Namespace) -> None:
+    clusters.print_same_work(options.copies, options.turns)
+
+
+def run_rounds(options: argparse.Namespace) -> None:
+    clusters.print_rounds(10_000)
+
+
+def run_dask_ml(options: argparse.Namespace) -> None:
+    clusters.print_dask_ml(max(options.copies // 10, 1))
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "readers": run_readers,
     "convert": run_convert,
     "memory": run_memory,
+    "cluster": run_cluster,
+    "rounds": run_rounds,
+    "dask_ml": run_dask_ml,
 }
 
 
@@ -107,6 +128,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=50, help="readers: size of the files")
     parser.add_argument("--data", type=float, default=4000, help="memory: MB of the data")
     parser.add_argument("--limit", type=int, default=1000, help="memory: MB a fit may allocate")
+    parser.add_argument("--copies", type=int, default=10, help="cluster: times covtype")
     options = parser.parse_args()
     for name in options.parts or PARTS:
         print(f"== {name}")

@@ -1,0 +1,156 @@
+"""Fits on a cluster of processes on this machine, beside fits in one process.
+
+Used by `scale.py`. Times are those of `minimize`, with rows in memory and kernels compiled on both
+sides: by the clock, and of processors, those of all workers together.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask.array as da
+import datasets
+import numpy as np
+import scipy.sparse
+from distributed import Client, LocalCluster
+from timing import machine_load
+
+import cutplane as cp
+from cutplane.cluster.fitting import sharded_sample
+from cutplane.compute.threads import thread_limit
+from cutplane.risks.shards.risk import ShardedRisk
+
+METHOD = cp.bmrm()
+
+
+@contextmanager
+def two_workers() -> Iterator[Client]:
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def timed(client: Client, act: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Return seconds, processor seconds here and on the workers, and what an act returns."""
+    begin, here = time.perf_counter(), time.process_time()
+    there = sum(client.run(time.process_time).values())
+    found = act()
+    spent = time.process_time() - here + sum(client.run(time.process_time).values()) - there
+    return time.perf_counter() - begin, spent, found
+
+
+def print_same_work(copies: int, turns: int) -> None:
+    """Print times of two workers with a thread each, and of one process with two threads."""
+    X, y = datasets.load("covtype")
+    X, y = np.tile(X.astype(np.float32), (copies, 1)), np.tile(y, copies)
+    print(f"covtype x {copies}: {len(y):,} rows, logistic loss, lam = 1e-6; load {machine_load()}")
+    print(f"{'':<24}{'seconds':>9}{'processor':>11}{'iterations':>12}  same bits")
+    with two_workers() as client:
+        sample = sharded_sample(
+            *(da.from_array(a, chunks=(len(y) // 64 + 1, *a.shape[1:])) for a in (X, y))
+        )
+        risks = {
+            "1 process, 2 threads": cp.ScoredRisk(X, y, cp.Logistic()),
+            "2 workers, 1 thread": ShardedRisk(sample, cp.Logistic()),
+        }
+        runs: dict[str, list[tuple[float, float, Any]]] = {name: [] for name in risks}
+        for turn in range(turns + 1):
+            for name, risk in risks.items():
+                with thread_limit(2):
+                    run = timed(
+                        client,
+                        lambda risk=risk: cp.minimize(risk, cp.L2(1e-6), method=METHOD, tol=1e-3),
+                    )
+                if turn:  # the first one compiles
+                    runs[name].append(run)
+        bits = {runs[name][0][2].w.tobytes() for name in runs}
+        for name, own in runs.items():
+            clock, processor = (statistics.median(run[k] for run in own) for k in (0, 1))
+            n = own[0][2].iterations
+            print(f"{name:<24}{clock:>9.2f}{processor:>11.2f}{n:>12}  {len(bits) == 1}")
+        medians = [statistics.median(run[0] for run in own) for own in runs.values()]
+        print(f"{'ratio':<24}{medians[1] / medians[0]:>9.2f}")
+        sample.close()
+
+
+def print_rounds(n_features: int) -> None:
+    """Print what an iteration costs on data with next to no work, so that the rest is seen."""
+    rng = np.random.default_rng(0)
+    n_rows, per_row = 65_536, 8
+    X = scipy.sparse.csr_array(
+        (
+            rng.normal(size=n_rows * per_row),
+            rng.integers(0, n_features, n_rows * per_row),
+            np.arange(0, n_rows * per_row + 1, per_row),
+        ),
+        shape=(n_rows, n_features),
+    )
+    X.sum_duplicates()
+    y = np.where(rng.random(n_rows) < 0.5, 1.0, -1.0)
+    with two_workers():
+        dX = da.map_blocks(
+            lambda rows: X[rows[0] : rows[-1] + 1],
+            da.arange(n_rows, chunks=n_rows // 2),
+            new_axis=1,
+            chunks=((n_rows // 2,) * 2, (n_features,)),
+            meta=X[:0],
+        )
+        sample = sharded_sample(dX, da.from_array(y, chunks=n_rows // 2))
+        risks = [cp.ScoredRisk(X, y, cp.Logistic()), ShardedRisk(sample, cp.Logistic())]
+        each: list[list[float]] = []
+        for risk in risks:
+            for _ in range(2):  # the first one compiles
+                leader = sample._leader
+                before = (leader.n_calls, leader.n_rounds)
+                result = cp.minimize(risk, cp.L2(1e-5), method=METHOD, tol=1e-6, max_iter=60)
+            each.append(np.diff([record.seconds for record in result.history]).tolist())
+        calls, rounds = leader.n_calls - before[0], leader.n_rounds - before[1]
+        here, there = (1e3 * statistics.median(own) for own in each)
+        n = result.iterations
+        print(
+            f"{n_features:,} features, {sample.n_shards} shards, load {machine_load()}: "
+            f"{there:.1f} ms an iteration on 2 workers, {here:.1f} ms in one process; "
+            f"{calls / n:.1f} calls and {rounds / n:.1f} sums an iteration"
+        )
+        sample.close()
+
+
+def print_dask_ml(copies: int) -> None:
+    """Print what dask-ml takes for the same objective on the same cluster."""
+    from dask_ml.linear_model import LogisticRegression
+
+    X, y = datasets.load("covtype")
+    X, y = np.tile(X.astype(np.float32), (copies, 1)), np.tile(y, copies)
+    lam = 1e-4
+    risk = cp.ScoredRisk(X, y, cp.Logistic(), intercept=False)
+    with two_workers() as client:
+        dX, dy = (da.from_array(a, chunks=(len(y) // 8 + 1, *a.shape[1:])) for a in (X, y))
+        dX, dy = client.persist([dX, dy])
+        model = cp.LinearClassifier("logistic", lam=lam, fit_intercept=False)
+        model.fit(dX, dy)  # compiles
+        seconds, _, _ = timed(client, lambda: model.fit(dX, dy))
+        best = model.certificate_.lower_bound
+        print(f"covtype x {copies}: {len(y):,} rows, lam = {lam:g}; load {machine_load()}")
+        print(f"{'':<28}{'seconds':>9}{'above the bound':>17}")
+        print(f"{'cutplane':<28}{seconds:>9.2f}{model.certificate_.relative_gap:>17.1e}")
+        for solver in ("lbfgs", "admm"):
+            for n in (10, 30, 100):
+                other = LogisticRegression(
+                    solver=solver, C=1.0 / (lam * len(y)), fit_intercept=False, max_iter=n, tol=1e-9
+                )
+                seconds, _, _ = timed(
+                    client, lambda other=other: other.fit(dX, (dy > 0.0).astype(np.float64))
+                )
+                w = np.ravel(other.coef_)
+                above = (risk.at(w).value + lam / 2 * w @ w) / best - 1.0
+                print(f"{f'dask-ml {solver}, {n} iterations':<28}{seconds:>9.2f}{above:>17.1e}")
+                if seconds > 120.0:
+                    break
