@@ -45,6 +45,8 @@ TASKS = {
     # The last digits take long where the risk is not convex.
     "hmm-classification": ["--n-states", 2, "--tol", 1e-4],
     "hmm-tagging": ["--n-states", 2, "--tol", 1e-4],
+    "kernel-classification": ["--method", "bmrm"],
+    "kernel-regression": ["--method", "bmrm"],
 }
 SOLVER = ["--tol", 1e-6]
 
@@ -66,7 +68,7 @@ def data(tmp_path):
             return path
         X = rng.normal(size=(90, 5))
         score = X @ [1.0, -2.0, 0.5, 0.0, 1.0] + rng.normal(size=90)
-        y = score if task in ("regression", "quantiles") else np.digitize(score, [-1.0, 1.0])
+        y = score if task in ("regression", "quantiles", "kernel-regression") else np.digitize(score, [-1.0, 1.0])
         if task == "classification":
             y = np.argmax(X[:, :3] + 0.3 * rng.normal(size=(90, 3)), axis=1)
         qid = np.repeat(np.arange(9), 10) if task == "ranking" else None

@@ -438,7 +438,7 @@ def test_a_whole_plane_does_not_join_planes_of_groups():
 
 def test_a_risk_that_cannot_be_split_is_refused():
     risk = MaxOfPlanes(np.eye(2), np.zeros(2))
-    with pytest.raises(TypeError, match=r"has no method planes\(\), which groups need"):
+    with pytest.raises(TypeError, match=r"has no method group_bounds\(\), which groups need"):
         cp.minimize(risk, cp.L2(0.1), method=cp.bmrm(groups=4))
 
 

@@ -238,6 +238,6 @@ def test_a_time_limit_is_for_all():
 
 def test_ctrl_c_ends_a_search(monkeypatch):
     X, z = rows()
-    monkeypatch.setattr("cutplane.estimators.choosing.interrupted_so_far", lambda: True)
+    monkeypatch.setattr("cutplane.estimators.lams.choosing.interrupted_so_far", lambda: True)
     with pytest.raises(KeyboardInterrupt):
         cp.LinearRegressor(lam="cv").fit(X, z)
