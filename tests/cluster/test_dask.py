@@ -69,6 +69,14 @@ def test_a_regressor_has_the_same_bits_on_sparse_chunks(client):
     assert np.array_equal(model.predict(dX).compute(), plain.predict(sparse))
 
 
+def test_rows_that_workers_hold_already_are_taken_from_them(client):
+    X, score, _ = made(5)
+    plain = cp.LinearRegressor("absolute", lam=1e-3, method=METHOD).fit(X, score)
+    held = [array.persist() for array in lazily(X, score)]
+    model = cp.LinearRegressor("absolute", lam=1e-3, method=METHOD).fit(*held)
+    assert np.array_equal(model.coef_, plain.coef_)
+
+
 @pytest.mark.parametrize("n_workers", [1, 2])
 def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
     X, score, _ = made(2)

@@ -84,13 +84,14 @@ def once(iteration, act):
 
 def test_workers_killed_at_random_moments_leave_no_trace(client, plain):
     rng = np.random.default_rng(0)
+    fit()  # imports and compiles
     begin = time.monotonic()
     fit()
     usual, n_losses = time.monotonic() - begin, 0
     for _ in range(50):
         pids = list(client.run(os.getpid, on_error="return").values())
         pid = rng.choice([pid for pid in pids if isinstance(pid, int)])
-        moment = threading.Timer(rng.uniform(0.0, 1.1 * usual), _kill, [pid])
+        moment = threading.Timer(rng.uniform(0.0, usual), _kill, [pid])
         moment.start()
         result, losses = fit(patience=120.0)  # perhaps all of them are being started again
         moment.cancel()

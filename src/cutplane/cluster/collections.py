@@ -47,7 +47,8 @@ class Partitions:
         elif hasattr(collection, "chunks"):
             if collection.ndim == 2:
                 collection = collection.rechunk({1: -1})
-            parts = collection.to_delayed().ravel().tolist()
+            # Optimized, a graph would lose what the workers hold already.
+            parts = collection.to_delayed(optimize_graph=False).ravel().tolist()
             lengths = collection.chunks[0]
             if np.isnan(collection.shape[0]):
                 lengths = computed([delayed(_n_rows)(part) for part in parts])
