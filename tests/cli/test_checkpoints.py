@@ -68,7 +68,8 @@ def data(tmp_path):
             return path
         X = rng.normal(size=(90, 5))
         score = X @ [1.0, -2.0, 0.5, 0.0, 1.0] + rng.normal(size=90)
-        y = score if task in ("regression", "quantiles", "kernel-regression") else np.digitize(score, [-1.0, 1.0])
+        numbers = task in ("regression", "quantiles", "kernel-regression")
+        y = score if numbers else np.digitize(score, [-1.0, 1.0])
         if task == "classification":
             y = np.argmax(X[:, :3] + 0.3 * rng.normal(size=(90, 3)), axis=1)
         qid = np.repeat(np.arange(9), 10) if task == "ranking" else None
