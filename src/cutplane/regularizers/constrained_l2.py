@@ -21,7 +21,7 @@ from cutplane.compute.products import dot
 from cutplane.regularizers.l2 import finite, positive
 
 TOLERANCE = 1e-9
-"""By how much ``A w`` may be beyond its bounds, as a share of the terms that it is made of."""
+"""By how much ``A w`` may be beyond its bounds, as a share of what its rounding is a share of."""
 
 
 class ConstrainedL2:
@@ -65,8 +65,13 @@ class ConstrainedL2:
         return 0.5 * self.lam * dot(w, w) if self.violation(w) <= TOLERANCE else np.inf
 
     def violation(self, w: Vector) -> float:
-        """Return by how much the worst constraint is violated, as a share of its terms."""
-        heights, sizes = self.A @ w, np.abs(self.A) @ np.abs(w)
+        """Return by how much the worst constraint is violated, as a share of its size.
+
+        That is the length of its row times that of ``w``, and its bound: a parameter that should be
+        zero is off by the rounding of the others, however small it is itself.
+        """
+        heights = self.A @ w
+        sizes = np.sqrt((self.A**2).sum(axis=1) * dot(w, w))
         beyond = np.maximum(heights - self.upper, self.lower - heights)
         known = np.where(heights > self.upper, self.upper, self.lower)
         sizes += np.abs(np.where(np.isfinite(known), known, 0.0))

@@ -198,8 +198,10 @@ class CoordinateDescent:
         here = regularizer.value(point.w)
         promised = dot(model.slope, direction) + regularizer.value(step.w) - here
         before = here + state.at.value
+        rounding = _ROUNDING * abs(before)
         state.steps += 1
-        if not promised < 0.0:
+        # Near the optimum a promise, too, is less than what it is rounded by.
+        if not promised < rounding or not direction.any():
             state.share *= 0.1
             return 0.0
         length = 1.0
@@ -210,7 +212,7 @@ class CoordinateDescent:
             with np.errstate(over="ignore", invalid="ignore"):
                 at = self._at(scores, state.width, state.duals, guess)
             gained = before - regularizer.value(w) - at.value
-            if gained >= -_FALL * length * promised - _ROUNDING * abs(before):
+            if gained >= -_FALL * length * min(promised, 0.0) - rounding:
                 break
             length *= 0.5
         else:
