@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
 
 import cutplane as cp
 from cutplane.estimators import ESTIMATORS
-from cutplane.estimators.linear.model import LinearModel
+from cutplane.io.onnx.graph import is_linear
 
 onnx = pytest.importorskip("onnx", reason="exports need the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="exports are checked with onnxruntime")
@@ -64,7 +64,7 @@ CASES = {
 
 def test_every_linear_estimator_is_there():
     covered = {type(model) for model, _, _ in CASES.values()}
-    assert {of for of in ESTIMATORS.values() if issubclass(of, LinearModel)} <= covered
+    assert {of for of in ESTIMATORS.values() if is_linear(of)} <= covered
 
 
 def fitted(case):
@@ -239,6 +239,8 @@ def test_what_is_no_fitted_linear_model_is_refused(tmp_path):
     tagger = cp.SequenceTagger().fit([[["a"], ["b"]]], [["x", "y"]])
     with pytest.raises(TypeError, match="SequenceTagger cannot be exported to ONNX"):
         cp.export_onnx(tagger, tmp_path / "model.onnx")
+    with pytest.raises(TypeError, match="KernelClassifier cannot be exported to ONNX"):
+        cp.export_onnx(cp.KernelClassifier().fit(X, TWO), tmp_path / "model.onnx")
     mixed = cp.LinearClassifier().fit(X, np.where(TWO, "a", "b"))
     mixed.classes_ = np.array(["a", 1], dtype=object)
     with pytest.raises(TypeError, match="labels are neither numbers nor words"):

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from cutplane.estimators import ESTIMATORS
-from cutplane.estimators.linear.model import LinearModel
-from cutplane.io.onnx.graph import OPSET, add_model, label_array
+from cutplane.io.onnx.graph import OPSET, add_model, is_linear, label_array
 
 
 def register_onnx_converters() -> None:
@@ -28,7 +27,7 @@ def register_onnx_converters() -> None:
     from skl2onnx import update_registered_converter
 
     for name, of in ESTIMATORS.items():
-        if issubclass(of, LinearModel):
+        if is_linear(of):
             update_registered_converter(of, f"Cutplane{name}", _shapes, _convert)
 
 

@@ -40,13 +40,18 @@ class Graph(Protocol):
         """Add numbers or words; return their name."""
 
 
+def is_linear(of: type[Any]) -> bool:
+    """Say whether models of a class are linear in their features: those of kernels are not."""
+    return issubclass(of, LinearModel) and not of.description.spans_examples
+
+
 def add_model(graph: Graph, model: Any, X: str) -> dict[str, str]:
     """Add what a fitted model computes from rows; return the names of its outputs.
 
     The first is what ``predict`` returns, the others are scores and probabilities. TypeError says
     that there is no graph for such a model.
     """
-    if not isinstance(model, LinearModel):
+    if not is_linear(type(model)):
         raise TypeError(f"{type(model).__name__} cannot be exported to ONNX: only linear models")
     # The transposed matrix is copied: initializers are stored as they lie in memory.
     coef = np.ascontiguousarray(np.atleast_2d(dense(model.coef_)).T)
