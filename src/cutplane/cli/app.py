@@ -9,9 +9,9 @@ take ten times as long as ``cutplane --help`` does without them.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -74,12 +74,17 @@ class _WorkingCommand(TyperCommand):
 
 
 class LazyCommand(TyperCommand):
-    """A command whose callback imports, and returns, the function that does the work."""
+    """A command by name and one line of help; the function that does the work is imported late."""
 
     def load(self) -> Any:
         """Return the command with its arguments and options."""
+        name = str(self.name).replace("-", "_")
+        module = importlib.import_module(f"cutplane.cli.commands.{name}")
+        # One whose options depend on the estimators that are registered is made when it is called.
+        make = getattr(module, f"make_{name}", None)
         program = typer.Typer(add_completion=False)
-        program.command(self.name, cls=_WorkingCommand)(self.callback())  # type: ignore[misc]
+        function = make() if make else getattr(module, name)
+        program.command(self.name, cls=_WorkingCommand)(function)
         return typer.main.get_command(program)
 
     def make_context(
@@ -133,91 +138,21 @@ def _about(
     """Fit linear models by cutting planes, with a proof of how close to optimal each fit is."""
 
 
-Command = Callable[..., None]
-
-
-# The first paragraphs of the commands' own docstrings, for the list of commands.
-def _fit() -> Command:
-    """Train a model, and prove how close to optimal it is."""
-    from cutplane.cli.commands.fit import make_fit
-
-    return make_fit()
-
-
-def _predict() -> Command:
-    """Predict a label for every line of DATA; the labels in DATA are ignored."""
-    from cutplane.cli.commands.predict import predict
-
-    return predict
-
-
-def _evaluate() -> Command:
-    """Compare a model's predictions with the labels in DATA."""
-    from cutplane.cli.commands.evaluate import evaluate
-
-    return evaluate
-
-
-def _report() -> Command:
-    """Write a page about a model or runs: one HTML file, to be read anywhere, also offline."""
-    from cutplane.cli.commands.report import report
-
-    return report
-
-
-def _info() -> Command:
-    """Say what a model file holds: the model, its certificate, and how it reads a table."""
-    from cutplane.cli.commands.info import info
-
-    return info
-
-
-def _compare() -> Command:
-    """Fit the same model by several methods, and put what they did side by side."""
-    from cutplane.cli.commands.compare import make_compare
-
-    return make_compare()
-
-
-def _convert() -> Command:
-    """Write data to a folder of arrays, which fit, predict and evaluate read from the disk."""
-    from cutplane.cli.commands.convert import convert
-
-    return convert
-
-
-def _demo() -> Command:
-    """Show on two small data sets what a fit with a certificate is."""
-    from cutplane.cli.commands.demo import demo
-
-    return demo
-
-
-def _reproduce() -> Command:
-    """Compute tables and figures of the papers anew, beside what the papers found."""
-    from cutplane.cli.commands.reproduce import reproduce
-
-    return reproduce
-
-
-def _warm_up() -> Command:
-    """Compile what fits need, once, before anyone waits for it."""
-    from cutplane.cli.commands.warm_up import warm_up
-
-    return warm_up
-
-
+# The commands, in the order of the list that --help prints, with the first paragraphs of their own
+# docstrings.
 COMMANDS = {
-    "fit": _fit,
-    "predict": _predict,
-    "evaluate": _evaluate,
-    "report": _report,
-    "info": _info,
-    "compare": _compare,
-    "convert": _convert,
-    "demo": _demo,
-    "reproduce": _reproduce,
-    "warm-up": _warm_up,
+    "fit": "Train a model, and prove how close to optimal it is.",
+    "predict": "Predict a label for every line of DATA; the labels in DATA are ignored.",
+    "evaluate": "Compare a model's predictions with the labels in DATA.",
+    "report": "Write a page about a model or runs: one HTML file, to be read anywhere, also "
+    "offline.",
+    "info": "Say what a model file holds: the model, its certificate, and how it reads a table.",
+    "compare": "Fit the same model by several methods, and put what they did side by side.",
+    "convert": "Write data to a folder of arrays, which fit, predict and evaluate read from the "
+    "disk.",
+    "demo": "Show on two small data sets what a fit with a certificate is.",
+    "reproduce": "Compute tables and figures of the papers anew, beside what the papers found.",
+    "warm-up": "Compile what fits need, once, before anyone waits for it.",
 }
 
 
@@ -230,8 +165,8 @@ def make_app() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for name, load in COMMANDS.items():
-        program.command(name, cls=LazyCommand)(load)
+    for name, about in COMMANDS.items():
+        program.command(name, cls=LazyCommand, help=about)(lambda: None)
     program.callback()(_about)
     return program
 
