@@ -258,6 +258,11 @@ def _combined(
     )
 
 
+def with_query(query: Query[Any], *, planes: int | None, name: str) -> Method:
+    """Return `bmrm` with a query of its own, for a method that knows more of its risk."""
+    return Method(NoStabilizer(), memory_of(planes), query, ConvexCuts(), name=name)
+
+
 def memory_of(planes: int | None) -> Memory[None]:
     """Return the memory that keeps so many planes and an aggregated one, or all."""
     return KeepAll() if planes is None else LimitedMemory(planes)

@@ -22,8 +22,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
-from cutplane.core.needs import PLAIN_L2, Need, quadratic
-from cutplane.core.policies.bmrm import ConvexCuts, KeepAll, NoStabilizer
+from cutplane.core.needs import PLAIN_L2, quadratic
 from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.core.state import Candidate, Problem, State
@@ -31,8 +30,10 @@ from cutplane.losses.multiclass.kernels import make_slopes
 from cutplane.losses.multiclass.offsets import repaired
 from cutplane.methods.ascent.class_ascent import ClassAscent
 from cutplane.methods.ascent.dual_ascent import first_point
+from cutplane.methods.bundle import with_query
 from cutplane.methods.class_newton_kernels import shares_on_ray
 from cutplane.methods.curvature.classes import Curvature, Spectrum, pulled_back
+from cutplane.methods.needs import ALL_CLASSES, SECOND_DERIVATIVES
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 
@@ -290,13 +291,7 @@ class ClassNewton:
 class ClassNewtonSteps(Query[ClassNewtonState | None]):
     """Query by Newton steps on the smoothed loss of all classes."""
 
-    needs = (
-        Need("risk", "loss.of_shares", "a loss of all classes (CrammerSinger or Softmax)"),
-        Need("risk", "map.all_pairs", "a weight for every class and feature"),
-        Need("risk", "rows.one_by_one", "dense or sparse rows in memory"),
-        Need("risk", "rows.second_derivatives", "a linear risk on dense or CSR rows"),
-        PLAIN_L2,
-    )
+    needs = (*ALL_CLASSES, SECOND_DERIVATIVES, PLAIN_L2)
     makes_planes: ClassVar[bool] = True
     knows_first_plane: ClassVar[bool] = True
 
@@ -339,10 +334,4 @@ def class_newton() -> Method:
 
     The method for `cutplane.CrammerSinger` and `cutplane.Softmax` with few features.
     """
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=KeepAll(),
-        query=ClassNewtonSteps(),
-        cuts=ConvexCuts(),
-        name="newton",
-    )
+    return with_query(ClassNewtonSteps(), planes=None, name="newton")

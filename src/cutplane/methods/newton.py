@@ -32,11 +32,12 @@ from cutplane.compute.sums import product_over, sum_over
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, offers
-from cutplane.core.policies.bmrm import ConvexCuts, KeepAll, NoStabilizer
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses import Loss
+from cutplane.methods.bundle import with_query
 from cutplane.methods.minimize import minimize
+from cutplane.methods.needs import CONJUGATE, CURVATURES, SECOND_DERIVATIVES
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
@@ -227,9 +228,9 @@ class NewtonSteps(Query[NewtonState | None]):
     """
 
     needs = (
-        Need("risk", "rows.second_derivatives", "a linear risk on dense or CSR rows"),
-        Need("risk", "loss.has_curvatures", "a loss with second derivatives"),
-        Need("risk", "loss.has_conjugate", "a loss with a conjugate"),
+        SECOND_DERIVATIVES,
+        CURVATURES,
+        CONJUGATE,
         Need("regularizer", "curvature", "the regularizer cp.L2"),
     )
     makes_planes: ClassVar[bool] = True
@@ -322,10 +323,4 @@ def newton(*, sample: bool = True) -> Method:
     sample : bool
         Whether to begin with a sample if there are many examples.
     """
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=KeepAll(),
-        query=NewtonSteps(sample=sample),
-        cuts=ConvexCuts(),
-        name="newton",
-    )
+    return with_query(NewtonSteps(sample=sample), planes=None, name="newton")

@@ -26,9 +26,8 @@ import numpy as np
 
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
-from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer
-from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.state import Candidate, State
+from cutplane.methods.bundle import with_query
 from cutplane.methods.caches.chains import ChainOutputs
 from cutplane.methods.caches.kept import Cache, Outputs, Pull
 from cutplane.methods.caches.models import ModelOutputs
@@ -142,7 +141,7 @@ def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 
     if outputs is not None and outputs < 2:
         raise ValueError(f"at least 2 outputs must be kept, got {outputs}")
     query = BlockAscent(outputs, passes)
-    return Method(NoStabilizer(), LimitedMemory(planes), query, ConvexCuts(), name="block-ascent")
+    return with_query(query, planes=planes, name="block-ascent")
 
 
 def outputs_of(risk: Any) -> Outputs:

@@ -28,9 +28,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector, copied
 from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
-from cutplane.core.needs import PLAIN_L2, Need, quadratic
-from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.needs import PLAIN_L2, quadratic
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.search import minimize_roughly
 from cutplane.core.state import Candidate, Problem, State
@@ -40,6 +38,8 @@ from cutplane.maps.rows import Entries
 from cutplane.methods.ascent import class_kernels as kernels
 from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.ascent.dual_ascent import finite_norms, first_point
+from cutplane.methods.bundle import with_query
+from cutplane.methods.needs import ALL_CLASSES
 from cutplane.methods.stochastic.passes import entries_of
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
@@ -262,12 +262,7 @@ class ClassEpochs(Query[Shares]):
         The most epochs between two checks.
     """
 
-    needs = (
-        Need("risk", "loss.of_shares", "a loss of all classes (CrammerSinger or Softmax)"),
-        Need("risk", "map.all_pairs", "a weight for every class and feature"),
-        Need("risk", "rows.one_by_one", "dense or sparse rows in memory"),
-        PLAIN_L2,
-    )
+    needs = (*ALL_CLASSES, PLAIN_L2)
     makes_planes: ClassVar[bool] = True
     knows_first_plane: ClassVar[bool] = True
     most: int = 60
@@ -320,10 +315,4 @@ def class_ascent(*, planes: int = 2) -> Method:
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=LimitedMemory(planes),
-        query=ClassEpochs(),
-        cuts=ConvexCuts(),
-        name="dual-ascent",
-    )
+    return with_query(ClassEpochs(), planes=planes, name="dual-ascent")

@@ -31,12 +31,12 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
-from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, best_step
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import NonFiniteRisk, Plane, Point, SearchablePoint
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods.ascent import coordinate_kernels as kernels
+from cutplane.methods.bundle import with_query
 from cutplane.risks import ScoredRisk
 
 _SEED = 88172645463325252
@@ -336,10 +336,4 @@ def dual_ascent(*, passes: float | None = None, planes: int = 4) -> Method:
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=LimitedMemory(planes),
-        query=DualEpochs(passes=passes),
-        cuts=ConvexCuts(),
-        name="dual-ascent",
-    )
+    return with_query(DualEpochs(passes=passes), planes=planes, name="dual-ascent")

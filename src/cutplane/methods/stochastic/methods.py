@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
-from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, as_searchable, best_step
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.bmrm import as_searchable, best_step
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.core.stopping import StoppingRule
+from cutplane.methods.bundle import with_query
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.passes import passes_of
 from cutplane.methods.stochastic.settings import Begin, Iterate, Rule, Sampling, Settings, Walk
@@ -107,13 +107,7 @@ class Confident(StoppingRule):
 
 
 def _method(name: str, planes: int, settings: Settings) -> Method:
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=LimitedMemory(planes),
-        query=StochasticPasses(settings),
-        cuts=ConvexCuts(),
-        name=name,
-    )
+    return with_query(StochasticPasses(settings), planes=planes, name=name)
 
 
 def pegasos(

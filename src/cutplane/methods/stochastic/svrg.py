@@ -17,11 +17,11 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
-from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer
-from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.score_loss import EXPONENTIAL, LOGISTIC, POISSON
 from cutplane.methods.ascent.coordinate_kernels import IndexVector, shuffle
+from cutplane.methods.bundle import with_query
+from cutplane.methods.needs import ROWS_IN_MEMORY
 from cutplane.methods.stochastic.passes import entries_of
 from cutplane.methods.stochastic.settings import seeded
 from cutplane.methods.stochastic.svrg_kernels import svrg_epoch
@@ -53,7 +53,7 @@ class VarianceReducedPasses(Query[Reference]):
 
     needs = (
         Need("risk", "map.plain", "a linear risk"),
-        Need("risk", "rows.one_by_one", "dense or sparse rows in memory"),
+        ROWS_IN_MEMORY,
         Need("risk", "loss.slope_form", "a loss that compiled steps know"),
         Need("risk", "loss.smooth", "a smooth loss"),
         PLAIN_L2,
@@ -117,4 +117,4 @@ def svrg(*, step: float | None = None, seed: int = 0, planes: int = 50) -> Metho
     if step is not None and not 0.0 < step < math.inf:
         raise ValueError(f"step must be positive and finite, got {step!r}")
     query = VarianceReducedPasses(step, seed)
-    return Method(NoStabilizer(), LimitedMemory(planes), query, ConvexCuts(), name="svrg")
+    return with_query(query, planes=planes, name="svrg")
