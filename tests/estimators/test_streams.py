@@ -56,13 +56,13 @@ MODELS = [
     window=st.sampled_from([30, 1000]),
 )
 def test_what_is_proven_of_a_stream_holds(model, seed, sparse, intercept, weighted, method, window):
-    task = "counts" if model.loss == "poisson" else model._task
+    task = "counts" if model.loss == "poisson" else model.description.loss_task
     X, y = stream(seed, m=120, task=task)
     rng = np.random.default_rng(seed)
     weights = rng.uniform(0.0, 2.0, len(y)) * (rng.random(len(y)) < 0.9) if weighted else None
     X = sp.csr_array(X) if sparse else X
     model = clone(model).set_params(method=method, fit_intercept=intercept)
-    classes = {"classes": np.unique(y)} if model._task == "classification" else {}
+    classes = {"classes": np.unique(y)} if model.description.loss_task == "classification" else {}
     for begin in range(0, len(y), 40):
         part = slice(begin, begin + 40)
         given = None if weights is None else weights[part]
@@ -83,7 +83,7 @@ def test_what_is_proven_of_a_stream_holds(model, seed, sparse, intercept, weight
 
 
 def _optimum(model, X, y, weights):
-    if model._task == "classification":
+    if model.description.loss_task == "classification":
         y = np.where(y == "yes", 1.0, -1.0)
     risk = cp.ScoredRisk(
         X, y, model.loss_function(), weights=weights, intercept=model.fit_intercept

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Meta
 
 from cutplane.estimators.docstrings import entries_of, text_of
+from cutplane.losses.loss import Task
 from cutplane.methods.registry import METHODS
 
 Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
@@ -58,6 +59,15 @@ class Targets(StrEnum):
     TAGS = "labels of tokens"
     OUTPUTS = "outputs of a model"
     NOTHING = "nothing"
+
+
+_LOSS_TASKS: dict[Targets, Task] = {
+    Targets.CLASSES: "classification",
+    Targets.GRADES: "classification",
+    Targets.LABEL_SETS: "classification",
+    Targets.NUMBERS: "regression",
+    Targets.RELEVANCE: "ranking",
+}
 
 
 class Measures(StrEnum):
@@ -117,6 +127,11 @@ class Description:
     spans_examples: bool = False
     becomes: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def loss_task(self) -> Task:
+        """The task that the losses of a linear or kernel model are for."""
+        return _LOSS_TASKS[self.targets]
 
     @property
     def loss_names(self) -> tuple[str, ...]:

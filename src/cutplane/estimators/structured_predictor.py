@@ -9,12 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Vector
-from cutplane.estimators.callbacks import with_callbacks
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams.choosing import choosing_lam
+from cutplane.estimators.fitting import fitting
 from cutplane.estimators.parameters import check_parameters, strength_of, weights_of
 from cutplane.methods.registry import STRUCTURED_METHODS
 from cutplane.regularizers import L2
@@ -78,9 +76,7 @@ class StructuredPredictor(Estimator):
     lam: Strength = 1e-3
     rescaling: str = "margin"
 
-    @with_callbacks
-    @interruptible
-    @choosing_lam
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the weights.
 

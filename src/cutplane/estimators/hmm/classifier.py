@@ -12,13 +12,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix
-from cutplane.estimators.callbacks import with_callbacks
-from cutplane.estimators.description import Description, Measures, Reads, Targets
+from cutplane.estimators.description import Measures, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples
-from cutplane.estimators.hmm.model import HMM_METHODS, HMMModel
-from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams.choosing import choosing_lam
+from cutplane.estimators.fitting import fitting
+from cutplane.estimators.hmm.model import HMMModel, hmm_description
 from cutplane.estimators.linear.classes import require_two_classes
 from cutplane.estimators.parameters import check_parameters, threads_of, weights_of
 from cutplane.estimators.tagging.tokens import Tokens
@@ -47,20 +45,14 @@ class HMMClassifier(ClassifierMixin, HMMModel):
     ['up']
     """
 
-    description = Description(
+    description = hmm_description(
         task="hmm-classification",
-        reads=Reads.FRAMES,
         targets=Targets.CLASSES,
-        only_loss="margin",
-        methods=HMM_METHODS,
         measures=Measures.CLASSIFICATION,
         least_classes=2,
     )
-    segments = False
 
-    @with_callbacks
-    @interruptible
-    @choosing_lam
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
         """Fit the models.
 

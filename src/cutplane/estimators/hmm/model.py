@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import field
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.parameters import look_up, strength_of, threads_of
@@ -33,6 +35,8 @@ HMM_METHODS: Methods = {
     "nbm": lambda problem: nbm(),
 }
 """The risk is not convex, so these are all."""
+
+hmm_description = partial(Description, reads=Reads.FRAMES, only_loss="margin", methods=HMM_METHODS)
 
 
 @estimator
@@ -82,8 +86,6 @@ class HMMModel(Estimator):
     n_features_in_ : int
     """
 
-    segments: ClassVar[bool]  # whether classes follow each other in a sequence
-
     n_states: int = field(default=5, kw_only=False)
     n_components: int = 1
     topology: str = "left-to-right"
@@ -122,7 +124,7 @@ class HMMModel(Estimator):
             n_features,
             look_up("topology", self.topology, TOPOLOGIES),
             look_up("covariance", self.covariance, COVARIANCES),
-            segments=self.segments,
+            segments=self.description.targets is Targets.TAGS,  # which follow each other
         )
 
     def _frames(self, X: Any, lengths: Any, *, reset: bool) -> Tokens:

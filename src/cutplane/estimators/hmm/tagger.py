@@ -10,13 +10,11 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.estimators.callbacks import with_callbacks
-from cutplane.estimators.description import Description, Measures, Reads, Targets
+from cutplane.estimators.description import Measures, Targets
 from cutplane.estimators.estimator import Strength, estimator
 from cutplane.estimators.fit import Examples
-from cutplane.estimators.hmm.model import HMM_METHODS, HMMModel
-from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams.choosing import choosing_lam
+from cutplane.estimators.fitting import fitting
+from cutplane.estimators.hmm.model import HMMModel, hmm_description
 from cutplane.estimators.parameters import check_parameters, threads_of, weights_of
 from cutplane.estimators.tagging.tokens import Tokens, read_labels
 from cutplane.structured.hmm.decoding import label_frames
@@ -61,23 +59,17 @@ class HMMTagger(HMMModel):
     [[Segment(label='low', begin=0, end=3), Segment(label='high', begin=3, end=6)]]
     """
 
-    description = Description(
+    description = hmm_description(
         task="hmm-tagging",
-        reads=Reads.FRAMES,
         targets=Targets.TAGS,
-        only_loss="margin",
-        methods=HMM_METHODS,
         measures=Measures.SEGMENTS,
         least_classes=1,
     )
-    segments = True
 
     lam: Strength = 10.0
     margin: float = 1.0
 
-    @with_callbacks
-    @interruptible
-    @choosing_lam
+    @fitting
     def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
         """Fit the models.
 

@@ -82,7 +82,6 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
     True
     """
 
-    _task = "classification"
     description = Description(
         task="kernel-classification",
         targets=Targets.CLASSES,

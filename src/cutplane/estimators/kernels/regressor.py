@@ -52,7 +52,6 @@ class KernelRegressor(RegressorMixin, KernelModel):
     np.True_
     """
 
-    _task = "regression"
     description = Description(
         task="kernel-regression",
         targets=Targets.NUMBERS,

@@ -187,7 +187,9 @@ def require_boundable(model: Any, risks: Sequence[Any]) -> None:
         raise ValueError("certified needs penalty='l2', without bounds and constraints")
     if model.rule != "best":
         raise ValueError(f"certified is about the best lam, not rule={model.rule!r}")
-    known = ("accuracy",) if model._task == "classification" else (*BOUNDS_OF_NUMBERS,)
+    known = (
+        ("accuracy",) if model.description.loss_task == "classification" else (*BOUNDS_OF_NUMBERS,)
+    )
     if model.scoring is not None and model.scoring not in known:
         raise ValueError(
             f"certified can bound scoring by {', '.join(known)}, not by {model.scoring!r}"
@@ -196,7 +198,7 @@ def require_boundable(model: Any, risks: Sequence[Any]) -> None:
 
 def _bound_of(model: LinearModel, y: Any) -> Callable[..., float]:
     """Return a function of bounds on scores, and weights, that bounds the estimator's measure."""
-    if model._task == "classification":
+    if model.description.loss_task == "classification":
         classes = model.classes_
         codes = np.searchsorted(classes, y) % len(classes)
         codes[classes[codes] != y] = -1
@@ -266,7 +268,9 @@ class LamSearch:
 
     def proof(self, estimator: Any) -> LamProof:
         """Return what is proven, and warn if it is less than what was wanted."""
-        scoring = estimator.scoring or ("accuracy" if estimator._task == "classification" else "r2")
+        scoring = estimator.scoring or (
+            "accuracy" if estimator.description.loss_task == "classification" else "r2"
+        )
         zero, measure = ERRORS[scoring]
         parts = sorted(self.parts, key=lambda part: -part.high)
         lam = max(self.lams.tolist(), key=self.score)

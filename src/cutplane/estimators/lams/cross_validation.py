@@ -107,7 +107,9 @@ class ChoosesLam(LinearModel):
         from sklearn.model_selection import check_cv
 
         scorer = check_scoring(self, scoring=self.scoring)
-        cv = check_cv(self.cv, examples.y, classifier=self._task == "classification")
+        cv = check_cv(
+            self.cv, examples.y, classifier=self.description.loss_task == "classification"
+        )
         splits = list(cv.split(examples.X, examples.y))
         self.__dict__.pop("lam_proof_", None)
         if self.certified is not None:

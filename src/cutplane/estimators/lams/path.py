@@ -25,7 +25,7 @@ from cutplane.estimators.cautions import (
     warn_unless_successful,
 )
 from cutplane.estimators.fit import method_of, share_of_time, solve
-from cutplane.estimators.interruptible import interruptible
+from cutplane.estimators.fitting import interruptible
 from cutplane.estimators.lams.grid import decreasing, lam_grid
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel

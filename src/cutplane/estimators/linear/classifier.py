@@ -126,7 +126,6 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
     True
     """
 
-    _task = "classification"
     description = Description(
         task="classification",
         targets=Targets.CLASSES,

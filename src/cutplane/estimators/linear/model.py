@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,15 @@ from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector, dense
 from cutplane.core.certificate import Result
 from cutplane.core.protocols import Regularizer
-from cutplane.estimators.callbacks import Attributes, with_callbacks
+from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
 from cutplane.estimators.description import Layout, defaults_of, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams.choosing import choosing_lam
+from cutplane.estimators.fitting import fitting
 from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.estimators.parameters import check_parameters, lam_of, look_up, threads_of, weights_of
 from cutplane.losses import Loss
-from cutplane.losses.loss import Task
 from cutplane.maps import Rows, as_rows, ordered_scores
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
@@ -52,14 +50,11 @@ class LinearModel(Regularized):
         Only if the training data had feature names.
     """
 
-    _task: ClassVar[Task]  # that its losses are for
     # Of fits with a loss that is not convex; parameters where there are names of such losses.
     n_starts = 1
     random_state = 0
 
-    @with_callbacks
-    @interruptible
-    @choosing_lam
+    @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model.
 
@@ -87,8 +82,8 @@ class LinearModel(Regularized):
     def loss_function(self) -> Loss:
         """Return the loss that the parameters describe."""
         if isinstance(self.loss, Loss):
-            if self.loss.task != self._task:
-                raise ValueError(f"{self.loss} is a loss for {self.loss.task}, not {self._task}")
+            if self.loss.task != (task := self.description.loss_task):
+                raise ValueError(f"{self.loss} is a loss for {self.loss.task}, not {task}")
             return self.loss
         self._refuse_loss_of_others()
         make = look_up("loss", self.loss, self.description.losses)
@@ -138,7 +133,7 @@ class LinearModel(Regularized):
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         """Validate the data of a fit."""
-        how.setdefault("y_numeric", self._task != "classification")
+        how.setdefault("y_numeric", self.description.loss_task != "classification")
         how.setdefault("accept_sparse", "csr")
         X, y = validate_data(self, X, y, dtype=FLOATS, **how)
         return Examples(

@@ -81,7 +81,6 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     (200, 4)
     """
 
-    _task = "classification"
     description = Description(
         task="multilabel",
         targets=Targets.LABEL_SETS,

@@ -64,7 +64,6 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     array([1, 2, 3])
     """
 
-    _task = "classification"
     description = Description(
         task="ordinal",
         targets=Targets.GRADES,

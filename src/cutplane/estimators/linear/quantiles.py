@@ -65,7 +65,6 @@ class LinearQuantiles(LinearModel):
     (442, 3)
     """
 
-    _task = "regression"
     description = Description(
         task="quantiles",
         only_loss="quantiles",

@@ -11,12 +11,11 @@ from sklearn.utils.validation import check_array, check_consistent_length
 
 from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.callbacks import Attributes, with_callbacks
+from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams.choosing import choosing_lam
+from cutplane.estimators.fitting import fitting
 from cutplane.estimators.linear.penalties import Penalized
 from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.losses import RANKING, RankingLoss
@@ -66,7 +65,6 @@ class LinearRanker(Penalized):
     1.0
     """
 
-    _task = "ranking"
     description = Description(
         task="ranking",
         reads=Reads.QUERIES,
@@ -83,9 +81,7 @@ class LinearRanker(Penalized):
     per: str = "query"
     pair_weights: str = "equal"
 
-    @with_callbacks
-    @interruptible
-    @choosing_lam
+    @fitting
     def fit(
         self, X: Any, y: Any, *, qid: Any = None, group: Any = None, sample_weight: Any = None
     ) -> Self:

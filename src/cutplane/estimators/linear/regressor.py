@@ -76,7 +76,6 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
     0.9
     """
 
-    _task = "regression"
     description = Description(
         task="regression",
         targets=Targets.NUMBERS,

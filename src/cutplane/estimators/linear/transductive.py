@@ -126,7 +126,6 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     True
     """
 
-    _task = "classification"
     description = Description(
         task="transductive",
         targets=Targets.CLASSES,

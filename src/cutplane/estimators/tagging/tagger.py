@@ -13,13 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.callbacks import Attributes, with_callbacks
+from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.interruptible import interruptible
-from cutplane.estimators.lams.choosing import choosing_lam
+from cutplane.estimators.fitting import fitting
 from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
 from cutplane.estimators.tagging.networks import (
     Begun,
@@ -151,9 +150,7 @@ class SequenceTagger(TaggerPredictions):
     mean: str = "sequence"
     features: Any = None
 
-    @with_callbacks
-    @interruptible
-    @choosing_lam
+    @fitting
     def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 

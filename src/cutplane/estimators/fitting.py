@@ -1,8 +1,9 @@
-"""What Ctrl-C means to a fit: it ends with the best model so far, unless it is one of many.
+"""What surrounds every fit: scikit-learn's callbacks, Ctrl-C, the choice of lam.
 
-A fit on its own returns its model, with a warning. Where scikit-learn or joblib calls it, as a part
-of a search, a cross-validation or an ensemble, that would be half a fit that counts as a whole one,
-and the search would go on. There KeyboardInterrupt is raised, and the first Ctrl-C ends it all.
+After Ctrl-C a fit on its own returns the best model so far, with a warning. Where scikit-learn or
+joblib calls it, as a part of a search, a cross-validation or an ensemble, that would be half a fit
+that counts as a whole one, and the search would go on. There KeyboardInterrupt is raised, and the
+first Ctrl-C ends it all.
 """
 
 from __future__ import annotations
@@ -10,15 +11,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from cutplane.core.interrupts import held, interrupted_so_far
+from cutplane.estimators.callbacks import with_callbacks
+from cutplane.estimators.lams.choosing import choosing_lam
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 # These fit one model, once, and hand it on: the best model so far is what their user wants too.
 _PASS_IT_ON = ("sklearn.base", "sklearn.callback", "sklearn.pipeline", "sklearn.compose._target")
+
+
+def fitting(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that fits an estimator its method ``fit``."""
+    whole_fit: Callable[..., Any] = with_callbacks(interruptible(choosing_lam(fit)))
+    return whole_fit
 
 
 def interruptible(fit: Callable[P, T]) -> Callable[P, T]:
