@@ -17,6 +17,9 @@ Row = dict[str, Any]
 Progress = Callable[[float, str], None]
 """Is told the share of the work that is done, from 0 to 1, and what comes next."""
 
+Published = dict[str, dict[float, tuple[float, ...]]]
+"""The figures of a printed table, by the name of a column and the number a row begins with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
@@ -74,3 +77,26 @@ def settings(progress: Progress, **choices: Iterable[Any]) -> Iterator[tuple[Any
 def first(conditions: Iterable[bool]) -> int | None:
     """Return the number, from 1 on, of the first condition that holds."""
     return next((number for number, holds in enumerate(conditions, 1) if holds), None)
+
+
+def printed_table(text: str) -> Published:
+    r"""Return the figures of a table whose cells have bars between them, the first line its names.
+
+    >>> printed_table("lam | bmrm | kelley \n 0.1 | 7 2.5 | 9 2.6")
+    {'bmrm': {0.1: (7, 2.5)}, 'kelley': {0.1: (9, 2.6)}}
+    """
+    lines = [[*map(str.strip, line.split("|"))] for line in text.strip().splitlines()]
+    (_, *names), *rows = lines
+    columns = zip(*rows, strict=True)
+    begins = [*map(_number, next(columns))]
+    return {
+        name: {
+            begin: tuple(map(_number, cell.split()))
+            for begin, cell in zip(begins, cells, strict=True)
+        }
+        for name, cells in zip(names, columns, strict=True)
+    }
+
+
+def _number(text: str) -> float:
+    return int(text) if text.isdigit() else float(text)

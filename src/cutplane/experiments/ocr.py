@@ -23,11 +23,11 @@ SGD         Bottou's rule, its first step calibrated on 1,000 words; the last it
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,14 @@ from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.experiments.data import Words, load_words
-from cutplane.experiments.experiment import Experiment, Progress, Row, minimize
+from cutplane.experiments.experiment import (
+    Experiment,
+    Progress,
+    Published,
+    Row,
+    minimize,
+    printed_table,
+)
 from cutplane.methods.sgd import BottouSteps, sgd
 from cutplane.structured import ChainLoss
 from cutplane.structured.chains.chain import Chains
@@ -189,23 +196,25 @@ def error_of(risk: cp.ChainRisk, w: Vector, words: Words) -> float:
 class Table:
     """One of the two tables: the loss, the methods to compare, and what was published.
 
-    ``published`` has for each method and lam evaluations (None for SGD, which has passes),
-    objective and test error; the methods of ``ours`` are certified, the first of them gives the
-    others their goal.
+    ``published`` has for each method and lam inferences, objective and test error; the methods of
+    ``ours`` are certified, the first of them gives the others their goal.
     """
 
     loss: ChainLoss
     ours: dict[str, Callable[[], cp.Method]]
     others: dict[str, Callable[[Setting], Fit]]
-    lams: tuple[float, ...]
-    published: dict[str, tuple[Sequence[Any], ...]]
+    published: Published
+
+    @property
+    def lams(self) -> tuple[float, ...]:
+        """What the paper chose."""
+        return (*self.published["NRBMLS"],)
 
     def paper(self, method: str, lam: float) -> Row:
         """Return what the paper prints of a method, as the figures of a row."""
-        columns = self.published.get(method, ())
         names = ("inferences (paper)", "objective (paper)", "test error (paper)")
-        place = self.lams.index(lam)
-        return {name: column[place] for name, column in zip(names, columns, strict=False)}
+        figures = self.published[method][lam] if method in self.published else ()
+        return dict(zip(names, figures, strict=False))
 
 
 def nrbmls() -> cp.Method:
@@ -237,34 +246,16 @@ TABLE_4 = Table(
         "NRBMLS": nrbmls,
     },
     {"NBM": nbm, "L-BFGS": scipy_l_bfgs, **_SGD},
-    (1e-4, 5e-5, 2e-5, 1e-5, 5e-6, 2e-6, 1e-6),
-    {
-        "NRBMLS": (
-            (192, 258, 266, 279, 376, 483, 515),
-            (2.71, 2.53, 2.37, 2.29, 2.24, 2.21, 2.20),
-            (0.145, 0.145, 0.143, 0.143, 0.143, 0.145, 0.145),
-        ),
-        "NBM": (
-            (244, 353, 471, 636, 881, 834, 757),
-            (2.71, 2.53, 2.37, 2.29, 2.24, 2.21, 2.20),
-            (0.145, 0.144, 0.142, 0.142, 0.144, 0.145, 0.145),
-        ),
-        "L-BFGS": (
-            (225, 309, 406, 414, 593, 710, 554),
-            (2.71, 2.53, 2.37, 2.29, 2.24, 2.21, 2.20),
-            (0.146, 0.144, 0.144, 0.142, 0.143, 0.145, 0.146),
-        ),
-        "SGD, 100 passes": (
-            (100,) * 7,
-            (2.83, 2.71, 2.63, 2.60, 2.59, 2.58, 2.58),
-            (0.156, 0.156, 0.161, 0.165, 0.166, 0.168, 0.167),
-        ),
-        "SGD, 2000 passes": (
-            (2000,) * 7,
-            (2.71, 2.54, 2.41, 2.36, 2.36, 2.41, 2.45),
-            (0.146, 0.144, 0.147, 0.150, 0.154, 0.159, 0.163),
-        ),
-    },
+    printed_table("""
+    lam  | NRBMLS         | NBM            | L-BFGS         | SGD, 100 passes | SGD, 2000 passes
+    1e-4 | 192 2.71 0.145 | 244 2.71 0.145 | 225 2.71 0.146 | 100 2.83 0.156  | 2000 2.71 0.146
+    5e-5 | 258 2.53 0.145 | 353 2.53 0.144 | 309 2.53 0.144 | 100 2.71 0.156  | 2000 2.54 0.144
+    2e-5 | 266 2.37 0.143 | 471 2.37 0.142 | 406 2.37 0.144 | 100 2.63 0.161  | 2000 2.41 0.147
+    1e-5 | 279 2.29 0.143 | 636 2.29 0.142 | 414 2.29 0.142 | 100 2.60 0.165  | 2000 2.36 0.150
+    5e-6 | 376 2.24 0.143 | 881 2.24 0.144 | 593 2.24 0.143 | 100 2.59 0.166  | 2000 2.36 0.154
+    2e-6 | 483 2.21 0.145 | 834 2.21 0.145 | 710 2.21 0.145 | 100 2.58 0.168  | 2000 2.41 0.159
+    1e-6 | 515 2.20 0.145 | 757 2.20 0.145 | 554 2.20 0.146 | 100 2.58 0.167  | 2000 2.45 0.163
+    """),
 )
 
 TABLE_5 = Table(
@@ -278,34 +269,16 @@ TABLE_5 = Table(
         "SVM-struct": svm_struct,
     },
     {"NBM": nbm, **_SGD},
-    (1e-3, 5e-4, 2e-4, 1e-4, 5e-5, 2e-5, 1e-5),
-    {
-        "NRBMLS": (
-            (158, 208, 314, 476, 644, 1224, 1636),
-            (2.92, 2.73, 2.52, 2.41, 2.33, 2.26, 2.23),
-            (0.143, 0.142, 0.135, 0.139, 0.137, 0.137, 0.136),
-        ),
-        "NBM": (
-            (196, 269, 490, 926, 1241, 1963, 2435),
-            (2.92, 2.73, 2.52, 2.41, 2.33, 2.26, 2.23),
-            (0.143, 0.141, 0.140, 0.138, 0.138, 0.137, 0.139),
-        ),
-        "SVM-struct": (
-            (1359, 1849, 2633, 3644, 4975, 9292, 18369),
-            (2.93, 2.74, 2.54, 2.43, 2.35, 2.28, 2.25),
-            (0.152, 0.148, 0.140, 0.140, 0.138, 0.139, 0.143),
-        ),
-        "SGD, 100 passes": (
-            (100,) * 7,
-            (3.05, 2.91, 2.78, 2.71, 2.65, 2.63, 2.65),
-            (0.150, 0.150, 0.151, 0.149, 0.148, 0.147, 0.152),
-        ),
-        "SGD, 2000 passes": (
-            (2000,) * 7,
-            (2.92, 2.74, 2.56, 2.49, 2.43, 2.42, 2.42),
-            (0.144, 0.142, 0.140, 0.140, 0.142, 0.144, 0.144),
-        ),
-    },
+    printed_table("""
+    lam  | NRBMLS          | NBM             | SVM-struct       | SGD, 100 passes | SGD, 2000 passes
+    1e-3 |  158 2.92 0.143 |  196 2.92 0.143 |  1359 2.93 0.152 | 100 3.05 0.150  | 2000 2.92 0.144
+    5e-4 |  208 2.73 0.142 |  269 2.73 0.141 |  1849 2.74 0.148 | 100 2.91 0.150  | 2000 2.74 0.142
+    2e-4 |  314 2.52 0.135 |  490 2.52 0.140 |  2633 2.54 0.140 | 100 2.78 0.151  | 2000 2.56 0.140
+    1e-4 |  476 2.41 0.139 |  926 2.41 0.138 |  3644 2.43 0.140 | 100 2.71 0.149  | 2000 2.49 0.140
+    5e-5 |  644 2.33 0.137 | 1241 2.33 0.138 |  4975 2.35 0.138 | 100 2.65 0.148  | 2000 2.43 0.142
+    2e-5 | 1224 2.26 0.137 | 1963 2.26 0.137 |  9292 2.28 0.139 | 100 2.63 0.147  | 2000 2.42 0.144
+    1e-5 | 1636 2.23 0.136 | 2435 2.23 0.139 | 18369 2.25 0.143 | 100 2.65 0.152  | 2000 2.42 0.144
+    """),
 )
 
 
