@@ -123,22 +123,6 @@ def minimize(
         raise TypeError(f"regularizer must be one, such as cp.L2({given}), got a number")
     if callable(callbacks) or not isinstance(callbacks, Iterable):
         raise TypeError(f"callbacks must be a list of functions, got {callbacks!r}")
-    if verbose:
-        with Progress(sys.stdout) as progress:
-            return minimize(
-                risk,
-                regularizer,
-                method=method,
-                tol=tol,
-                max_iter=max_iter,
-                time_limit=time_limit,
-                stop=stop,
-                start=start,
-                resume=resume,
-                planes_from=planes_from,
-                callbacks=[*callbacks, progress],
-                checkpoint=checkpoint,
-            )
     earlier = resume or planes_from
     risk = as_risk(
         # The same function again is the same risk, whatever it counts or writes down.
@@ -155,7 +139,6 @@ def minimize(
         raise TypeError(f"method must be a Method such as cp.bmrm(), or a name, got {method!r}")
     convex = method.takes_for_convex(risk)
     method.require_suitable(problem)
-    callbacks = tuple(callbacks)
     promise = stop or Gap(relative=tol)
     # Trouble comes first: a gap below zero is small enough, but no success.
     rule = Trouble() | (stop or (Gap(relative=_AIM * tol) if convex else promise))
@@ -163,7 +146,9 @@ def minimize(
         rule |= Iterations(max_iter)
     if time_limit is not None:
         rule |= Seconds(time_limit)
-    with keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
+    progress = Progress(sys.stdout)
+    told: tuple[Callback, ...] = (*callbacks, progress) if verbose else (*callbacks,)
+    with progress, keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
         clock = _Clock(risk, kept.state or resume)
         if kept.state:
             state = kept.state
@@ -176,7 +161,7 @@ def minimize(
         clock.read(state)
         kept.after_iteration()  # the first state is whole, too
         try:
-            status, final = descend(state, rule, clock.read, callbacks, kept, run.check)
+            status, final = descend(state, rule, clock.read, told, kept, run.check)
             small = promise(final) is Status.OPTIMAL  # as far as the gap tells
             if small and status is Status.ITERATION_LIMIT and not state.convex:
                 leave(state, promise.tolerance(state), run.check)
