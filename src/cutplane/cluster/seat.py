@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from cutplane import __version__
 from cutplane.compute.team import serve
-from cutplane.risks.shards.member import Arrays, Holding
+from cutplane.risks.shards.member import Arrays, Holding, stacked
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ class PartitionRecipe:
                     found[name] = [_result(place.client, future) for future in futures]
                 else:
                     found[name] = list(compute(*cuts, scheduler="threads", num_workers=1))
-        return {name: _together(parts) for name, parts in found.items()}
+        return {name: stacked(parts) for name, parts in found.items()}
 
 
 def _result(client: Client, future: Any) -> Any:
@@ -210,11 +210,3 @@ def _cut(name: str, partition: Any, begin: int, end: int) -> Any:
 def _require_finite(name: str, numbers: NDArray[Any]) -> None:
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} has a value that is missing or infinite")
-
-
-def _together(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if scipy.sparse.issparse(parts[0]):
-        return scipy.sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)

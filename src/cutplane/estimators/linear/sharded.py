@@ -32,21 +32,35 @@ T = TypeVar("T")
 _ROUNDING = 1e-12
 
 
-def by_parts(method: Callable[P, T]) -> Callable[P, T]:
+def for_collections(
+    predicted: Callable[..., Any],
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator: for a collection, a method of predictions calls ``predicted`` instead.
+
+    That gets the model, the name of the method, and what the method was called with.
+    """
+
+    def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        @wraps(method)
+        def predict(*args: P.args, **kwargs: P.kwargs) -> Any:
+            options: dict[str, Any] = dict(kwargs)
+            model, X, *others = args if len(args) > 1 else (*args, options.pop("X", None))
+            if not is_dask(X):
+                return method(*args, **kwargs)
+            check_is_fitted(model)
+            return predicted(light(model), method.__name__, X, *others, **options)
+
+        return predict
+
+    return decorate
+
+
+@for_collections
+def by_parts(model: Any, method: str, X: Any) -> Any:
     """Let a method of predictions return a collection for a collection, part by part."""
+    from cutplane.cluster.predictions import predicted
 
-    @wraps(method)
-    def predict(*args: P.args, **kwargs: P.kwargs) -> Any:
-        model: Any = args[0]
-        X: Any = args[1] if len(args) > 1 else kwargs.get("X")
-        if not is_dask(X):
-            return method(*args, **kwargs)
-        check_is_fitted(model)
-        from cutplane.cluster.predictions import predicted
-
-        return predicted(light(model), method.__name__, X)
-
-    return predict
+    return predicted(model, method, X)
 
 
 def light(model: Any) -> Any:

@@ -7,11 +7,9 @@ matrix of its own tokens, and the fit is that of any risk (`cutplane.risks.shard
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -19,13 +17,11 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.linear.sharded import light
+from cutplane.estimators.linear.sharded import for_collections
 from cutplane.estimators.parameters import l2_of, weights_of
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.risks.shards.chains import ChainShape, ShardedChainRisk, ShardTokens
@@ -33,30 +29,18 @@ from cutplane.risks.shards.member import Arrays, Holding
 from cutplane.structured.chains.losses import ChainLoss
 from cutplane.structured.templates import TemplateVectorizer
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 # A DictVectorizer, a TemplateVectorizer, or None for matrices.
 Vectorizer: TypeAlias = Any
 
 
-def by_sequences(method: Callable[P, T]) -> Callable[P, T]:
+@for_collections
+def by_sequences(model: Any, method: str, X: Any, n: Any = None, *, lengths: Any = None) -> Any:
     """Let a method of predictions return a bag for a bag of sequences, part by part."""
+    if lengths is not None:
+        raise ValueError("a bag has sequences of its own: it takes no lengths")
+    from cutplane.cluster.predictions import predicted_sequences
 
-    @wraps(method)
-    def predict(*args: P.args, **kwargs: P.kwargs) -> Any:
-        model: Any = args[0]
-        X: Any = args[1] if len(args) > 1 else kwargs.get("X")
-        if not is_dask(X):
-            return method(*args, **kwargs)
-        check_is_fitted(model)
-        if any(each is not None for each in kwargs.values()):
-            raise ValueError("a bag has sequences of its own: it takes no lengths")
-        from cutplane.cluster.predictions import predicted_sequences
-
-        return predicted_sequences(light(model), method.__name__, X, args[2:])
-
-    return predict
+    return predicted_sequences(model, method, X, () if n is None else (n,))
 
 
 class Found(NamedTuple):

@@ -132,7 +132,7 @@ class Holding:
         names = list(self._pieces[shards.held[0]])
         for name in names:
             pieces = [self._pieces[shard][name] for shard in shards.held]
-            self.data[name] = _stacked(pieces)
+            self.data[name] = stacked(pieces)
             ends = np.cumsum([piece.shape[0] for piece in pieces])
             # Pieces are views of the whole from now on, so that nothing is here twice.
             for shard, end, piece in zip(shards.held, ends, pieces, strict=True):
@@ -218,7 +218,8 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__qualname__}"
 
 
-def _stacked(pieces: list[Any]) -> Any:
+def stacked(pieces: list[Any]) -> Any:
+    """Return the rows of several pieces as one array or matrix."""
     if len(pieces) == 1:
         return pieces[0]
     if scipy.sparse.issparse(pieces[0]):
