@@ -12,11 +12,17 @@ returns the events of some bins, and `sweep` walks over them in order.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.losses.pointwise.rays import Block
+
+Reach: TypeAlias = tuple[bool, float, float]
+"""Whether steps of either sign count, the typical step, and the farthest that counts."""
 
 OF_MARGIN, OF_RESIDUAL, OF_SCORE = range(3)
 # Columns of a table of bins: sum of jumps, of jumps times steps, of jumps below zero; first and
@@ -55,10 +61,9 @@ def slopes(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector, o
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def begin(
-    of: int, shape: Vector, y: Vector, scores: Vector, direction: Vector, weights: Vector
-) -> float:
+def begin(of: int, shape: Vector, ray: Block) -> float:
     """Return the derivative along a ray right after its beginning."""
+    y, scores, weights, direction = ray
     first, middle, last, falling, rising, _ = shape
     total = 0.0
     for i in range(len(y)):
@@ -74,25 +79,14 @@ def begin(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def typical_step(
-    of: int,
-    shape: Vector,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    weights: Vector,
-    every: int,
-) -> float:
-    """Return the median step to a corner, of every so many examples; 1 if there is none.
-
-    ``direction`` has one entry if it is the same for all examples.
-    """
-    steps = np.empty(3 * (len(y) // every + 1))
+def typical_step(of: int, shape: Vector, ray: Block) -> float:
+    """Return the median step to a corner; 1 if there is none."""
+    y, scores, weights, direction = ray
+    steps = np.empty(3 * len(y))
     n = 0
-    for i in range(0, len(y), every):
+    for i in range(len(y)):
         v = y[i] * scores[i] if of == 0 else scores[i] - y[i] if of == 1 else scores[i]
-        d = direction[0] if len(direction) == 1 else direction[i]
-        speed = y[i] * d if of == 0 else d
+        speed = y[i] * direction[i] if of == 0 else direction[i]
         if speed == 0.0 or weights[i] <= 0.0:
             continue
         for j in range(3):
@@ -113,23 +107,14 @@ def _bin_of(step: float, scale: float, both: bool, n_bins: int) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tally(
-    of: int,
-    shape: Vector,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    weights: Vector,
-    both: bool,
-    scale: float,
-    farthest: float,
-    table: Matrix,
-) -> None:
+def tally(of: int, shape: Vector, ray: Block, reach: Reach, table: Matrix) -> None:
     """Add the events from the beginning (or on both sides of it) to a table of bins.
 
     The last row of the table is for what is no event. Half of the corners are behind, so that a
     branch would be taken at random; without one the bins are computed by a vectorized loop.
     """
+    y, scores, weights, direction = ray
+    both, scale, farthest = reach
     n_bins = len(table) - 1
     bins, steps = np.empty(len(y), np.int32), np.empty(len(y))
     for j in range(3):
@@ -238,19 +223,12 @@ def survey(
 
 
 @njit(cache=True, nogil=True)
-def _passing(
-    of: int,
-    shape: Vector,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    lo: float,
-    hi: float,
-) -> NDArray[np.int64]:
+def _passing(of: int, shape: Vector, ray: Block, lo: float, hi: float) -> NDArray[np.int64]:
     """Return the examples that may be at a corner between two steps, and a few more.
 
     Mostly few are, so this test is all that most examples cost.
     """
+    y, scores, _, direction = ray
     first, middle, last = shape[0], shape[1], shape[2]
     pad = 1e-12 * (1.0 + max(abs(first), abs(last)))  # more than rounding
     found = np.empty(len(y) + 1, np.int64)
@@ -275,22 +253,19 @@ def _passing(
 def inside(
     of: int,
     shape: Vector,
-    y: Vector,
-    scores: Vector,
-    direction: Vector,
-    weights: Vector,
-    both: bool,
-    scale: float,
-    farthest: float,
+    ray: Block,
+    reach: Reach,
     wanted: NDArray[np.bool_],
     lo: float,
     hi: float,
 ) -> tuple[Vector, Vector]:
     """Return step and jump of the events in the bins that are wanted, from ``lo`` to ``hi``."""
+    y, scores, weights, direction = ray
+    both, scale, farthest = reach
     n_bins = len(wanted)
     corners = shape[:3]
     jumps = np.array([shape[3], shape[4] - shape[3], -shape[4]])
-    passing = _passing(of, shape, y, scores, direction, lo, hi)
+    passing = _passing(of, shape, ray, lo, hi)
     steps, sizes = np.empty(3 * len(passing)), np.empty(3 * len(passing))
     n = 0
     for i in passing:

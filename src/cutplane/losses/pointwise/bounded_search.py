@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import joined, rows_in_all, total
 from cutplane.compute.sums import sum_over
-from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_kernels import COUNT, FALLS, FIRST, JUMPS, LAST, MOMENTS
+from cutplane.losses.pointwise.rays import Block, Ray
 
 # A table for each block of the sample must stay in a core's cache.
 _N_BINS = 1024
@@ -50,50 +50,39 @@ _NOTHING = Quadratic(0.0, 0.0)
 class Line:
     """The sum of losses along a ray, or along both directions of it.
 
-    ``direction`` is a vector, or one number for all examples. With ``both`` sides the ray begins at
-    minus infinity, where each loss is flat; ``direction`` must be 1 then.
+    With ``both`` sides the ray begins at minus infinity, where each loss is flat; its direction
+    must be 1 then.
     """
 
     of: int
     shape: Vector
-    y: Vector
-    scores: Vector
-    direction: Vector | float
-    weights: Vector
+    ray: Ray
     extra: Quadratic = _NOTHING
     both: bool = False
-
-    def block(self, i: slice) -> tuple[int, Vector, Vector, Vector, Vector, Vector]:
-        """Return what the kernels want to know of a block of examples."""
-        d = self.direction
-        along = _constant(d, i.stop - i.start) if isinstance(d, float) else d[i]
-        return self.of, self.shape, self.y[i], self.scores[i], along, self.weights[i]
 
     def first_value(self) -> float:
         """Return the sum where the ray begins."""
 
-        def block(i: slice) -> float:
-            of, shape, y, scores, _, weights = self.block(i)
+        def value(block: Block) -> float:
+            y, scores, weights, _ = block
             if self.both:
-                scores = _constant(-math.inf, len(scores))
-            return kernels.value(of, shape, y, scores, weights)
+                scores = np.full_like(scores, -math.inf)
+            return kernels.value(self.of, self.shape, y, scores, weights)
 
-        return float(total(map_blocks(block, len(self.scores))))
+        return float(total(self.ray.map(value)))
 
     def first_slope(self) -> float:
         """Return the derivative of the sum right after the beginning."""
         if self.both:
             return 0.0
-        return float(total(map_blocks(lambda i: kernels.begin(*self.block(i)), len(self.scores))))
+        return float(total(self.ray.map(partial(kernels.begin, self.of, self.shape))))
 
     def scale(self) -> float:
         """Return the step of a typical corner."""
-        every = max(1, rows_in_all(len(self.scores)) // _SAMPLE)
-        some = map_blocks(
-            lambda i: tuple(array[::every] for array in self.block(i)[2:]), len(self.scores)
-        )
-        y, scores, along, weights = joined(some)
-        typical = kernels.typical_step(self.of, self.shape, y, scores, along, weights, 1)
+        every = max(1, rows_in_all(len(self.ray.scores)) // _SAMPLE)
+        some = self.ray.map(lambda block: tuple(array[::every] for array in block))
+        y, scores, weights, along = joined(some)
+        typical = kernels.typical_step(self.of, self.shape, (y, scores, weights, along))
         return min(max(typical, 1e-300), 1e300)
 
 
@@ -106,7 +95,8 @@ def lowest_step(line: Line) -> float:
     value, slope = line.first_value(), line.first_slope() + line.extra.slope
     farthest = min(_farthest(line, value), _TOO_FAR)
     scale = line.scale()
-    table = _table(line, scale, farthest)
+    reach = (line.both, scale, farthest)
+    table = _table(line, reach)
     used = np.flatnonzero(table[:, COUNT])
     if not used.size:
         return 0.0 if line.both else _first_piece(slope, line.extra.curvature)
@@ -119,11 +109,8 @@ def lowest_step(line: Line) -> float:
     wanted = np.zeros(_N_BINS, dtype=np.bool_)
     wanted[used[kept]] = True
     from_step, to_step = float(table[kept, FIRST].min()), float(table[kept, LAST].max())
-    found = map_blocks(
-        lambda i: kernels.inside(
-            *line.block(i), line.both, scale, farthest, wanted, from_step, to_step
-        ),
-        len(line.scores),
+    found = line.ray.map(
+        lambda ray: kernels.inside(line.of, line.shape, ray, reach, wanted, from_step, to_step)
     )
     steps, jumps = joined(found)
     order = np.argsort(steps, kind="stable")
@@ -148,16 +135,16 @@ def lowest_step(line: Line) -> float:
     return float(step)
 
 
-def _table(line: Line, scale: float, farthest: float) -> Matrix:
+def _table(line: Line, reach: kernels.Reach) -> Matrix:
     """Return the sums of all bins."""
 
-    def block(i: slice) -> Matrix:
+    def tally(ray: Block) -> Matrix:
         table = np.zeros((_N_BINS + 1, 6))
         table[:, FIRST], table[:, LAST] = math.inf, -math.inf
-        kernels.tally(*line.block(i), line.both, scale, farthest, table)
+        kernels.tally(line.of, line.shape, ray, reach, table)
         return table[:-1]
 
-    tables = map_blocks(block, len(line.scores))
+    tables = line.ray.map(tally)
     table = np.empty((_N_BINS, 6))
     summed = [JUMPS, MOMENTS, FALLS, COUNT]
     table[:, summed] = total([each[:, summed] for each in tables])
@@ -176,7 +163,7 @@ def _farthest(line: Line, value: float) -> float:
         middle - line.shape[3] * (line.shape[1] - line.shape[0]),
         middle + line.shape[4] * (line.shape[2] - line.shape[1]),
     )
-    floor = min(middle, *map(float, ends)) * sum_over(line.weights)
+    floor = min(middle, *map(float, ends)) * sum_over(line.ray.weights)
     fall = max(value - floor, 0.0) * (1.0 + 1e-9)
     if curvature > 0.0:
         root = math.sqrt(slope * slope + 2.0 * curvature * fall)
@@ -218,9 +205,3 @@ def _middle_of_flat(
     if abs(slope) > zero or following == math.inf:
         return step
     return 0.5 * (step + following)
-
-
-@lru_cache(maxsize=8)
-def _constant(value: float, length: int) -> Vector:
-    """Return a constant vector as long as a block; there are few lengths of blocks."""
-    return np.full(length, value)
