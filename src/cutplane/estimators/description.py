@@ -61,15 +61,6 @@ class Targets(StrEnum):
     NOTHING = "nothing"
 
 
-_LOSS_TASKS: dict[Targets, Task] = {
-    Targets.CLASSES: "classification",
-    Targets.GRADES: "classification",
-    Targets.LABEL_SETS: "classification",
-    Targets.NUMBERS: "regression",
-    Targets.RELEVANCE: "ranking",
-}
-
-
 class Measures(StrEnum):
     """Which measures of quality go with its predictions."""
 
@@ -80,6 +71,26 @@ class Measures(StrEnum):
     RANKING = "ranking"
     CHUNKS = "chunks"
     SEGMENTS = "segments"
+
+
+class _Usual(NamedTuple):
+    """What follows from the targets: the task of losses, measures, how many classes at least."""
+
+    loss_task: Task | None = None
+    measures: Measures | None = None
+    least_classes: int = 0
+
+
+_USUAL = {
+    Targets.CLASSES: _Usual("classification", Measures.CLASSIFICATION, 2),
+    Targets.GRADES: _Usual("classification", Measures.CLASSIFICATION, 2),
+    Targets.LABEL_SETS: _Usual("classification", Measures.LABEL_SETS, 1),
+    Targets.NUMBERS: _Usual("regression", Measures.REGRESSION),
+    Targets.RELEVANCE: _Usual("ranking", Measures.RANKING),
+    Targets.TAGS: _Usual(least_classes=1),
+    Targets.OUTPUTS: _Usual(),
+    Targets.NOTHING: _Usual(),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +109,8 @@ class Description:
         What the command line calls the loss of an estimator that has no choice of losses.
     methods : mapping from str to a function of risk and regularizer that makes a method
     measures : Measures or None
-        None if predictions are measured in Python only, by the estimator's ``score`` if it has one.
-    least_classes : int
-        How many different ``classes_`` there must be; 0 if it has none.
+        By default those of the targets. None if predictions are measured in Python only, by the
+        estimator's ``score`` if it has one.
     intercept : str
         The attribute that linear models keep their intercepts in.
     saved : mapping from str to a pair of type and default
@@ -121,17 +131,25 @@ class Description:
     only_loss: str = ""
     methods: Mapping[str, Callable[..., Any]] = field(default_factory=lambda: METHODS)
     measures: Measures | None = None
-    least_classes: int = 0
     intercept: str = "intercept_"
     saved: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: STRENGTH)
     spans_examples: bool = False
     becomes: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.measures is None:
+            object.__setattr__(self, "measures", _USUAL[self.targets].measures)
+
     @property
-    def loss_task(self) -> Task:
+    def loss_task(self) -> Task | None:
         """The task that the losses of a linear or kernel model are for."""
-        return _LOSS_TASKS[self.targets]
+        return _USUAL[self.targets].loss_task
+
+    @property
+    def least_classes(self) -> int:
+        """How many different ``classes_`` there must be; 0 if it has none."""
+        return _USUAL[self.targets].least_classes
 
     @property
     def loss_names(self) -> tuple[str, ...]:

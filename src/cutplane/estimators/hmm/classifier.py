@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix
-from cutplane.estimators.description import Measures, Targets
+from cutplane.estimators.description import Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples
 from cutplane.estimators.fitting import fitting
@@ -48,8 +48,6 @@ class HMMClassifier(ClassifierMixin, HMMModel):
     description = hmm_description(
         task="hmm-classification",
         targets=Targets.CLASSES,
-        measures=Measures.CLASSIFICATION,
-        least_classes=2,
     )
 
     @fitting

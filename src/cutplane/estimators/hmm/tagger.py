@@ -63,7 +63,6 @@ class HMMTagger(HMMModel):
         task="hmm-tagging",
         targets=Targets.TAGS,
         measures=Measures.SEGMENTS,
-        least_classes=1,
     )
 
     lam: Strength = 10.0

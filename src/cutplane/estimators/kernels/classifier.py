@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.description import Description, Layout, Measures, Positive, Targets
+from cutplane.estimators.description import Description, Layout, Positive, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.kernels.model import SAVED, KernelModel
@@ -89,8 +89,6 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
         methods=KERNEL_METHODS,
         spans_examples=True,
         saved=SAVED | {"prior_scale_": (Positive | None, None)},
-        measures=Measures.CLASSIFICATION,
-        least_classes=2,
     )
 
     loss: Any = field(default="hinge", kw_only=False)

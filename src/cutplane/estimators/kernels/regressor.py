@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Measures, Targets
+from cutplane.estimators.description import Description, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.kernels.model import SAVED, KernelModel
@@ -59,7 +59,6 @@ class KernelRegressor(RegressorMixin, KernelModel):
         methods=KERNEL_METHODS,
         spans_examples=True,
         saved=SAVED,
-        measures=Measures.REGRESSION,
     )
 
     loss: Any = field(default="squared", kw_only=False)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Layout, Measures, Targets
+from cutplane.estimators.description import Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
@@ -131,8 +131,6 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         targets=Targets.CLASSES,
         losses=CLASSIFICATION | MEASURES | ROBUST_CLASSIFICATION,
         methods=ROBUST_METHODS,
-        measures=Measures.CLASSIFICATION,
-        least_classes=2,
     )
 
     loss: Any = field(default="hinge", kw_only=False)

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Layout, Measures, Targets
+from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import Joint, joint_loss, n_rows, require_two_classes
@@ -85,8 +85,6 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         task="multilabel",
         targets=Targets.LABEL_SETS,
         losses=CLASSIFICATION,
-        measures=Measures.LABEL_SETS,
-        least_classes=1,
         saved=STRENGTH | {"multilabel_": (bool, True)},
     )
 

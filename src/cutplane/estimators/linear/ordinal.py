@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.description import Description, Layout, Measures, Targets
+from cutplane.estimators.description import Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
@@ -68,8 +68,6 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         task="ordinal",
         targets=Targets.GRADES,
         losses=CLASSIFICATION,
-        measures=Measures.CLASSIFICATION,
-        least_classes=2,
         intercept="thresholds_",
     )
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Measures, Reads, Targets
+from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.fitting import fitting
@@ -70,7 +70,6 @@ class LinearRanker(Penalized):
         reads=Reads.QUERIES,
         targets=Targets.RELEVANCE,
         losses=RANKING,
-        measures=Measures.RANKING,
     )
     # Asked for by default: a search or a cross-validation that routes metadata passes them on.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}

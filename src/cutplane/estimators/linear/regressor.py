@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Measures, Targets
+from cutplane.estimators.description import Description, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.penalties import Constrained
@@ -81,7 +81,6 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
         targets=Targets.NUMBERS,
         losses=REGRESSION | NU_REGRESSION | ROBUST_REGRESSION,
         methods=ROBUST_METHODS,
-        measures=Measures.REGRESSION,
     )
 
     loss: Any = field(default="squared", kw_only=False)

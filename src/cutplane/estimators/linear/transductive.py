@@ -35,7 +35,7 @@ from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.method import Method
 from cutplane.core.state import Problem
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Layout, Measures, Targets
+from cutplane.estimators.description import Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, method_of, share_of_time, solve
 from cutplane.estimators.linear.classes import ClassScores, n_rows, require_two_classes
@@ -131,8 +131,6 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         targets=Targets.CLASSES,
         losses=UNLABELED,
         methods=METHODS | {name: partial(_or_automatic, name) for name in FOR_OTHERS},
-        measures=Measures.CLASSIFICATION,
-        least_classes=2,
     )
 
     gamma: float = field(default=1.0, kw_only=False)

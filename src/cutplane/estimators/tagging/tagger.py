@@ -137,7 +137,6 @@ class SequenceTagger(TaggerPredictions):
         losses=LOSSES,
         methods=TAGGER_METHODS,
         measures=Measures.CHUNKS,
-        least_classes=1,
         saved={},
         defaults={"templates": "chunking"},  # a file in columns is nothing without
     )
