@@ -89,8 +89,7 @@ class _Pairs(NamedTuple):
         slopes = np.zeros(len(weights))
         if self.weight == 0.0:
             return Tangent(slopes, 0.0)
-        (bars, bar_where, below), (others, other_where, above) = self
-        count_partners(bars, others, below, above, bar_where, other_where, slopes)
+        count_partners(*self, slopes)
         slopes *= weights
         slopes /= self.weight
         # The weight of the pairs that count, as each of their negatives has it.

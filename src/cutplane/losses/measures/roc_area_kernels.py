@@ -7,11 +7,16 @@ where rounding makes ties.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
+
+Side: TypeAlias = tuple[Vector, NDArray[np.int64], Vector]
+"""Bars or scores, increasing, whose they are, and sums of weights as in `sum_over_pairs`."""
 
 
 @njit(cache=True, nogil=True)
@@ -40,19 +45,12 @@ def sum_over_pairs(bars: Vector, scores: Vector, below: Vector, above: Vector) -
 
 
 @njit(cache=True, nogil=True)
-def count_partners(
-    bars: Vector,
-    scores: Vector,
-    below: Vector,
-    above: Vector,
-    bar_where: NDArray[np.int64],
-    score_where: NDArray[np.int64],
-    out: Vector,
-) -> None:
+def count_partners(positive: Side, negative: Side, out: Vector) -> None:
     """Write the weight of each example's partners in pairs that count, negative for bars.
 
     ``bars[i]`` belongs to ``out[bar_where[i]]``, ``scores[j]`` to ``out[score_where[j]]``.
     """
+    (bars, bar_where, below), (scores, score_where, above) = positive, negative
     n, m = len(bars), len(scores)
     i, j = 0, 0
     while i < n and j < m:

@@ -7,6 +7,7 @@ Weights are those of examples and sum to one. Each kernel does one block of rows
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from cutplane.compute.compiled import njit
 from cutplane.losses.pointwise.logistic_kernels import exp_minus, log
 
 Indices = NDArray[np.int64]
+Logits: TypeAlias = tuple[Vector, Vector, float, float]
+"""How scores become logits: offsets and shifts of the classes, margin and temperature."""
 
 # exp(-40) is 4e-18: beside the largest term, which is 1, such terms are not seen.
 _NEGLIGIBLE = -40.0
@@ -24,21 +27,13 @@ _TILE = 128
 
 
 @njit(cache=True, nogil=True)
-def _set_logits(
-    scores: Matrix,
-    offsets: Vector,
-    shifts: Vector,
-    i: int,
-    own: int,
-    margin: float,
-    temperature: float,
-    logits: Vector,
-) -> float:
+def _set_logits(scores: Matrix, i: int, own: int, rule: Logits, logits: Vector) -> float:
     """Set ``v_ij / temperature + shifts_j``, up to a constant, and return the largest.
 
     The shifts are not a part of the offsets, because the sum would round them: at low temperatures
     they make differences that are far smaller than the offsets.
     """
+    offsets, shifts, margin, temperature = rule
     base = -np.inf
     for j in range(len(offsets)):
         logits[j] = scores[i, j] + offsets[j] + (margin if j != own else 0.0)
@@ -51,19 +46,11 @@ def _set_logits(
 
 
 @njit(cache=True, nogil=True)
-def fill_shares(
-    scores: Matrix,
-    offsets: Vector,
-    shifts: Vector,
-    y: Indices,
-    margin: float,
-    temperature: float,
-    shares: Matrix,
-) -> None:
+def fill_shares(scores: Matrix, y: Indices, rule: Logits, shares: Matrix) -> None:
     """Set each row of ``shares`` to the exponentials of the logits, scaled to sum to one."""
     for i in range(len(y)):
         row = shares[i]
-        top = _set_logits(scores, offsets, shifts, i, y[i], margin, temperature, row)
+        top = _set_logits(scores, i, y[i], rule, row)
         total = 0.0
         for j in range(len(row)):
             row[j] = math.exp(row[j] - top) if row[j] - top > _NEGLIGIBLE else 0.0
@@ -152,13 +139,7 @@ def _add_products(by_class: Matrix, weights: Vector, products: Matrix) -> None:
 
 @njit(cache=True, nogil=True)
 def newton_sums(
-    scores: Matrix,
-    offsets: Vector,
-    shifts: Vector,
-    y: Indices,
-    weights: Vector,
-    margin: float,
-    temperature: float,
+    scores: Matrix, y: Indices, weights: Vector, rule: Logits
 ) -> tuple[float, float, float, Vector, Matrix]:
     """Return what a Newton step for the offsets needs, with shares as in `fill_shares`.
 
@@ -167,7 +148,7 @@ def newton_sums(
     much each class has too much; and the mean products of the shares of two classes, of which only
     those below the diagonal are set.
     """
-    n_classes = len(offsets)
+    n_classes, temperature = scores.shape[1], rule[3]
     value, blur, wrong = 0.0, 0.0, 0.0
     excess = np.zeros(n_classes)
     products = np.zeros((n_classes, n_classes))
@@ -175,7 +156,7 @@ def newton_sums(
     by_class = np.empty((n_classes, _TILE))
     n = 0
     for i in range(len(y)):
-        top = _set_logits(scores, offsets, shifts, i, y[i], margin, temperature, share)
+        top = _set_logits(scores, i, y[i], rule, share)
         value += weights[i] * temperature * (top - share[y[i]])
         total, below = 0.0, 0.0
         for j in range(n_classes):

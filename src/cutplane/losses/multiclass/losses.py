@@ -151,13 +151,8 @@ class MulticlassLoss(ScoreLoss):
         width = scores.shape[1]
         none = np.zeros(width)
         base, shifts, temperature, _ = at.witness or BestOffsets(none, none, self.temperature, 0)
-        map_blocks(
-            lambda i: fill_shares(
-                scores[i], base, shifts, y[i], self.margin, temperature, shares[i]
-            ),
-            len(y),
-            width=width,
-        )
+        rule = (base, shifts, self.margin, temperature)
+        map_blocks(lambda i: fill_shares(scores[i], y[i], rule, shares[i]), len(y), width=width)
         if at.offset is not None:
             repaired(shares, y, weights)
         map_blocks(lambda i: make_slopes(shares[i], y[i]), len(y), width=width)

@@ -259,9 +259,8 @@ class _Cooling:
 
         def part(block: Scores) -> tuple[float, float, float, Vector, Matrix]:
             scores, y, weights, margin = block
-            return newton_sums(
-                scores, self._base, self._shifts, y, weights, margin, self.temperature
-            )
+            rule = (self._base, self._shifts, margin, self.temperature)
+            return newton_sums(scores, y, weights, rule)
 
         value, blur, wrong, excess, products = add_up(self._map(part))
         self.value, self.blur = self._decided[0] + value, blur
