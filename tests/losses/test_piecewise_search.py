@@ -18,7 +18,7 @@ from cutplane.losses import (
     SquaredHinge,
 )
 from cutplane.losses.pointwise import piecewise_search
-from cutplane.losses.pointwise.rays import Ray
+from cutplane.losses.pointwise.moving_scores import MovingScores
 
 LOSSES = [
     Hinge(),
@@ -91,7 +91,7 @@ def test_few_passes_over_many_examples(loss, monkeypatch):
     derivative = piecewise_search.Profile.derivative
 
     def counted(profile, step):
-        read.append(len(profile.ray.scores) / m)
+        read.append(len(profile.moving.scores) / m)
         return derivative(profile, step)
 
     monkeypatch.setattr(piecewise_search.Profile, "derivative", counted)
@@ -106,7 +106,7 @@ def test_a_step_that_hits_a_flat_stretch_leaves_few_examples_to_search():
     # Residuals -499.5 .. 499.5: between the middle two, every constant is a median.
     scores = np.arange(1000.0) - 499.5
     y, weights = np.zeros(1000), np.full(1000, 1e-3)
-    ray = piecewise_search.Profile(Absolute().kind, Ray(y, scores, weights, 1.0))
+    ray = piecewise_search.Profile(Absolute().kind, MovingScores(y, scores, weights, 1.0))
     slope, size = ray.derivative(-10.0)
     bracket = piecewise_search.Bracket(ray, -10.0, slope, 1e-14)
     assert abs(bracket.narrow(0.2)) <= 1e-14

@@ -138,10 +138,7 @@ class _AtK(AtTop):
 class PrecisionAtK(_AtK):
     """One minus the share of positives among the ``k`` highest scores, bounded from above.
 
-    Parameters
-    ----------
-    k : int or float
-        A count, or a share of the sample between 0 and 1.
+    ``k`` is a count, or a share of the sample between 0 and 1.
     """
 
     def top(self, n_samples: int, n_positive: int) -> _Top:
@@ -153,10 +150,7 @@ class PrecisionAtK(_AtK):
 class RecallAtK(_AtK):
     """One minus the share of the positives that are among the ``k`` highest scores.
 
-    Parameters
-    ----------
-    k : int or float
-        A count, or a share of the sample between 0 and 1.
+    ``k`` is a count, or a share of the sample between 0 and 1.
     """
 
     def top(self, n_samples: int, n_positive: int) -> _Top:

@@ -178,11 +178,8 @@ class MulticlassLoss(ScoreLoss):
 class Softmax(MulticlassLoss):
     """``log sum_j exp(z_j) - z_y``: multinomial logistic regression.
 
-    Parameters
-    ----------
-    accuracy : float
-        How far from their best the intercepts may be, as a share of the risk. Bounds are valid
-        however far, but the gap cannot be closed beyond it.
+    Intercepts may be away from their best by ``accuracy``, a share of the risk. Bounds are valid
+    all the same, but the gap cannot be closed beyond it.
     """
 
     margin = 0.0
@@ -221,11 +218,8 @@ class Softmax(MulticlassLoss):
 class CrammerSinger(MulticlassLoss):
     """``max_j (z_j + [j != y]) - z_y``: the hinge loss for many classes at once.
 
-    Parameters
-    ----------
-    accuracy : float
-        How far from their best the intercepts may be, as a share of the risk. Bounds are valid
-        however far, but the gap cannot be closed beyond it.
+    Intercepts may be away from their best by ``accuracy``, a share of the risk. Bounds are valid
+    all the same, but the gap cannot be closed beyond it.
     """
 
     margin = 1.0

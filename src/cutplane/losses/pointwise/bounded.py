@@ -31,9 +31,9 @@ from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_search import Line, lowest_step
+from cutplane.losses.pointwise.moving_scores import MovingScores
 from cutplane.losses.pointwise.pieces import Absolute, Hinge
 from cutplane.losses.pointwise.piecewise import Piece, PiecewiseLoss
-from cutplane.losses.pointwise.rays import Ray
 from cutplane.losses.score_loss import AtBestOffset
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -95,7 +95,7 @@ class BrokenLine(Loss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        return lowest_step(Line(*self.kind, Ray(y, scores, weights, direction), extra))
+        return lowest_step(Line(*self.kind, MovingScores(y, scores, weights, direction), extra))
 
     def at_best_offset(
         self, y: Vector, scores: Vector, weights: Vector, guess: float | None
@@ -124,7 +124,7 @@ class BrokenLine(Loss):
         return slopes
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        return lowest_step(Line(*self.kind, Ray(y, scores, weights, 1.0), both=True))
+        return lowest_step(Line(*self.kind, MovingScores(y, scores, weights, 1.0), both=True))
 
     def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
         parts = map_blocks(

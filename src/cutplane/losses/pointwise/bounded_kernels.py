@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.losses.pointwise.rays import Block
+from cutplane.losses.pointwise.moving_scores import Block
 
 Reach: TypeAlias = tuple[bool, float, float]
 """Whether steps of either sign count, the typical step, and the farthest that counts."""
@@ -61,9 +61,9 @@ def slopes(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector, o
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def begin(of: int, shape: Vector, ray: Block) -> float:
+def begin(of: int, shape: Vector, moving: Block) -> float:
     """Return the derivative along a ray right after its beginning."""
-    y, scores, weights, direction = ray
+    y, scores, weights, direction = moving
     first, middle, last, falling, rising, _ = shape
     total = 0.0
     for i in range(len(y)):
@@ -79,9 +79,9 @@ def begin(of: int, shape: Vector, ray: Block) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def typical_step(of: int, shape: Vector, ray: Block) -> float:
+def typical_step(of: int, shape: Vector, moving: Block) -> float:
     """Return the median step to a corner; 1 if there is none."""
-    y, scores, weights, direction = ray
+    y, scores, weights, direction = moving
     steps = np.empty(3 * len(y))
     n = 0
     for i in range(len(y)):
@@ -107,13 +107,13 @@ def _bin_of(step: float, scale: float, both: bool, n_bins: int) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tally(of: int, shape: Vector, ray: Block, reach: Reach, table: Matrix) -> None:
+def tally(of: int, shape: Vector, moving: Block, reach: Reach, table: Matrix) -> None:
     """Add the events from the beginning (or on both sides of it) to a table of bins.
 
     The last row of the table is for what is no event. Half of the corners are behind, so that a
     branch would be taken at random; without one the bins are computed by a vectorized loop.
     """
-    y, scores, weights, direction = ray
+    y, scores, weights, direction = moving
     both, scale, farthest = reach
     n_bins = len(table) - 1
     bins, steps = np.empty(len(y), np.int32), np.empty(len(y))
@@ -223,12 +223,12 @@ def survey(
 
 
 @njit(cache=True, nogil=True)
-def _passing(of: int, shape: Vector, ray: Block, lo: float, hi: float) -> NDArray[np.int64]:
+def _passing(of: int, shape: Vector, moving: Block, lo: float, hi: float) -> NDArray[np.int64]:
     """Return the examples that may be at a corner between two steps, and a few more.
 
     Mostly few are, so this test is all that most examples cost.
     """
-    y, scores, _, direction = ray
+    y, scores, _, direction = moving
     first, middle, last = shape[0], shape[1], shape[2]
     pad = 1e-12 * (1.0 + max(abs(first), abs(last)))  # more than rounding
     found = np.empty(len(y) + 1, np.int64)
@@ -253,19 +253,19 @@ def _passing(of: int, shape: Vector, ray: Block, lo: float, hi: float) -> NDArra
 def inside(
     of: int,
     shape: Vector,
-    ray: Block,
+    moving: Block,
     reach: Reach,
     wanted: NDArray[np.bool_],
     lo: float,
     hi: float,
 ) -> tuple[Vector, Vector]:
     """Return step and jump of the events in the bins that are wanted, from ``lo`` to ``hi``."""
-    y, scores, weights, direction = ray
+    y, scores, weights, direction = moving
     both, scale, farthest = reach
     n_bins = len(wanted)
     corners = shape[:3]
     jumps = np.array([shape[3], shape[4] - shape[3], -shape[4]])
-    passing = _passing(of, shape, ray, lo, hi)
+    passing = _passing(of, shape, moving, lo, hi)
     steps, sizes = np.empty(3 * len(passing)), np.empty(3 * len(passing))
     n = 0
     for i in passing:
@@ -289,22 +289,21 @@ def inside(
 
 @njit(cache=True, nogil=True)
 def sweep(
-    first: float,
-    value: float,
-    slope: float,
+    begin: tuple[float, float, float],
     curvature: float,
     steps: Vector,
     jumps: Vector,
-    best: float,
-    lowest: float,
+    best: tuple[float, float],
     slack: float,
 ) -> tuple[float, float]:
-    """Return the lowest step among sorted events, the first of which is at ``first``.
+    """Return the lowest step among sorted events, and the value there.
 
-    ``value`` and ``slope`` are those just before it. A step must be lower than the best one so far
-    by more than ``slack``, which is rounding; so that of equal ones the first is returned.
+    ``begin`` is the first event, with value and slope just before it, ``best`` the lowest step so
+    far. Another must be lower by more than ``slack``, which is rounding; so that of equal ones the
+    first is returned.
     """
-    here = first
+    here, value, slope = begin
+    step, lowest = best
     for e in range(len(steps)):
         way = steps[e] - here
         if way > 0.0:
@@ -313,11 +312,11 @@ def sweep(
                 if 0.0 < stop < way:
                     low = value + 0.5 * slope * stop
                     if low < lowest - slack:
-                        best, lowest = here + stop, low
+                        step, lowest = here + stop, low
             value += way * (slope + 0.5 * curvature * way)
             slope += curvature * way
             here = steps[e]
         if value < lowest - slack:
-            best, lowest = here, value
+            step, lowest = here, value
         slope += jumps[e]
-    return best, lowest
+    return step, lowest

@@ -31,7 +31,7 @@ from cutplane.compute.sums import sum_over
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_kernels import COUNT, FALLS, FIRST, JUMPS, LAST, MOMENTS
-from cutplane.losses.pointwise.rays import Block, Ray
+from cutplane.losses.pointwise.moving_scores import Block, MovingScores
 
 # A table for each block of the sample must stay in a core's cache.
 _N_BINS = 1024
@@ -56,7 +56,7 @@ class Line:
 
     of: int
     shape: Vector
-    ray: Ray
+    moving: MovingScores
     extra: Quadratic = _NOTHING
     both: bool = False
 
@@ -69,18 +69,18 @@ class Line:
                 scores = np.full_like(scores, -math.inf)
             return kernels.value(self.of, self.shape, y, scores, weights)
 
-        return float(total(self.ray.map(value)))
+        return float(total(self.moving.map(value)))
 
     def first_slope(self) -> float:
         """Return the derivative of the sum right after the beginning."""
         if self.both:
             return 0.0
-        return float(total(self.ray.map(partial(kernels.begin, self.of, self.shape))))
+        return float(total(self.moving.map(partial(kernels.begin, self.of, self.shape))))
 
     def scale(self) -> float:
         """Return the step of a typical corner."""
-        every = max(1, rows_in_all(len(self.ray.scores)) // _SAMPLE)
-        some = self.ray.map(lambda block: tuple(array[::every] for array in block))
+        every = max(1, rows_in_all(len(self.moving.scores)) // _SAMPLE)
+        some = self.moving.map(lambda block: tuple(array[::every] for array in block))
         y, scores, weights, along = joined(some)
         typical = kernels.typical_step(self.of, self.shape, (y, scores, weights, along))
         return min(max(typical, 1e-300), 1e300)
@@ -109,27 +109,22 @@ def lowest_step(line: Line) -> float:
     wanted = np.zeros(_N_BINS, dtype=np.bool_)
     wanted[used[kept]] = True
     from_step, to_step = float(table[kept, FIRST].min()), float(table[kept, LAST].max())
-    found = line.ray.map(
-        lambda ray: kernels.inside(line.of, line.shape, ray, reach, wanted, from_step, to_step)
+    found = line.moving.map(
+        lambda moving: kernels.inside(
+            line.of, line.shape, moving, reach, wanted, from_step, to_step
+        )
     )
     steps, jumps = joined(found)
     order = np.argsort(steps, kind="stable")
     steps, jumps = steps[order], jumps[order]
     curvature = line.extra.curvature
+    best = step, lowest
     for k in np.flatnonzero(kept):
         start = int(np.searchsorted(steps, table[k, FIRST], side="left"))
         part = slice(start, int(np.searchsorted(steps, table[k, LAST], side="right")))
-        step, lowest = kernels.sweep(
-            float(table[k, FIRST]),
-            float(ends[k, 0]),
-            float(ends[k, 1]),
-            curvature,
-            steps[part],
-            jumps[part],
-            step,
-            lowest,
-            slack,
-        )
+        begin = float(table[k, FIRST]), float(ends[k, 0]), float(ends[k, 1])
+        best = kernels.sweep(begin, curvature, steps[part], jumps[part], best, slack)
+    step, _ = best
     if curvature == 0.0 and line.extra.slope == 0.0:
         step = _middle_of_flat(step, table, ends, steps, jumps, kept)
     return float(step)
@@ -138,13 +133,13 @@ def lowest_step(line: Line) -> float:
 def _table(line: Line, reach: kernels.Reach) -> Matrix:
     """Return the sums of all bins."""
 
-    def tally(ray: Block) -> Matrix:
+    def tally(moving: Block) -> Matrix:
         table = np.zeros((_N_BINS + 1, 6))
         table[:, FIRST], table[:, LAST] = math.inf, -math.inf
-        kernels.tally(line.of, line.shape, ray, reach, table)
+        kernels.tally(line.of, line.shape, moving, reach, table)
         return table[:-1]
 
-    tables = line.ray.map(tally)
+    tables = line.moving.map(tally)
     table = np.empty((_N_BINS, 6))
     summed = [JUMPS, MOMENTS, FALLS, COUNT]
     table[:, summed] = total([each[:, summed] for each in tables])
@@ -163,7 +158,7 @@ def _farthest(line: Line, value: float) -> float:
         middle - line.shape[3] * (line.shape[1] - line.shape[0]),
         middle + line.shape[4] * (line.shape[2] - line.shape[1]),
     )
-    floor = min(middle, *map(float, ends)) * sum_over(line.ray.weights)
+    floor = min(middle, *map(float, ends)) * sum_over(line.moving.weights)
     fall = max(value - floor, 0.0) * (1.0 + 1e-9)
     if curvature > 0.0:
         root = math.sqrt(slope * slope + 2.0 * curvature * fall)

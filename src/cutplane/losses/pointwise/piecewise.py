@@ -29,8 +29,8 @@ from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
 from cutplane.losses.pointwise import piecewise_kernels as kernels
+from cutplane.losses.pointwise.moving_scores import MovingScores
 from cutplane.losses.pointwise.piecewise_search import Profile, best_constant, minimizers
-from cutplane.losses.pointwise.rays import Ray
 from cutplane.losses.score_loss import MARGIN_PIECES, RESIDUAL_PIECES
 
 _INF = float("inf")
@@ -122,7 +122,9 @@ class PiecewiseLoss(Loss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        first, last = minimizers(Profile(self.kind, Ray(y, scores, weights, direction), extra))
+        first, last = minimizers(
+            Profile(self.kind, MovingScores(y, scores, weights, direction), extra)
+        )
         return 0.5 * (first + last)
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:

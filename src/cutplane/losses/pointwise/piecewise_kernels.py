@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.losses.pointwise.rays import Block
+from cutplane.losses.pointwise.moving_scores import Block
 
 Shape: TypeAlias = tuple[float, float, float, float, float]
 Kind: TypeAlias = tuple[bool, Shape, Shape]
@@ -91,9 +91,9 @@ def curvatures(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vect
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-def derivative(kind: Kind, step: float, ray: Block) -> tuple[float, float]:
+def derivative(kind: Kind, step: float, moving: Block) -> tuple[float, float]:
     """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
-    y, scores, weights, direction = ray
+    y, scores, weights, direction = moving
     of_margin, left_shape, right_shape = kind
     start_left, bend_left, jump_left, _, width_left = left_shape
     start_right, bend_right, jump_right, _, width_right = right_shape
@@ -138,9 +138,9 @@ def conjugate(kind: Kind, y: Vector, slopes: Vector, weights: Vector) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-def curvature(kind: Kind, step: float, ray: Block) -> float:
+def curvature(kind: Kind, step: float, moving: Block) -> float:
     """Return the second derivative along a ray, of the examples inside the rounded parts."""
-    y, scores, weights, direction = ray
+    y, scores, weights, direction = moving
     of_margin, left_shape, right_shape = kind
     start_left, bend_left, _, _, width_left = left_shape
     start_right, bend_right, _, _, width_right = right_shape
@@ -156,13 +156,13 @@ def curvature(kind: Kind, step: float, ray: Block) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_changing(kind: Kind, lo: float, hi: float, ray: Block, found: NDArray[np.int64]) -> int:
+def list_changing(kind: Kind, lo: float, hi: float, moving: Block, found: NDArray[np.int64]) -> int:
     """List the examples that may pass, between two steps, from one part of a piece to another.
 
     Mostly few do, so this test is all that most examples cost. Returns how many; ``found`` must
     have room for one more than all.
     """
-    y, scores, _, direction = ray
+    y, scores, _, direction = moving
     of_margin, left_shape, right_shape = kind
     start_left, _, _, _, width_left = left_shape
     start_right, _, _, _, width_right = right_shape
@@ -187,14 +187,14 @@ def list_changing(kind: Kind, lo: float, hi: float, ray: Block, found: NDArray[n
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_events(
-    kind: Kind, lo: float, hi: float, ray: Block, changing: NDArray[np.int64], events: Matrix
+    kind: Kind, lo: float, hi: float, moving: Block, changing: NDArray[np.int64], events: Matrix
 ) -> int:
     """List place, jump and change of curvature of the events from ``lo`` to before ``hi``.
 
     The slope along a ray changes where one of the ``changing`` examples enters or leaves a part of
     a piece. Returns how often that is.
     """
-    y, scores, weights, direction = ray
+    y, scores, weights, direction = moving
     of_margin, shape, next_shape = kind
     place, jump, bend = events[0], events[1], events[2]
     n = 0
@@ -225,13 +225,15 @@ def list_events(
     return n
 
 
-def events_between(kind: Kind, lo: float, hi: float, ray: Block) -> tuple[Vector, Vector, Vector]:
+def events_between(
+    kind: Kind, lo: float, hi: float, moving: Block
+) -> tuple[Vector, Vector, Vector]:
     """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``."""
-    found = np.empty(len(ray[0]) + 1, dtype=np.int64)
-    changing = found[: list_changing(kind, lo, hi, ray, found)]
+    found = np.empty(len(moving[0]) + 1, dtype=np.int64)
+    changing = found[: list_changing(kind, lo, hi, moving, found)]
     most = sum(map(_most_events, kind[1:])) * len(changing)
     events = np.empty((3, most))
-    n = list_events(kind, lo, hi, ray, changing, events)
+    n = list_events(kind, lo, hi, moving, changing, events)
     return events[0, :n], events[1, :n], events[2, :n]
 
 

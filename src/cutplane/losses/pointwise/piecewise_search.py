@@ -27,7 +27,7 @@ from cutplane.compute.blocks import (
 )
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.pointwise import piecewise_kernels as kernels
-from cutplane.losses.pointwise.rays import Ray
+from cutplane.losses.pointwise.moving_scores import MovingScores
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Profile:
     """The loss of ``scores + k*direction`` plus ``extra(k)``."""
 
     kind: kernels.Kind
-    ray: Ray
+    moving: MovingScores
     extra: Quadratic = _NOTHING
 
     def derivative(self, step: float) -> tuple[float, float]:
@@ -74,16 +74,16 @@ class Profile:
 
     def part(self) -> Profile | None:
         """Return a part of the examples that stands for all of them; None if they are few."""
-        n_rows = rows_in_all(len(self.ray.scores))
+        n_rows = rows_in_all(len(self.moving.scores))
         if n_rows < LEAST:
             return None
         stride = STRIDE * power_below(n_rows * CHUNK // (STRIDE * _MOST_SAMPLED))
-        direction = self.ray.direction
+        direction = self.moving.direction
         vectors = slice(3 if isinstance(direction, float) else 4)
-        some = self.ray.map(lambda block: tuple(_some(each, stride) for each in block[vectors]))
+        some = self.moving.map(lambda block: tuple(_some(each, stride) for each in block[vectors]))
         y, scores, weights, *along = joined(some)
         direction = along[0] if along else direction
-        return replace(self, ray=Ray(y, scores, weights * (stride / CHUNK), direction))
+        return replace(self, moving=MovingScores(y, scores, weights * (stride / CHUNK), direction))
 
     def tilted(self, slope: float) -> Profile:
         """Return the same with ``slope*k`` added."""
@@ -91,7 +91,7 @@ class Profile:
 
     def _map(self, kernel: Callable[..., T], *steps: float) -> list[T]:
         """Return the results of a kernel for these steps, block by block."""
-        return self.ray.map(partial(kernel, self.kind, *steps))
+        return self.moving.map(partial(kernel, self.kind, *steps))
 
 
 def minimizers(profile: Profile) -> tuple[float, float]:
@@ -109,21 +109,21 @@ def best_constant(kind: kernels.Kind, y: Vector, scores: Vector, weights: Vector
     Where all constants of an interval are best, this is its middle: it depends neither on where
     the search began nor on how often an example is repeated.
     """
-    up = Profile(kind, Ray(y, scores, weights, 1.0))
+    up = Profile(kind, MovingScores(y, scores, weights, 1.0))
     part = up.part()
     origin = 0.0
     if part is not None:
         with placing(None):  # everybody has the same part
-            origin = best_constant(kind, part.ray.y, part.ray.scores, part.ray.weights)
+            origin = best_constant(kind, part.moving.y, part.moving.scores, part.moving.weights)
         # A little off the event there.
-        origin += 1e-9 * (abs(origin) + float(np.abs(part.ray.scores).max()))
+        origin += 1e-9 * (abs(origin) + float(np.abs(part.moving.scores).max()))
     slope, size = up.derivative(origin)
     zero = _rounding(up, size)
     first = last = origin
     if slope <= zero:
         first, last = _minimizers_beyond(up, origin, slope, size, zero)
     if slope >= -zero:
-        down = replace(up, ray=up.ray._replace(direction=-1.0))
+        down = replace(up, moving=up.moving._replace(direction=-1.0))
         nearest, farthest = _minimizers_beyond(down, -origin, -slope, size, zero)
         first = -farthest
         last = -nearest if slope > zero else last
@@ -202,7 +202,7 @@ def _close(bracket: Bracket, slope: float, size: float) -> None:
 
 def _few(profile: Profile) -> float:
     """Return the share of the derivative's terms that may change inside a narrow bracket."""
-    return min(_FEW, _MOST_EVENTS / rows_in_all(len(profile.ray.scores)))
+    return min(_FEW, _MOST_EVENTS / rows_in_all(len(profile.moving.scores)))
 
 
 def close_around(bracket: Bracket, zero_at: float, change: float) -> None:

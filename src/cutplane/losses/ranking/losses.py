@@ -123,13 +123,9 @@ class NDCGLoss(RankingLoss):
 class NDCGHinge(NDCGLoss):
     """A convex bound on ``1 - NDCG@k``: the hinge loss of pairs, with larger margins at the top.
 
-    The gain of a document is ``2^relevance - 1``, the discount of position p is ``1/log2(1 + p)``.
-    A query of n documents takes ``n log n`` steps, and n for each of its grades.
-
-    Parameters
-    ----------
-    k : int
-        How many positions count.
+    The first ``k`` positions count. The gain of a document is ``2^relevance - 1``, the discount of
+    position p is ``1/log2(1 + p)``. A query of n documents takes ``n log n`` steps, and n for each
+    of its grades.
     """
 
     _kernel = staticmethod(ndcg_hinge)
@@ -146,15 +142,11 @@ class NDCGHinge(NDCGLoss):
 class NDCGListHinge(NDCGLoss):
     """A convex bound on ``1 - NDCG@k``, by the ranking that violates its margin most.
 
-    The gain of a document is ``2^relevance - 1``, the discount of position p is ``1/log2(1 + p)``.
+    The first ``k`` positions count. The gain of a document is ``2^relevance - 1``, the discount of
+    position p is ``1/log2(1 + p)``.
 
     The optimum is ``w = 0`` where queries have many irrelevant documents, unless relevant ones are
     easily told from them: `NDCGHinge` is the one to try first.
-
-    Parameters
-    ----------
-    k : int
-        How many positions count.
     """
 
     _kernel = staticmethod(ndcg_list_hinge)

@@ -24,22 +24,14 @@ _STACK = [
     [0.9, 2.1, 2.4, 1.3, 1.3, 1.0],
     [0.6, 1.4, 1.5, 0.5, 1.0, -0.3],
 ]
-# Bases A, C, G, U behind the pair, and before it.
-_RIGHT_DANGLE = [
-    [0.7, 0.1, 0.7, 0.1],
-    [1.1, 0.4, 1.3, 0.6],
-    [1.7, 0.8, 1.7, 1.2],
-    [0.7, 0.1, 0.7, 0.1],
-    [0.8, 0.5, 0.8, 0.6],
-    [0.8, 0.5, 0.8, 0.6],
-]
-_LEFT_DANGLE = [
-    [0.3, 0.3, 0.4, 0.2],
-    [0.5, 0.3, 0.2, 0.1],
-    [0.2, 0.3, 0.0, 0.0],
-    [0.3, 0.3, 0.4, 0.2],
-    [0.3, 0.1, 0.2, 0.2],
-    [0.3, 0.1, 0.2, 0.2],
+# For each pair: bases A, C, G, U behind it, then before it.
+_DANGLE = [
+    [0.7, 0.1, 0.7, 0.1, 0.3, 0.3, 0.4, 0.2],
+    [1.1, 0.4, 1.3, 0.6, 0.5, 0.3, 0.2, 0.1],
+    [1.7, 0.8, 1.7, 1.2, 0.2, 0.3, 0.0, 0.0],
+    [0.7, 0.1, 0.7, 0.1, 0.3, 0.3, 0.4, 0.2],
+    [0.8, 0.5, 0.8, 0.6, 0.3, 0.1, 0.2, 0.2],
+    [0.8, 0.5, 0.8, 0.6, 0.3, 0.1, 0.2, 0.2],
 ]
 # For each pair: the first base inside it, then the last one.
 _HAIRPIN_MISMATCH = [
@@ -79,8 +71,8 @@ def nearest_neighbor_weights() -> Vector:
     w[PLACES["bulge_length"]] = _by_length([_BULGE[0] - _STACK_AROUND_A_BULGE, *_BULGE[1:]], 1)
     w[PLACES["interior_length"]] = _by_length(_INTERIOR, 2)
     w[PLACES["asymmetry"]][:_MOST_ASYMMETRY] = -_ASYMMETRY
-    w[PLACES["left_dangle"]] = np.ravel(_LEFT_DANGLE)
-    w[PLACES["right_dangle"]] = np.ravel(_RIGHT_DANGLE)
+    behind, before = np.hsplit(np.array(_DANGLE), 2)
+    w[PLACES["left_dangle"]], w[PLACES["right_dangle"]] = before.ravel(), behind.ravel()
     w[PLACES["multi_open"]] = -_MULTI_LOOP
     w[PLACES["multi_branch"]] = -_BRANCH
     return w

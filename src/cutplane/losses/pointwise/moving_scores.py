@@ -14,10 +14,10 @@ from cutplane.compute.threads import map_blocks
 T = TypeVar("T")
 
 Block: TypeAlias = tuple[Vector, Vector, Vector, Vector]
-"""The fields of a `Ray`, of a block of examples: for kernels, which take plain tuples sooner."""
+"""The fields of `MovingScores`, of a block: kernels take plain tuples sooner than named ones."""
 
 
-class Ray(NamedTuple):
+class MovingScores(NamedTuple):
     """Targets, scores and weights of examples, and the direction in which scores move.
 
     That is a vector, or a number where it is the same for all.
