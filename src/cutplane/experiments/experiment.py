@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import product
 from typing import Any
 
@@ -79,14 +80,11 @@ def first(conditions: Iterable[bool]) -> int | None:
     return next((number for number, holds in enumerate(conditions, 1) if holds), None)
 
 
-def printed_table(text: str) -> Published:
-    r"""Return the figures of a table whose cells have bars between them, the first line its names.
-
-    >>> printed_table("lam | bmrm | kelley \n 0.1 | 7 2.5 | 9 2.6")
-    {'bmrm': {0.1: (7, 2.5)}, 'kelley': {0.1: (9, 2.6)}}
-    """
-    lines = [[*map(str.strip, line.split("|"))] for line in text.strip().splitlines()]
-    (_, *names), *rows = lines
+def printed_table(name: str) -> Published:
+    """Return the figures of a table in ``paper_004.txt``: bars stand between cells."""
+    sections = files(__package__).joinpath("paper_004.txt").read_text("utf-8").strip().split("\n\n")
+    (lines,) = (lines for title, *lines in map(str.splitlines, sections) if title == name)
+    (_, *names), *rows = ([*map(str.strip, line.split("|"))] for line in lines)
     columns = zip(*rows, strict=True)
     begins = [*map(_number, next(columns))]
     return {

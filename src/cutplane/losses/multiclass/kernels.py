@@ -93,11 +93,8 @@ def class_sums(shares: Matrix, y: Indices, weights: Vector) -> tuple[Vector, Vec
 
 @njit(cache=True, nogil=True)
 def decide(
-    scores: Matrix,
+    block: tuple[Matrix, Indices, Vector, float],
     offsets: Vector,
-    y: Indices,
-    weights: Vector,
-    margin: float,
     radius: float,
     keep: NDArray[np.bool_],
 ) -> tuple[float, float, Vector]:
@@ -106,6 +103,7 @@ def decide(
     Return, of the others, the mean of ``max_j v_ij - v_iy``, the weight of those whose best class
     is not their own, and by how much each class has too much of them.
     """
+    scores, y, weights, margin = block
     value, wrong, excess = 0.0, 0.0, np.zeros(len(offsets))
     for i in range(len(y)):
         top, second, best = -np.inf, -np.inf, 0

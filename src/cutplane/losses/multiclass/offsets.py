@@ -240,7 +240,7 @@ class _Cooling:
         def part(block: Scores) -> tuple[tuple[float, float, Vector], Scores]:
             scores, y, weights, margin = block
             keep = np.empty(len(y), dtype=np.bool_)
-            sums = decide(scores, self._base, y, weights, margin, radius, keep)
+            sums = decide(block, self._base, radius, keep)
             left = Scores(scores[keep], y[keep], weights[keep], margin)
             return sums, block if keep.all() else left
 
