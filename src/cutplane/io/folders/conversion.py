@@ -106,16 +106,17 @@ def convert(
 
     Examples
     --------
-    >>> import tempfile
-    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
     >>> import cutplane as cp
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     with open(f"{place}/data.svm", "w") as file:
-    ...         _ = file.write("spam 1:2 4:1\nham 2:1\n")
-    ...     folder = cp.convert(f"{place}/data.svm", f"{place}/data", dtype="float32")
-    ...     print(folder.X.toarray(), folder.y)
+    >>> with TemporaryDirectory() as place:
+    ...     source = Path(place, "data.svm")
+    ...     _ = source.write_text("spam 1:2 4:1\nham 2:1\n")
+    ...     folder = cp.convert(source, f"{place}/data", dtype="float32")
+    ...     model = cp.LinearClassifier(lam=0.1).fit(folder.X, folder.y)
+    ...     print(folder.X.toarray(), folder.y, cp.open_folder(f"{place}/data").shape)
     [[2. 0. 0. 1.]
-     [0. 1. 0. 0.]] ['spam' 'ham']
+     [0. 1. 0. 0.]] ['spam' 'ham'] (2, 4)
     """
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise InputError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")

@@ -126,7 +126,7 @@ class DataFolder:
 
 
 def open_folder(path: str | os.PathLike[str], *, check: bool = False) -> DataFolder:
-    r"""Open a folder of data that `convert` wrote.
+    """Open a folder of data that `convert` wrote.
 
     Parameters
     ----------
@@ -145,18 +145,9 @@ def open_folder(path: str | os.PathLike[str], *, check: bool = False) -> DataFol
     InputError
         In one line, if it is not such a folder, or damaged.
 
-    Examples
+    See Also
     --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> import cutplane as cp
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     with open(f"{place}/data.svm", "w") as file:
-    ...         _ = file.write("1 1:2\n-1 2:1\n1 1:3\n-1 2:2\n")
-    ...     folder = cp.convert(f"{place}/data.svm", f"{place}/data")
-    ...     model = cp.LinearClassifier(lam=0.1).fit(folder.X, folder.y)
-    ...     print(cp.open_folder(f"{place}/data").shape, model.score(folder.X, folder.y))
-    (4, 2) 1.0
+    convert : Its example opens the folder that it has made.
     """
     folder = Path(path)
     manifest = read_manifest(folder)
