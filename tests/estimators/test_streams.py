@@ -212,6 +212,34 @@ def test_bad_batches_are_refused_and_change_nothing(change, words):
     assert model.n_seen_ == seen
 
 
+def test_many_new_classes_are_not_all_named():
+    X, y = stream(m=100)
+    model = fed(LinearClassifier(), X, y)
+    with pytest.raises(ValueError, match=r": 0, 1, 10, 11, 12 and 95 more; the first call of"):
+        model.partial_fit(X, np.arange(100))
+
+
+def test_a_refused_first_batch_leaves_a_fitted_model_as_it_was():
+    X, y = stream(m=100)
+    model = LinearClassifier().fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="not among the classes: 'no'"):
+        model.partial_fit(X[:, :3], y, classes=["yes", "maybe", "never"])
+    assert model.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(model.predict(X), before)
+    regressor = LinearRegressor("poisson").fit(X, np.ones(100))
+    with pytest.raises(ValueError, match="zero or positive"):
+        regressor.partial_fit(X[:, :3], np.full(100, -1.0))
+    assert regressor.predict(X).shape == (100,)
+
+
+def test_small_batches_of_many_classes_raise_no_warning():
+    # scikit-learn takes such targets for those of a regression; here warnings are errors.
+    X = np.random.default_rng(0).normal(size=(52, 4))
+    y = np.array([*"abcdefghijklmnopqrstuvwxyz"] * 2)
+    assert fed(LinearClassifier(), X, y, size=26).n_seen_ == 52
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -310,6 +338,10 @@ def test_other_refusals():
         fed(LinearClassifier(), X, y, window=-1)
     with pytest.raises(ValueError, match="classes"):
         LinearClassifier().partial_fit(X, y)
+    with pytest.raises(ValueError, match="needs two classes, got none"):
+        LinearClassifier().partial_fit(X, y, classes=[])
+    with pytest.raises(ValueError, match="not among the classes: None"):
+        fed(LinearClassifier(), X, y).partial_fit(X, np.full(len(X), None))
     with pytest.raises(ValueError, match="give partial_fit a window"):
         fed(LinearClassifier(), X, y).certify()
     with pytest.raises(ValueError, match="max_iter must be a whole number, not negative, got -1"):

@@ -70,14 +70,21 @@ def njit(
     error_model: Literal["python", "numpy"] = "python",
     fastmath: bool | set[str] = False,
     inner: bool = False,
+    inlined: bool = False,
 ) -> Callable[[F], F]:
     """Return Numba's decorator with these options.
 
     An ``inner`` kernel is called by other kernels only, and compiled, and kept in the cache, as a
-    part of these.
+    part of these. One that is ``inlined`` is copied to wherever a kernel calls it: LLVM leaves
+    larger ones out of line, where each array takes seven arguments on the stack, which is more
+    than the work on a short row.
     """
     # Not among the options that njit's types know; nobody calls these kernels from C.
-    wrappers: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+    wrappers: dict[str, Any] = {
+        "no_cfunc_wrapper": True,
+        "no_cpython_wrapper": inner,
+        "forceinline": inlined,
+    }
     compile_later = numba.njit(
         nogil=nogil,
         error_model=error_model,

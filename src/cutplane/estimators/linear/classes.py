@@ -36,6 +36,8 @@ from cutplane.losses import (
 )
 from cutplane.losses.measures.error_rate import CountingMeasure
 
+_MOST_NAMED = 5  # labels in a message
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -78,8 +80,20 @@ def n_rows(classes: NDArray[Any]) -> int:
 def require_two_classes(classes: NDArray[Any]) -> None:
     """Raise ValueError if there is nothing to tell apart."""
     if len(classes) < 2:
-        found = ", ".join(map(str, classes))
-        raise ValueError(f"a classifier needs two classes, got one class only: {found}")
+        found = f"one class only: {classes[0]}" if len(classes) else "none"
+        raise ValueError(f"a classifier needs two classes, got {found}")
+
+
+def require_known_classes(y: NDArray[Any], classes: NDArray[Any]) -> None:
+    """Raise ValueError if a batch of a stream has labels that are not among its classes."""
+    strange = sorted(map(repr, set(y.tolist()) - set(classes.tolist())))
+    if strange:
+        more = len(strange) - _MOST_NAMED
+        named = ", ".join(strange[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        raise ValueError(
+            f"y has labels that are not among the classes: {named}; the first call of partial_fit "
+            "must name all classes"
+        )
 
 
 def has_probabilities(classifier: Any) -> bool:

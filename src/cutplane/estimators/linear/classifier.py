@@ -30,6 +30,7 @@ from cutplane.estimators.linear.classes import (
     joined,
     joint_loss,
     n_rows,
+    require_known_classes,
     require_two_classes,
     split_by_class,
     with_probabilities,
@@ -176,18 +177,16 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
             Itself. ``n_seen_`` is how many examples it has seen, ``seen_lower_bound_`` what no
             model's objective on all of them is below.
         """
-        begins = self._memory is None
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=begins)
-        check_classification_targets(y)
-        if begins and classes is not None:
-            self.__dict__.pop("classes_", None)
-        _check_partial_fit_first_call(self, classes)
-        require_two_classes(self.classes_)
-        check_pos_label(self.pos_label, self.classes_)
-        if len(strange := np.setdiff1d(y, self.classes_)):
-            found = ", ".join(map(repr, strange.tolist()))
-            raise ValueError(f"y has labels that are not among the classes: {found}")
-        weights = weights_of(sample_weight, X.shape[0])
+        with self._unchanged_if_refused():
+            begins = self._memory is None
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=begins)
+            if begins and classes is not None:
+                self.__dict__.pop("classes_", None)
+            _check_partial_fit_first_call(self, classes)
+            require_two_classes(self.classes_)
+            check_pos_label(self.pos_label, self.classes_)
+            require_known_classes(y, self.classes_)
+            weights = weights_of(sample_weight, X.shape[0])
         if isinstance(self.class_weight, dict):
             given = [self.class_weight.get(label, 1.0) for label in self.classes_.tolist()]
             weights = weights * np.asarray(given)[np.searchsorted(self.classes_, y)]

@@ -113,9 +113,10 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
         LinearRegressor
             Itself, with ``n_seen_`` and ``seen_lower_bound_`` as a classifier has them.
         """
-        examples = self._examples(X, y, sample_weight, reset=self._memory is None)
-        target = np.asarray(examples.y, dtype=np.float64)
-        self.loss_function().check_targets(target)
+        with self._unchanged_if_refused():
+            examples = self._examples(X, y, sample_weight, reset=self._memory is None)
+            target = np.asarray(examples.y, dtype=np.float64)
+            self.loss_function().check_targets(target)
         return self._learn(examples.X, [target], examples.weights, window)
 
     @by_parts

@@ -8,7 +8,8 @@ steps stay as long as after so many examples, so that the model follows a stream
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, Self
@@ -180,6 +181,17 @@ class Streams(LinearModel):
                 )
         self.certificate_: Any = found[0] if len(found) == 1 else found
         return self.certificate_
+
+    @contextmanager
+    def _unchanged_if_refused(self) -> Iterator[None]:
+        """Forget what was found out about a batch if it is refused."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except Exception:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _learn(self, X: Any, targets: Sequence[Vector], weights: Vector, window: Any) -> Self:
         """Learn from a batch, with targets for each problem, and set the fitted attributes."""
