@@ -1,26 +1,48 @@
 """One cluster of processes for all tests of a session."""
 
-import os
-import time
-
 import pytest
 
 distributed = pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 
+import dask  # noqa: E402
+from distributed.utils import get_mp_context  # noqa: E402
+from tests.cluster.processes import pids_of, wait_until  # noqa: E402
+
 N_WORKERS = 5
+
+
+# What workers import: once, by the process that they are forked from. Where others work too, five of
+# them that import it at the same time take minutes, and so do those that are started again.
+PRELOADED = [
+    "dask.array",
+    "dask.bag",
+    "distributed",
+    "cutplane.cluster.seat",
+    "cutplane.estimators",
+    "cutplane.methods",
+    "cutplane.risks.shards.calls",
+]
 
 
 @pytest.fixture(scope="session")
 def cluster():
-    with distributed.LocalCluster(
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        _local_cluster() as cluster,
+    ):
+        yield cluster
+
+
+def _local_cluster():
+    get_mp_context().set_forkserver_preload(PRELOADED)
+    return distributed.LocalCluster(
         n_workers=N_WORKERS,
         threads_per_worker=1,
         processes=True,
         dashboard_address=":0",  # another cluster may run on this machine
         worker_dashboard_address=None,
         silence_logs=50,
-    ) as cluster:
-        yield cluster
+    )
 
 
 @pytest.fixture
@@ -32,11 +54,9 @@ def client(cluster):
 
 def wait_for_all(client):
     """Wait until all workers answer: one that a test has killed may still be on the list."""
-    deadline = time.monotonic() + 120.0
-    while time.monotonic() < deadline:
-        client.wait_for_workers(N_WORKERS, timeout=120)
-        answers = client.run(os.getpid, on_error="return")
-        if sum(isinstance(answer, int) for answer in answers.values()) == len(answers) == N_WORKERS:
-            return
-        time.sleep(0.1)
-    raise TimeoutError(f"workers do not answer: {answers}")
+
+    def all_answer():
+        known = client.scheduler_info(n_workers=-1)["workers"]
+        return len(known) == N_WORKERS and len(pids_of(client)) == N_WORKERS
+
+    wait_until(all_answer, seconds=300.0)

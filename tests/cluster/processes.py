@@ -4,9 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import contextmanager
 
 import distributed
+
+from cutplane.cluster.seat import in_background
 
 
 class Processes:
@@ -14,7 +18,7 @@ class Processes:
 
     def __init__(self, folder):
         self.file = str(folder / "cluster.json")
-        self.workers = []
+        self.workers, self.clients = [], []
         self.scheduler = self._start("scheduler", "--port", "0", "--no-dashboard")
         self.client = distributed.Client(scheduler_file=self.file, timeout=120)
 
@@ -37,13 +41,13 @@ class Processes:
 
     def address(self, process):
         """Return the address of a worker."""
-        pids = self.client.run(os.getpid)
+        pids = pids_of(self.client)
         return next(name for name, pid in pids.items() if pid == process.pid)
 
     def close(self):
         """End all of it; nothing may be left."""
         self.client.close(timeout=2)
-        for process in [*self.workers, self.scheduler]:
+        for process in [*self.clients, *self.workers, self.scheduler]:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
@@ -56,3 +60,20 @@ def wait_until(condition, seconds=60.0):
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
+
+
+def pids_of(client, seconds=120.0):
+    """Return the processes of the workers that answer, by their addresses."""
+    answers = in_background(lambda: client.run(os.getpid, on_error="return")).result(seconds)
+    return {name: pid for name, pid in answers.items() if isinstance(pid, int)}
+
+
+@contextmanager
+def ended_after(process, seconds=120.0):
+    """End a process that takes too long, so that nobody waits for ever for what it prints."""
+    end = threading.Timer(seconds, process.kill)
+    end.start()
+    try:
+        yield
+    finally:
+        end.cancel()

@@ -15,7 +15,7 @@ from cutplane.cli import clusters
 
 pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 
-from tests.cluster.processes import wait_until
+from tests.cluster.processes import ended_after, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,9 @@ def test_control_c_ends_a_fit_on_workers_started_here_with_its_best_model(folder
     command = [sys.executable, "-m", "cutplane", "fit", str(folder), "--workers", "2"]
     command += ["--loss", "hinge", "--lam", "1e-9", "--tol", "1e-12", "--out", str(tmp_path / "m")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    while process.stderr.readline().split()[:1] != ["5"]:
-        assert process.poll() is None
+    with ended_after(process):
+        while process.stderr.readline().split()[:1] != ["5"]:
+            assert process.poll() is None
     # As a terminal does: to the program and to the workers that it has started.
     os.killpg(process.pid, signal.SIGINT)
     _, told = process.communicate(timeout=120)

@@ -13,6 +13,8 @@ import cutplane as cp
 
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 
+from tests.cluster.processes import pids_of  # noqa: E402
+
 from cutplane.cluster.fitting import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
 from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
@@ -82,7 +84,7 @@ def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
     X, score, _ = made(2)
     y = np.where(score > 0.0, 1.0, -1.0)
     plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-4), method=METHOD)
-    pids = client.run(os.getpid)
+    pids = pids_of(client)
     workers = sorted(pids)[: n_workers + 1]
     sample = sharded_sample(*lazily(X, y), workers=workers, patience=20.0)
 
@@ -100,10 +102,30 @@ def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
     sample.close()
 
 
+def test_workers_that_are_slow_to_answer_are_waited_for(client):
+    X, score, _ = made(6)
+    plain = cp.minimize(cp.ScoredRisk(X, score, cp.Absolute()), cp.L2(1e-3), method=METHOD)
+    pids = pids_of(client).values()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+
+    def go_on():
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+    threading.Timer(1.5, go_on).start()  # all are asked meanwhile, several times
+    sample = sharded_sample(*lazily(X, score))
+    result = cp.minimize(ShardedRisk(sample, cp.Absolute()), cp.L2(1e-3), method=METHOD)
+    assert not sample.losses
+    assert len(sample._holders) == len(pids)
+    assert np.array_equal(result.w, plain.w)
+    sample.close()
+
+
 def test_where_no_other_worker_is_one_that_answers_again_is_waited_for(client, caplog):
     X, score, _ = made(4)
     plain = cp.minimize(cp.ScoredRisk(X, score, cp.Absolute()), cp.L2(1e-3), method=METHOD)
-    pids = client.run(os.getpid)
+    pids = pids_of(client)
     worker = min(pids)
     sample = sharded_sample(*lazily(X, score), workers=[worker], patience=2.0)
     caplog.set_level(logging.WARNING)  # which the cluster has silenced

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ import cutplane as cp
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 
-from tests.cluster.processes import Processes, wait_until  # noqa: E402
+from tests.cluster.processes import Processes, ended_after, pids_of, wait_until  # noqa: E402
 
 from cutplane.cluster.fitting import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
@@ -87,18 +88,23 @@ def test_workers_killed_at_random_moments_leave_no_trace(client, plain):
     fit()  # imports and compiles
     begin = time.monotonic()
     fit()
-    usual, n_losses = time.monotonic() - begin, 0
-    for _ in range(50):
-        pids = list(client.run(os.getpid, on_error="return").values())
-        pid = rng.choice([pid for pid in pids if isinstance(pid, int)])
-        moment = threading.Timer(rng.uniform(0.0, usual), _kill, [pid])
-        moment.start()
-        result, losses = fit(patience=120.0)  # perhaps all of them are being started again
-        moment.cancel()
-        moment.join()
-        n_losses += len(losses)
+    usual = time.monotonic() - begin
+    for k in range(50):
+        # One that a kill has ended may still be being started again.
+        wait_until(lambda: len(pids_of(client)) >= 2, seconds=300.0)
+        pids = pids_of(client)
+        victim = pids[rng.choice(sorted(pids))]
+        if k % 2:  # while it works: then it is missed
+            moment = once(rng.integers(plain.iterations - 2), partial(_kill, victim))
+            result, losses = fit([moment], patience=120.0)
+            assert losses
+        else:  # at any time, perhaps when there is no connection yet
+            timer = threading.Timer(rng.uniform(0.0, usual), _kill, [victim])
+            timer.start()
+            result, losses = fit(patience=120.0)
+            timer.cancel()
+            timer.join()
         assert same(plain, result)
-    assert n_losses >= 10
 
 
 def _kill(pid):
@@ -110,12 +116,12 @@ def test_a_stopped_worker_is_given_up_after_the_patience(processes, plain):
     first, second = processes.add(), processes.add()
     stopped = processes.address(first)
     begin = time.monotonic()
-    result, losses = fit([once(3, lambda: first.send_signal(signal.SIGSTOP))], patience=3.0)
-    assert time.monotonic() - begin < 60.0
+    result, losses = fit([once(3, lambda: first.send_signal(signal.SIGSTOP))], patience=8.0)
+    assert time.monotonic() - begin < 120.0
     (loss,) = losses
     assert stopped in loss
     assert "shards [" in loss
-    assert "nothing heard for 3 s" in loss
+    assert "nothing heard for 8 s" in loss
     assert same(plain, result)
     assert second.poll() is None
 
@@ -128,7 +134,7 @@ def test_a_slow_worker_is_not_given_up(processes, plain):
             slow.send_signal(signal.SIGSTOP)
             threading.Timer(0.5, slow.send_signal, [signal.SIGCONT]).start()
 
-    result, losses = fit([pause], patience=5.0)
+    result, losses = fit([pause], patience=20.0)
     assert not losses
     assert same(plain, result)
 
@@ -152,10 +158,10 @@ def test_a_restarted_worker_is_used_again(plain):
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        pids = client.run(os.getpid)
+        (pid,) = pids_of(client).values()
 
         def kill():
-            os.kill(*pids.values(), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
         result, losses = fit([once(3, kill)])
         assert len(losses) == 1
@@ -174,11 +180,16 @@ def test_a_cluster_without_workers_is_named(processes):
 
 def test_a_scheduler_that_is_gone_is_named(processes):
     processes.add(2)
+
+    def kill():
+        processes.scheduler.kill()
+        # The workers leave when they hear of it. Until then a fit would go on.
+        wait_until(lambda: all(each.poll() is not None for each in processes.workers), 120.0)
+
     begin = time.monotonic()
-    # The workers leave when they hear of it, perhaps after the end of a fit.
     with pytest.raises(ClusterError, match="the scheduler is gone"):
-        fit([once(2, processes.scheduler.kill), lambda state: time.sleep(0.3)])
-    assert time.monotonic() - begin < 120.0
+        fit([once(2, kill)])
+    assert time.monotonic() - begin < 240.0
 
 
 SCRIPT = """
@@ -214,8 +225,10 @@ def start(processes, folder, iterations):
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    while int(client.stdout.readline()) < iterations:
-        pass
+    processes.clients.append(client)
+    with ended_after(client):
+        while int(client.stdout.readline()) < iterations:
+            pass
     return client
 
 

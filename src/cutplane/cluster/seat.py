@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -116,25 +117,23 @@ def _close(listener: Listener) -> None:
         listener.close()
 
 
-def within(seconds: float, act: Callable[[], T]) -> T:
-    """Return what an act returns that may wait for ever, or raise TimeoutError."""
-    found: list[T] = []
-    errors: list[BaseException] = []
+def in_background(act: Callable[[], T]) -> Future[T]:
+    """Begin an act that may wait for ever, and return what it will find.
+
+    Whoever will wait no longer leaves it alone. What waits for Dask must not be cut short: fetching
+    results is shared by the threads of a client, and when one gives up, Dask cancels it for the
+    others too, and sometimes for good.
+    """
+    future: Future[T] = Future()
 
     def run() -> None:
         try:
-            found.append(act())
+            future.set_result(act())
         except BaseException as error:
-            errors.append(error)
+            future.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True, name="cutplane connecting")
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not found:
-        raise TimeoutError(f"no answer within {seconds:g} s")
-    return found[0]
+    threading.Thread(target=run, daemon=True, name="cutplane waiting").start()
+    return future
 
 
 @dataclass(frozen=True)
@@ -167,19 +166,21 @@ class PartitionRecipe:
                     futures = place.client.compute(
                         cuts, workers=[place.address], allow_other_workers=False
                     )
-                    found[name] = [_result(place.client, future) for future in futures]
+                    found[name] = _results(place.client, futures)
                 else:
                     found[name] = list(compute(*cuts, scheduler="threads", num_workers=1))
         return {name: stacked(parts) for name, parts in found.items()}
 
 
-def _result(client: Client, future: Any) -> Any:
-    while True:
-        try:
-            return future.result(timeout=_LOOK)
-        except TimeoutError:
-            if client.status != "running":
-                raise RuntimeError("the scheduler is gone") from None
+def _results(client: Client, futures: Sequence[Any]) -> list[Any]:
+    """Return what a client computes, unless it has lost its scheduler."""
+    found = in_background(lambda: client.gather(futures))
+    while not wait([found], timeout=_LOOK).done:
+        if client.status != "running":
+            raise RuntimeError("the scheduler is gone")
+    if any(future.cancelled() for future in futures):
+        raise RuntimeError("the scheduler is gone")
+    return list(found.result())
 
 
 def _cut(name: str, partition: Any, begin: int, end: int) -> Any:

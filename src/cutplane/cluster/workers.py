@@ -6,28 +6,31 @@ import logging
 import secrets
 import time
 import warnings
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
 from multiprocessing.connection import Client as connect
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from distributed import Client, default_client, wait
+from distributed import Client, default_client
 
-from cutplane.cluster.seat import Kind, Seat, within
+from cutplane.cluster.seat import Kind, Seat, in_background
 from cutplane.core.interrupts import at_once
 from cutplane.risks.shards.sample import Place
 
 _log = logging.getLogger("cutplane")
 
-# Seconds that a worker has to begin, whatever it may be silent for later: it imports cutplane.
+# Seconds that a worker may be silent for, at least, until there is a connection to it.
 _LEAST_PATIENCE = 30.0
+# Seconds until then, at most, while its heart beats: it imports cutplane, where others work too.
+_LONGEST_START = 300.0
 # Seconds that are waited for a worker if there is none, at least: a new one must be started.
 _LEAST_WAIT = 60.0
 # Seconds between two looks at which workers there are.
 _LOOK = 0.5
-# Seconds that one which was lost has to answer again, while no other is there.
-_SHORT = 2.0
+# Seconds that one which was lost may be silent for, when it is tried again.
+_SHORT = 5.0
 
 
 class ClusterError(RuntimeError):
@@ -53,14 +56,22 @@ def computed(tasks: Sequence[Any]) -> list[Any]:
     """Return what Dask computes, unless there is no worker to do it."""
     client = client_in_use()
     futures = client.compute(list(tasks))
-    alone = 0.0
-    while not all(future.done() for future in futures):
-        with at_once(), suppress(TimeoutError):
-            wait(futures, timeout=_LOOK)
-        alone = 0.0 if known_workers(client, _LEAST_PATIENCE) else alone + _LOOK
-        if alone > _LEAST_WAIT:
+    found = in_background(lambda: client.gather(futures))
+    seen = time.monotonic()
+    while not _done([found]):
+        if known_workers(client, _LEAST_PATIENCE):
+            seen = time.monotonic()
+        if time.monotonic() - seen > _LEAST_WAIT:
             raise ClusterError(f"no worker is there, and none came within {_LEAST_WAIT:g} s")
-    return [future.result() for future in futures]
+    if any(future.cancelled() for future in futures):
+        raise ClusterError("the scheduler is gone (what it computed is cancelled)")
+    return list(found.result())
+
+
+def _done(begun: Iterable[Future[Any]]) -> set[Future[Any]]:
+    """Wait until something that was begun is done, but not for long; return what is."""
+    with at_once():
+        return wait(begun, timeout=_LOOK, return_when=FIRST_COMPLETED).done
 
 
 def known_workers(client: Client, patience: float) -> dict[str, Any]:
@@ -93,7 +104,7 @@ class DaskWorkers:
     workers : sequence of str, optional
         Addresses of those to use; all by default.
     patience : float
-        Seconds that a worker has for an answer, 30 at least; and that are waited for one if there
+        Seconds that a worker may be silent for, 30 at least; and that are waited for one if there
         is none, 60 at least.
     """
 
@@ -113,16 +124,16 @@ class DaskWorkers:
 
         If there is none, wait for one that is started, or that was lost and answers again.
         """
+        places = self._new_places(time.monotonic() + max(self._patience, _LONGEST_START))
         deadline = time.monotonic() + self._wait
-        places = self._connected([each for each in self._workers() if each not in self._lost])
         if not places:
             _log.warning("no worker is there: waiting %g s for one", self._wait)
         while not places and time.monotonic() < deadline:
             with at_once():
                 time.sleep(_LOOK)
-            known = self._workers()
-            places = self._connected([each for each in known if each not in self._lost])
-            places = places or self._connected(known, patience=_SHORT)
+            places = self._new_places(deadline)
+            if not places:
+                places = self._connected(self._workers(), patience=_SHORT, deadline=deadline)
         if not places:
             told = "; ".join(f"{each.name}: {why}" for each, why in self._lost.items())
             raise ClusterError(
@@ -132,6 +143,11 @@ class DaskWorkers:
         self._compare([place.name for place in places])
         return places
 
+    def _new_places(self, deadline: float) -> list[Place]:
+        """Connect to all workers but those that were lost."""
+        new = [each for each in self._workers() if each not in self._lost]
+        return self._connected(new, patience=self._patience, deadline=deadline)
+
     def lose(self, name: str, why: str) -> None:
         """Hear that a worker is lost."""
         self._lose(self._open_now[name], why)
@@ -140,57 +156,78 @@ class DaskWorkers:
         self._lost[worker] = why
         self._seats.pop(worker, None)
 
-    def _workers(self) -> list[_Known]:
-        """Return the workers that may be used, in the order of their addresses."""
+    def _workers(self) -> dict[_Known, float]:
+        """Return the workers that may be used, in the order of their addresses.
+
+        Each with when the scheduler has heard of it last, by the scheduler's clock.
+        """
         known = known_workers(self._client, self._patience)
-        return [
-            _Known(name, each["local_directory"], each["nthreads"])
+        return {
+            _Known(name, each["local_directory"], each["nthreads"]): each["last_seen"]
             for name, each in sorted(known.items())
             if self._chosen is None or name in self._chosen
-        ]
+        }
 
-    def _connected(self, workers: Sequence[_Known], patience: float | None = None) -> list[Place]:
-        """Connect to those of some workers that answer."""
-        if not workers:
-            return []
-        patience = self._patience if patience is None else patience
-        with ThreadPoolExecutor(len(workers)) as pool:
-            opened = list(pool.map(lambda worker: self._open(worker, patience), workers))
-        return [place for place in opened if place is not None]
+    def _connected(
+        self, workers: Iterable[_Known], *, patience: float, deadline: float
+    ) -> list[Place]:
+        """Connect to those of some workers that answer.
 
-    def _open(self, worker: _Known, patience: float) -> Place | None:
-        """Connect to a worker; None if it does not answer."""
+        One that is slow is waited for while its heart beats: the first time it imports cutplane.
+        One of which Dask hears nothing for as long as the patience is lost.
+        """
+        begun = {in_background(partial(self._connect, worker)): worker for worker in workers}
+        beats = {worker: (0.0, time.monotonic()) for worker in begun.values()}
+        places = {}
+        while begun:
+            for attempt in _done(begun):
+                worker = begun.pop(attempt)
+                if place := self._arrived(worker, attempt):
+                    places[worker] = place
+            known, now = self._workers() if begun else {}, time.monotonic()
+            for attempt, worker in list(begun.items()):
+                if known.get(worker, 0.0) != beats[worker][0]:
+                    beats[worker] = known.get(worker, 0.0), now
+                if worker not in known:
+                    why = "Dask has given it up"
+                elif now - beats[worker][1] > patience:
+                    why = f"nothing heard for {patience:g} s"
+                elif now > deadline:
+                    why = "no answer"
+                else:
+                    continue
+                del begun[attempt]
+                self._refuse(worker, why)
+        return [places[worker] for worker in beats if worker in places]
+
+    def _connect(self, worker: _Known) -> tuple[Any, Kind, Connection]:
+        """Return the seat on a worker, its kind, and a connection to it."""
         key = secrets.token_bytes(32)
-        deadline = time.monotonic() + patience
+        held = self._seats.get(worker)
+        if held is None:
+            future = self._client.submit(
+                Seat, worker.n_threads, actor=True, workers=[worker.name], pure=False, retries=0
+            )
+            held = future, future.result()
+        kind = Kind(*held[1].kind().result())
+        address = held[1].listen(key, self._patience).result()
+        return held, kind, connect(tuple(address), authkey=key)
+
+    def _arrived(self, worker: _Known, attempt: Future[Any]) -> Place | None:
+        """Return the place that an attempt to connect has led to; None if it failed."""
         try:
-            if worker not in self._seats:
-                future = self._client.submit(
-                    Seat, worker.n_threads, actor=True, workers=[worker.name], pure=False, retries=0
-                )
-                self._seats[worker] = (future, self._heard(future, worker, deadline))
-            seat = self._seats[worker][1]
-            self._kinds[worker.name] = Kind(*self._heard(seat.kind(), worker, deadline))
-            address = self._heard(seat.listen(key, self._patience), worker, deadline)
-            connection = within(self._patience, lambda: connect(tuple(address), authkey=key))
+            self._seats[worker], self._kinds[worker.name], connection = attempt.result()
         except Exception as error:  # whatever Dask raises for a worker that is gone
-            if worker not in self._lost:
-                _log.warning("worker %s cannot be used: %s", worker.name, str(error))
-            self._lose(worker, str(error) or type(error).__name__)
+            self._refuse(worker, str(error) or type(error).__name__)
             return None
         self._lost.pop(worker, None)
         self._open_now[worker.name] = worker
         return Place(worker.name, connection)
 
-    def _heard(self, future: Any, worker: _Known, deadline: float) -> Any:
-        """Return what a worker answers, unless Dask gives it up first, or there is no answer."""
-        while True:
-            try:
-                return future.result(timeout=min(_LOOK, max(deadline - time.monotonic(), 0.01)))
-            except TimeoutError:
-                if time.monotonic() >= deadline:
-                    raise TimeoutError("no answer") from None
-                if worker not in self._workers():
-                    raise ConnectionError("Dask has given it up") from None
+    def _refuse(self, worker: _Known, why: str) -> None:
+        if worker not in self._lost:
+            _log.warning("worker %s cannot be used: %s", worker.name, why)
+        self._lose(worker, why)
 
     def _compare(self, names: Sequence[str]) -> None:
         """Refuse workers with another cutplane, and warn of others that differ."""
