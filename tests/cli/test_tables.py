@@ -223,6 +223,22 @@ def test_info_of_other_models(run, two_classes, three_classes, tmp_path):
     assert report["classes"] == [0, 1, 2]
 
 
+def test_info_says_what_coefficients_must_satisfy(run, tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    cases = [
+        ({"positive": True, "penalty": "l1"}, "penalty l1, none negative"),
+        ({"bounds": (None, 0.5)}, "at most 0.5"),
+        ({"bounds": ([0.0, -np.inf, 0.0], 1.0)}, "2 lower bounds, at most 1"),
+        ({"constraints": (np.ones((1, 3)), 1.0, 1.0)}, "1 linear constraint"),
+    ]
+    for options, said in cases:
+        cp.save_model(cp.LinearRegressor(lam=0.1, **options).fit(X, X.sum(axis=1)), tmp_path / "m")
+        assert f"coefs      {said}\n" in run("info", tmp_path / "m").stdout
+        report = json.loads(run("info", tmp_path / "m", "--json").stdout)
+        assert report.get("constraints") == (1 if "constraints" in options else None)
+    assert "lower_bounds" not in report
+
+
 TABLE_TASKS = [
     task
     for task, of in estimators_by_task().items()
