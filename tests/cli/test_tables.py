@@ -400,3 +400,20 @@ def test_a_proof_that_is_refused(run, people, how, message):
     result = run("fit", people, "--target", "income", *how)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_kernels_by_cross_validation(run, tmp_path):
+    path = tmp_path / "people.csv"
+    make_people().to_csv(path, index=False)
+    how = (path, "--target", "income", "--task", "kernel-classification", "--cv", 3)
+    model = tmp_path / "m"
+    for more, kind in (((), "rbf"), (("--kernel", "linear"), "linear")):
+        assert run("fit", *how, *more, "--out", model, "-q").exit_code == 0
+        assert cp.load_model(model)[-1].kernel == kind
+    assert run("fit", *how, "--gamma", 0.5, "--out", model, "-q").exit_code == 0
+    assert cp.load_model(model)[-1].gamma == 0.5
+    # Landmarks have no matrix: lam alone is chosen.
+    assert run("fit", *how, "--landmarks", 10, "--out", model, "-q").exit_code == 0
+    assert cp.load_model(model)[-1].landmarks == 10
+    refused = run("fit", *how, "--certified", 0.1)
+    assert (refused.exit_code, "not for --task kernel-cl" in refused.stderr) == (2, True)

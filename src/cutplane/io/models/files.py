@@ -178,6 +178,8 @@ def _document(estimator: Estimator, kind: str, preparation: Preparation | None) 
     given = estimator.get_params(deep=False)
     if description.becomes or hasattr(estimator, "path_certificates_"):
         given["lam"] = estimator.lam_  # chosen by cross-validation
+    if hasattr(estimator, "gammas_"):
+        given["gamma"] = estimator.gamma_  # as well
     parameters = {
         name: plain_value(given[name])
         for name in parameters_of(of)
