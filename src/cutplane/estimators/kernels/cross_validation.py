@@ -202,7 +202,9 @@ class ChoosesKernel(KernelModel):
         from sklearn.model_selection import check_cv
 
         scorer = check_scoring(self, scoring=self.scoring)
-        cv = check_cv(self.cv, examples.y, classifier=self._task == "classification")
+        cv = check_cv(
+            self.cv, examples.y, classifier=self.description.loss_task == "classification"
+        )
         places = np.full(len(examples.weights), -1)
         places[used] = np.arange(len(used))
         folds = []
