@@ -32,7 +32,9 @@ from .estimators import HMMClassifier as HMMClassifier
 from .estimators import HMMTagger as HMMTagger
 from .estimators import InconsistentVersionWarning as InconsistentVersionWarning
 from .estimators import KernelClassifier as KernelClassifier
+from .estimators import KernelClassifierCV as KernelClassifierCV
 from .estimators import KernelRegressor as KernelRegressor
+from .estimators import KernelRegressorCV as KernelRegressorCV
 from .estimators import LabelOrderWarning as LabelOrderWarning
 from .estimators import LamProof as LamProof
 from .estimators import LinearClassifier as LinearClassifier

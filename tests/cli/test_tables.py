@@ -223,6 +223,22 @@ def test_info_of_other_models(run, two_classes, three_classes, tmp_path):
     assert report["classes"] == [0, 1, 2]
 
 
+def test_info_says_what_coefficients_must_satisfy(run, tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    cases = [
+        ({"positive": True, "penalty": "l1"}, "penalty l1, none negative"),
+        ({"bounds": (None, 0.5)}, "at most 0.5"),
+        ({"bounds": ([0.0, -np.inf, 0.0], 1.0)}, "2 lower bounds, at most 1"),
+        ({"constraints": (np.ones((1, 3)), 1.0, 1.0)}, "1 linear constraint"),
+    ]
+    for options, said in cases:
+        cp.save_model(cp.LinearRegressor(lam=0.1, **options).fit(X, X.sum(axis=1)), tmp_path / "m")
+        assert f"coefs      {said}\n" in run("info", tmp_path / "m").stdout
+        report = json.loads(run("info", tmp_path / "m", "--json").stdout)
+        assert report.get("constraints") == (1 if "constraints" in options else None)
+    assert "lower_bounds" not in report
+
+
 TABLE_TASKS = [
     task
     for task, of in estimators_by_task().items()
@@ -384,3 +400,20 @@ def test_a_proof_that_is_refused(run, people, how, message):
     result = run("fit", people, "--target", "income", *how)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_kernels_by_cross_validation(run, tmp_path):
+    path = tmp_path / "people.csv"
+    make_people().to_csv(path, index=False)
+    how = (path, "--target", "income", "--task", "kernel-classification", "--cv", 3)
+    model = tmp_path / "m"
+    for more, kind in (((), "rbf"), (("--kernel", "linear"), "linear")):
+        assert run("fit", *how, *more, "--out", model, "-q").exit_code == 0
+        assert cp.load_model(model)[-1].kernel == kind
+    assert run("fit", *how, "--gamma", 0.5, "--out", model, "-q").exit_code == 0
+    assert cp.load_model(model)[-1].gamma == 0.5
+    # Landmarks have no matrix: lam alone is chosen.
+    assert run("fit", *how, "--landmarks", 10, "--out", model, "-q").exit_code == 0
+    assert cp.load_model(model)[-1].landmarks == 10
+    refused = run("fit", *how, "--certified", 0.1)
+    assert (refused.exit_code, "not for --task kernel-cl" in refused.stderr) == (2, True)

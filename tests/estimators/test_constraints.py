@@ -140,3 +140,10 @@ def test_what_is_refused():
         cp.LinearRegressor(penalty="l1", constraints=ordered).fit(X, NUMBERS)
     with pytest.raises(ValueError, match="needs a quadratic regularizer"):
         cp.LinearRegressor(constraints=ordered, method="level").fit(X, NUMBERS)
+
+
+@pytest.mark.parametrize("options", [{"positive": True}, {"constraints": (ORDERED, 0.0, np.inf)}])
+def test_two_classes_at_once_have_no_coefficients_of_their_own_to_bound(options):
+    model = cp.LinearClassifier("logistic", multi_class="softmax", **options)
+    with pytest.raises(ValueError, match="of two classes need multi_class='ovr'"):
+        model.fit(X, LABELS)

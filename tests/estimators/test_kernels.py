@@ -54,6 +54,42 @@ def objective(model, X, y, weights, loss, lam):
     return lam / 2 * beta @ K @ beta + loss.value(y, scores, weights / weights.sum())
 
 
+def svc_objective(model, scores, y, C):
+    """Return ``lam/2 |f|^2 + mean hinge loss`` of an SVC from its coefficients and scores."""
+    norm = model.dual_coef_[0] @ (scores - model.intercept_)[model.support_]
+    return norm / (2 * C * len(y)) + np.maximum(0, 1 - y * scores).mean()
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0])
+@pytest.mark.parametrize("m", [80, 400])
+def test_rbf_and_hinge_are_svc_to_1e_6(m, C):
+    X, z = data(m)
+    y = np.where(z > 0.2, 1, -1)
+    ours = cp.KernelClassifier(C=C, tol=1e-12, max_iter=5000).fit(X, y)
+    theirs = SVC(C=C, tol=1e-12).fit(X, y)
+    new = data(200, seed=1)[0]
+    for each in (X, new):
+        differences = ours.decision_function(each) - theirs.decision_function(each)
+        assert np.abs(differences).max() <= 1e-6
+    reached = svc_objective(theirs, theirs.decision_function(X), y, C)
+    assert ours.certificate_.objective == pytest.approx(reached, rel=1e-6)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "polynomial"])
+def test_hinge_is_svc_to_1e_6_on_the_same_matrix(kernel, C):
+    """Libsvm rounds kernels to float32: of numbers that are float32 both see the same problem."""
+    X, z = data()
+    y = np.where(z > 0.2, 1, -1)
+    exact = Kernel(kernel, 0.5).between(X, X) + 1e-3 * np.eye(len(X))  # rounding leaves it definite
+    K = exact.astype(np.float32).astype(np.float64)
+    ours = cp.KernelClassifier(kernel="precomputed", C=C, tol=1e-13, max_iter=5000).fit(K, y)
+    theirs = SVC(kernel="precomputed", C=C, tol=1e-12).fit(K, y)
+    scores = theirs.decision_function(K)
+    assert np.abs(ours.decision_function(K) - scores).max() <= 1e-6
+    assert ours.certificate_.objective == pytest.approx(svc_objective(theirs, scores, y, C), 1e-6)
+
+
 @pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "polynomial"])
 def test_hinge_is_svc(kernel, C):
@@ -62,10 +98,9 @@ def test_hinge_is_svc(kernel, C):
     ours = cp.KernelClassifier(kernel=kernel, C=C, tol=1e-9, max_iter=5000).fit(X, y)
     name = "poly" if kernel == "polynomial" else kernel
     theirs = SVC(kernel=name, C=C, coef0=1.0, tol=1e-10).fit(X, y)
+    # Libsvm's tolerance is one of slopes, and its kernels are float32.
     scores = theirs.decision_function(X)
-    hinge = np.maximum(0, 1 - y * scores).mean()
-    norm = theirs.dual_coef_[0] @ (scores - theirs.intercept_)[theirs.support_]
-    reached = norm / (2 * C * len(y)) + hinge  # libsvm's tolerance is one of slopes
+    reached = svc_objective(theirs, scores, y, C)
     assert ours.certificate_.objective <= reached * (1 + 1e-6)
     assert ours.certificate_.lower_bound <= reached
     assert ours.certificate_.relative_gap <= 1e-8

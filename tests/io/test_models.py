@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
+from scipy.optimize import Bounds, LinearConstraint
 from sklearn.exceptions import NotFittedError
 
 import cutplane as cp
@@ -394,7 +395,7 @@ def parameters(**changes):
         (parameters(tol=math.inf), "its description: JSON is malformed"),
         (parameters(max_iter=1.5), "Expected `bool | int | null`, got `float`"),
         (parameters(fit_intercept=-1), "Expected `int` >= 0"),
-        (parameters(method={}), "Expected "),
+        (parameters(method={}), "Object missing required field `labels`"),
         (parameters(n_jobs=0), "n_jobs must be None, -1 or at least 1, got 0"),
         (parameters(n_jobs="all"), "Expected `bool | int | null`, got `str`"),
         (parameters(loss=["hinge"]), "Expected `str`, got `array` - at `model.parameters.loss`"),
@@ -598,3 +599,71 @@ def test_files_of_format_1_stay_readable(name):
         np.testing.assert_allclose(loaded.decision_function(X), expected["scores"], rtol=1e-12)
     else:
         np.testing.assert_allclose(loaded.predict(X), expected["predictions"], rtol=1e-12)
+
+
+CONSTRAINTS = {
+    "numbers": {"bounds": (-0.5, 0.25)},
+    "one side": {"bounds": (None, [0.1, 0.2, 0.3]), "positive": True, "penalty": "l1"},
+    "scipy's": {"bounds": Bounds([-1.0, -np.inf, 0.0], 1.0)},
+    "sums": {"constraints": (np.ones((1, 3)), 1.0, 1.0), "bounds": (0.0, None)},
+    "several": {
+        "constraints": [
+            LinearConstraint([[1.0, -1.0, 0.0]], -np.inf, 0.0),
+            ([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0]], [-1.0, -np.inf], [np.inf, 0.5]),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2]])
+@pytest.mark.parametrize("options", CONSTRAINTS.values(), ids=CONSTRAINTS)
+def test_bounds_and_constraints_come_back(tmp_path, options, labels):
+    X, y = make_data(labels)
+    multi_class = "softmax" if len(labels) > 2 and "penalty" not in options else "ovr"
+    for of in (
+        cp.LinearClassifier("logistic", multi_class=multi_class, lam=0.01, **options),
+        cp.LinearRegressor("huber", lam=0.01, **options),
+        cp.LinearClassifierCV("logistic", lams=[0.1, 0.01], cv=2, **options),
+    ):
+        fitted = of.fit(X, y)
+        loaded = load_model(saved(fitted, tmp_path))
+        np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+        n = fitted.coef_.size
+        for lam in (0.01, 0.1):
+            ours, theirs = (each._regularizer(lam, n) for each in (loaded, fitted))
+            u = np.linspace(-1.0, 1.0, n)
+            assert ours.conjugate(u)[0] == theirs.conjugate(u)[0]
+        # And again, with the same bits: what is read is what was written.
+        first = saved(loaded, tmp_path).read_bytes()
+        assert saved(load_model(tmp_path / "model.safetensors"), tmp_path).read_bytes() == first
+        if type(loaded) is type(fitted):
+            np.testing.assert_array_equal(loaded.fit(X, y).coef_, fitted.coef_)
+
+
+def test_coefficients_that_violate_what_the_file_says(tmp_path):
+    X, y = make_data([0, 1])
+    fitted = cp.LinearRegressor(lam=0.01, bounds=(-0.1, 0.1)).fit(X, y)
+    cases = [
+        ({"coef": np.full(3, 0.2)}, "the coefficients violate the bounds or constraints"),
+        ({"bounds.lower": np.ones(2)}, "there are 2 lower bounds for 3 features"),
+        ({"bounds.lower": np.full(1, 3.0)}, "no coefficient fits the bounds of feature 0"),
+        ({"bounds.lower": np.full(1, np.nan)}, "bounds.lower has no numbers, or other things"),
+        ({"bounds.upper": np.zeros(3, np.int64)}, "bounds.upper has no numbers, or other things"),
+        ({"constraints.A": np.ones((1, 3))}, "arrays constraints.A without constraints."),
+    ]
+    for tensors, said in cases:
+        path = rewritten(saved(fitted, tmp_path), tensors=tensors)
+        assert said in refused(path)
+    with pytest.raises(ValueError, match="violate the bounds"):
+        save_model(fitted.set_params(bounds=(1.0, 2.0)), tmp_path / "other")
+
+
+@pytest.mark.parametrize("weights", [{0: 1, 1: 2.5}, {"a": 0.5, "b": 3.0}, {np.int64(1): 2.0}])
+def test_weights_by_label_come_back(tmp_path, weights):
+    labels = ["a", "b"] if "a" in weights else [0, 1]
+    X, y = make_data(labels)
+    fitted = cp.LinearClassifier(lam=0.01, class_weight=weights).fit(X, y)
+    loaded = load_model(saved(fitted, tmp_path))
+    assert loaded.class_weight == weights
+    change = {"parameters": {"loss": "hinge", "class_weight": {"labels": [0, 0], "numbers": [1]}}}
+    assert "do not belong together" in refused(rewritten(tmp_path / "model.safetensors", change))

@@ -103,9 +103,14 @@ class Choice(NamedTuple):
         given = {**self.description.defaults, **loss, **parameters}
         if search is None:
             return self.estimator(**given)
+        sure = {} if certified is None else {"certified": certified}
         for of in ESTIMATORS.values():
             if of.description.becomes == self.estimator.__name__:
-                return of(**given, cv=search.cv, rule=search.rule, certified=certified)
+                known = parameters_of(of)
+                if "gammas" in known and "gamma" in given:
+                    given["gammas"] = [given.pop("gamma")]  # there is nothing to choose
+                if set(given) <= set(known):  # all but landmarks, say
+                    return of(**given, cv=search.cv, rule=search.rule, **sure)
         return self.estimator(**given, lam=search)
 
 
@@ -288,7 +293,9 @@ def check_search(
     for name in ("lam", "C"):
         if name in given:
             raise InputError(f"give --{name} or --cv, not both: --cv chooses lam")
-    searching = [of.description.becomes for of in ESTIMATORS.values()]
+    searching = [
+        of.description.becomes for of in ESTIMATORS.values() if "certified" in parameters_of(of)
+    ]
     if certified is not None and choice.estimator.__name__ not in searching:
         raise InputError(f"--certified is not for --task {choice.task}")
     names = {name.replace("_", "-"): name for name in RULES}

@@ -11,6 +11,7 @@ from cutplane.estimators.cautions import (
 from cutplane.estimators.hmm.classifier import HMMClassifier
 from cutplane.estimators.hmm.tagger import HMMTagger
 from cutplane.estimators.kernels.classifier import KernelClassifier
+from cutplane.estimators.kernels.cross_validation import KernelClassifierCV, KernelRegressorCV
 from cutplane.estimators.kernels.regressor import KernelRegressor
 from cutplane.estimators.lams.choosing import CrossValidation
 from cutplane.estimators.lams.cross_validation import LinearClassifierCV, LinearRegressorCV
@@ -36,7 +37,9 @@ __all__ = [
     "HMMTagger",
     "InconsistentVersionWarning",
     "KernelClassifier",
+    "KernelClassifierCV",
     "KernelRegressor",
+    "KernelRegressorCV",
     "LabelOrderWarning",
     "LamProof",
     "LinearClassifier",
@@ -77,6 +80,8 @@ ESTIMATORS: dict[str, type[Any]] = {
         LinearRegressorCV,
         KernelClassifier,
         KernelRegressor,
+        KernelClassifierCV,
+        KernelRegressorCV,
     )
 }
 """The registry: from a name to the class, whose ``description`` says the rest."""

@@ -47,6 +47,7 @@ def _report(estimator: Any, preparation: Any, *, is_table: bool) -> dict[str, An
         "loss": loss or None,
         "lam": getattr(estimator, "lam_", None),
         "n_features": getattr(estimator, "n_features_in_", None),
+        **_restrictions(estimator),
         **certificate_to_json(Fit(estimator, loss, n_samples=0).certificate),
     }
     if (classes := getattr(estimator, "classes_", None)) is not None:
@@ -60,6 +61,22 @@ def _report(estimator: Any, preparation: Any, *, is_table: bool) -> dict[str, An
         names = feature_names(estimator, preparation, report.get("columns", []))
         report["coefficients"] = _largest(estimator, names)
     return report
+
+
+def _restrictions(estimator: Any) -> dict[str, Any]:
+    """Return the penalty of a linear model, and what its coefficients must satisfy, if anything."""
+    found: dict[str, Any] = {}
+    if getattr(estimator, "penalty", "l2") != "l2":
+        found["penalty"] = estimator.penalty
+    if getattr(estimator, "positive", False):
+        found["positive"] = True
+    arrays: dict[str, Any] = getattr(estimator, "parameter_arrays", dict)()
+    for side in ("lower", "upper"):
+        if (bounds := arrays.get(f"bounds.{side}")) is not None:
+            found[f"{side}_bounds"] = [b if np.isfinite(b) else None for b in bounds.tolist()]
+    if (A := arrays.get("constraints.A")) is not None:
+        found["constraints"] = len(A)
+    return found
 
 
 def columns_of(preparation: Any) -> Iterator[dict[str, Any]]:
@@ -132,6 +149,8 @@ def _in_words(report: dict[str, Any], estimator: Any) -> str:
         labels = [*map(show_label, report["classes"][:_MOST_LEVELS])]
         more = ", ..." if len(report["classes"]) > _MOST_LEVELS else ""
         lines.append(f"classes    {len(report['classes'])} ({', '.join(labels)}{more})")
+    if said := _restrictions_in_words(report):
+        lines.append(f"coefs      {said}")
     columns = report.get("columns", [])
     made_of = f", from {len(columns)} column{'s' * (len(columns) != 1)}" if columns else ""
     if report["n_features"] is not None:
@@ -146,6 +165,22 @@ def _in_words(report: dict[str, Any], estimator: Any) -> str:
         cells = [[each["feature"], f"{each['coefficient']:.6g}"] for each in report["coefficients"]]
         lines += ["", *table([["largest coefficients", ""], *cells])]
     return "\n".join(lines)
+
+
+def _restrictions_in_words(report: dict[str, Any]) -> str:
+    said = [f"penalty {report['penalty']}"] if "penalty" in report else []
+    if "positive" in report:
+        said.append("none negative")
+    for side, word in (("lower", "at least"), ("upper", "at most")):
+        bounds = report.get(f"{side}_bounds", [])
+        known = [bound for bound in bounds if bound is not None]
+        if len(bounds) == 1 and known:
+            said.append(f"{word} {known[0]:.6g}")
+        elif known:
+            said.append(f"{len(known)} {side} bound{'s' * (len(known) != 1)}")
+    if number := report.get("constraints"):
+        said.append(f"{number} linear constraint{'s' * (number != 1)}")
+    return ", ".join(said)
 
 
 def _treatment(entry: dict[str, Any]) -> str:

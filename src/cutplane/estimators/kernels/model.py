@@ -8,7 +8,7 @@ that the kernel stands for. So everything but the products with the examples is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal
 from cutplane.estimators.description import STRENGTH, Positive
@@ -41,6 +42,20 @@ SAVED: dict[str, tuple[Any, Any]] = {
     "n_features_in_": (_Count | None, None),
 }
 """What model files keep of kernel machines besides arrays."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelExamples(Examples):
+    """Examples, all with a weight, whose kernels are known: ``X`` is for their support alone.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    rows : KernelRows
+    """
+
+    kernel: Kernel
+    rows: KernelRows
 
 
 @estimator
@@ -136,8 +151,11 @@ class KernelModel(LinearModel):
         X, everyone = examples.X, len(used) == len(weights)
         if not everyone:
             X = X[np.ix_(used, used)] if self._precomputed else X[used]
-        kernel = self._kernel(X, examples.weights[used])
-        rows = KernelRows(kernel, X, n_threads=threads_of(self.n_jobs))
+        if isinstance(examples, KernelExamples):
+            kernel, rows = examples.kernel, examples.rows
+        else:
+            kernel = self._kernel(X, examples.weights[used])
+            rows = KernelRows(kernel, X, n_threads=threads_of(self.n_jobs))
         loss = self.loss_function()
         risks = [
             KernelRisk(
@@ -181,7 +199,7 @@ class KernelModel(LinearModel):
         return Plan(
             examples=replace(examples, weights=weights),
             risks=risks,
-            regularizer=KernelNorm(lam),
+            regularizer=self._regularizer(lam, risks[0].n_parameters),
             model=lambda coef, intercept: self._turned(attributes(coef, intercept)),
             intercept_shape=risks[0].intercept_shape,
             starts=self._kernel_starts(np.flatnonzero(weights > 0.0), len(weights), len(risks)),
@@ -231,6 +249,9 @@ class KernelModel(LinearModel):
             could_vary=lambda: varied and not rows_are_equal(rows),
             advice="try a smaller lam, or another gamma",
         )
+
+    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+        return KernelNorm(lam)
 
     def _turned(self, attributes: Attributes) -> Attributes:
         """Return the attributes as the estimator shows them."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,8 @@ class LinearModel(Regularized):
     # Of fits with a loss that is not convex; parameters where there are names of such losses.
     n_starts = 1
     random_state = 0
+    # Of arrays that parameters give and model files keep: those of a parameter come together.
+    array_names: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -113,6 +115,13 @@ class LinearModel(Regularized):
         """Check arrays that were read from a file, and set what follows from them."""
         if shifts is not None:
             self._parameters = np.append(self.coef_, shifts)[None, :]
+
+    def parameter_arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return what parameters say in arrays, which model files keep."""
+        return {}
+
+    def set_parameter_arrays(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:
+        """Set parameters of a fitted model from such arrays; ValueError if it contradicts them."""
 
     def _check_parameters(self) -> None:
         check_parameters(self)

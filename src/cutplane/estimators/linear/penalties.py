@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,6 +19,10 @@ from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, Constrai
 
 PENALTIES = {"l2": 0.0, "l1": 1.0, "elasticnet": None}
 """Which share of each are absolute values; None where the user says."""
+
+# Model files keep bounds and constraints as arrays of these names.
+_BOUNDS = ("bounds.lower", "bounds.upper")
+_CONSTRAINTS = ("constraints.A", "constraints.lower", "constraints.upper")
 
 
 @estimator
@@ -100,9 +106,13 @@ class Constrained(Penalized):
     positive: bool = False
     bounds: Any = None
     constraints: Any = None
+    array_names: ClassVar[tuple[tuple[str, ...], ...]] = (_BOUNDS, _CONSTRAINTS)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_constraints()
+
+    def _check_constraints(self) -> None:
         if self.bounds is not None:
             _pair(self.bounds)
         if self.constraints is not None and self.penalty != "l2":
@@ -131,8 +141,18 @@ class Constrained(Penalized):
             )
         if self._turns():
             low, high = -high, -low
-        copies = n_parameters // n
+        copies = self._copies(n_parameters)
         return np.tile(low, copies), np.tile(high, copies)
+
+    def _copies(self, n_parameters: int) -> int:
+        """Return how many classes are fitted together, each with coefficients of its own."""
+        copies = n_parameters // int(self.n_features_in_)
+        if copies == 2:
+            raise ValueError(
+                "bounds and constraints of two classes need multi_class='ovr': else coef_ is the "
+                "difference of the coefficients of both"
+            )
+        return copies
 
     def _polyhedron(self, n_parameters: int) -> tuple[Matrix, Vector, Vector]:
         """Return all constraints on the parameters of a problem, bounds among them."""
@@ -144,9 +164,34 @@ class Constrained(Penalized):
                 low, high = -high, -low
             parts.append((np.eye(n), low, high))
         A, lower, upper = (np.concatenate(each) for each in zip(*parts, strict=True))
-        copies = n_parameters // n
+        copies = self._copies(n_parameters)
         A = np.kron(np.eye(copies), -A if self._turns() else A)
         return A, np.tile(lower, copies), np.tile(upper, copies)
+
+    def parameter_arrays(self) -> dict[str, NDArray[np.float64]]:  # noqa: D102
+        n, found = self.n_features_in_, dict[str, NDArray[np.float64]]()
+        if self.bounds is not None:
+            for name, given in zip(_BOUNDS, _pair(self.bounds), strict=True):
+                values = _per_feature(name.removeprefix("bounds."), given, n)
+                found[name] = values if np.size(given) > 1 else values[:1]
+        if self.constraints is not None:
+            arrays = stacked_constraints(self.constraints, n)
+            found |= dict(zip(_CONSTRAINTS, arrays, strict=True))
+        return found
+
+    def set_parameter_arrays(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:  # noqa: D102
+        if _BOUNDS[0] in arrays:
+            both = [arrays[name] for name in _BOUNDS]
+            self.bounds = tuple(of if of.size > 1 else float(of.item()) for of in both)
+        if _CONSTRAINTS[0] in arrays:
+            self.constraints = tuple(arrays[name] for name in _CONSTRAINTS)
+        if self._is_plain():
+            return
+        self._check_constraints()
+        coef = np.asarray(dense(self.coef_), dtype=np.float64).ravel()
+        value = self._regularizer(1.0, coef.size).value(-coef if self._turns() else coef)
+        if not np.isfinite(value):
+            raise ValueError("the coefficients violate the bounds or constraints")
 
     def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
         if self.constraints is not None:

@@ -35,6 +35,7 @@ from cutplane.io.models.schema import (
     is_plain,
     model_schema,
     plain_value,
+    python_value,
     restored_certificates,
 )
 from cutplane.io.sources import name_of, read_bytes
@@ -82,10 +83,9 @@ def save_model(estimator: Estimator | Pipeline, path: str | os.PathLike[str]) ->
     An estimator that chose its ``lam`` by cross-validation is saved as the `LinearClassifier` or
     `LinearRegressor` with that ``lam`` that it has become.
 
-    Constructor parameters that are neither plain values nor lists of them (callbacks, a method
-    object, class weights by label) are left out; a loaded model has their defaults. They matter to
-    fitting, not to prediction. The history of the fit is left out as well: that is what traces are
-    for.
+    Constructor parameters are kept, bounds and constraints of coefficients among them; but for
+    objects (callbacks, a method object, a checkpoint), in place of which a loaded model has the
+    defaults. The history of the fit is left out as well: that is what traces are for.
 
     Raises
     ------
@@ -178,6 +178,8 @@ def _document(estimator: Estimator, kind: str, preparation: Preparation | None) 
     given = estimator.get_params(deep=False)
     if description.becomes or hasattr(estimator, "path_certificates_"):
         given["lam"] = estimator.lam_  # chosen by cross-validation
+    if hasattr(estimator, "gammas_"):
+        given["gamma"] = estimator.gamma_  # as well
     parameters = {
         name: plain_value(given[name])
         for name in parameters_of(of)
@@ -256,7 +258,8 @@ def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]
     document = checked(content.model, schema)
     of = ESTIMATORS[type(document).__name__]
     description: Description = of.description
-    parameters = msgspec.structs.asdict(document.parameters)
+    given = msgspec.structs.asdict(document.parameters)
+    parameters = {name: python_value(value) for name, value in given.items()}
     parameters["n_jobs"] = _threads_here(parameters["n_jobs"])
     if description.reads is Reads.STRUCTURES:
         parameters["model"] = None  # until it is restored

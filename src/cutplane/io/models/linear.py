@@ -3,6 +3,7 @@
 They are ``coef`` and ``intercept`` (which some estimators have another name for). Where intercepts
 are regularized they are parameters too, shifts from what a model without features would say:
 ``shifts``, from which a fit may start again. How many of each there are, the estimator says.
+Bounds and constraints of the coefficients are arrays too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def tensors_of(estimator: Any) -> dict[str, NDArray[Any]]:
     if estimator.layout().shifts:
         shifts = estimator._parameters[0, coef.size :]
         tensors["shifts"] = np.ascontiguousarray(shifts, dtype=coef.dtype)
+    tensors.update(estimator.parameter_arrays())
     return tensors
 
 
@@ -33,6 +35,8 @@ def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) 
         layout = estimator.layout()
     except (TypeError, ValueError, OverflowError) as error:
         raise Malformed(f"a parameter is wrong: {error}") from None
+    given = _parameter_arrays(estimator, tensors)
+    tensors = {name: tensor for name, tensor in tensors.items() if name not in given}
     if set(tensors) != {"coef", "intercept"} | ({"shifts"} if layout.shifts else set()):
         raise Malformed(f"arrays {', '.join(sorted(tensors))}")
     for name, tensor in tensors.items():
@@ -55,6 +59,23 @@ def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) 
     setattr(estimator, estimator.description.intercept, float(intercept[0]) if one else intercept)
     try:
         estimator._complete(shifts)
+        estimator.set_parameter_arrays(given)
     except ValueError as error:
         raise Malformed(str(error)) from None
     return int(layout.problems)
+
+
+def _parameter_arrays(
+    estimator: Any, tensors: dict[str, NDArray[Any]]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the arrays that parameters give, infinite where there is no bound."""
+    found: dict[str, NDArray[np.float64]] = {}
+    for names in estimator.array_names:
+        there = {name: tensors[name] for name in names if name in tensors}
+        if there and len(there) < len(names):
+            raise Malformed(f"arrays {', '.join(there)} without {', '.join({*names} - {*there})}")
+        for name, array in there.items():
+            if array.dtype != np.float64 or np.isnan(array).any() or array.size == 0:
+                raise Malformed(f"{name} has no numbers, or other things than real numbers")
+        found |= there
+    return found

@@ -27,7 +27,21 @@ Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Size = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Scalar = None | bool | _Whole | Finite | str
-Plain = _Scalar | list[_Scalar]
+
+
+class ByLabel(Struct, forbid_unknown_fields=True):
+    """Numbers by label, such as class weights: JSON has no keys but words."""
+
+    labels: list[bool | _Whole | Finite | str]
+    numbers: list[_Whole | Finite]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no mapping."""
+        if len(self.labels) != len(self.numbers) or len({*self.labels}) != len(self.labels):
+            raise ValueError("labels and numbers do not belong together")
+
+
+Plain = _Scalar | list[_Scalar] | ByLabel
 
 # Types of constructor parameters that are plain. A number may be whole where a real one is meant
 # (k=5), and a truth value may be given as 0 or 1.
@@ -39,6 +53,7 @@ _PLAIN: dict[Any, Any] = {
     int: _Whole | bool,
     bool: bool | Annotated[int, Meta(ge=0, le=1)],
 }
+# Objects; but for the structured model, networks, bounds and constraints, which are kept as arrays.
 NEVER_KEPT = {"callbacks", "checkpoint", "model", "features", "bounds", "constraints"}
 _IN_WORDS = {1: "one", 2: "two"}
 # NumPy gives all words the room of the longest: many labels and a long one would fill the memory.
@@ -226,11 +241,24 @@ def checked(document: object, schema: type[T]) -> T:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value with NumPy's numbers and arrays as Python's, and tuples as lists."""
+    """Return a value with NumPy's numbers and arrays as Python's, and tuples as lists.
+
+    Numbers by label are a `ByLabel` as JSON has it.
+    """
+    if isinstance(value, dict):
+        labels, numbers = plain_value([*value]), plain_value([*value.values()])
+        return {"labels": labels, "numbers": numbers}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
         return [plain_value(each) for each in value]
+    return value
+
+
+def python_value(value: Any) -> Any:
+    """Return what `plain_value` was made of, as far as files keep it."""
+    if isinstance(value, ByLabel):
+        return dict(zip(value.labels, value.numbers, strict=True))
     return value
 
 

@@ -5,7 +5,8 @@
     rbf         exp(-gamma * |x - y|^2)
 
 They are computed block by block in float64, from products of matrices, whatever the examples are
-stored in.
+stored in. The kernels of all ``gamma`` are functions of one matrix, entry by entry: of squared
+distances, or of products.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from cutplane.compute.arrays import Matrix, Vector
 
 KERNELS = ("rbf", "polynomial", "linear", "precomputed")
 """Kernels by name."""
+
+SQUARED_DISTANCE = "squared distance"
+"""What "rbf" is a function of; no kernel itself."""
 
 # Sparse rows are multiplied as dense blocks, unless they have fewer entries in common than this
 # share of the columns: one multiplication of a dense product takes a sixteenth of the time of a
@@ -63,7 +67,7 @@ class Kernel:
     @property
     def proven(self) -> bool:
         """Whether its matrices are positive semidefinite by a theorem, whatever the examples."""
-        return self.name in ("rbf", "polynomial", "linear")
+        return self.name in ("rbf", "polynomial", "linear", SQUARED_DISTANCE)
 
     def between(self, A: Any, B: Any, dtype: Any = np.float64) -> NDArray[Any]:
         """Return the kernel of each row of ``A`` (rows) with each row of ``B`` (columns).
@@ -81,7 +85,7 @@ class Kernel:
             if not np.isfinite(made).all():
                 raise ValueError("the kernel gave numbers that are not finite")
             return made.astype(dtype, copy=False)
-        if self.name == "rbf":
+        if self.name in ("rbf", SQUARED_DISTANCE):
             return self._gaussian(A, B, dtype)
         products = _products(A, B)
         if self.name == "polynomial":
@@ -108,8 +112,36 @@ class Kernel:
         exponents -= self.gamma * _squared_norms(B)
         rounded: NDArray[Any] = exponents.astype(dtype, copy=False)
         np.minimum(rounded, 0.0, out=rounded)
+        if self.name == SQUARED_DISTANCE:
+            np.negative(rounded, out=rounded)
+            return rounded
         np.exp(rounded, out=rounded)
         return rounded
+
+    def base(self) -> Kernel:
+        """Return what this kernel is a function of, entry by entry, for every ``gamma``."""
+        if self.name == "rbf":
+            return Kernel(SQUARED_DISTANCE)
+        return Kernel("linear") if self.name == "polynomial" else self
+
+    def of_base(self, entries: NDArray[Any]) -> NDArray[Any]:
+        """Return the kernel of entries of its base, which are overwritten."""
+        if self.name == "rbf":
+            entries *= -self.gamma
+            np.exp(entries, out=entries)
+        elif self.name == "polynomial":
+            entries *= self.gamma
+            entries += self.coef0
+            np.power(entries, self.degree, out=entries)
+        return entries
+
+    @property
+    def roundings_of_base(self) -> float:
+        """How many roundings of its largest entry are in one that `of_base` returns, at most.
+
+        Of ``exp(-t)`` these are its own, and ``t exp(-t) < 0.4`` of the exponent's.
+        """
+        return self.degree + 1.0 if self.name == "polynomial" else 1.0
 
 
 def around_zero(A: Any, B: Any) -> tuple[Any, Any]:

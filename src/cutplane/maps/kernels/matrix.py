@@ -26,7 +26,7 @@ from threadpoolctl import ThreadpoolController
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.maps.conversion import as_rows
-from cutplane.maps.kernels.functions import Kernel, around_zero
+from cutplane.maps.kernels.functions import SQUARED_DISTANCE, Kernel, around_zero
 from cutplane.maps.rows import Examples, Rows
 
 # Up to so many examples the matrix is kept in float64: it takes 32 MB at most.
@@ -90,33 +90,31 @@ class KernelRows(Rows):
     layout = "kernel"
 
     def __init__(self, kernel: Kernel, X: Any, *, n_threads: int | None = None) -> None:
-        m = X.shape[0]
-        self.shape, self.n_entries = (m, m), m * m
-        dtype = np.float64 if m <= FULL_PRECISION else np.float32
-        self.matrix: NDArray[Any] = np.empty((m, m), dtype=dtype)
-        self._products = as_rows(self.matrix, n_threads=n_threads)
-        self.n_threads = self._products.n_threads
-        if kernel.name == "precomputed":
-            _copy(X, self.matrix)
-        else:
-            n_workers = default_threads() if n_threads is None else n_threads
-            _compute(kernel, self._prepared(kernel, X), self.matrix, n_workers)
-        if not kernel.proven:
-            _require_semidefinite(self.matrix)
-        self.diagonal = np.array(self.matrix.diagonal(), dtype=np.float64)
-        unit = 0.5 * float(np.finfo(dtype).eps)
-        self.ridge = 2.0 * unit * float(np.sqrt(m)) * float(np.abs(self.diagonal).max())
-        np.fill_diagonal(self.matrix, self.diagonal + self.ridge)
-        self.diagonal[:] = self.matrix.diagonal()
+        self._take(kernel_matrix(kernel, X, n_threads=n_threads), 1.0, n_threads)
 
-    def _prepared(self, kernel: Kernel, X: Any) -> Any:
-        """Return the examples as the blocks are best computed of them."""
-        m, n_features = X.shape
-        small = 8 * m * n_features <= _SHARE_OF_MATRIX * self.matrix.nbytes
-        if not kernel.proven or not (small or m <= FULL_PRECISION):
-            return X
-        dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
-        return around_zero(dense, dense)[0] if kernel.name == "rbf" else dense
+    @classmethod
+    def of_matrix(
+        cls, matrix: NDArray[Any], *, roundings: float = 1.0, n_threads: int | None = None
+    ) -> KernelRows:
+        """Return rows of a matrix that is known to hold inner products, and is kept.
+
+        ``roundings`` is how many of its largest entry each entry may be off by.
+        """
+        made = cls.__new__(cls)
+        made._take(matrix, roundings, n_threads)
+        return made
+
+    def _take(self, matrix: NDArray[Any], roundings: float, n_threads: int | None) -> None:
+        m = len(matrix)
+        self.shape, self.n_entries = (m, m), m * m
+        self.matrix = matrix
+        self._products = as_rows(matrix, n_threads=n_threads)
+        self.n_threads = self._products.n_threads
+        self.diagonal = np.array(matrix.diagonal(), dtype=np.float64)
+        unit = 0.5 * float(np.finfo(matrix.dtype).eps) * roundings
+        self.ridge = 2.0 * unit * float(np.sqrt(m)) * float(np.abs(self.diagonal).max())
+        np.fill_diagonal(matrix, self.diagonal + self.ridge)
+        self.diagonal[:] = matrix.diagonal()
 
     def identity(self) -> NDArray[Any]:
         """Return the matrix: what it was made of is not compared."""
@@ -133,6 +131,47 @@ class KernelRows(Rows):
     def part(self, examples: Examples) -> Rows:
         """Return the rows of some examples."""
         return as_rows(self.matrix[examples], n_threads=self.n_threads)
+
+
+def kernel_matrix(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
+    """Return the kernel of all pairs of examples; one that is no inner product is refused."""
+    m = X.shape[0]
+    matrix = np.empty((m, m), dtype=np.float64 if m <= FULL_PRECISION else np.float32)
+    if kernel.name == "precomputed":
+        _copy(X, matrix)
+    else:
+        n_workers = default_threads() if n_threads is None else n_threads
+        _compute(kernel, _prepared(kernel, X, matrix.nbytes), matrix, n_workers)
+    if not kernel.proven:
+        _require_semidefinite(matrix)
+    return matrix
+
+
+def transformed(
+    kernel: Kernel, base: NDArray[Any], rows: Any, columns: Any, *, n_threads: int | None = None
+) -> NDArray[Any]:
+    """Return the kernel of some rows and columns of the matrix of its `Kernel.base`."""
+    out = np.empty((len(rows), len(columns)), dtype=base.dtype)
+    starts = range(0, len(rows), _ROWS)
+
+    def run(first: int, last: int) -> None:
+        for i in starts[first:last]:
+            part = slice(i, i + _ROWS)
+            out[part] = kernel.of_base(base[np.ix_(rows[part], columns)])
+
+    run_blocks(run, len(starts), n_threads=default_threads() if n_threads is None else n_threads)
+    return out
+
+
+def _prepared(kernel: Kernel, X: Any, n_bytes: int) -> Any:
+    """Return the examples as the blocks of a matrix of this size are best computed of them."""
+    m, n_features = X.shape
+    small = 8 * m * n_features <= _SHARE_OF_MATRIX * n_bytes
+    if not kernel.proven or not (small or m <= FULL_PRECISION):
+        return X
+    dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+    measures_distance = kernel.name in ("rbf", SQUARED_DISTANCE)
+    return around_zero(dense, dense)[0] if measures_distance else dense
 
 
 def _compute(kernel: Kernel, X: Any, out: NDArray[Any], n_threads: int) -> None:
