@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.losses.score_loss import ScoreLoss
-from cutplane.maps.kernels.matrix import KernelRows
 from cutplane.maps.kernels.span import KernelMap
+from cutplane.maps.rows import ScoreMap
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
 
@@ -27,16 +24,8 @@ class KernelRisk(ScoredRisk):
     spans_examples = True
     good_groups = 1  # planes of groups would each take a pass
 
-    def __init__(
-        self,
-        rows: KernelRows,
-        y: Any,
-        loss: ScoreLoss,
-        *,
-        weights: Vector | None = None,
-        intercept: bool = True,
-    ) -> None:
-        super().__init__(KernelMap(rows), y, loss, weights=weights, intercept=intercept)
+    def _usual_map(self) -> ScoreMap:
+        return KernelMap(self.rows)
 
     def at(self, w: Vector) -> ScoredPoint:
         """Evaluate the risk at the coefficients in ``w``, whose values are computed afresh."""

@@ -40,6 +40,7 @@ from cutplane.methods.coordinates.columns import (
     minimum_by_gram,
     prefers_gram,
 )
+from cutplane.methods.needs import CONJUGATE, CURVATURES, SECOND_DERIVATIVES
 from cutplane.regularizers.coordinates import Coordinates
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
@@ -287,9 +288,9 @@ class CoordinateSteps(Query[DescentState | None]):
 
     needs = (
         Need("risk", "map.plain", "a linear risk with one score an example"),
-        Need("risk", "rows.second_derivatives", "a linear risk on dense or CSR rows"),
-        Need("risk", "loss.has_curvatures", "a loss with second derivatives"),
-        Need("risk", "loss.has_conjugate", "a loss with a conjugate"),
+        SECOND_DERIVATIVES,
+        CURVATURES,
+        CONJUGATE,
         Need("regularizer", "by_coordinate", "a regularizer that is a sum over coordinates"),
     )
     makes_planes: ClassVar[bool] = True

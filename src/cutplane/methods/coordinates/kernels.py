@@ -153,6 +153,14 @@ def _mixed(points: Matrix, weights: Vector, out: Vector) -> None:
             out[k] += weights[a] * points[a + 1, k]
 
 
+@njit(cache=True, nogil=True, inner=True)
+def _next_pass(settled: bool, only_active: bool, passes: int) -> tuple[bool, int]:
+    """Return whether the next pass visits the active ones only, and how many such there were."""
+    if settled or (only_active and passes >= _INNER_PASSES):
+        return False, passes
+    return True, passes + 1 if only_active else 0
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def sparse_descent(
     columns: Columns,
@@ -193,9 +201,8 @@ def sparse_descent(
             curvature = max(second[c] - first[c] * first[c] / total_curvature, 0.0)
             new = _best(w[c], before[c], slope, curvature, damping, l1, squares[c])
             step = new - w[c]
-            if new != 0.0 or step != 0.0:
-                active[n_next] = c
-                n_next += 1
+            active[n_next] = c  # overwritten by the next one if this is not active
+            n_next += new != 0.0 or step != 0.0
             if step != 0.0:
                 w[c] = new
                 total += step * first[c]
@@ -204,15 +211,10 @@ def sparse_descent(
                     slopes[i] += step * values[k] * curvatures[i]
                 largest = max(largest, abs(step) * (curvature + damping + squares[c, 0]))
         n_active = n_next
-        if largest <= enough or n_active == 0:
-            if not only_active:
-                break
-            only_active = False
-        elif only_active and passes >= _INNER_PASSES:
-            only_active = False
-        else:
-            passes = passes + 1 if only_active else 0
-            only_active = True
+        settled = largest <= enough or n_active == 0
+        if settled and not only_active:
+            break
+        only_active, passes = _next_pass(settled, only_active, passes)
         points[n_points] = w
         theirs[n_points] = slopes
         n_points += 1
@@ -273,9 +275,8 @@ def gram_descent(
             curvature = max(gram[j, j], 0.0)
             new = _best(w[j], before[j], slope[j], curvature, damping, l1, squares[j])
             step = new - w[j]
-            if new != 0.0 or step != 0.0:
-                active[n_next] = j
-                n_next += 1
+            active[n_next] = j  # overwritten by the next one if this is not active
+            n_next += new != 0.0 or step != 0.0
             if step != 0.0:
                 w[j] = new
                 row = gram[j]
@@ -283,12 +284,7 @@ def gram_descent(
                     slope[k] += step * row[k]
                 largest = max(largest, abs(step) * (curvature + damping + squares[j, 0]))
         n_active = n_next
-        if largest <= enough or n_active == 0:
-            if not only_active:
-                break
-            only_active = False
-        elif only_active and passes >= _INNER_PASSES:
-            only_active = False
-        else:
-            passes = passes + 1 if only_active else 0
-            only_active = True
+        settled = largest <= enough or n_active == 0
+        if settled and not only_active:
+            break
+        only_active, passes = _next_pass(settled, only_active, passes)

@@ -26,12 +26,13 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
-from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, best_step
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import SearchablePoint
 from cutplane.core.state import Candidate, State
 from cutplane.maps.kernels.matrix import one_blas_thread
+from cutplane.methods.bundle import with_query
 from cutplane.methods.kernels.pair_ascent import SPANS_EXAMPLES
+from cutplane.methods.needs import CURVATURES
 
 # Up to so many examples with curvature the system is solved by factors.
 _DIRECT = 2048
@@ -48,7 +49,7 @@ class KernelNewtonSteps(Query[None]):
     needs = (
         SPANS_EXAMPLES,
         Need("risk", "loss.smooth", "a loss without kinks"),
-        Need("risk", "loss.has_curvatures", "a loss with second derivatives"),
+        CURVATURES,
     )
 
     def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
@@ -137,10 +138,4 @@ def kernel_newton(*, planes: int = 4) -> Method:
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=LimitedMemory(planes),
-        query=KernelNewtonSteps(),
-        cuts=ConvexCuts(),
-        name="kernel-newton",
-    )
+    return with_query(KernelNewtonSteps(), planes=planes, name="kernel-newton")

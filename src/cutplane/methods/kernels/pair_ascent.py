@@ -22,12 +22,12 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
-from cutplane.core.policies.bmrm import ConvexCuts, NoStabilizer, best_step
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.maps.kernels.matrix import KernelRows
 from cutplane.methods.ascent.dual_ascent import balanced
+from cutplane.methods.bundle import with_query
 from cutplane.methods.kernels import pair_kernels as kernels
 
 SPANS_EXAMPLES = Need("risk", "spans_examples", "functions in the span of the examples, a kernel")
@@ -124,15 +124,13 @@ class PairSteps(Query["PairDuals | None"]):
         """Take steps until the gap seems to be small enough, or some passes are over."""
         rows: KernelRows = risk.rows
         m = len(own.q)
-        rise, fall = np.empty(m), np.empty(m)
-        kernels.begin(*costs, own.q, rise, fall)
+        form = (rows.matrix, rows.diagonal, lam)
+        duals = (own.q, own.images, np.empty(m), np.empty(m))
+        kernels.begin(costs, duals)
         steps = kernels.pair_steps if risk.minimizes_intercept else kernels.single_steps
         most = max(int(_SHARE * m), _LEAST_STEPS)
         for _ in range(self.looks):
-            taken = steps(
-                rows.matrix, rows.diagonal, lam, *costs, own.q, own.images, rise, fall, _ACCURACY,
-                most,
-            )  # fmt: skip
+            taken = steps(form, costs, duals, _ACCURACY, most)
             if taken < most or gap_of(risk, lam, own) <= 0.9 * state.enough:
                 break
 
@@ -170,10 +168,4 @@ def pair_ascent(*, looks: int = _LOOKS, planes: int = 4) -> Method:
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=LimitedMemory(planes),
-        query=PairSteps(looks=looks),
-        cuts=ConvexCuts(),
-        name="pair-ascent",
-    )
+    return with_query(PairSteps(looks=looks), planes=planes, name="pair-ascent")

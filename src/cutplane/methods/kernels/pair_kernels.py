@@ -10,47 +10,51 @@ minus sign, is kept up to date.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 
+Form: TypeAlias = tuple[Matrix, Vector, float]
+"""The matrix ``K``, its diagonal, and ``lam``."""
+
+Costs: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+"""``lower``, ``upper``, and what a dual costs above (``up``) and below zero (``down``)."""
+
+Duals: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+"""``q`` and ``g``, and the costs of each dual as it rises and as it falls."""
+
 # Pairs of equal examples have no curvature at all: their step ends at a bound.
 _FLAT = 1e-12
 
 
-@njit(cache=True, nogil=True)
-def begin(
-    lower: Vector, upper: Vector, up: Vector, down: Vector, q: Vector, rise: Vector, fall: Vector
-) -> None:
+@njit(cache=True, nogil=True, inner=True)
+def _set_slopes(k: int, costs: Costs, duals: Duals) -> None:
     """Write what a dual costs as it rises (infinite at its upper end), and saves as it falls."""
-    for k in range(len(q)):
-        rise[k] = np.inf if q[k] >= upper[k] else (up[k] if q[k] >= 0.0 else down[k])
-        fall[k] = -np.inf if q[k] <= lower[k] else (up[k] if q[k] > 0.0 else down[k])
+    (lower, upper, up, down), (q, _, rise, fall) = costs, duals
+    rise[k] = np.inf if q[k] >= upper[k] else (up[k] if q[k] >= 0.0 else down[k])
+    fall[k] = -np.inf if q[k] <= lower[k] else (up[k] if q[k] > 0.0 else down[k])
+
+
+@njit(cache=True, nogil=True)
+def begin(costs: Costs, duals: Duals) -> None:
+    """Write the slopes of all duals."""
+    for k in range(len(duals[0])):
+        _set_slopes(k, costs, duals)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pair_steps(
-    matrix: Matrix,
-    diagonal: Vector,
-    lam: float,
-    lower: Vector,
-    upper: Vector,
-    up: Vector,
-    down: Vector,
-    q: Vector,
-    g: Vector,
-    rise: Vector,
-    fall: Vector,
-    accuracy: float,
-    most: int,
-) -> int:
+def pair_steps(form: Form, costs: Costs, duals: Duals, accuracy: float, most: int) -> int:
     """Improve pairs of duals whose sum stays the same.
 
     Return how many steps were taken: fewer than ``most`` if none is left to take.
     The first of a pair is the one whose slope is the lowest, the second promises the most by the
     second derivative (Fan, Chen and Lin 2005).
     """
+    (matrix, diagonal, lam), (lower, upper, up, down) = form, costs
+    q, g, rise, fall = duals
     m = len(q)
     i, lowest = -1, np.inf
     for k in range(m):
@@ -84,9 +88,8 @@ def pair_steps(
         length = min(length, room_i, room_j)
         q[i] = end_i if length >= room_i else q[i] + length
         q[j] = end_j if length >= room_j else q[j] - length
-        for k in (i, j):
-            rise[k] = np.inf if q[k] >= upper[k] else (up[k] if q[k] >= 0.0 else down[k])
-            fall[k] = -np.inf if q[k] <= lower[k] else (up[k] if q[k] > 0.0 else down[k])
+        _set_slopes(i, costs, duals)
+        _set_slopes(j, costs, duals)
         change = length / lam
         a, b = i, j
         i, lowest = -1, np.inf
@@ -99,25 +102,13 @@ def pair_steps(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def single_steps(
-    matrix: Matrix,
-    diagonal: Vector,
-    lam: float,
-    lower: Vector,
-    upper: Vector,
-    up: Vector,
-    down: Vector,
-    q: Vector,
-    g: Vector,
-    rise: Vector,
-    fall: Vector,
-    accuracy: float,
-    most: int,
-) -> int:
+def single_steps(form: Form, costs: Costs, duals: Duals, accuracy: float, most: int) -> int:
     """Improve single duals, for models without an intercept: each time the one to gain most.
 
     Return the same as `pair_steps`.
     """
+    (matrix, diagonal, lam), (lower, upper, up, down) = form, costs
+    q, g, rise, fall = duals
     m = len(q)
     for step in range(most):
         i, most_gain, violation = -1, 0.0, 0.0
@@ -140,8 +131,7 @@ def single_steps(
             aim = max(q[i] - (g[i] + fall[i]) / curvature, end)
         change = (aim - q[i]) / lam
         q[i] = aim
-        rise[i] = np.inf if q[i] >= upper[i] else (up[i] if q[i] >= 0.0 else down[i])
-        fall[i] = -np.inf if q[i] <= lower[i] else (up[i] if q[i] > 0.0 else down[i])
+        _set_slopes(i, costs, duals)
         for k in range(m):
             g[k] += change * matrix[i, k]
     return most
