@@ -23,8 +23,8 @@ from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
 from cutplane.estimators.kernels.classifier import KernelClassifier
 from cutplane.estimators.kernels.model import KernelExamples, KernelModel
 from cutplane.estimators.kernels.regressor import KernelRegressor
+from cutplane.estimators.lams.along import all_along
 from cutplane.estimators.lams.grid import RULES, chosen_lam, decreasing, lams_to_try
-from cutplane.estimators.lams.path import fits_along
 from cutplane.estimators.parameters import look_up, threads_of
 from cutplane.maps.kernels.functions import Kernel
 from cutplane.maps.kernels.matrix import KernelRows, kernel_matrix, transformed
@@ -247,33 +247,18 @@ class ChoosesKernel(KernelModel):
         """Fit a path to the training part of a fold, and score it on the test part."""
         lams = self.lams_
         model, plan = self._fold_plan(fold, kernel, base)
-        risks = plan.risks
-        shape = len(lams), len(risks)
-        found = np.zeros((*shape, risks[0].n_parameters))
-        intercepts = np.zeros((*shape, *risks[0].intercept_shape))
-        evaluations = 0
-        certificates: list[list[Certificate]] = [[] for _ in lams]
-        for k, risk in enumerate(risks):
-            share = None if time_limit is None else time_limit / len(risks)
-            runs = fits_along(model, risk, lams, time_limit=share, part=f"{part}/problem-{k}")
-            for i, run in enumerate(runs):
-                if run.state.stopped:
-                    raise KeyboardInterrupt  # there is no model yet
-                found[i, k] = run.w
-                intercepts[i, k] = run.point.intercept  # type: ignore[attr-defined]
-                evaluations += run.evaluations
-                certificates[i].append(run.certificate)
+        found = all_along(model, plan.risks, lams, time_limit=time_limit, part=part)
         kernels = transformed(
             kernel, base, fold.test, fold.train, n_threads=threads_of(self.n_jobs)
         )
         scores = np.zeros(len(lams))
         for i in range(len(lams)):
             fitted = copy(model)
-            fitted.__dict__.update(plan.model(found[i], intercepts[i]))
+            fitted.__dict__.update(plan.model(found.parameters[i], found.intercepts[i]))
             scores[i] = fold.score(fitted, kernels)
-        coefs = np.zeros((*shape, len(base)))
-        coefs[:, :, fold.train] = found[:, :, : len(fold.train)]
-        return _Path(scores, coefs, certificates, evaluations)
+        coefs = np.zeros((len(lams), len(plan.risks), len(base)))
+        coefs[:, :, fold.train] = found.parameters[:, :, : len(fold.train)]
+        return _Path(scores, coefs, found.certificates, found.evaluations)
 
 
 def _only(examples: Examples, places: NDArray[np.intp], X: Any) -> Examples:

@@ -26,7 +26,7 @@ from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.estimators.cautions import warn
 from cutplane.estimators.fit import method_of, solve
-from cutplane.estimators.lams.path import fits_along
+from cutplane.estimators.lams.along import fits_along
 from cutplane.estimators.lams.proof import ERRORS, LamProof
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.methods import automatic

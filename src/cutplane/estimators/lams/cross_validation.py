@@ -15,9 +15,9 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
+from cutplane.estimators.lams.along import all_along
 from cutplane.estimators.lams.certified import CertifiedFold, LamSearch, require_boundable
 from cutplane.estimators.lams.grid import chosen_lam, lams_to_try
-from cutplane.estimators.lams.path import fits_along
 from cutplane.estimators.lams.proof import LamProof
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
@@ -151,27 +151,18 @@ class ChoosesLam(LinearModel):
     ) -> _Fold:
         """Fit a path to the training part, and score it on the test part."""
         model, risks = self._fold_risks(examples, train)
-        shape = len(lams), len(risks)
-        coefs = np.zeros((*shape, risks[0].n_parameters))
-        intercepts = np.zeros((*shape, *risks[0].intercept_shape))
-        evaluations = 0
-        certificates: list[list[Certificate]] = [[] for _ in lams]
-        for k, risk in enumerate(risks):
-            share = None if time_limit is None else time_limit / len(risks)
-            runs = fits_along(model, risk, lams, time_limit=share, part=f"{part}/problem-{k}")
-            for i, run in enumerate(runs):
-                if run.state.stopped:
-                    raise KeyboardInterrupt  # there is no model yet
-                coefs[i, k] = run.w
-                intercepts[i, k] = run.point.intercept  # type: ignore[attr-defined]
-                evaluations += run.evaluations
-                certificates[i].append(run.certificate)
+        found = all_along(model, risks, lams, time_limit=time_limit, part=part)
         score = _score_on(examples, test, scorer)
         scores = [
             score(model._fitted_with(coef, intercept))
-            for coef, intercept in zip(coefs, intercepts, strict=True)
+            for coef, intercept in zip(found.parameters, found.intercepts, strict=True)
         ]
-        return _Fold(np.array(scores, dtype=np.float64), coefs, evaluations, certificates)
+        return _Fold(
+            np.array(scores, dtype=np.float64),
+            found.parameters,
+            found.evaluations,
+            found.certificates,
+        )
 
     def _fold_risks(self, examples: Examples, train: NDArray[Any]) -> tuple[Self, Sequence[Any]]:
         """Return a copy to fit to the training part of a fold, and its risks."""

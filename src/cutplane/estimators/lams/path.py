@@ -6,8 +6,6 @@ objective of the next one, at once and tightly: only what is new near the new op
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,30 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.compiling import clock
-from cutplane.core.certificate import Certificate, Result
-from cutplane.core.state import Problem
+from cutplane.core.certificate import Certificate
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,
     warn,
     warn_unless_successful,
 )
-from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.fitting import interruptible
+from cutplane.estimators.lams.along import fits_along
 from cutplane.estimators.lams.grid import decreasing, lam_grid
 from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
-from cutplane.estimators.linear.starts import convex_start
 from cutplane.estimators.parameters import check_parameters, look_up
 from cutplane.losses import Loss
 from cutplane.markup.html import element
 from cutplane.markup.html import table as html_table
 from cutplane.markup.svg import Line, line_chart
-from cutplane.methods import automatic
 from cutplane.report.figures import draw_path, png_of
-from cutplane.risks import ScoredRisk
 
 
 @interruptible
@@ -295,40 +287,3 @@ def _estimator_of(loss: str | Loss) -> type[LinearClassifier] | type[LinearRegre
     classify, regress = (of.description.losses for of in (LinearClassifier, LinearRegressor))
     look_up("loss", loss, {**classify, **regress})
     return LinearRegressor if loss in regress else LinearClassifier
-
-
-def fits_along(
-    model: LinearModel, risk: ScoredRisk, lams: Vector, *, time_limit: float | None, part: str = ""
-) -> Iterator[Result]:
-    """Minimize risk plus regularizer for each lam in turn; Ctrl-C ends with the current one.
-
-    Options are those of the model, but for the ``time_limit``, which is for all lams together. In
-    its checkpoint these runs are the ``part`` of that name.
-    """
-    begin = clock()
-    known, method = None, None
-    if model.method in (None, "auto"):
-        first = model._regularizer(float(lams[0]), risk.n_parameters)
-        method = automatic(Problem(risk, first), on_a_path=True)
-    for done, lam in enumerate(lams):
-        regularizer = model._regularizer(float(lam), risk.n_parameters)
-        problem = Problem(risk, regularizer)
-        folder, start = os.path.join(part, f"lam-{done}"), None
-        if not risk.convex:  # planes hold near one point only, and each lam begins anew
-            limit = share_of_time(time_limit, begin, 2 * (len(lams) - done))
-            start = convex_start(model, risk, regularizer, time_limit=limit, part=folder)
-            folder = os.path.join(folder, "robust")
-        result = solve(
-            model,
-            problem,
-            method or method_of(model, problem),
-            max_iter=model.max_iter,
-            time_limit=share_of_time(time_limit, begin, len(lams) - done),
-            start=start,
-            planes_from=known if risk.convex else None,
-            part=folder,
-        )
-        yield result
-        if result.state.stopped:
-            return
-        known = result.state
