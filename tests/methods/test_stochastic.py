@@ -13,6 +13,7 @@ from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.stochastic import Begin, Rule, kernels
 from cutplane.methods.stochastic.passes import CompiledSteps, passes_of
+from cutplane.methods.stochastic.row_kernels import slope_of
 from cutplane.methods.stochastic.settings import Settings
 
 LOSSES = [factory() for factory in (*CLASSIFICATION.values(), *REGRESSION.values())]
@@ -123,7 +124,7 @@ def plain_passes(risk, lam, settings, orders):
         visited = []
         for begin in range(0, len(order), settings.batch):
             batch = order[begin : begin + settings.batch]
-            slopes = [kernels.slope_of(*form, risk.y[i], X[i] @ w) for i in batch]
+            slopes = [slope_of(*form, risk.y[i], X[i] @ w) for i in batch]
             g = lam * w + np.mean(
                 [importance[i] * q * X[i] for i, q in zip(batch, slopes, strict=True)], axis=0
             )

@@ -22,10 +22,8 @@ from cutplane.methods.stochastic.kernels import (
     SLOPE,
     TARGET,
     IndexVector,
-    add_row,
-    row_product,
-    slope_of,
 )
+from cutplane.methods.stochastic.row_kernels import add_row, row_product, slope_of
 
 _LEAST_SCALE = 1e-6
 
