@@ -141,6 +141,7 @@ PUBLIC = {
     "SharedScore",
     "SmoothHinge",
     "Softmax",
+    "Speeds",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
@@ -188,6 +189,7 @@ PUBLIC = {
     "resume",
     "save_model",
     "sharded_sample",
+    "simulate",
     "trust_region",
 }
 
