@@ -25,6 +25,7 @@ from multiprocessing import Pipe
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 import cutplane as cp
 from cutplane.compute.team import Leader, Link, serve
@@ -35,6 +36,7 @@ from cutplane.risks.shards.sample import MOST_SHARDS
 # Calls and sums of an iteration, as `benchmarks/scale.py rounds` counts them.
 _EXCHANGES = 24
 _BYTES = 8  # of a number that is sent
+_WIDE = 10_000  # features of sparse rows that are timed
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class Speeds:
 
     Attributes
     ----------
-    entry : float
-        For each stored number of the features and iteration, on one thread.
+    entry, sparse_entry : float
+        For each stored number of dense or sparse features and iteration, on one thread.
     row : float
         For each row and iteration, on one thread: the loss, the searches.
     message : float
@@ -55,9 +57,17 @@ class Speeds:
         Of the client, for a number that is packed and sent, or received and added.
     iteration : float
         Of the client, for an iteration that reads nothing.
+
+    Examples
+    --------
+    >>> import cutplane as cp
+    >>> slow = cp.Speeds(row=1e-6)
+    >>> cp.simulate(10**6, 10, 2, speeds=slow).work > cp.simulate(10**6, 10, 2).work
+    True
     """
 
     entry: float = 5.0e-10
+    sparse_entry: float = 2.0e-9
     row: float = 7.5e-8
     message: float = 4.5e-5
     number: float = 2.4e-9
@@ -74,13 +84,20 @@ class Speeds:
         """
         n_features, many = 32, 1 << 18
         with thread_limit(1):
-            entry = _products(n_rows, n_features) / (n_rows * n_features)
+            X, y = _data(n_rows, n_features)
+            entry = _products(X, y) / X.size
+            sparse = scipy.sparse.csr_array(
+                (X.ravel(), np.arange(X.size) * 7919 % _WIDE, np.arange(0, X.size + 1, n_features)),
+                shape=(n_rows, _WIDE),
+            )
+            sparse_entry = _products(sparse, y) / X.size
             row = _iteration(n_rows, n_features) / n_rows - n_features * entry
             empty = _iteration(256, 1)
         one, five, large = _exchange(1, 1), _exchange(5, 1), _exchange(1, many)
         # Leader and member share the time of an exchange; a number goes up and down again.
         return cls(
             entry=entry,
+            sparse_entry=sparse_entry,
             row=max(row, 0.0),
             message=max(five - one, 0.0) / 8,
             number=max(large - one, 0.0) / (4 * many),
@@ -160,7 +177,7 @@ def simulate(
     """
     if min(n_rows, n_features, n_workers, n_threads) < 1:
         raise ValueError("rows, features, workers and threads must be at least 1")
-    length = n_features if per_row is None else per_row
+    each = n_features * speeds.entry if per_row is None else per_row * speeds.sparse_entry
     n_entries = None if per_row is None else round(per_row * n_rows)
     n_shards = min(most_shards(n_rows, n_features, n_entries), MOST_SHARDS)
     n_used = min(n_workers, n_shards)
@@ -168,7 +185,7 @@ def simulate(
     numbers = 3 * n_used * n_features
     planes = 0.5 * iterations  # on average
     return Simulation(
-        work=share * n_rows * (length * speeds.entry + speeds.row) / n_threads,
+        work=share * n_rows * (each + speeds.row) / n_threads,
         waiting=_EXCHANGES * (round_trip + n_used * speeds.message),
         # Two thirds of the numbers go down, while the network up is idle.
         sending=numbers * (_BYTES / bandwidth + speeds.number),
@@ -183,10 +200,9 @@ def _data(n_rows: int, n_features: int) -> tuple[Any, Any]:
     return X, np.where(X[:, 0] + rng.normal(size=n_rows) > 0.0, 1.0, -1.0)
 
 
-def _products(n_rows: int, n_features: int) -> float:
+def _products(X: Any, y: Any) -> float:
     """Return the processor time of the two products of an iteration."""
-    X, y = _data(n_rows, n_features)
-    rows, w = cp.as_rows(X), np.ones(n_features)
+    rows, w = cp.as_rows(X), np.ones(X.shape[1])
 
     def multiply() -> None:
         rows.scores(w)
