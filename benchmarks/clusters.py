@@ -25,6 +25,8 @@ from cutplane.compute.threads import thread_limit
 from cutplane.risks.shards.risk import ShardedRisk
 
 METHOD = cp.bmrm()
+# Iterations beside a simulation: later ones, at gaps far below any tolerance, search for longer.
+SIMULATED = 8
 
 
 @contextmanager
@@ -47,12 +49,17 @@ def timed(client: Client, act: Callable[[], Any]) -> tuple[float, float, Any]:
     return time.perf_counter() - begin, spent, found
 
 
+def middle_and_spread(numbers: list[float]) -> str:
+    """Return the median, and the least and the largest."""
+    return f"{statistics.median(numbers):.2f} ({min(numbers):.2f} to {max(numbers):.2f})"
+
+
 def print_same_work(copies: int, turns: int) -> None:
     """Print times of two workers with a thread each, and of one process with two threads."""
     X, y = datasets.load("covtype")
     X, y = np.tile(X.astype(np.float32), (copies, 1)), np.tile(y, copies)
     print(f"covtype x {copies}: {len(y):,} rows, logistic loss, lam = 1e-6; load {machine_load()}")
-    print(f"{'':<24}{'seconds':>9}{'processor':>11}{'iterations':>12}  same bits")
+    print(f"{'':<24}{'seconds':>24}{'processor':>24}{'iterations':>12}")
     with two_workers() as client:
         sample = sharded_sample(
             *(da.from_array(a, chunks=(len(y) // 64 + 1, *a.shape[1:])) for a in (X, y))
@@ -71,13 +78,17 @@ def print_same_work(copies: int, turns: int) -> None:
                     )
                 if turn:  # the first one compiles
                     runs[name].append(run)
-        bits = {runs[name][0][2].w.tobytes() for name in runs}
         for name, own in runs.items():
-            clock, processor = (statistics.median(run[k] for run in own) for k in (0, 1))
-            n = own[0][2].iterations
-            print(f"{name:<24}{clock:>9.2f}{processor:>11.2f}{n:>12}  {len(bits) == 1}")
-        medians = [statistics.median(run[0] for run in own) for own in runs.values()]
-        print(f"{'ratio':<24}{medians[1] / medians[0]:>9.2f}")
+            clock, processor = (middle_and_spread([run[k] for run in own]) for k in (0, 1))
+            print(f"{name:<24}{clock:>24}{processor:>24}{own[0][2].iterations:>12}")
+        one, two = runs.values()
+        clock, processor = (
+            middle_and_spread([b[k] / a[k] for a, b in zip(one, two, strict=True)]) for k in (0, 1)
+        )
+        bits = {run[2].w.tobytes() for own in runs.values() for run in own}
+        print(f"{'ratio, turn by turn':<24}{clock:>24}{processor:>24}   same bits {len(bits) == 1}")
+        leader = sample._leader
+        print(f"of {leader.seconds:.1f} s of calls, {leader.n_rounds} sums were waited for")
         sample.close()
 
 
@@ -154,3 +165,52 @@ def print_dask_ml(copies: int) -> None:
                 print(f"{f'dask-ml {solver}, {n} iterations':<28}{seconds:>9.2f}{above:>17.1e}")
                 if seconds > 120.0:
                     break
+
+
+def print_simulated(turns: int) -> None:
+    """Print what `cp.simulate` says of fits on one worker and on two, and what they take."""
+    speeds = cp.Speeds.here()
+    print(f"{speeds}; load {machine_load()}")
+    print(f"{'rows':>10}{'features':>10}{'workers':>9}{'ms an iteration: simulated':>28}"
+          f"{'measured':>24}{'work, processor ms: simulated':>32}{'measured':>24}")  # fmt: skip
+    with two_workers() as client:
+        addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        for n_rows, n_features in ((1 << 18, 8), (1 << 18, 64), (1 << 20, 16)):
+            rng = np.random.default_rng(0)
+            X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
+            y = np.where(X[:, 0] + rng.normal(size=n_rows) > 0.0, 1.0, -1.0)
+            arrays = [da.from_array(a, chunks=(n_rows // 4, *a.shape[1:])) for a in (X, y)]
+            for n_workers in (1, 2):
+                chosen = addresses[:n_workers]
+                with sharded_sample(*arrays, workers=chosen) as sample:
+                    _print_simulated(client, sample, speeds, turns, n_features, chosen)
+
+
+def _print_simulated(
+    client: Client, sample: Any, speeds: cp.Speeds, turns: int, n_features: int, workers: list[str]
+) -> None:
+    risk = ShardedRisk(sample, cp.Logistic())
+    leader = sample._leader
+    trips = []
+    for _ in range(200):
+        begin = time.perf_counter()
+        leader.call("count", sample._name)
+        trips.append(time.perf_counter() - begin)
+    clock, processor = [], []
+    for turn in range(turns + 1):
+        before = sum(client.run(time.process_time, workers=workers).values())
+        result = cp.minimize(risk, cp.L2(1e-7), method=METHOD, stop=cp.Iterations(SIMULATED))
+        after = sum(client.run(time.process_time, workers=workers).values())
+        if turn:  # the first one compiles
+            seconds = np.diff([record.seconds for record in result.history])
+            clock.append(1e3 * statistics.median(seconds.tolist()))
+            processor.append(1e3 * (after - before) / len(workers) / result.iterations)
+    n_rows = sample.source.n_rows
+    told = cp.simulate(
+        n_rows, n_features, len(workers), iterations=SIMULATED, speeds=speeds,
+        round_trip=statistics.median(trips), bandwidth=1e10,
+    )  # fmt: skip
+    print(
+        f"{n_rows:>10,}{n_features:>10}{len(workers):>9}{1e3 * told.iteration:>28.1f}"
+        f"{middle_and_spread(clock):>24}{1e3 * told.work:>32.1f}{middle_and_spread(processor):>24}"
+    )

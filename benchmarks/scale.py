@@ -13,10 +13,15 @@ cluster   two workers with a thread each beside one process with two threads, co
           over; the target is 1.3 times the time, and the same bits.
 rounds    what an iteration costs on two workers with 10,000 features and next to no rows, and how
           often members wait for a sum in it; the target is 20 ms.
-dask_ml   the same objective by dask-ml on the same cluster; the target is 5 times as fast.
+simulate  what `cp.simulate` says of fits on one and two workers, beside what they take.
+dask_ml   the same objective by dask-ml on the same cluster; the target is 5 times as fast. Left out
+          where dask-ml is not installed.
+
+Medians, with the least and the largest of the turns in brackets.
 """
 
 import argparse
+import importlib.util
 import statistics
 import tempfile
 import time
@@ -107,7 +112,14 @@ def run_rounds(options: argparse.Namespace) -> None:
     clusters.print_rounds(10_000)
 
 
+def run_simulate(options: argparse.Namespace) -> None:
+    clusters.print_simulated(options.turns)
+
+
 def run_dask_ml(options: argparse.Namespace) -> None:
+    if importlib.util.find_spec("dask_ml") is None:
+        print("dask-ml is not installed")
+        return
     clusters.print_dask_ml(max(options.copies // 10, 1))
 
 
@@ -117,6 +129,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "memory": run_memory,
     "cluster": run_cluster,
     "rounds": run_rounds,
+    "simulate": run_simulate,
     "dask_ml": run_dask_ml,
 }
 

@@ -143,6 +143,7 @@ PUBLIC = {
     "SharedScore",
     "SmoothHinge",
     "Softmax",
+    "Speeds",
     "Squared",
     "SquaredEpsilonInsensitive",
     "SquaredHinge",
@@ -190,6 +191,7 @@ PUBLIC = {
     "resume",
     "save_model",
     "sharded_sample",
+    "simulate",
     "trust_region",
 }
 

@@ -14,6 +14,8 @@ from . import testing as testing
 from .checkpoints.checkpoint import Checkpoint as Checkpoint
 from .checkpoints.tensors import CheckpointError as CheckpointError
 from .cluster import sharded_sample as sharded_sample
+from .cluster.simulation import Speeds as Speeds
+from .cluster.simulation import simulate as simulate
 from .core.certificate import Certificate as Certificate
 from .core.certificate import Record as Record
 from .core.certificate import Result as Result

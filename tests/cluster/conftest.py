@@ -11,8 +11,8 @@ from tests.cluster.processes import pids_of, wait_until  # noqa: E402
 N_WORKERS = 5
 
 
-# What workers import: once, by the process that they are forked from. Where others work too, five of
-# them that import it at the same time take minutes, and so do those that are started again.
+# What workers import: once, by the process that they are forked from. Five of them that import it
+# at the same time take minutes where others work too, and so do those that are started again.
 PRELOADED = [
     "dask.array",
     "dask.bag",

@@ -19,7 +19,7 @@ from cutplane.cluster.fitting import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
 from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 
-M, D = 262_144 + 77, 3  # eight shards
+M, D = 350_077, 3  # eight shards, so that each of five workers has some
 METHOD = cp.bmrm()
 
 
@@ -32,7 +32,7 @@ def made(seed=0):
 
 def lazily(*arrays):
     """Return Dask arrays, cut where no block begins."""
-    sizes = (70_001, 90_000, 50_003)
+    sizes = (90_001, 120_000, 70_003)
     return [
         da.from_array(array, chunks=(size, *array.shape[1:]))
         for array, size in zip(arrays, sizes, strict=False)

@@ -1,5 +1,7 @@
 """Models beyond rows with targets on a cluster of processes: the bits of one machine."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,20 @@ db = pytest.importorskip("dask.bag", reason="needs the extra cutplane[dask]")
 from cutplane.cluster import fitting  # noqa: E402
 
 
+@contextmanager
+def fewer_workers(client, n_workers):
+    """Let fits use the first of the workers only."""
+    everyone = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    made = fitting.DaskWorkers
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            fitting,
+            "DaskWorkers",
+            lambda client, **options: made(client, **options | {"workers": everyone[:n_workers]}),
+        )
+        yield
+
+
 def test_a_ranker_has_the_same_bits_and_lazy_predictions(client):
     rng = np.random.default_rng(0)
     m = 131_072 + 55  # four shards
@@ -19,10 +35,12 @@ def test_a_ranker_has_the_same_bits_and_lazy_predictions(client):
     words = np.char.add("q", (np.arange(m) // 37).astype(str))
     plain = cp.LinearRanker(lam=1e-2, method="bmrm-line-search").fit(X, y, qid=words)
     lazy = [da.from_array(a, chunks=(40_001, *a.shape[1:])) for a in (X, y, words)]
-    model = cp.LinearRanker(lam=1e-2, method="bmrm-line-search")
-    model.fit(lazy[0], lazy[1], qid=lazy[2])
-    assert np.array_equal(model.coef_, plain.coef_)
-    assert model.certificate_ == plain.certificate_
+    for n_workers in (1, 2, 5):
+        with fewer_workers(client, n_workers):
+            model = cp.LinearRanker(lam=1e-2, method="bmrm-line-search")
+            model.fit(lazy[0], lazy[1], qid=lazy[2])
+        assert np.array_equal(model.coef_, plain.coef_)
+        assert model.certificate_ == plain.certificate_
     assert model.n_queries_ == plain.n_queries_ == len(np.unique(words))
     predicted = model.predict(lazy[0])
     assert isinstance(predicted, da.Array)
@@ -49,16 +67,8 @@ def test_a_tagger_of_bags_has_the_same_bits_for_any_workers(client, loss):
     plain = cp.SequenceTagger(loss, **settings).fit(X, y)
     bags = [db.from_sequence(each, npartitions=3) for each in (X, y)]
     models = [cp.SequenceTagger(loss, **settings).fit(*bags)]
-    everyone = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    with pytest.MonkeyPatch.context() as patch:
-        made = fitting.DaskWorkers
-        for n_workers in (1, 2):
-            chosen = everyone[:n_workers]
-            patch.setattr(
-                fitting,
-                "DaskWorkers",
-                lambda client, chosen=chosen, **o: made(client, **o | {"workers": chosen}),
-            )
+    for n_workers in (1, 2):
+        with fewer_workers(client, n_workers):
             models.append(cp.SequenceTagger(loss, **settings).fit(*bags))
     for other in models[1:]:
         assert np.array_equal(models[0].coef_.toarray(), other.coef_.toarray())

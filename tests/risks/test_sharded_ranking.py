@@ -1,5 +1,7 @@
 """Rankings whose documents lie elsewhere: no query is split, and bits are those of one place."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from tests.risks.crew import placed
@@ -36,17 +38,31 @@ def fitted(risk):
     return cp.minimize(risk, cp.L2(1e-2), method=cp.bmrm(), tol=1e-2)
 
 
+LOSSES = {
+    "pairs": cp.PairwiseHinge(),
+    "gains": cp.PairwiseHinge("pair", "gains"),
+    "ndcg": cp.NDCGHinge(5),
+    "lists": cp.NDCGListHinge(5),
+}
+CASES = list(product(LOSSES, ["sorted", "mixed", "one"], PLACEMENTS))
+# Every loss and order on five members, and one of each on fewer; the others are slow.
+FEW = {
+    ("pairs", "mixed", "1"),
+    ("ndcg", "sorted", "1"),
+    ("lists", "mixed", "2"),
+    ("gains", "one", "2"),
+}
+
+
 @pytest.mark.parametrize(
-    "members", [*(pytest.param(n, marks=pytest.mark.slow) for n in ("1", "2")), "5"]
-)
-@pytest.mark.parametrize("order", ["sorted", "mixed", "one"])
-@pytest.mark.parametrize(
-    "loss",
-    [cp.PairwiseHinge(), cp.PairwiseHinge("pair", "gains"), cp.NDCGHinge(5), cp.NDCGListHinge(5)],
-    ids=["pairs", "gains", "ndcg", "lists"],
+    ("loss", "order", "members"),
+    [
+        pytest.param(*case, marks=[] if case[2] == "5" or case in FEW else pytest.mark.slow)
+        for case in CASES
+    ],
 )
 def test_fits_have_the_bits_of_one_machine(loss, order, members):
-    given = documents(order)
+    given, loss = documents(order), LOSSES[loss]
     plain = cp.ScoredRisk(
         given["X"],
         given["y"],

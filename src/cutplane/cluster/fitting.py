@@ -16,12 +16,10 @@ from cutplane.cluster.collections import (
 from cutplane.cluster.workers import DaskWorkers, client_in_use
 from cutplane.compute.blocks import power_below
 from cutplane.maps.shards import most_shards
-from cutplane.risks.shards.sample import ShardedSample
+from cutplane.risks.shards.sample import MOST_SHARDS, ShardedSample
 
 # Sequences of a shard: few beside all of them, and enough to be worth a plane of their own.
 _LEAST_SEQUENCES = 128
-# More shards than this need more bookkeeping, and help no balance.
-_MOST_SHARDS = 64
 
 
 def sharded_sample(
@@ -47,7 +45,7 @@ def sharded_sample(
         n_entries = count_entries(X, columns["X"])
     n_shards = most_shards(source.n_rows, n_features_of(X), n_entries, n_classes)
     places = DaskWorkers(client, workers=workers, patience=patience)
-    return ShardedSample(source, places, n_shards=min(n_shards, _MOST_SHARDS), patience=patience)
+    return ShardedSample(source, places, n_shards=min(n_shards, MOST_SHARDS), patience=patience)
 
 
 def sharded_sequences(
@@ -76,6 +74,6 @@ def sharded_sequences(
         source = CollectionSource({name: Partitions.of(each, name) for name, each in given.items()})
     if source.n_rows == 0:
         raise ValueError("there is no sequence")
-    n_shards = min(power_below(source.n_rows // _LEAST_SEQUENCES), _MOST_SHARDS)
+    n_shards = min(power_below(source.n_rows // _LEAST_SEQUENCES), MOST_SHARDS)
     places = DaskWorkers(client, workers=workers, patience=patience)
     return ShardedSample(source, places, n_shards=n_shards, patience=patience)

@@ -22,6 +22,8 @@ from cutplane.risks.shards.member import Recipe, Source, name_of
 
 _log = logging.getLogger("cutplane")
 
+# More shards than this need more bookkeeping, and help no balance.
+MOST_SHARDS = 64
 # How often members may be lost before a sample is given up.
 _MOST_LOSSES = 100
 
