@@ -1,5 +1,6 @@
 """Our passes of the compiler change how long it takes, not what a kernel does."""
 
+import itertools
 import subprocess
 import sys
 
@@ -51,11 +52,43 @@ def test_same_results_as_the_ordinary_compiler():
     np.testing.assert_allclose(ours, plain, rtol=1e-12)
 
 
+@pytest.mark.parametrize("fastmath", [False, OPTIONS["fastmath"]])
+def test_max_and_min_choose_as_those_of_numba(fastmath):
+    def choose(a, b):
+        return max(a, b), min(a, b), max(2, b), min(a, 3)
+
+    ours, plain = njit(fastmath=fastmath)(choose), numba.njit(fastmath=fastmath)(choose)
+    numbers = [0.0, -0.0, 1.5, np.inf, -np.inf, np.nan]
+    for a, b in itertools.product([*numbers, 2, np.float32(2.5)], [*numbers, 3, np.float32(1.5)]):
+        assert repr(ours(a, b)) == repr(plain(a, b))
+    assert njit()(lambda a, b, c: max(a, b, c))(1, 2.5, np.float32(2.0)) == 2.5
+    assert njit()(lambda pair: max(pair))((1.0, 2.0)) == 2.0
+    assert njit()(lambda a, b: max(a, b))(True, False) is True
+
+
 def test_what_was_found_is_not_taken_for_other_types():
     kernel = njit(**OPTIONS)(lambda a, b: a[0] / b)
     for values in (np.array([3, 4]), np.array([3.0, 4.0]), np.array([3.0, 4.0], dtype=np.float32)):
         assert kernel(values, 2) == 1.5
         assert kernel(values, 2.0) == 1.5
+
+
+def test_what_was_found_is_not_taken_for_other_options():
+    from cutplane.compute import pipeline
+
+    kernel = lambda a: a[0] * 2.0 + np.empty(3).size  # noqa: E731
+    assert njit(error_model="numpy")(kernel)(np.ones(1)) == 5.0
+    known = set(pipeline._found)
+    assert njit(fastmath=OPTIONS["fastmath"])(kernel)(np.ones(1)) == 5.0
+    new = {function.typing_key for _, function, _ in set(pipeline._found) - known}
+    assert new == {np.empty}  # in Python: compiled with the options of its caller
+
+
+def test_extensions_are_found_after_a_kernel_was_compiled():
+    assert njit()(lambda a: a + 1)(1) == 2
+    target = njit()(lambda a: a).targetdescr
+    for context in (target.typing_context, target.target_context):
+        assert "load_additional_registries" not in vars(context)
 
 
 def test_signatures_are_remembered():

@@ -95,7 +95,13 @@ def test_gradient_and_curvature_are_derivatives(loss, seed, intercept, layout):
         curvature = Curvature(risk, lam, spectrum, own.shares, own.width)
         along = sample.rng.normal(size=own.gradient.shape)
         ahead = smoothed(1e-5 * along.ravel()).gradient - smoothed(-1e-5 * along.ravel()).gradient
-        found = curvature.times(along)
+        inner = along.copy()
+        if intercept:  # from the mean example to those of the curvature, and back
+            moves = spectrum.mean - curvature.means
+            inner[:, d] -= (along[:, :d] * moves).sum(axis=1)
+        found = curvature.times(inner)
+        if intercept:
+            found[:, :d] -= found[:, d:] * moves
         # Examples that hardly bend are left out.
         np.testing.assert_allclose(found, ahead / 2e-5, atol=0.05 * np.abs(ahead / 2e-5).max())
 

@@ -58,15 +58,13 @@ def csr_pullback(
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
-def squared_norms(values: NDArray[Any], starts: NDArray[Any]) -> Vector:
-    """Return the squared length of each row of a CSR matrix."""
-    out = np.empty(len(starts) - 1)
+def squared_norms(values: NDArray[Any], starts: NDArray[Any], out: Vector) -> None:
+    """Fill in the squared length of each row of a CSR matrix."""
     for i in range(len(out)):
         total = 0.0
         for k in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
             total += np.float64(values[k]) * np.float64(values[k])
         out[i] = total
-    return out
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -174,7 +172,9 @@ class CompressedRows(StoredRows):
 
     @cached_property
     def _norms(self) -> Vector:
-        return squared_norms(self.values, self.starts)
+        norms = np.empty(self.shape[0])
+        squared_norms(self.values, self.starts, norms)
+        return norms
 
     def part(self, examples: Examples) -> CompressedRows:
         """Return a copy of some of the rows."""

@@ -55,11 +55,18 @@ def sum_over_rows(
     return np.asarray(half + half.T)
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
 def add_dense(X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
-    """Add the rows of a dense matrix, eight at a time: one load and store for 16 operations."""
+    """Add the rows of a dense matrix."""
+    # Memory is allocated here: a kernel that calls np.empty compiles that too.
+    _add_dense(X, curvatures, rows, out, np.empty((8, X.shape[1])), np.empty(8))
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def _add_dense(
+    X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix, x: Matrix, c: Vector
+) -> None:
+    """Add rows, eight at a time: one load and store for 16 operations."""
     d = X.shape[1]
-    x, c = np.empty((8, d)), np.empty(8)
     for begin in range(0, len(rows), 8):
         n = min(8, len(rows) - begin)
         for r in range(8):
@@ -69,14 +76,12 @@ def add_dense(X: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -
         for a in range(d):
             u0, u1, u2, u3 = c[0] * x[0, a], c[1] * x[1, a], c[2] * x[2, a], c[3] * x[3, a]
             u4, u5, u6, u7 = c[4] * x[4, a], c[5] * x[5, a], c[6] * x[6, a], c[7] * x[7, a]
-            for b in range(a):
+            diagonal = out[a, a]
+            for b in range(a + 1):
                 out[a, b] += ((u0 * x[0, b] + u1 * x[1, b]) + (u2 * x[2, b] + u3 * x[3, b])) + (
                     (u4 * x[4, b] + u5 * x[5, b]) + (u6 * x[6, b] + u7 * x[7, b])
                 )
-            out[a, a] += 0.5 * (
-                ((u0 * x[0, a] + u1 * x[1, a]) + (u2 * x[2, a] + u3 * x[3, a]))
-                + ((u4 * x[4, a] + u5 * x[5, a]) + (u6 * x[6, a] + u7 * x[7, a]))
-            )
+            out[a, a] = 0.5 * (diagonal + out[a, a])
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)

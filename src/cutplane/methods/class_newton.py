@@ -57,7 +57,7 @@ _ROUGH = 0.1
 # share of the last gap a point with intercepts must be to count. Small gaps ask for better ones.
 _SETTLED = 1e-8
 _PART = 0.1
-_MUCH = 0.4
+_MUCH = 0.2
 
 
 @dataclass(slots=True)
@@ -163,7 +163,8 @@ class ClassNewton:
         risk, intercept = self._risk, self._risk.minimizes_intercept
         mean = own.spectrum.mean
         slopes = self._slopes(own.shares.copy())
-        offset = -risk.loss.conjugate(risk.y, slopes, risk.weights)
+        exact = not intercept or own.width > 0.0  # else nobody asks what these shares say
+        offset = -risk.loss.conjugate(risk.y, slopes, risk.weights) if exact else 0.0
         slopes *= risk.weights[:, None]
         own.gradient = pulled_back(risk.map, mean, slopes, with_sums=intercept)
         slope = own.gradient[:, : len(mean)].copy()

@@ -121,22 +121,33 @@ def fill_bends(shares: Matrix, weights: Vector, width: float, bends: Matrix) -> 
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-def bend(shares: Matrix, weights: Vector, width: float, speeds: Matrix) -> None:
-    """Multiply speeds of scores by second derivatives, in place: how fast the slopes change."""
+def bend(shares: Matrix, weights: Vector, width: float, shifts: Vector, speeds: Matrix) -> None:
+    """Multiply speeds of scores by second derivatives, in place: how fast the slopes change.
+
+    The ``shifts`` are speeds of intercepts, to be added to those of the scores.
+    """
     n = shares.shape[1]
     for i in range(len(weights)):
         mean, count = 0.0, 0
         if width > 0.0:
             for j in range(n):
                 if shares[i, j] > 0.0:
-                    mean += speeds[i, j]
+                    mean += speeds[i, j] + shifts[j]
                     count += 1
             mean /= count
             for j in range(n):
-                change = weights[i] / width * (speeds[i, j] - mean)
+                change = weights[i] / width * (speeds[i, j] + shifts[j] - mean)
                 speeds[i, j] = change if shares[i, j] > 0.0 else 0.0
         else:
             for j in range(n):
-                mean += shares[i, j] * speeds[i, j]
+                mean += shares[i, j] * (speeds[i, j] + shifts[j])
             for j in range(n):
-                speeds[i, j] = weights[i] * shares[i, j] * (speeds[i, j] - mean)
+                speeds[i, j] = weights[i] * shares[i, j] * (speeds[i, j] + shifts[j] - mean)
+
+
+@njit(cache=True, nogil=True)
+def add_rows(values: Matrix, sums: Vector) -> None:
+    """Add all rows to the sums."""
+    for i in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            sums[j] += values[i, j]

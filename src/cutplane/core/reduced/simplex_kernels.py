@@ -82,7 +82,8 @@ def factorize(
                 entry -= row[r] * above[r]
             row[q] = entry / above[q]
             pivot -= row[q] * row[q]
-        least = LEAST_PIVOT * max(inner[j] / scale, inner_base[b] / scale, NEARLY_FLAT)
+        largest = max(inner[j] / scale, inner_base[b] / scale)
+        least = LEAST_PIVOT * max(largest, NEARLY_FLAT)
         row[p] = np.sqrt(max(pivot, least))
     return pivot <= least
 
@@ -208,20 +209,18 @@ def settle(
             curvature += bend[p] * move[p]
             if move[p] < 0.0 and alpha[moving[p]] < -move[p] * boundary:
                 boundary, first = alpha[moving[p]] / -move[p], p
-        if not (0.0 < slope < np.inf and boundary < np.inf):
-            break  # level up to rounding, or overflow
-        blocked = not slope * spread * lam < curvature * boundary
-        length = boundary if blocked else slope * spread * lam / curvature
-
-        for p in range(n_moving):
-            plane = moving[p]
-            alpha[plane] = max(alpha[plane] + length * move[p], 0.0)
-            gradient[plane] -= length * bend[p] / lam
+        rises = 0.0 < slope < np.inf and boundary < np.inf  # else level up to rounding, or overflow
+        blocked = rises and not slope * spread * lam < curvature * boundary
+        if rises:
+            length = boundary if blocked else slope * spread * lam / curvature
+            for p in range(n_moving):
+                plane = moving[p]
+                alpha[plane] = max(alpha[plane] + length * move[p], 0.0)
+                gradient[plane] -= length * bend[p] / lam
+            steps += 1
         if blocked:
             alpha[moving[first]] = 0.0  # not left to rounding: this is why the loop ends
         size = drop_weightless(alpha, groups, base, support, factor, size, work)
-        steps += 1
-    size = drop_weightless(alpha, groups, base, support, factor, size, work)
     for k in range(n_groups):
         total[k] = alpha[base[k]]
     for p in range(size):
@@ -288,7 +287,8 @@ def largest_square(gram: Matrix, base: Indices, support: Indices, size: int, top
     for p in range(size):
         largest = max(largest, gram[support[p], support[p]])
     for k in range(base.size):
-        largest = max(largest, gram[base[k], base[k]], gram[top[k], top[k]])
+        largest = max(largest, gram[base[k], base[k]])
+        largest = max(largest, gram[top[k], top[k]])
     return largest if largest >= LEAST_SCALE else 1.0
 
 

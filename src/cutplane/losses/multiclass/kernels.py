@@ -73,6 +73,17 @@ def make_slopes(shares: Matrix, y: Indices) -> None:
         shares[i, y[i]] = -others
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def move_shares(shares: Matrix, dropped: Vector, lacking: Vector) -> None:
+    """Take from each example a part of its share of each class, and distribute it anew."""
+    for i in range(shares.shape[0]):
+        lost = 0.0
+        for j in range(shares.shape[1]):
+            lost += dropped[j] * shares[i, j]
+        for j in range(shares.shape[1]):
+            shares[i, j] = shares[i, j] * (1.0 - dropped[j]) + lost * lacking[j]
+
+
 @njit(cache=True, nogil=True)
 def class_sums(shares: Matrix, y: Indices, weights: Vector) -> tuple[Vector, Vector]:
     """Return the share that each class has of all weight, and by how much that is too much.

@@ -24,7 +24,7 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import add_up, joined, placing, rows_in_all, total
 from cutplane.compute.threads import map_blocks, map_parts
-from cutplane.losses.multiclass.kernels import Indices, class_sums, decide, newton_sums
+from cutplane.losses.multiclass.kernels import Indices, class_sums, decide, move_shares, newton_sums
 
 T = TypeVar("T")
 
@@ -285,11 +285,5 @@ def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
         return shares
     lacking /= lacking.sum()
 
-    def block(i: slice) -> None:
-        part = shares[i]
-        lost = (part * dropped).sum(axis=1)
-        part *= 1.0 - dropped
-        part += lost[:, None] * lacking
-
-    map_blocks(block, len(y), width=width)
+    map_blocks(lambda i: move_shares(shares[i], dropped, lacking), len(y), width=width)
     return shares

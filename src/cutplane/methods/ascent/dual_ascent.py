@@ -230,7 +230,13 @@ def first_point(risk: Any, w: Vector) -> Point:
     if w.any() or offers(risk, "sharded"):
         return cast(Point, risk.at(w))
     risk.evaluations += 1
-    return cast(Point, risk.with_scores(w, np.zeros((len(risk.y), *risk.map.score_shape))))
+    shape, at = risk.map.score_shape, None
+    if offers(risk, "loss.of_shares") and risk.minimizes_intercept:
+        # Where all scores are zero, the examples of a class are one, with their weights together.
+        masses = np.bincount(risk.y, weights=risk.weights, minlength=shape[0])
+        zeros = np.zeros((len(masses), len(masses)))
+        at = risk.loss.at_best_offset(np.arange(len(masses)), zeros, masses, None)
+    return cast(Point, risk.with_scores(w, np.zeros((len(risk.y), *shape)), at=at))
 
 
 def finite_norms(rows: Any) -> Vector:

@@ -2,7 +2,9 @@
 
 A direction has a row for each class: its coefficients and, if there are intercepts, one number
 more. That is by how much the score of the mean example changes, not the intercept itself, because
-what the one and the coefficients do hardly depends on each other.
+what the one and the coefficients do hardly depends on each other. The system is solved for the mean
+of the examples whose loss bends along the score of the class: with Crammer and Singer's loss they
+are few near the end, and need not be like all others.
 
 The system is solved by conjugate gradients. Its matrix is never made: a product with it is two
 passes over the examples whose loss bends. What makes such a system slow are features of different
@@ -96,6 +98,12 @@ class Curvature:
         Slopes of the smoothed loss, plus one for the own class.
     width : float
         How widely its kinks are rounded.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_classes, n_features) or None
+        For which example the last column of a direction says by how much a score changes; None
+        without intercepts.
     """
 
     def __init__(
@@ -113,30 +121,47 @@ class Curvature:
         self._map: Any = risk.map.part(chosen) if len(chosen) < len(shares) else risk.map
         self._shares, self._weights = shares[chosen], risk.weights[chosen]
         self._lams = np.full((1, len(spectrum.mean)), lam)
-        of_classes = bends.sum(axis=0)[:, None]
+        of_classes = column_sums(bends)[:, None]
         self._inverse = 1.0 / (lam + of_classes * spectrum.sizes)
+        self.means: Matrix | None = None
         if risk.minimizes_intercept:
             ridge = _RIDGE * float(of_classes.mean()) or lam
             self._lams = np.append(self._lams, [[ridge]], axis=1)
             self._inverse = np.append(self._inverse, 1.0 / (of_classes + ridge), axis=1)
+            self.means = self._bent_means(bends[chosen])
+
+    def _bent_means(self, bends: Matrix) -> Matrix:
+        """Return for each class the mean of the examples whose loss bends, weighted by how much."""
+        masses = column_sums(bends)[:, None]
+        sums = self._map.pullback(bends).reshape(len(masses), -1)
+        means = np.tile(self._spectrum.mean, (len(masses), 1))
+        np.divide(sums, masses, out=means, where=masses > 0.0)
+        return means
 
     def times(self, direction: Matrix) -> Matrix:
-        """Return the product with a direction."""
+        """Return the product with a direction, whose last column is for the `means`."""
         changed = self._lams * direction
         if not len(self._weights):
             return changed
-        slopes = speeds_of(self._map, self._spectrum.mean, direction)
+        d = len(self._spectrum.mean)
+        coefficients = np.ascontiguousarray(direction[:, :d])
+        speeds: Matrix = self._map.scores(coefficients.ravel())
+        shifts = np.zeros(len(direction))
+        if self.means is not None:
+            shifts += direction[:, d] - np.einsum("ij,ij->i", coefficients, self.means)
         map_blocks(
-            lambda i: kernels.bend(self._shares[i], self._weights[i], self._width, slopes[i]),
-            len(slopes),
-            width=slopes.shape[1],
+            lambda i: kernels.bend(
+                self._shares[i], self._weights[i], self._width, shifts, speeds[i]
+            ),
+            len(speeds),
+            width=speeds.shape[1],
         )
-        changed += pulled_back(self._map, self._spectrum.mean, slopes, with_sums=self._has_sums)
+        changed[:, :d] += self._map.pullback(speeds).reshape(-1, d)
+        if self.means is not None:
+            sums = column_sums(speeds)
+            changed[:, :d] -= sums[:, None] * self.means
+            changed[:, d] += sums
         return changed
-
-    @property
-    def _has_sums(self) -> bool:
-        return self._lams.shape[1] > len(self._spectrum.mean)
 
     def roughly_divided(self, gradient: Matrix) -> Matrix:
         """Return what `times` would give the gradient, nearly: classes and bends as their means."""
@@ -149,7 +174,19 @@ class Curvature:
 
     def direction(self, gradient: Matrix) -> Matrix:
         """Return Newton's direction against a gradient, by conjugate gradients."""
-        direction, left = np.zeros_like(gradient), -gradient
+        if self.means is None:
+            return self._solved(-gradient)
+        # From the mean example to those that bend, and back.
+        d, moves = gradient.shape[1] - 1, self._spectrum.mean - self.means
+        right = -gradient
+        right[:, :d] += right[:, d:] * moves
+        direction = self._solved(right)
+        direction[:, d] += np.einsum("ij,ij->i", direction[:, :d], moves)
+        return direction
+
+    def _solved(self, left: Matrix) -> Matrix:
+        """Return a direction whose product is nearly what is given."""
+        direction = np.zeros_like(left)
         divided = self.roughly_divided(left)
         along, size = divided, _dot(left, divided)
         enough = _LEFT**2 * size
@@ -169,23 +206,20 @@ class Curvature:
         return direction
 
 
-def speeds_of(map_: Any, mean: Vector, direction: Matrix) -> Matrix:
-    """Return how fast the scores of examples change along a direction, intercepts included."""
-    d = len(mean)
-    coefficients = np.ascontiguousarray(direction[:, :d])
-    speeds: Matrix = map_.scores(coefficients.ravel())
-    if direction.shape[1] > d:
-        speeds += direction[:, d] - coefficients @ mean
-    return speeds
-
-
 def pulled_back(map_: Any, mean: Vector, slopes: Matrix, *, with_sums: bool) -> Matrix:
     """Return the derivatives by a direction, given those by the scores."""
     by_coefficient = map_.pullback(slopes).reshape(-1, len(mean))
     if not with_sums:
         return np.asarray(by_coefficient)
-    sums = slopes.sum(axis=0)
+    sums = column_sums(slopes)
     return np.column_stack([by_coefficient - np.outer(sums, mean), sums])
+
+
+def column_sums(values: Matrix) -> Vector:
+    """Return the sum of each column; NumPy takes several times as long for few columns."""
+    sums = np.zeros(values.shape[1])
+    kernels.add_rows(values, sums)
+    return sums
 
 
 def _dot(a: Matrix, b: Matrix) -> float:
