@@ -1,5 +1,6 @@
 """Fingerprints: the same for what is the same, different for what differs anywhere."""
 
+import importlib
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
@@ -195,3 +196,19 @@ def test_a_structured_risk_is_the_same_after_use(name):
     used, fresh = (cp.StructuredRisk(*PROBLEMS[name](np.random.default_rng(1))) for _ in range(2))
     used.at(np.zeros(used.n_parameters)).plane()
     assert fingerprint(used) == fingerprint(fresh)
+
+
+@pytest.mark.parametrize("record", ["installed_here/{}.py,sha256=,0\n", ""])
+def test_a_class_of_an_installed_package_is_its_name(tmp_path, monkeypatch, record):
+    # `pip install --target` and `--user` put packages outside of the interpreter's own folder.
+    module = "recorded" if record else "of_the_users_own"
+    package, metadata = tmp_path / "installed_here", tmp_path / "installed_here-1.0.dist-info"
+    for folder in (package, metadata):
+        folder.mkdir()
+    (package / f"{module}.py").write_text("class Counting:\n    counted = 0\n")
+    (metadata / "RECORD").write_text(record.format(module))
+    monkeypatch.syspath_prepend(tmp_path)
+    kind = importlib.import_module(f"installed_here.{module}").Counting
+    before = fingerprint(kind(), portable=True)
+    kind.counted += 1
+    assert (fingerprint(kind(), portable=True) == before) == bool(record)

@@ -19,6 +19,7 @@ import sysconfig
 from collections.abc import Iterator
 from functools import cache, cached_property
 from hashlib import sha256
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -216,8 +217,26 @@ def _is_of_a_package(name: str | None) -> bool:
     if name is None or name.partition(".")[0] in ("cutplane", *sys.stdlib_module_names):
         return name not in (None, "__main__")
     file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return False
     paths = sysconfig.get_paths()
-    return file is not None and file.startswith((paths["purelib"], paths["platlib"]))
+    if file.startswith((paths["purelib"], paths["platlib"])):
+        return True
+    # Also where `pip install --user` or `--target` put it.
+    path = name.replace(".", "/")
+    for ending in (".py", "/__init__.py"):
+        if Path(file).as_posix().endswith(path + ending):
+            return path + ending in _recorded(file[: -len(path + ending)])
+    return False
+
+
+@cache
+def _recorded(folder: str) -> frozenset[str]:
+    """Return the files that an installer has put into a folder, by its own records."""
+    from importlib.metadata import distributions  # slow, and rarely needed
+
+    records = (found.read_text("RECORD") or "" for found in distributions(path=[folder]))
+    return frozenset(line.split(",")[0] for record in records for line in record.splitlines())
 
 
 def _is_data(member: Any) -> bool:
