@@ -227,7 +227,7 @@ def test_a_refused_first_batch_leaves_a_fitted_model_as_it_was():
         model.partial_fit(X[:, :3], y, classes=["yes", "maybe", "never"])
     assert model.classes_.tolist() == ["no", "yes"]
     np.testing.assert_array_equal(model.predict(X), before)
-    regressor = LinearRegressor("poisson").fit(X, np.ones(100))
+    regressor = LinearRegressor("poisson").fit(*stream(m=100, task="counts"))
     with pytest.raises(ValueError, match="zero or positive"):
         regressor.partial_fit(X[:, :3], np.full(100, -1.0))
     assert regressor.predict(X).shape == (100,)
