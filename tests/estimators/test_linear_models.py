@@ -451,3 +451,15 @@ def test_no_warnings_by_default(cancer, diabetes):
         warnings.simplefilter("error")
         LinearClassifier().fit(*cancer)
         LinearRegressor().fit(*diabetes)
+
+
+@pytest.mark.parametrize("loss", sorted(REGRESSION))
+@pytest.mark.parametrize("constant", [0.3, 1.0, 2.0, 3.0, 7.0])
+def test_targets_that_an_intercept_fits_exactly(loss, constant):
+    """All that is left of the objective is rounding, which is no contradiction."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = cp.LinearRegressor(loss).fit(X, np.full(30, constant))
+    assert model.certificate_.status == "optimal"
+    assert model.certificate_.valid
+    width = model.epsilon if "insensitive" in loss else 0.0  # what costs nothing
+    np.testing.assert_allclose(model.predict(X), constant, rtol=1e-7, atol=width)

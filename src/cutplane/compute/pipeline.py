@@ -28,7 +28,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
-from numba.core.typing import signature
+from numba.core.typing.templates import signature
 from numba.cpython.builtins import do_minmax
 from numba.extending import intrinsic
 

@@ -17,7 +17,7 @@ from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Certificate, Record, Stationarity, relative
 from cutplane.core.fingerprint import fingerprint, fingerprints_of_parts
 from cutplane.core.method import Method, PolicyStates
-from cutplane.core.needs import as_flat, as_grouped_point, as_quadratic, has_identity
+from cutplane.core.needs import as_flat, as_grouped_point, as_quadratic, has_identity, term_size
 from cutplane.core.protocols import (
     FlatRegularizer,
     NonFiniteRisk,
@@ -193,7 +193,16 @@ class State:
     def contradictory(self) -> bool:
         """Whether a bound or a plane is clearly above the risk: no convex one allows that."""
         scale = abs(self.objective) + abs(self.lower) + self.bundle.offset_scale
-        return self.refuted or self.gap < -_CONTRADICTION * scale
+        return self.refuted or self._beyond_rounding(-self.gap, scale)
+
+    def _beyond_rounding(self, excess: float, scale: float) -> bool:
+        """Say whether something is too high by more than rounding explains.
+
+        Where a model fits its targets exactly the numbers that are compared vanish, and what is
+        left of them is rounding of the terms that values of the risk are made of.
+        """
+        too_high = excess > _CONTRADICTION * scale
+        return too_high and excess > _ROUNDING * term_size(self.problem.risk)
 
     def test(self, plane: Plane, points: list[Point]) -> None:
         """Compare a plane with the risk where it is known: above it, the plane is wrong."""
@@ -201,14 +210,14 @@ class State:
             height = dot(plane.slope, point.w)
             # Where the risk vanishes these are all rounding, and small beside the objective.
             scale = abs(height) + abs(plane.offset) + abs(point.value) + abs(self.objective)
-            if height + plane.offset - point.value > _CONTRADICTION * scale:
+            if self._beyond_rounding(height + plane.offset - point.value, scale):
                 self.refuted = True
 
     def test_model(self, bundle: Bundle) -> None:
         """Compare the planes of an earlier run with the risk at the best point."""
         height = bundle.height_at(self.best.w)
         scale = abs(height) + float(np.abs(bundle.offsets).max()) + abs(self.best.value)
-        if height - self.best.value > _CONTRADICTION * scale:
+        if self._beyond_rounding(height - self.best.value, scale):
             self.refuted = True
 
     def planes_at(self, point: Point) -> Sequence[Plane]:

@@ -155,10 +155,13 @@ class Poisson(SmoothLoss):
         mean = np.exp(scores)
         value = mean - y * scores + (xlogy(y, y) - y)
         # Near the minimum at log(y), these terms cancel; y * (exp(t) - 1 - t) keeps the digits.
-        near = np.flatnonzero((y > 0.0) & (np.abs(mean - y) < 0.5 * y))
+        slope = mean - y
+        near = np.flatnonzero((y > 0.0) & (np.abs(slope) < 0.5 * y))
         t = scores[near] - np.log(y[near])
-        value[near] = y[near] * (np.expm1(t) - t)
-        return value, mean - y, mean
+        growth = np.expm1(t)
+        value[near] = y[near] * np.maximum(growth - t, 0.0)
+        slope[near] = y[near] * growth
+        return value, slope, mean
 
     def conjugates(self, y: Vector, slopes: Vector) -> Vector:
         """Return the conjugate of each example's loss."""
