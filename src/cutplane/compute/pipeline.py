@@ -50,7 +50,7 @@ def _comparison(first_if: Any) -> Any:
         both = types.unliteral(a), types.unliteral(b)  # type: ignore[no-untyped-call]
         return signature(context.unify_types(*both), *both), generate  # type: ignore[no-untyped-call]
 
-    return intrinsic(choose)  # type: ignore[no-untyped-call]
+    return intrinsic(choose)
 
 
 _COMPARISONS = {max: _comparison(operator.gt), min: _comparison(operator.lt)}
