@@ -15,7 +15,7 @@ writes to no array: see CONTRIBUTING.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from cutplane.compute.compiled import REORDER, njit
 Numbers = NDArray[np.int64]
 # Columns of a matrix in CSC: values, rows, and where columns start.
 Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+Penalty: TypeAlias = tuple[float, Matrix, float]
+"""l1; a row of l2, l2 * center, lower and upper bound for each coordinate; and damping."""
 
 # How often the columns that moved are passed over before all are looked at again.
 _INNER_PASSES = 8
@@ -122,8 +124,9 @@ def _extrapolation(points: Matrix) -> Vector:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _penalty(w: Vector, before: Vector, l1: float, squares: Matrix, damping: float) -> float:
+def _penalty(w: Vector, before: Vector, penalty: Penalty) -> float:
     """Return the regularizer and the damping at ``w``; infinite outside of the bounds."""
+    l1, squares, damping = penalty
     total = 0.0
     for c in range(len(w)):
         v, t = w[c], w[c] - before[c]
@@ -170,9 +173,7 @@ def sparse_descent(
     second: Vector,
     first: Vector,
     total_curvature: float,
-    l1: float,
-    squares: Matrix,
-    damping: float,
+    penalty: Penalty,
     w: Vector,
     enough: float,
     most: int,
@@ -183,6 +184,7 @@ def sparse_descent(
     It ends when no coordinate moves by as much as ``enough``, in units of slopes.
     """
     values, rows, starts = columns
+    l1, squares, damping = penalty
     before, at_start = w.copy(), slopes.copy()
     total = 0.0  # what the steps add to the sum of slopes
     active = np.empty(len(chosen), np.int64)
@@ -227,11 +229,11 @@ def sparse_descent(
             for c in range(len(w)):
                 total_ahead += (ahead[c] - before[c]) * first[c]
             now = _model_loss(slopes, at_start, curvatures, total * total / total_curvature)
-            now += _penalty(w, before, l1, squares, damping)
+            now += _penalty(w, before, penalty)
             then = _model_loss(
                 theirs_ahead, at_start, curvatures, total_ahead * total_ahead / total_curvature
             )
-            then += _penalty(ahead, before, l1, squares, damping)
+            then += _penalty(ahead, before, penalty)
             if weights[0] != 0.0 and then < now:
                 w[:] = ahead
                 slopes[:] = theirs_ahead
@@ -252,16 +254,10 @@ def sparse_scores(columns: Columns, chosen: Numbers, steps: Vector, out: Vector)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gram_descent(
-    gram: Matrix,
-    slope: Vector,
-    l1: float,
-    squares: Matrix,
-    damping: float,
-    w: Vector,
-    enough: float,
-    most: int,
+    gram: Matrix, slope: Vector, penalty: Penalty, w: Vector, enough: float, most: int
 ) -> None:
     """Minimize the model whose second derivatives are ``gram``; ``w`` and ``slope`` at its end."""
+    l1, squares, damping = penalty
     before = w.copy()
     d = len(w)
     active = np.empty(d, np.int64)
