@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster
 from timing import machine_load
 
 import cutplane as cp
-from cutplane.cluster.fitting import sharded_sample
+from cutplane.cluster import sharded_sample
 from cutplane.compute.threads import thread_limit
 from cutplane.risks.shards.risk import ShardedRisk
 

@@ -15,7 +15,7 @@ da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 
 from tests.cluster.processes import pids_of  # noqa: E402
 
-from cutplane.cluster.fitting import sharded_sample  # noqa: E402
+from cutplane.cluster import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
 from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 

@@ -21,7 +21,7 @@ distributed = pytest.importorskip("distributed", reason="needs the extra cutplan
 
 from tests.cluster.processes import Processes, ended_after, pids_of, wait_until  # noqa: E402
 
-from cutplane.cluster.fitting import sharded_sample  # noqa: E402
+from cutplane.cluster import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
 from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 

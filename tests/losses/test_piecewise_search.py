@@ -17,8 +17,7 @@ from cutplane.losses import (
     Squared,
     SquaredHinge,
 )
-from cutplane.losses.pointwise import piecewise_search
-from cutplane.losses.pointwise.moving_scores import MovingScores
+from cutplane.losses.pointwise import piecewise
 
 LOSSES = [
     Hinge(),
@@ -38,7 +37,7 @@ def misleading_sample(loss, seed):
     """Return examples of which those looked at first may be nothing like the others."""
     rng = np.random.default_rng(seed)
     m = int(rng.integers(512, 3000))
-    first = np.arange(m) % piecewise_search.STRIDE < piecewise_search.CHUNK
+    first = np.arange(m) % piecewise.STRIDE < piecewise.CHUNK
     y = rng.standard_normal(m)
     scores = y + rng.choice([0.3, 3.0]) * rng.standard_normal(m)
     scores[first] += rng.choice([0.0, 0.1, 1e3, -1e6])
@@ -69,7 +68,7 @@ def test_a_part_first_gives_the_same(loss, seed):
 
     expected = results()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(piecewise_search, "LEAST", 512)
+        patch.setattr(piecewise, "LEAST", 512)
         found = results()
     # The offset comes from differences of scores, and is as exact as they are.
     rounding = 4.0 * np.finfo(np.float64).eps * np.abs(scores).max()
@@ -79,7 +78,7 @@ def test_a_part_first_gives_the_same(loss, seed):
 @every_piecewise_loss
 def test_few_passes_over_many_examples(loss, monkeypatch):
     # Each derivative is a pass over vectors as long as the sample; part of it counts as such.
-    m = piecewise_search.LEAST
+    m = piecewise.LEAST
     rng = np.random.default_rng(0)
     y, scores = rng.standard_normal((2, m))
     scores += 0.5 * y + 2.0
@@ -88,13 +87,13 @@ def test_few_passes_over_many_examples(loss, monkeypatch):
         y = np.sign(y)
     weights = np.full(m, 1.0 / m)
     read = []
-    derivative = piecewise_search.Profile.derivative
+    derivative = piecewise.Profile.derivative
 
     def counted(profile, step):
         read.append(len(profile.moving.scores) / m)
         return derivative(profile, step)
 
-    monkeypatch.setattr(piecewise_search.Profile, "derivative", counted)
+    monkeypatch.setattr(piecewise.Profile, "derivative", counted)
     loss.minimize_offset(y, scores, weights)
     assert sum(read) <= 4.5
     read.clear()
@@ -106,11 +105,11 @@ def test_a_step_that_hits_a_flat_stretch_leaves_few_examples_to_search():
     # Residuals -499.5 .. 499.5: between the middle two, every constant is a median.
     scores = np.arange(1000.0) - 499.5
     y, weights = np.zeros(1000), np.full(1000, 1e-3)
-    ray = piecewise_search.Profile(Absolute().kind, MovingScores(y, scores, weights, 1.0))
+    ray = piecewise.Profile(Absolute().kind, piecewise.MovingScores(y, scores, weights, 1.0))
     slope, size = ray.derivative(-10.0)
-    bracket = piecewise_search.Bracket(ray, -10.0, slope, 1e-14)
+    bracket = piecewise.Bracket(ray, -10.0, slope, 1e-14)
     assert abs(bracket.narrow(0.2)) <= 1e-14
-    piecewise_search.close_around(bracket, 0.2, size)
+    piecewise.close_around(bracket, 0.2, size)
     assert bracket.lo < -0.5
     assert bracket.hi > 0.5
     assert len(ray.events_between(bracket.lo, bracket.hi)[0]) <= 40
@@ -118,7 +117,7 @@ def test_a_step_that_hits_a_flat_stretch_leaves_few_examples_to_search():
 
 
 def test_threads_leave_no_trace():
-    m = 2 * piecewise_search.LEAST
+    m = 2 * piecewise.LEAST
     y, scores, direction = np.random.default_rng(0).standard_normal((3, m))
     weights = np.full(m, 1.0 / m)
     loss = Quantile(0.3)

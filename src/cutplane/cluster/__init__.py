@@ -58,13 +58,5 @@ def sharded_sample(
         from cutplane.cluster import fitting
     except ImportError as error:
         raise ImportError(f'{error}: pip install "cutplane[dask]"') from error
-    return fitting.sharded_sample(
-        X,
-        y,
-        weights,
-        qid=qid,
-        n_classes=n_classes,
-        client=client,
-        workers=workers,
-        patience=patience,
-    )
+    columns = {"X": X, "y": y, "weights": weights, "qid": qid}
+    return fitting.sample_of(columns, n_classes, client=client, workers=workers, patience=patience)

@@ -22,28 +22,24 @@ from cutplane.risks.shards.sample import MOST_SHARDS, ShardedSample
 _LEAST_SEQUENCES = 128
 
 
-def sharded_sample(
-    X: Any,
-    y: Any,
-    weights: Any = None,
+def sample_of(
+    collections: dict[str, Any],
+    n_classes: int,
     *,
-    qid: Any = None,
-    n_classes: int = 1,
-    client: Client | None = None,
-    workers: Sequence[str] | None = None,
-    patience: float = 30.0,
+    client: Client | None,
+    workers: Sequence[str] | None,
+    patience: float,
 ) -> ShardedSample:
     """Return examples whose rows will lie on the workers: see `cutplane.sharded_sample`."""
     client = client or client_in_use()
-    given = {"X": X, "y": y, "weights": weights, "qid": qid}
-    given = {name: column for name, column in given.items() if column is not None}
+    given = {name: column for name, column in collections.items() if column is not None}
     with client.as_current():
         columns = {name: Partitions.of(column, name) for name, column in given.items()}
         source = CollectionSource(columns)
         if source.n_rows == 0:
             raise ValueError("X has no rows")
-        n_entries = count_entries(X, columns["X"])
-    n_shards = most_shards(source.n_rows, n_features_of(X), n_entries, n_classes)
+        n_entries = count_entries(given["X"], columns["X"])
+    n_shards = most_shards(source.n_rows, n_features_of(given["X"]), n_entries, n_classes)
     places = DaskWorkers(client, workers=workers, patience=patience)
     return ShardedSample(source, places, n_shards=min(n_shards, MOST_SHARDS), patience=patience)
 
@@ -66,7 +62,7 @@ def sharded_sequences(
     weights : dask bag or array, optional
         Weights of the sequences.
     client, workers, patience
-        As for `sharded_sample`.
+        As for `cutplane.sharded_sample`.
     """
     client = client or client_in_use()
     given = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})

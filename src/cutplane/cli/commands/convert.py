@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,11 @@ from cutplane.cli.options import QuietOption, require_at_least_one, require_know
 from cutplane.io.folders import FORMATS
 from cutplane.io.folders import convert as convert_data
 from cutplane.report.progress import bytes_on
+
+
+def _column(help: str) -> Any:
+    """Return an option that names a column of a table."""
+    return typer.Option(metavar="COLUMN", help=help)
 
 
 def convert(
@@ -34,20 +39,10 @@ def convert(
             show_default="as SOURCE ends, else svmlight",
         ),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="What to predict: numbers or words.")
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Weights of examples.")
-    ] = None,
-    query: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Queries of a ranking; qid for svmlight."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A column to leave out; may be given several times."),
-    ] = None,
+    target: Annotated[str | None, _column("What to predict: numbers or words.")] = None,
+    weights: Annotated[str | None, _column("Weights of examples.")] = None,
+    query: Annotated[str | None, _column("Queries of a ranking; qid for svmlight.")] = None,
+    drop: Annotated[list[str] | None, _column("Left out; may be given several times.")] = None,
     float32: Annotated[
         bool, typer.Option("--float32", help="Half the room: features with 7 digits, not 16.")
     ] = False,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal
-from cutplane.estimators.description import STRENGTH, Positive
+from cutplane.estimators.description import STRENGTH, Description, Positive
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import FLOATS, LinearModel, _is_flat, flat_symptom
@@ -30,6 +31,7 @@ from cutplane.maps import as_rows, ordered_scores
 from cutplane.maps.kernels.functions import KERNELS, Kernel
 from cutplane.maps.kernels.landmarks import landmark_features
 from cutplane.maps.kernels.matrix import KernelRows, products_with
+from cutplane.methods.registry import KERNEL_METHODS
 from cutplane.regularizers import KernelNorm
 from cutplane.risks import ScoredRisk
 from cutplane.risks.kernel import KernelRisk
@@ -42,6 +44,8 @@ SAVED: dict[str, tuple[Any, Any]] = {
     "n_features_in_": (_Count | None, None),
 }
 """What model files keep of kernel machines besides arrays."""
+
+kernel_description = partial(Description, methods=KERNEL_METHODS, spans_examples=True, saved=SAVED)
 
 
 @dataclass(frozen=True, kw_only=True)

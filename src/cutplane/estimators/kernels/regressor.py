@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Targets
+from cutplane.estimators.description import Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.kernels.model import SAVED, KernelModel
+from cutplane.estimators.kernels.model import KernelModel, kernel_description
 from cutplane.losses import REGRESSION
-from cutplane.methods.registry import KERNEL_METHODS
 
 
 @estimator
@@ -52,13 +51,10 @@ class KernelRegressor(RegressorMixin, KernelModel):
     np.True_
     """
 
-    description = Description(
+    description = kernel_description(
         task="kernel-regression",
         targets=Targets.NUMBERS,
         losses=REGRESSION,
-        methods=KERNEL_METHODS,
-        spans_examples=True,
-        saved=SAVED,
     )
 
     loss: Any = field(default="squared", kw_only=False)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.cluster import is_dask
+from cutplane.cluster import is_dask, sharded_sample
 from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.fit import Examples, Plan, fit_plan
@@ -99,7 +99,6 @@ def fit_collection(
         The query of each example.
     """
     from cutplane.cluster.collections import n_features_of
-    from cutplane.cluster.fitting import sharded_sample
 
     if not model.loss_function().convex:
         raise ValueError(f"{model.loss_function()!r} is not convex: it needs one machine")

@@ -31,9 +31,8 @@ from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_search import Line, lowest_step
-from cutplane.losses.pointwise.moving_scores import MovingScores
 from cutplane.losses.pointwise.pieces import Absolute, Hinge
-from cutplane.losses.pointwise.piecewise import Piece, PiecewiseLoss
+from cutplane.losses.pointwise.piecewise import MovingScores, Piece, PiecewiseLoss
 from cutplane.losses.score_loss import AtBestOffset
 
 _EPS = float(np.finfo(np.float64).eps)

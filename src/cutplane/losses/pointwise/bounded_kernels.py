@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.losses.pointwise.moving_scores import Block
+from cutplane.losses.pointwise.piecewise_kernels import Block
 
 Reach: TypeAlias = tuple[bool, float, float]
 """Whether steps of either sign count, the typical step, and the farthest that counts."""

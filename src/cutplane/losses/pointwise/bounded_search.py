@@ -31,7 +31,8 @@ from cutplane.compute.sums import sum_over
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_kernels import COUNT, FALLS, FIRST, JUMPS, LAST, MOMENTS
-from cutplane.losses.pointwise.moving_scores import Block, MovingScores
+from cutplane.losses.pointwise.piecewise import MovingScores
+from cutplane.losses.pointwise.piecewise_kernels import Block
 
 # A table for each block of the sample must stay in a core's cache.
 _N_BINS = 1024

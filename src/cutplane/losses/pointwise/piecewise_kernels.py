@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.losses.pointwise.moving_scores import Block
 
 Shape: TypeAlias = tuple[float, float, float, float, float]
 Kind: TypeAlias = tuple[bool, Shape, Shape]
+Block: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+"""Targets, scores, weights, and the direction in which scores move, of a block of examples."""
 
 _EPS = float(np.finfo(np.float64).eps)
 # Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.

@@ -17,6 +17,7 @@ from cutplane.maps import Rows
 from cutplane.methods.coordinates.kernels import (
     Columns,
     Numbers,
+    Penalty,
     gram_descent,
     sparse_descent,
     sparse_moments,
@@ -76,7 +77,8 @@ def minimum_by_gram(rows: Rows, model: QuadraticModel, enough: float) -> Step:
         mixed = rows.pullback(model.curvatures)
         gram -= np.outer(mixed, mixed / total)
     w, slope, form = model.w.copy(), model.slope.copy(), model.form
-    gram_descent(gram, slope, form.l1, _squares(form), model.damping, w, enough, _MOST_GRAM_PASSES)
+    penalty = _penalty(form, model.damping)
+    gram_descent(gram, slope, penalty, w, enough, _MOST_GRAM_PASSES)
     step = w - model.w
     return Step(w, rows.scores(step), -float(mixed @ step) / total)
 
@@ -90,8 +92,8 @@ def minimum_by_columns(
     second, first = sparse_moments(columns, places, model.curvatures)
     total = model.total_curvature
     intercept = sparse_descent(
-        columns, places, model.slopes.copy(), model.curvatures, second, first, total, form.l1,
-        _squares(some), model.damping, w, enough, _MOST_PASSES,
+        columns, places, model.slopes.copy(), model.curvatures, second, first, total,
+        _penalty(some, model.damping), w, enough, _MOST_PASSES,
     )  # fmt: skip
     speed = np.zeros(len(model.slopes))
     sparse_scores(columns, places, w - model.w[chosen], speed)
@@ -114,5 +116,6 @@ def _entries(matrix: Any) -> Columns:
     return matrix.data, matrix.indices, matrix.indptr
 
 
-def _squares(form: Coordinates) -> Any:
-    return np.column_stack([form.l2, form.l2 * form.center, form.lower, form.upper])
+def _penalty(form: Coordinates, damping: float) -> Penalty:
+    squares = np.column_stack([form.l2, form.l2 * form.center, form.lower, form.upper])
+    return form.l1, squares, damping

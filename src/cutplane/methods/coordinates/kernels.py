@@ -15,7 +15,7 @@ writes to no array: see CONTRIBUTING.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,13 @@ from cutplane.compute.compiled import REORDER, njit
 Numbers = NDArray[np.int64]
 # Columns of a matrix in CSC: values, rows, and where columns start.
 Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+Penalty: TypeAlias = tuple[float, Matrix, float]
+"""l1; a row of l2, l2 * center, lower and upper bound for each coordinate; and damping."""
 
 # How often the columns that moved are passed over before all are looked at again.
 _INNER_PASSES = 8
+# A pass on all coordinates, after which those on active ones are counted; and that was the last.
+_ALL, _END = 0, -1
 # Of how many changes an extrapolation is made.
 _MEMORY = 5
 
@@ -122,8 +126,9 @@ def _extrapolation(points: Matrix) -> Vector:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _penalty(w: Vector, before: Vector, l1: float, squares: Matrix, damping: float) -> float:
+def _penalty(w: Vector, before: Vector, penalty: Penalty) -> float:
     """Return the regularizer and the damping at ``w``; infinite outside of the bounds."""
+    l1, squares, damping = penalty
     total = 0.0
     for c in range(len(w)):
         v, t = w[c], w[c] - before[c]
@@ -154,11 +159,11 @@ def _mixed(points: Matrix, weights: Vector, out: Vector) -> None:
 
 
 @njit(cache=True, nogil=True, inner=True)
-def _next_pass(settled: bool, only_active: bool, passes: int) -> tuple[bool, int]:
-    """Return whether the next pass visits the active ones only, and how many such there were."""
-    if settled or (only_active and passes >= _INNER_PASSES):
-        return False, passes
-    return True, passes + 1 if only_active else 0
+def _next_pass(settled: bool, passes: int) -> int:
+    """Return how many passes on active coordinates there will have been since the last on all."""
+    if settled:
+        return _END if passes == _ALL else _ALL
+    return _ALL if passes > _INNER_PASSES else passes + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -170,9 +175,7 @@ def sparse_descent(
     second: Vector,
     first: Vector,
     total_curvature: float,
-    l1: float,
-    squares: Matrix,
-    damping: float,
+    penalty: Penalty,
     w: Vector,
     enough: float,
     most: int,
@@ -183,19 +186,20 @@ def sparse_descent(
     It ends when no coordinate moves by as much as ``enough``, in units of slopes.
     """
     values, rows, starts = columns
+    l1, squares, damping = penalty
     before, at_start = w.copy(), slopes.copy()
     total = 0.0  # what the steps add to the sum of slopes
     active = np.empty(len(chosen), np.int64)
-    n_active, only_active, passes = 0, False, 0
+    n_active, passes = 0, _ALL
     points, theirs = np.empty((_MEMORY + 1, len(w))), np.empty((_MEMORY + 1, len(slopes)))
     ahead, theirs_ahead = np.empty(len(w)), np.empty(len(slopes))
     n_points = 0
     for _ in range(most):
         largest = 0.0
         n_next = 0
-        n_visits = n_active if only_active else len(chosen)
+        n_visits = n_active if passes > _ALL else len(chosen)
         for visit in range(n_visits):
-            c = active[visit] if only_active else visit
+            c = active[visit] if passes > _ALL else visit
             j = chosen[c]
             slope = _sparse_product(columns, j, slopes) - total / total_curvature * first[c]
             curvature = max(second[c] - first[c] * first[c] / total_curvature, 0.0)
@@ -211,10 +215,9 @@ def sparse_descent(
                     slopes[i] += step * values[k] * curvatures[i]
                 largest = max(largest, abs(step) * (curvature + damping + squares[c, 0]))
         n_active = n_next
-        settled = largest <= enough or n_active == 0
-        if settled and not only_active:
+        passes = _next_pass(largest <= enough or n_active == 0, passes)
+        if passes == _END:
             break
-        only_active, passes = _next_pass(settled, only_active, passes)
         points[n_points] = w
         theirs[n_points] = slopes
         n_points += 1
@@ -227,11 +230,11 @@ def sparse_descent(
             for c in range(len(w)):
                 total_ahead += (ahead[c] - before[c]) * first[c]
             now = _model_loss(slopes, at_start, curvatures, total * total / total_curvature)
-            now += _penalty(w, before, l1, squares, damping)
+            now += _penalty(w, before, penalty)
             then = _model_loss(
                 theirs_ahead, at_start, curvatures, total_ahead * total_ahead / total_curvature
             )
-            then += _penalty(ahead, before, l1, squares, damping)
+            then += _penalty(ahead, before, penalty)
             if weights[0] != 0.0 and then < now:
                 w[:] = ahead
                 slopes[:] = theirs_ahead
@@ -252,26 +255,20 @@ def sparse_scores(columns: Columns, chosen: Numbers, steps: Vector, out: Vector)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def gram_descent(
-    gram: Matrix,
-    slope: Vector,
-    l1: float,
-    squares: Matrix,
-    damping: float,
-    w: Vector,
-    enough: float,
-    most: int,
+    gram: Matrix, slope: Vector, penalty: Penalty, w: Vector, enough: float, most: int
 ) -> None:
     """Minimize the model whose second derivatives are ``gram``; ``w`` and ``slope`` at its end."""
+    l1, squares, damping = penalty
     before = w.copy()
     d = len(w)
     active = np.empty(d, np.int64)
-    n_active, only_active, passes = 0, False, 0
+    n_active, passes = 0, _ALL
     for _ in range(most):
         largest = 0.0
         n_next = 0
-        n_visits = n_active if only_active else d
+        n_visits = n_active if passes > _ALL else d
         for visit in range(n_visits):
-            j = active[visit] if only_active else visit
+            j = active[visit] if passes > _ALL else visit
             curvature = max(gram[j, j], 0.0)
             new = _best(w[j], before[j], slope[j], curvature, damping, l1, squares[j])
             step = new - w[j]
@@ -284,7 +281,6 @@ def gram_descent(
                     slope[k] += step * row[k]
                 largest = max(largest, abs(step) * (curvature + damping + squares[j, 0]))
         n_active = n_next
-        settled = largest <= enough or n_active == 0
-        if settled and not only_active:
+        passes = _next_pass(largest <= enough or n_active == 0, passes)
+        if passes == _END:
             break
-        only_active, passes = _next_pass(settled, only_active, passes)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -99,11 +98,6 @@ class StochasticRun:
     def objective(self) -> float:
         """The lowest objective in the history: that of ``best_w``."""
         return self.history[-1].lowest
-
-    @cached_property
-    def averaged_objective(self) -> float:
-        """The objective of ``averaged_w``: one more evaluation, on first use."""
-        return self.problem.objective(self.problem.risk.at(self.averaged_w))
 
 
 def sgd(

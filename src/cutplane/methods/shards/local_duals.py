@@ -187,8 +187,6 @@ class LocalAscent:
             conjugate = self._sums(risk.weights * beta)[0]
         lacking = duals.lacking + gamma * (up - down - duals.lacking)
         slope = duals.slope + gamma * change
-        offset = duals.offset - pull * (2.0 * lacking - duals.lacking)
-        point = risk.at(-slope / self._lam)
         after = replace(
             duals,
             beta=beta,
@@ -196,9 +194,9 @@ class LocalAscent:
             slope=slope,
             conjugate=conjugate,
             lacking=lacking,
-            offset=offset,
+            offset=duals.offset - pull * (2.0 * lacking - duals.lacking),
             sigma=self._next_sigma(duals.sigma, gamma),
-            point=point,
+            point=risk.at(-slope / self._lam),
         )
         (entries,) = add_up([(number,) for number in n_entries])
         return self._shrunk(after, duals, pull), Round(plane, int(entries))

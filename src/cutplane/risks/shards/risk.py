@@ -83,12 +83,8 @@ class ShardedRisk(Summable):
         self.lower_bound = self.facts.lower_bound
         self.convex = self.facts.convex
         self.unproven = self.facts.unproven
+        self.n_examples = sample.source.n_rows
         self.evaluations = 0
-
-    @property
-    def n_examples(self) -> int:
-        """Number of examples."""
-        return self.sample.source.n_rows
 
     @property
     def term_size(self) -> float:
@@ -160,7 +156,20 @@ class ShardedPoint:
         How the members make the point.
     history : list of Step
         The steps before it, each after those that it depends on.
+
+    Attributes
+    ----------
+    value : float
+        The risk.
+    intercept : float or ndarray
+        The best intercepts for these parameters; zero if the model has none.
+    offset : float or ndarray
+        What is added to the scores, for targets shifted as on the members.
+    has_segment : bool
+        That `toward` knows the risk on a line.
     """
+
+    has_segment = True
 
     def __init__(
         self, risk: ShardedRisk, w: Vector, step: Step, history: list[Step] | None = None
@@ -169,32 +178,13 @@ class ShardedPoint:
         # In this order a checkpoint tells how the point is made without going in circles.
         self.history = [*(history or []), step]
         self._group_planes: dict[int, list[Plane]] = {}
-        self._told: Told = risk.sample.keep(self, step)
+        told: Told = risk.sample.keep(self, step)
+        self.value, self.offset, self.intercept = told
 
     @property
     def step(self) -> Step:
         """How the members have made the point."""
         return self._risk.sample.kept(self, self.history[-1])
-
-    @property
-    def value(self) -> float:
-        """The risk."""
-        return self._told.value
-
-    @property
-    def intercept(self) -> Any:
-        """The best intercepts for these parameters; zero if the model has none."""
-        return self._told.intercept
-
-    @property
-    def offset(self) -> Any:
-        """What is added to the scores, for targets shifted as on the members."""
-        return self._told.offset
-
-    @property
-    def has_segment(self) -> bool:
-        """Whether `toward` knows the risk on a line."""
-        return True
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: one pass over the data, the first time."""
