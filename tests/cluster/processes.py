@@ -69,7 +69,7 @@ def pids_of(client, seconds=120.0):
 
 
 @contextmanager
-def ended_after(process, seconds=120.0):
+def ended_after(process, seconds=300.0):
     """End a process that takes too long, so that nobody waits for ever for what it prints."""
     end = threading.Timer(seconds, process.kill)
     end.start()

@@ -75,7 +75,7 @@ def test_control_c_ends_a_fit_on_workers_started_here_with_its_best_model(folder
             assert process.poll() is None
     # As a terminal does: to the program and to the workers that it has started.
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=120)
+    _, told = process.communicate(timeout=300)
     assert process.returncode == 130, told
     assert cp.load_model(tmp_path / "m").coef_.shape == (1, 4)
     wait_until(lambda: not _is_there(process.pid), seconds=30.0)

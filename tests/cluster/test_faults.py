@@ -238,19 +238,19 @@ def test_a_client_is_interrupted_or_killed_and_goes_on_from_its_checkpoint(proce
     undisturbed.fit(*data())
     client = start(processes, tmp_path, 5)
     client.send_signal(signal.SIGINT)
-    out, _ = client.communicate(timeout=120)
+    out, _ = client.communicate(timeout=300)
     assert out.splitlines()[-1].startswith("end interrupted")
     assert client.returncode == 0
     client = start(processes, tmp_path, 8)
     client.kill()
-    client.communicate(timeout=30)
+    client.communicate(timeout=120)
     processes.add()
     processes.workers[0].kill()
-    out, _ = start(processes, tmp_path, 9).communicate(timeout=120)
+    out, _ = start(processes, tmp_path, 9).communicate(timeout=300)
     bits = [float(w).hex() for w in undisturbed.coef_[0]]
     assert out.splitlines()[-1] == f"end optimal {bits}"
     # What the killed client had on the workers is gone: nobody serves it any more.
-    wait_until(lambda: not any(processes.client.run(_n_members).values()))
+    wait_until(lambda: not any(processes.client.run(_n_members).values()), 300.0)
 
 
 def _n_members():
