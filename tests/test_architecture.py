@@ -47,6 +47,7 @@ PUBLIC = {
     "Ball",
     "BoundedElasticNet",
     "BoundedL2",
+    "Box",
     "ConstrainedL2",
     "BreakEven",
     "ClippedAbsolute",

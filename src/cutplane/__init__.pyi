@@ -134,6 +134,7 @@ from .regularizers import L2 as L2
 from .regularizers import Ball as Ball
 from .regularizers import BoundedElasticNet as BoundedElasticNet
 from .regularizers import BoundedL2 as BoundedL2
+from .regularizers import Box as Box
 from .regularizers import ConstrainedL2 as ConstrainedL2
 from .regularizers import ElasticNet as ElasticNet
 from .regularizers import Entropy as Entropy

@@ -109,6 +109,7 @@ RUNS = {
     "level": (HINGE, L2, cp.level),
     "balanced": (HINGE, L2, cp.balanced_proximal),
     "kelley": (HINGE, cp.Ball(2.0), cp.kelley),
+    "kelley in a box": (HINGE, cp.Box(-2.0, 2.0), cp.kelley),
     "newton": (HINGE, L2, cp.newton),
     "newton, logistic": (LOGISTIC, L2, cp.newton),
     "dual ascent": (SPARSE, L2, cp.dual_ascent),

@@ -16,11 +16,11 @@ from cvxpy.transforms import indicator
 import cutplane as cp
 from cutplane.core import state as core
 from cutplane.core.policies.balanced_proximal import BalancedProximal
-from cutplane.core.policies.ball import OverBall
 from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
+from cutplane.core.policies.over_set import OverSet
 from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
 from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.methods import (
@@ -49,7 +49,7 @@ STABILIZERS = {
     "trust region": TrustRegion(),
     "level": Level(),
     "balanced": BalancedProximal(),
-    "ball": OverBall(),
+    "set": OverSet(),
     "proximal to best": ProximalToBest(),
     "convex steps": ConvexSteps(),
     "subgradient steps": SubgradientSteps(),
@@ -135,6 +135,10 @@ def _problems():
         "ball",
         of_planes(slopes, offsets, cp.Ball(1.0), lambda w: indicator([cvxpy.norm2(w) <= 1.0])),
     )
+    yield (
+        "box",
+        of_planes(slopes, offsets, cp.Box(-0.5, 1.0), lambda w: indicator([w >= -0.5, w <= 1.0])),
+    )
     hinge = PROBLEMS["hinge CSR intercept"]
     yield "groups", Problem(hinge.make_risk, hinge.regularizer, np.zeros(4), hinge.optimum, 3)
     yield "linear", Problem(hinge.make_risk, hinge.regularizer, np.zeros(4), hinge.optimum)
@@ -159,16 +163,16 @@ ALL = dict(_problems())
 
 # All that can be said against a combination. Each is said of some, and of no other.
 REASONS = [
-    r"\w+ would leave the ball; kelley\(\) needs AtCandidate",
+    r"\w+ would leave the set; kelley\(\) needs AtCandidate",
     r"without a regularizer nothing but its planes .* \w+ drops some; kelley\(\) needs KeepAll",
-    r"candidates lie anywhere in the ball, .* of \w+ say nothing; kelley\(\) needs ConvexCuts",
+    r"candidates lie anywhere in the set, .* of \w+ say nothing; kelley\(\) needs ConvexCuts",
     r"\w+ takes planes of the (risk|objective), and \w+ makes planes of the (risk|objective)",
     r"\w+ makes planes of duals, which hold for convex risks; it needs ConvexCuts",
     r"\w+ makes planes of the whole risk; it needs groups=1",
     r"\w+ compares planes with the whole risk; groups need ConvexCuts",
-    r"\w+ needs a strongly convex regularizer such as cp\.L2 \(.*\); got Ball\(1\)",
-    r"OverBall needs a bound on the norm, cp\.Ball; got .*",
-    r"\w+ needs a quadratic regularizer such as cp\.L2; got (ElasticNet|L1)\(.*\)",
+    r"\w+ needs a strongly convex regularizer such as cp\.L2 \(.*\); got (Ball|Box)\(.*1\)",
+    r"OverSet needs a set to stay in, cp\.Ball or cp\.Box; got .*",
+    r"\w+ needs a quadratic regularizer such as cp\.L2; got (ElasticNet|L1|Box)\(.*\)",
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
     r"Class(Epochs|NewtonSteps) needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
@@ -250,6 +254,7 @@ def test_how_many_combinations_there_are():
         "elastic net": len(MEMORIES) * 3,  # no stabilizer, no search by trials
         "L1": len(MEMORIES) * 3,
         "ball": 1,
+        "box": 1,
         "groups": free,
         # And Newton steps, dual ascent, stochastic passes, coordinates; these also by themselves,
         # without a reduced problem; convex steps.

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.balanced_proximal import Balance, BalancedProximal
-from cutplane.core.policies.ball import OverBall
 from cutplane.core.policies.bmrm import NoStabilizer
+from cutplane.core.policies.over_set import OverSet
 from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
 from cutplane.core.protocols import Plane
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem
@@ -165,7 +165,7 @@ def test_kelley_minimises_the_planes_over_the_ball(seed, radius):
     risk = MaxOfPlanes(bundle.slopes.copy(), bundle.offsets.copy())
     point = risk.at(np.zeros(4))
     state = State(Problem(risk, ball), cp.kelley(), bundle, point, point.value)
-    candidate = proposed(OverBall(), state)
+    candidate = proposed(OverSet(), state)
     w = cvxpy.Variable(4)
     problem = cvxpy.Problem(
         cvxpy.Minimize(cvxpy.max(bundle.slopes @ w + bundle.offsets)), [cvxpy.norm(w) <= radius]
@@ -353,19 +353,18 @@ def test_without_a_qp_is_limited_memory_with_one_plane(name):
 @pytest.mark.parametrize(
     "method", [cp.bmrm(), cp.proximal(), cp.trust_region(), cp.level(), cp.balanced_proximal()]
 )
-def test_ball_is_for_kelley(method):
+@pytest.mark.parametrize("regularizer", [cp.Ball(1.0), cp.Box(-1.0, 1.0)], ids=repr)
+def test_a_set_is_for_kelley(method, regularizer):
     risk = MaxOfPlanes(np.eye(2), np.zeros(2))
-    with pytest.raises(
-        ValueError, match=r"needs a strongly convex regularizer .* cp\.kelley\(\)\); got Ball\(1\)"
-    ):
-        cp.minimize(risk, cp.Ball(1.0), method=method)
+    with pytest.raises(ValueError, match=r"needs a (strongly convex|quadratic) regularizer .*"):
+        cp.minimize(risk, regularizer, method=method)
     assert risk.evaluations == 0
 
 
-def test_kelley_is_for_a_ball():
+def test_kelley_is_for_a_set():
     risk = MaxOfPlanes(np.eye(2), np.zeros(2))
     with pytest.raises(
-        ValueError, match=r"^OverBall needs a bound on the norm, cp\.Ball; got L2\(1\)"
+        ValueError, match=r"^OverSet needs a set to stay in, cp\.Ball or cp\.Box; got L2\(1\)"
     ):
         cp.minimize(risk, cp.L2(1.0), method=cp.kelley())
 

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
 from cutplane.estimators.tagging.tagger import LOSSES
-from cutplane.methods.registry import TAGGER_METHODS
+from cutplane.methods.registry import STRUCTURED_METHODS
 
 from .sequences import Sequences
 
@@ -157,7 +157,7 @@ def test_without_ends(loss, data):
     assert tagger.certificate_.objective >= with_ends.certificate_.lower_bound
 
 
-@pytest.mark.parametrize("method", [*TAGGER_METHODS, cp.bmrm(planes=20)], ids=str)
+@pytest.mark.parametrize("method", [*STRUCTURED_METHODS, cp.bmrm(planes=20)], ids=str)
 def test_every_method_finds_the_same(method, data):
     X, y = data.X[:20], data.y[:20]
     loss = "crf" if method == "quasi-newton" else "margin"
@@ -354,7 +354,7 @@ def test_columns_that_are_refused():
     [
         (loss, method)
         for loss in LOSSES
-        for method in TAGGER_METHODS
+        for method in STRUCTURED_METHODS
         if (loss, method) != ("margin", "quasi-newton")  # which is for smooth losses
     ],
 )

@@ -19,7 +19,16 @@ from cutplane.methods import ClassEpochs, ClassNewtonSteps, automatic
 from cutplane.methods.ascent import class_kernels as kernels
 from cutplane.methods.ascent.class_ascent import ClassAscent
 
-from ..risks.test_multiclass import Sample, dtypes, every_loss, layouts, losses_of, seeds
+from ..risks.test_multiclass import (
+    Sample,
+    costs_of,
+    dtypes,
+    every_kind,
+    every_loss,
+    layouts,
+    losses_of,
+    seeds,
+)
 
 lams = st.sampled_from([1e-4, 1e-2, 1.0])
 every_method = pytest.mark.parametrize("make", [cp.class_ascent, cp.class_newton])
@@ -33,7 +42,7 @@ def values_below(plane, risk, rng):
         assert height <= value + 1e-11 * (abs(height) + abs(value) + abs(plane.offset))
 
 
-@every_loss
+@every_kind
 @given(seed=seeds, lam=lams, layout=layouts, dtype=dtypes, intercept=st.booleans())
 def test_planes_stay_below_the_risk_and_bounds_never_fall(
     loss, seed, lam, layout, dtype, intercept
@@ -56,7 +65,7 @@ def test_planes_stay_below_the_risk_and_bounds_never_fall(
         own = ascent.chosen(own, ascent.point(own, offsets).scores)
 
 
-@every_loss
+@every_kind
 @given(seed=seeds, intercept=st.booleans(), sharp=st.booleans())
 def test_any_shares_make_a_plane_below_the_risk(loss, seed, intercept, sharp):
     sample = Sample(loss, seed)
@@ -68,7 +77,7 @@ def test_any_shares_make_a_plane_below_the_risk(loss, seed, intercept, sharp):
 
 
 @every_method
-@every_loss
+@every_kind
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("lam", [1e-2, 1e-1])
 @pytest.mark.parametrize("seed", [2, 5, 31])
@@ -133,7 +142,7 @@ def test_a_step_of_softmax_goes_to_its_proximal_point(seed, q):
     assert left <= 0.1 * abs(dual(new) - dual(share)) + 1e-9 * (1.0 + q)
 
 
-@every_loss
+@every_kind
 def test_gains_add_up_to_the_gap(loss):
     sample = Sample(loss, 8)
     risk, lam = sample.risk(intercept=False), 0.05
@@ -145,12 +154,10 @@ def test_gains_add_up_to_the_gap(loss):
     w = point.w
     lower = plane.offset - plane.slope @ plane.slope / (2 * lam)
     assert own.gain == pytest.approx(point.value + 0.5 * lam * w @ w - lower)
-    values = losses_of(loss, sample.y, point.scores)
-    conjugates = (
-        xlogy(own.shares, own.shares).sum(axis=1)
-        if loss.smooth
-        else own.shares[np.arange(len(sample.y)), sample.y] - 1.0
-    )
+    values = losses_of(sample.loss, sample.y, point.scores)
+    conjugates = -(own.shares * costs_of(sample.loss, sample.y, sample.k)).sum(axis=1)
+    if loss.smooth:
+        conjugates += xlogy(own.shares, own.shares).sum(axis=1)
     slopes = own.shares - np.eye(sample.k)[sample.y]
     gains = sample.p * (values + conjugates - (slopes * point.scores).sum(axis=1))
     assert own.gain == pytest.approx(gains.sum())
@@ -158,14 +165,14 @@ def test_gains_add_up_to_the_gap(loss):
 
 
 @every_method
-@every_loss
+@every_kind
 @pytest.mark.parametrize("intercept", [False, True])
 def test_threads_do_not_change_a_bit(make, loss, intercept):
     sample = Sample(loss, 4, size=(3000, 6, 4))
     one, many = (
         cp.minimize(
             cp.ScoredRisk(
-                cp.as_rows(sample.X, n_threads=n), sample.y, loss, weights=sample.weights,
+                cp.as_rows(sample.X, n_threads=n), sample.y, sample.loss, weights=sample.weights,
                 intercept=intercept,
             ),
             cp.L2(1e-2), method=make(),
@@ -177,7 +184,7 @@ def test_threads_do_not_change_a_bit(make, loss, intercept):
 
 
 @every_method
-@every_loss
+@every_kind
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_layouts_agree(make, loss, index, dtype):
@@ -186,7 +193,7 @@ def test_layouts_agree(make, loss, index, dtype):
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
     found = [
         cp.minimize(
-            cp.ScoredRisk(data, sample.y, loss, weights=sample.weights, intercept=False),
+            cp.ScoredRisk(data, sample.y, sample.loss, weights=sample.weights, intercept=False),
             cp.L2(0.01), method=make(), tol=1e-6, max_iter=2000,
         )
         for data in (X, sample.X, np.asfortranarray(sample.X))
@@ -224,7 +231,7 @@ def test_a_class_without_examples(make, loss):
 
 
 @every_method
-@every_loss
+@every_kind
 @pytest.mark.parametrize("intercept", [False, True])
 def test_shares_serve_another_lam(make, loss, intercept):
     sample = Sample(loss, 6, size=(200, 5, 4))

@@ -13,7 +13,7 @@ from cutplane.methods.class_newton import ClassNewton
 from cutplane.methods.class_newton_kernels import shares_on_ray
 from cutplane.methods.curvature.classes import Curvature, Spectrum
 
-from ..risks.test_multiclass import Sample, dtypes, every_loss, layouts, seeds
+from ..risks.test_multiclass import Sample, dtypes, every_kind, layouts, seeds
 from .test_class_ascent import lams, projected, values_below
 
 
@@ -30,18 +30,25 @@ def rows_of_classes(seed):
 def test_shares_of_the_smoothed_losses(seed, width):
     scores, direction, y, weights, centers, rng = rows_of_classes(seed)
     k = scores.shape[1]
-    offsets, speeds, margin = rng.normal(size=k), rng.normal(size=k), float(width > 0.0)
+    offsets, speeds = rng.normal(size=(2, k))
+    # One row for all classes, or one for each; the own class has no margin, whatever they say.
+    margins = np.full((1, k), float(width > 0.0)) if seed % 2 else rng.uniform(0.0, 2.0, (k, k))
     centers = centers if width else centers[:, :0]
 
     def at(step):
         shares = np.empty_like(scores)
         found = shares_on_ray(
-            scores, offsets, direction, speeds, step, y, weights, margin, centers, width, shares
+            scores, offsets, direction, speeds, step, y, weights, margins, centers, width, shares
         )
         return shares, *found
 
     shares, value, slope = at(0.7)
-    v = scores + offsets + 0.7 * (direction + speeds) + margin * (np.arange(k) != y[:, None])
+    v = (
+        scores
+        + offsets
+        + 0.7 * (direction + speeds)
+        + margins[y % len(margins)] * (np.arange(k) != y[:, None])
+    )
     own = v[np.arange(len(y)), y]
     if width:
         exact = np.array([projected(c + row / width) for c, row in zip(centers, v, strict=True)])
@@ -59,7 +66,7 @@ def test_shares_of_the_smoothed_losses(seed, width):
     assert at(1.1)[1] >= value + 0.4 * slope - 1e-9 * (1 + np.abs(v).max())
 
 
-@every_loss
+@every_kind
 @given(seed=seeds, intercept=st.booleans(), layout=layouts)
 def test_gradient_and_curvature_are_derivatives(loss, seed, intercept, layout):
     sample = Sample(loss, seed, layout=layout)
@@ -106,7 +113,7 @@ def test_gradient_and_curvature_are_derivatives(loss, seed, intercept, layout):
         np.testing.assert_allclose(found, ahead / 2e-5, atol=0.05 * np.abs(ahead / 2e-5).max())
 
 
-@every_loss
+@every_kind
 @given(seed=seeds, lam=lams, layout=layouts, dtype=dtypes, intercept=st.booleans())
 def test_planes_of_every_step_stay_below_the_risk(loss, seed, lam, layout, dtype, intercept):
     sample = Sample(loss, seed, layout=layout, dtype=dtype)
@@ -126,7 +133,7 @@ def test_planes_of_every_step_stay_below_the_risk(loss, seed, lam, layout, dtype
         assert own.said <= point.value + 1e-9 * (1.0 + abs(point.value))
 
 
-@every_loss
+@every_kind
 def test_many_features_do_without_a_spectrum(loss, monkeypatch):
     sample = Sample(loss, 5, size=(60, 6, 3))
     risk = sample.risk(intercept=True)
@@ -138,11 +145,11 @@ def test_many_features_do_without_a_spectrum(loss, monkeypatch):
     assert found.objective == pytest.approx(usual.objective, rel=2e-6)
 
 
-@every_loss
+@every_kind
 def test_a_step_takes_second_derivatives_into_account(loss):
     """Few steps are enough where features differ a thousandfold in size."""
     sample = Sample(loss, 9, size=(400, 6, 4))
     X = sample.X * np.array([1.0, 1e-3, 1.0, 30.0, 1.0, 1e-2])
-    risk = cp.ScoredRisk(X, sample.y, loss, intercept=False)
+    risk = cp.ScoredRisk(X, sample.y, sample.loss, intercept=False)
     found = cp.minimize(risk, cp.L2(1e-5), method=cp.class_newton(), tol=1e-4, max_iter=60)
     assert found.status == "optimal"

@@ -20,6 +20,9 @@ EPS = np.finfo(np.float64).eps
 
 LOSSES = [cp.CrammerSinger(), cp.Softmax()]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+# Samples replace these costs by random ones of their own classes.
+COSTLY = [type(loss)(costs=[[0.0, 1.0], [2.0, 0.0]]) for loss in LOSSES]
+every_kind = pytest.mark.parametrize("loss", [*LOSSES, *COSTLY], ids=repr)
 
 LAYOUTS = {
     "C": np.ascontiguousarray,
@@ -31,13 +34,21 @@ dtypes = st.sampled_from([np.float32, np.float64])
 seeds = st.integers(0, 10**6)
 
 
+def costs_of(loss, y, k):
+    """What is added to the scores of each example."""
+    if loss.costs is not None:
+        return loss.costs[y]
+    return np.zeros((len(y), k)) if isinstance(loss, cp.Softmax) else 1.0 - np.eye(k)[y]
+
+
 def losses_of(loss, y, scores):
     """The loss of each example, by the formula."""
     own = scores[np.arange(len(y)), y]
+    scores = scores + costs_of(loss, y, scores.shape[1])
     if isinstance(loss, cp.Softmax):
         top = scores.max(axis=1)
         return np.log(np.exp(scores - top[:, None]).sum(axis=1)) + (top - own)
-    return (scores + 1.0 - np.eye(scores.shape[1])[y]).max(axis=1) - own
+    return scores.max(axis=1) - own
 
 
 class Sample:
@@ -56,6 +67,10 @@ class Sample:
             self.weights[k + 1 :][rng.random(m - k - 1) < 0.3] = 0.0
         self.dense = X.astype(dtype).astype(np.float64)
         self.X = LAYOUTS[layout](X.astype(dtype))
+        if loss.costs is not None:
+            costs = rng.uniform(0.0, 3.0, (k, k)).round(1) * (1.0 - np.eye(k))
+            costs[0, 1] += 1.0
+            loss = type(loss)(costs=costs)
         self.y, self.loss, self.k, self.d = y, loss, k, d
         p = np.ones(m) if self.weights is None else self.weights
         self.p = p / p.sum()
@@ -81,10 +96,11 @@ class Sample:
         scores = self.dense @ W.T + np.ones((len(self.y), 1)) @ cvxpy.reshape(
             c, (1, self.k), order="C"
         )
+        raised = scores + costs_of(self.loss, self.y, self.k)
         if isinstance(self.loss, cp.Softmax):
-            tops = cvxpy.log_sum_exp(scores, axis=1)
+            tops = cvxpy.log_sum_exp(raised, axis=1)
         else:
-            tops = cvxpy.max(scores + (1.0 - np.eye(self.k)[self.y]), axis=1)
+            tops = cvxpy.max(raised, axis=1)
         own = cvxpy.sum(cvxpy.multiply(np.eye(self.k)[self.y], scores), axis=1)
         goal = 0.5 * lam * cvxpy.sum_squares(W) + self.p @ (tops - own)
         clarabel(cvxpy.Minimize(goal), 1e-9)
@@ -92,7 +108,7 @@ class Sample:
         return 0.5 * lam * w @ w + self.mean_loss(w, c.value if intercept else c)
 
 
-@every_loss
+@every_kind
 @given(
     seed=seeds,
     layout=layouts,
@@ -184,7 +200,7 @@ def test_segment_values_are_fresh_evaluations(loss, seed, intercept):
     assert risk.evaluations == before + 4  # points of a segment cost no pass
 
 
-@every_loss
+@every_kind
 @given(seed=seeds, intercept=st.booleans(), lam=st.sampled_from([1e-6, 1e-2, 1.0, 100.0]))
 def test_search_minimises_on_the_ray(loss, seed, intercept, lam):
     sample = Sample(loss, seed)
@@ -202,7 +218,7 @@ def test_search_minimises_on_the_ray(loss, seed, intercept, lam):
     assert total(step) <= min(map(total, scan)) + 1e-12 * max(1.0, total(0.0))
 
 
-@every_loss
+@every_kind
 @given(
     seed=seeds,
     layout=layouts,
@@ -232,7 +248,7 @@ def test_bounds_hold_at_every_iteration(loss, seed, layout, dtype, intercept, ex
             assert record.objective >= max(r.certificate.lower_bound for r in runs) - 1e-14
 
 
-@every_loss
+@every_kind
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("lam", [1e-2, 1.0])
@@ -343,7 +359,44 @@ def test_what_is_refused():
         cp.ScoredRisk(1e300 * X, y, cp.Softmax()).at(np.full(6, 1e10))
 
 
+@every_loss
+def test_costs_of_one_are_margins_of_one(loss):
+    sample = Sample(loss, 5)
+    ones = type(loss)(costs=1.0 - np.eye(sample.k))
+    scores = sample.rng.normal(size=(len(sample.y), sample.k))
+    value, plain = (each.value(sample.y, scores, sample.p) for each in (ones, loss))
+    if isinstance(loss, cp.Softmax):
+        assert plain < value < plain + 1.0
+    else:
+        assert value == plain
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ([0.0, 1.0], "a row and a column for each class"),
+        ([[0.0, 1.0]], "a row and a column for each class"),
+        ([[0.0]], "a row and a column for each class"),
+        ([[0.0, np.inf], [1.0, 0.0]], "finite and not negative"),
+        ([[0.0, -1.0], [1.0, 0.0]], "finite and not negative"),
+        ([[0.0, 1.0], [1.0, 0.5]], "the true class must be zero"),
+        ([[0.0, 0.0], [0.0, 0.0]], "all zero"),
+    ],
+)
+def test_what_are_no_costs(costs, message):
+    for loss in LOSSES:
+        with pytest.raises(ValueError, match=message):
+            type(loss)(costs=costs)
+
+
+def test_costs_of_other_classes():
+    for loss in COSTLY:
+        with pytest.raises(ValueError, match="costs are for 2 classes, there are 3"):
+            cp.ScoredRisk(np.eye(3), [0, 1, 2], loss)
+
+
 def test_losses_say_who_they_are():
+    assert repr(COSTLY[0]) == "CrammerSinger(costs of 2 classes)"
     assert [repr(loss) for loss in LOSSES] == ["CrammerSinger()", "Softmax()"]
     assert all(isinstance(loss, MulticlassLoss) for loss in LOSSES)
     assert cp.CrammerSinger().probability(np.zeros((1, 3))) is None

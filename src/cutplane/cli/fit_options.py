@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 
+from cutplane.cli.costs import read_costs
 from cutplane.cli.options import (
     require_at_least_one,
     require_known,
@@ -72,6 +73,7 @@ _NAMES = {
     "topology": [*TOPOLOGIES],
     "covariance": [*COVARIANCES],
 }
+_AT_ONCE = [name for name, joint in MULTI_CLASS.items() if joint is not None]
 _PANELS = {Reads.SEQUENCES: "Sequences", Reads.FRAMES: "Sequences of vectors"}
 
 
@@ -253,6 +255,10 @@ def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]
     if "k" in given:
         whole = options["k"].owners[choice.task].type is int
         given["k"] = _count_or_share(given["k"], f" for --loss {choice.loss}" if whole else "")
+    if "costs" in given:
+        if joint is None:
+            raise InputError(f"--costs is for --multi-class {' or '.join(_AT_ONCE)}")
+        given["costs"] = read_costs(given["costs"])
     if "templates" in given:
         given["templates"] = read_templates(given["templates"])
     return given

@@ -200,7 +200,7 @@ class Method:
         refusals = [
             (
                 stabilizer.confined and self.query.leaves_candidate,
-                f"{query_name} would leave the ball; kelley() needs AtCandidate",
+                f"{query_name} would leave the set; kelley() needs AtCandidate",
             ),
             (
                 stabilizer.confined and self.memory.drops_planes,
@@ -209,7 +209,7 @@ class Method:
             ),
             (
                 stabilizer.confined and not cuts.for_convex,
-                f"candidates lie anywhere in the ball, where the planes of {cuts_name} say "
+                f"candidates lie anywhere in the set, where the planes of {cuts_name} say "
                 "nothing; kelley() needs ConvexCuts",
             ),
             (

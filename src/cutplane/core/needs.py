@@ -53,11 +53,11 @@ QUADRATIC = Need("regularizer", "dual_metric", "a quadratic regularizer such as 
 PLAIN_L2 = Need(
     "regularizer", "plain", "the regularizer cp.L2(lam), with neither center nor weights"
 )
-BALL = Need("regularizer", "radius", "a bound on the norm, cp.Ball")
+SET = Need("regularizer", "confines", "a set to stay in, cp.Ball or cp.Box")
 CURVED = Need(
     "regularizer",
     "strongly_convex",
-    "a strongly convex regularizer such as cp.L2 (a ball goes with cp.kelley())",
+    "a strongly convex regularizer such as cp.L2 (a ball or a box goes with cp.kelley())",
     default=True,
 )
 

@@ -18,7 +18,7 @@ from cutplane.estimators.linear.peers import fits_of_peer, peers_of
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.parameters import look_up
 from cutplane.methods.minimize import minimize
-from cutplane.methods.registry import ROBUST_METHODS, TAGGER_METHODS
+from cutplane.methods.registry import ROBUST_METHODS, STRUCTURED_METHODS
 from cutplane.report.comparison import Comparison, Entry
 from cutplane.report.curves import mean_run
 from cutplane.report.words import mean_certificate
@@ -123,7 +123,7 @@ def _runs(
     for name, method in methods.items():
         try:
             if isinstance(method, str):
-                method = look_up("method", method, ROBUST_METHODS | TAGGER_METHODS)(problem)
+                method = look_up("method", method, ROBUST_METHODS | STRUCTURED_METHODS)(problem)
             minimize(problem.risk, problem.regularizer, method=method, max_iter=1)
             result = minimize(problem.risk, problem.regularizer, method=method, **options)
         except (ValueError, TypeError, AttributeError) as error:

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Vector
@@ -17,17 +18,25 @@ from cutplane.estimators.parameters import check_parameters, strength_of, weight
 from cutplane.methods.registry import STRUCTURED_METHODS
 from cutplane.regularizers import L2
 from cutplane.risks import StructuredRisk
-from cutplane.structured.model import as_examples, as_list
+from cutplane.structured.examples import LOSSES
+from cutplane.structured.model import Offers, as_examples, as_list, name_of_model
 from cutplane.structured.workers import Workers
 
 _LOOKED_AT = 100  # examples, to see whether anything was learned
 
 
+def _is_crf(predictor: StructuredPredictor) -> bool:
+    if predictor.loss != "crf":
+        raise AttributeError(f"the loss {predictor.loss!r} implies no probabilities")
+    return True
+
+
 @estimator
 class StructuredPredictor(Estimator):
-    """Learns the weights of a structured model by its hinge loss, with a certificate.
+    """Learns the weights of a structured model, with a certificate.
 
-    It minimizes ``lam/2 |w|^2 + mean of max_y [loss + w.(psi(x_i, y) - psi(x_i, y_i))]``.
+    It minimizes ``lam/2 |w|^2 + mean of max_y [loss + w.(psi(x_i, y) - psi(x_i, y_i))]``, or with
+    the loss "crf" ``lam/2 |w|^2 - mean of log p(y_i | x_i)``.
 
     Parameters
     ----------
@@ -38,10 +47,16 @@ class StructuredPredictor(Estimator):
         Strength of the regularizer.
     rescaling : {"margin", "slack"}, default="margin"
         Whether the loss is added to the score or multiplies what is missing to the margin.
+    loss : {"margin", "crf"}, default="margin"
+        The hinge loss above, or an exponential family: the probability of an output is proportional
+        to ``exp(w.psi(x, y))``, and what is minimized is the negative log-likelihood. That needs a
+        model that knows sums over all outputs: trees, graphs without loops, sets of labels,
+        classes.
     method : str or Method, default="auto"
-        How to minimize. "auto" takes `cutplane.block_ascent`; or `cutplane.bmrm` with planes for
-        groups of examples, if these are few or ``lam`` is small for their number; or
-        `cutplane.nrbm` if the model says ``exact = False``. "bmrm", "level" and others choose by
+        How to minimize. "auto" takes `cutplane.quasi_newton` for the crf, and for the margin
+        `cutplane.block_ascent`; or `cutplane.bmrm` with planes for groups of examples, if these are
+        few or ``lam`` is small for their number; or `cutplane.nrbm` if the model says
+        ``exact = False``. "bmrm", "level" and others choose by
         name.
     n_jobs : int, optional
         Threads, or processes if the model does not release the GIL; see `StructuredRisk`. All that
@@ -69,12 +84,14 @@ class StructuredPredictor(Estimator):
     description = Description(
         reads=Reads.STRUCTURES,
         targets=Targets.OUTPUTS,
+        losses=LOSSES,
         methods=STRUCTURED_METHODS,
     )
 
     model: Any = field(kw_only=False)
     lam: Strength = 1e-3
     rescaling: str = "margin"
+    loss: str = "margin"
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -99,7 +116,13 @@ class StructuredPredictor(Estimator):
         weights = weights_of(sample_weight, len(X))
         examples = Examples(X, y, weights, {"sample_weight": sample_weight})
         risk = StructuredRisk(
-            self.model, X, y, weights=weights, rescaling=self.rescaling, n_jobs=self.n_jobs
+            self.model,
+            X,
+            y,
+            weights=weights,
+            rescaling=self.rescaling,
+            loss=self.loss,
+            n_jobs=self.n_jobs,
         )
         start = getattr(self, "coef_", None) if self.warm_start else None
         if start is not None and len(start) != risk.n_parameters:
@@ -134,10 +157,24 @@ class StructuredPredictor(Estimator):
     def predict(self, X: Any) -> list[Any]:
         """Return the output with the highest score for each input."""
         check_is_fitted(self)
-        inputs, model = as_list(X), self.model_
+        return self._of_each("inference", as_list(X))
+
+    @available_if(_is_crf)
+    def predict_marginals(self, X: Any) -> list[Any]:
+        """Return for each input what the model's ``marginals`` says: the probabilities of labels.
+
+        For trees and graphs these are arrays of shape (n_nodes, n_labels).
+        """
+        check_is_fitted(self)
+        if not callable(getattr(self.model_, "marginals", None)):
+            raise TypeError(f"{name_of_model(self.model_)} has no marginals(x, w)")
+        return self._of_each("marginals", as_list(X))
+
+    def _of_each(self, function: str, inputs: list[Any]) -> list[Any]:
+        """Return what a function of the model says of each input."""
         workers: Workers[Any] = Workers(
-            _Inference(model, inputs),
-            releases_gil=bool(getattr(model, "releases_gil", False)),
+            _OfInput(self.model_, function, inputs),
+            releases_gil=Offers.of(self.model_).releases_gil,
             n_jobs=self.n_jobs,
         )
         return workers(range(len(inputs)), self.coef_)
@@ -157,16 +194,17 @@ class StructuredPredictor(Estimator):
         return tags
 
 
-class _Inference:
-    """The best output of an input, by its number."""
+class _OfInput:
+    """What a function of a model says of an input, by its number."""
 
-    def __init__(self, model: Any, inputs: list[Any]) -> None:
+    def __init__(self, model: Any, function: str, inputs: list[Any]) -> None:
         self._model = model
+        self._function = function
         self._inputs = inputs
 
     def __call__(self, i: int, w: Vector) -> Any:
         try:
-            return self._model.inference(self._inputs[i], w)
+            return getattr(self._model, self._function)(self._inputs[i], w)
         except Exception as error:
-            error.add_note(f"raised by inference of example {i}")
+            error.add_note(f"raised by {self._function} of example {i}")
             raise

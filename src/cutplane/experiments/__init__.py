@@ -9,6 +9,7 @@ from cutplane.experiments import (
     ocr,
     online,
     proximal_figures,
+    rates,
     transductive,
 )
 from cutplane.experiments.experiment import Experiment
@@ -17,6 +18,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for module in (
         bmrm_figures,
+        rates,
         lower_bound,
         chained,
         ocr,

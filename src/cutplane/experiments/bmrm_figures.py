@@ -29,7 +29,7 @@ from cutplane.report.figures import Series, draw_curves
 
 # The name of each data set, and its lam for Figure 3, as in paper 000: 1e-4 for reuters-ccat and
 # 2e-4 for astro-ph.
-_DATA = {
+DATA = {
     "Reuters": ("reuters_lasvm", 1e-4),
     "20 Newsgroups": ("news20_ng", 2e-4),
     "a9a": ("a9a", 1e-4),
@@ -62,7 +62,7 @@ def pegasos(risk: Risk, lam: float, *, steps: int) -> StochasticRun:
 
 
 def _risk(data: str) -> cp.ScoredRisk:
-    X, y = load(_DATA[data][0])
+    X, y = load(DATA[data][0])
     return cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
 
 
@@ -72,7 +72,7 @@ def _fit(risk: cp.ScoredRisk, lam: float, method: cp.Method, gap: float) -> cp.R
 
 
 def _gap_rows(progress: Progress) -> Iterator[Row]:
-    for data, lam in settings(progress, data=_DATA, lam=_LAMS):
+    for data, lam in settings(progress, data=DATA, lam=_LAMS):
         result = _fit(_risk(data), lam, _METHODS["BMRM"], min(_GAPS))
         gaps = [record.gap for record in result.history]
         yield {
@@ -90,8 +90,8 @@ def _gap_picture(rows: Sequence[Row]) -> Any:
 
 def _objective_rows(progress: Progress) -> Iterator[Row]:
     optima: dict[str, float] = {}
-    for data, method in settings(progress, data=_DATA, method=[*_METHODS, "Pegasos"]):
-        risk, lam = _risk(data), _DATA[data][1]
+    for data, method in settings(progress, data=DATA, method=[*_METHODS, "Pegasos"]):
+        risk, lam = _risk(data), DATA[data][1]
         if data not in optima:
             exact = _fit(risk, lam, cp.dual_ascent(), _GOAL / 1000)
             optima[data] = exact.certificate.lower_bound

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from cutplane.core.method import Memory, Method, Query, Stabilizer
 from cutplane.core.policies.balanced_proximal import BalancedProximal
-from cutplane.core.policies.ball import OverBall
 from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
 from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
+from cutplane.core.policies.over_set import OverSet
 from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
 from cutplane.core.policies.trials import ByTrials, CutAt
 
@@ -182,14 +182,15 @@ def balanced_proximal(
 
 
 def kelley() -> Method:
-    """Kelley's cutting planes over a ball (papers 001 and 003; paper 004, Algorithm 1).
+    """Kelley's cutting planes over a ball or a box (papers 001, 003; paper 004, Algorithm 1).
 
     For ``cp.minimize(risk, cp.Ball(radius), method=cp.kelley())``: no regularization, but a bound
-    on the norm. The lower bound is ``b.alpha - radius |A'alpha|``. It converges, often slowly: with
-    many features iterates go back and forth over the ball. Choose it to see why the other methods
-    exist, or for few features where a bound on the norm is what you want.
+    on the norm; or over ``cp.Box(lower, upper)``, where each step is a linear program. The lower
+    bound is ``b.alpha - radius |A'alpha|``, or that of the box. It converges, often slowly: with
+    many features iterates go back and forth over the set. Choose it to see why the other methods
+    exist, or for few features where bounds are what you want.
     """
-    return Method(OverBall(), KeepAll(), AtCandidate(), ConvexCuts(), name="kelley")
+    return Method(OverSet(), KeepAll(), AtCandidate(), ConvexCuts(), name="kelley")
 
 
 def nrbm(*, line_search: Search = "all", planes: int | None = None) -> Method:

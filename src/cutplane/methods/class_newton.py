@@ -116,7 +116,7 @@ class ClassNewton:
         self._problem = problem
         self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
-        self._margin: float = self._risk.loss.margin
+        self._margins: Matrix = self._risk.loss.margins(self._risk.map.score_shape[0])
 
     def begun(self, start: ScoredPoint) -> tuple[ClassNewtonState, ScoredPoint]:
         """Return the state near a point where nothing is known yet, and the point where that is.
@@ -198,7 +198,7 @@ class ClassNewton:
         parts = map_blocks(
             lambda i: shares_on_ray(
                 own.scores[i], own.offsets, direction[i], speeds, step, risk.y[i], risk.weights[i],
-                self._margin, own.centers[i], own.width, shares[i],
+                self._margins, own.centers[i], own.width, shares[i],
             ),
             len(risk.y),
             width=len(own.offsets),

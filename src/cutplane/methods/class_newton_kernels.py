@@ -1,6 +1,7 @@
 """Compiled loops of Newton's method on the smoothed losses of all classes.
 
-``v_ij = z_ij + c_j + [j != y_i]`` is what speaks for class j (softmax has no margin). Shares are
+``v_ij = z_ij + c_j + margins_yj * [j != y_i]`` is what speaks for class j (softmax has no margins,
+unless there are costs; see `losses.multiclass.kernels`). Shares are
 
     softmax             P = exp(v) / sum exp(v)
     Crammer, Singer     P = projection of ``center + v / width`` to the simplex
@@ -76,7 +77,7 @@ def _project(v: Vector, own: int, center: Vector, width: float, share: Vector) -
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def shares_on_ray(
     scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
-    y: Indices, weights: Vector, margin: float, centers: Matrix, width: float, shares: Matrix,
+    y: Indices, weights: Vector, margins: Matrix, centers: Matrix, width: float, shares: Matrix,
 ) -> tuple[float, float]:  # fmt: skip
     """Set the shares at ``scores + step * direction``; return smoothed loss and slope by the step.
 
@@ -87,9 +88,10 @@ def shares_on_ray(
     value, slope = 0.0, 0.0
     for i in range(len(y)):
         own = y[i]
+        margin = margins[own if len(margins) > 1 else 0]
         for j in range(n):
-            v[j] = scores[i, j] + offsets[j] + margin + step * (direction[i, j] + speeds[j])
-        v[own] -= margin
+            v[j] = scores[i, j] + offsets[j] + margin[j] + step * (direction[i, j] + speeds[j])
+        v[own] -= margin[own]
         if width > 0.0:
             value += weights[i] * _project(v, own, centers[i], width, shares[i])
         else:

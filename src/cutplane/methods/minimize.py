@@ -247,10 +247,10 @@ def method_named(name: str, problem: Problem) -> Method:
     from cutplane.methods.registry import (  # they need `minimize`
         FOR_OTHERS,
         METHODS,
-        TAGGER_METHODS,
+        STRUCTURED_METHODS,
     )
 
-    known = METHODS | FOR_OTHERS | TAGGER_METHODS
+    known = METHODS | FOR_OTHERS | STRUCTURED_METHODS
     if name not in known:
         raise ValueError(f"unknown method {name!r}: known are {', '.join(known)}")
     return known[name](problem)

@@ -87,11 +87,11 @@ FOR_OTHERS: Methods = {
 ROBUST_METHODS: Methods = METHODS | FOR_OTHERS
 """Those for linear models some of whose losses are not convex."""
 
-STRUCTURED_METHODS: Methods = _FOR_ALL | {"block-ascent": lambda problem: block_ascent()}
-"""Those for structured models."""
-
-TAGGER_METHODS: Methods = STRUCTURED_METHODS | {"quasi-newton": _quasi_newton}
-"""Those for chains."""
+STRUCTURED_METHODS: Methods = _FOR_ALL | {
+    "block-ascent": lambda problem: block_ascent(),
+    "quasi-newton": _quasi_newton,
+}
+"""Those for structured models, chains among them."""
 
 KERNEL_METHODS: Methods = {
     **{name: method for name, method in _FOR_ALL.items() if name not in ("grouped", "nrbm")},

@@ -3,6 +3,7 @@
 from cutplane.regularizers.ball import Ball
 from cutplane.regularizers.bounded_elastic_net import BoundedElasticNet
 from cutplane.regularizers.bounded_l2 import BoundedL2
+from cutplane.regularizers.box import Box
 from cutplane.regularizers.constrained_l2 import ConstrainedL2
 from cutplane.regularizers.entropy import Entropy
 from cutplane.regularizers.kernel_norm import KernelNorm
@@ -17,6 +18,7 @@ __all__ = [
     "Ball",
     "BoundedElasticNet",
     "BoundedL2",
+    "Box",
     "ConstrainedL2",
     "ElasticNet",
     "Entropy",

@@ -28,6 +28,7 @@ class Ball:
 
     lam = 0.0
     strongly_convex = False
+    confines = True
 
     def __init__(self, radius: float) -> None:
         if not (np.isfinite(radius) and radius > 0.0):

@@ -4,7 +4,9 @@
 
 or, with rescaled slacks, ``loss * (1 + w.(...))``. It is convex, and the outputs that attain the
 maxima make its planes (:mod:`cutplane.structured.examples`). A point keeps those outputs, not the
-scores: what else could be worst on the way to another point, only inference can tell.
+scores: what else could be worst on the way to another point, only inference can tell. For an
+exponential family (conditional random field) the maximum is ``log sum_y exp(w.(...))``, without the
+loss; its planes are made of the mean features of all outputs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from cutplane.core.interrupts import at_once
 from cutplane.core.protocols import Plane
 from cutplane.risks.checks import normalized
 from cutplane.risks.composite import Summable
-from cutplane.structured.examples import Examples, Worst
+from cutplane.structured.examples import Examples, OutputLoss, Worst
 from cutplane.structured.model import as_examples, name_of_model, prepared
 from cutplane.structured.workers import Workers
 
@@ -33,7 +35,7 @@ _MOST_GROUPS = 32
 
 
 class StructuredRisk(Summable):
-    """Mean structured hinge loss of a model on a sample.
+    """Mean structured hinge loss, or negative log-likelihood, of a model on a sample.
 
     Parameters
     ----------
@@ -46,6 +48,10 @@ class StructuredRisk(Summable):
     rescaling : {"margin", "slack"}
         Whether the loss is added to the score or multiplies what is missing to the margin. The
         latter needs a model with ``slack_augmented_inference``.
+    loss : {"margin", "crf"}
+        The hinge loss, or ``-log p(y_i | x_i)`` with probabilities of outputs proportional to
+        ``exp(w.psi(x_i, y))``: a conditional random field, whose risk is smooth. The latter needs a
+        model with ``expected_feature``.
     n_jobs : int, optional
         How many examples are worked on at the same time: by threads if the model says
         ``releases_gil = True``, else by processes. -1 means as many as there are cores; so does
@@ -55,6 +61,7 @@ class StructuredRisk(Summable):
     ----------
     model : StructuredModel
         The model, ready for use.
+    loss : OutputLoss
     n_examples : int
     evaluations : int
         How often the whole risk was evaluated.
@@ -73,13 +80,15 @@ class StructuredRisk(Summable):
         *,
         weights: Vector | None = None,
         rescaling: str = "margin",
+        loss: str = "margin",
         n_jobs: int | None = None,
     ) -> None:
         inputs, outputs = as_examples(X, Y)
         self.model = prepared(model, inputs, outputs)
+        self.loss = OutputLoss.of(loss, rescaling, self.model)
         self.n_parameters = int(self.model.n_parameters)
         self._n_jobs = n_jobs
-        self._take(Examples(self.model, inputs, outputs, rescaling), weights)
+        self._take(Examples(self.model, inputs, outputs, self.loss), weights)
 
     def _take(self, examples: Examples, weights: Vector | None) -> None:
         self.n_examples = len(examples.X)
@@ -113,7 +122,7 @@ class StructuredRisk(Summable):
     @property
     def worst_outputs(self) -> bool:
         """Whether exact inference finds the worst output of an example."""
-        return bool(self.convex)
+        return bool(self.convex) and not self.loss.probabilities
 
     @property
     def good_groups(self) -> int:
@@ -140,7 +149,7 @@ class StructuredRisk(Summable):
             "inputs": examples.X,
             "outputs": examples.Y,
             "weights": self.weights,
-            "rescaling": examples.rescaling,
+            "loss": self.loss,
         }
 
     def __repr__(self) -> str:

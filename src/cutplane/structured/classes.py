@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import entr, softmax
 
 from cutplane.compute.arrays import Vector
 from cutplane.structured.model import LibraryModel
@@ -13,8 +14,9 @@ from cutplane.structured.model import LibraryModel
 class MulticlassModel(LibraryModel):
     """One of k classes: a vector of weights for each, loss 1 for a wrong one.
 
-    The risk is that of Crammer and Singer's loss without intercepts; `cutplane.ScoredRisk` is
-    much faster. Classes and the number of features are those of the data.
+    The risk is that of Crammer and Singer's loss without intercepts, or of softmax if the loss is
+    "crf"; `cutplane.ScoredRisk` is much faster. Classes and the number of features are those of the
+    data.
     """
 
     releases_gil = False  # Python's work is the larger part
@@ -60,6 +62,16 @@ class MulticlassModel(LibraryModel):
         scores = self._scores(x, w)
         missing = 1.0 + scores - scores[self.classes == y]
         return self.classes[np.argmax((self.classes != y) * missing)]
+
+    def expected_feature(self, x: Any, w: Vector) -> tuple[Vector, float]:
+        """Return the mean of joint features if classes have probabilities, and their entropy."""
+        shares = self.marginals(x, w)
+        return np.outer(shares, x).ravel(), float(entr(shares).sum())
+
+    def marginals(self, x: Any, w: Vector) -> Vector:
+        """Return the probability of each class, as proportional to the exponential of its score."""
+        shares: Vector = softmax(self._scores(x, w))
+        return shares
 
     def _scores(self, x: Any, w: Vector) -> Vector:
         scores: Vector = w.reshape(len(self.classes), -1) @ x

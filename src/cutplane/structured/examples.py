@@ -1,15 +1,19 @@
-"""Examples with their model: the output of each that is worst at ``w``.
+"""Examples with their model: the plane that touches the loss of each at ``w``.
 
     margin rescaling:   max_y  loss(y_i, y) + w.(psi(x_i, y) - psi(x_i, y_i))
     slack rescaling:    max_y  loss(y_i, y) * (1 + w.(psi(x_i, y) - psi(x_i, y_i)))
+    crf:                log sum_y exp(w.psi(x_i, y)) - w.psi(x_i, y_i)
 
-The true output is one of them, so that the maximum is never below zero. Any output makes a plane
-``difference.w + loss`` that the maximum never goes below, the best one or not.
+The true output is one of them, so that no loss is ever below zero. Any output makes a plane
+``difference.w + loss`` that the maximum never goes below, the best one or not. Any probabilities of
+outputs make one below the last: the difference is that of the mean features, and the entropy takes
+the place of the loss. It touches where they are proportional to ``exp(w.psi(x_i, y))``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -22,12 +26,65 @@ from cutplane.structured.model import Offers, name_of_model
 RESCALINGS = {"margin": "loss_augmented_inference", "slack": "slack_augmented_inference"}
 """From ways to bring the loss in to the search that a model must offer."""
 
+_EXPECTATION = "expected_feature"
+
+
+class OutputLoss(NamedTuple):
+    """How scores and losses of all outputs make the loss of an example.
+
+    Attributes
+    ----------
+    name : {"margin", "crf"}
+        A maximum over outputs, or the negative logarithm of the true output's probability.
+    rescaling : {"margin", "slack"}
+        How the maximum brings the loss in.
+    """
+
+    name: str = "margin"
+    rescaling: str = "margin"
+
+    @classmethod
+    def of(cls, name: str, rescaling: str, model: Any) -> OutputLoss:
+        """Return a loss that is known and that the model has a function for, or raise an error."""
+        if name not in LOSSES:
+            raise ValueError(f"unknown loss {name!r}: known are {', '.join(LOSSES)}")
+        if rescaling not in RESCALINGS:
+            raise ValueError(f"unknown rescaling {rescaling!r}: known are {', '.join(RESCALINGS)}")
+        loss = cls(name, rescaling)
+        if loss.probabilities and rescaling != "margin":
+            raise ValueError(f"rescaling={rescaling!r} is for loss='margin', not for {name!r}")
+        if loss.function not in Offers.of(model).functions:
+            what = f"loss={name!r}" if loss.probabilities else f"{rescaling} rescaling"
+            arguments = "x, w" if loss.probabilities else "x, y, w"
+            raise TypeError(
+                f"{what} needs {loss.function}({arguments}), which {name_of_model(model)} has not"
+            )
+        return loss
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether outputs have probabilities: then the loss is smooth."""
+        return self.name == "crf"
+
+    @property
+    def function(self) -> str:
+        """The name of what a model must offer."""
+        return _EXPECTATION if self.probabilities else RESCALINGS[self.rescaling]
+
+
+LOSSES: dict[str, Callable[..., OutputLoss]] = {
+    "margin": lambda rescaling="margin": OutputLoss("margin", rescaling),
+    "crf": lambda: OutputLoss("crf"),
+}
+"""Losses by name."""
+
 
 class Worst(NamedTuple):
     """An output of an example: its features beyond those of the true output, and its loss.
 
-    With rescaled slacks the difference is multiplied by the loss. It is the plane
-    ``difference.w + loss`` of the example.
+    With rescaled slacks the difference is multiplied by the loss. Probabilities of outputs have
+    their mean features, and their entropy for a loss. It is the plane ``difference.w + loss`` of
+    the example.
     """
 
     difference: Features
@@ -44,18 +101,14 @@ _TRUTH = Worst(Features(np.zeros(0, dtype=np.int64), np.zeros(0)), 0.0)
 class Examples:
     """Inputs with their true outputs, and a model of them that knows its number of parameters."""
 
-    def __init__(self, model: Any, X: list[Any], Y: list[Any], rescaling: str) -> None:
-        if rescaling not in RESCALINGS:
-            raise ValueError(f"unknown rescaling {rescaling!r}: known are {', '.join(RESCALINGS)}")
+    def __init__(self, model: Any, X: list[Any], Y: list[Any], loss: OutputLoss) -> None:
         self.offers = Offers.of(model)
-        if RESCALINGS[rescaling] not in self.offers.searches:
-            raise TypeError(
-                f"{rescaling} rescaling needs {RESCALINGS[rescaling]}(x, y, w), which "
-                f"{name_of_model(model)} has not"
-            )
         self.model, self.X, self.Y = model, X, Y
-        self.rescaling = rescaling
-        self._truths = [self._features(i, y) for i, y in enumerate(Y)]
+        self.loss = loss
+        self._truths = []
+        for i, y in enumerate(Y):
+            with self._naming(i):
+                self._truths.append(self._features(i, y))
 
     def part(self, chosen: Sequence[int]) -> Examples:
         """Return some of the examples, with the same model."""
@@ -68,29 +121,44 @@ class Examples:
     def worst(self, i: int, w: Vector) -> Worst:
         """Return the worst output of example ``i`` that inference finds at ``w``.
 
-        An error is raised as it is, with the number of the example added to it.
+        If outputs have probabilities, all of them are the worst, each by its probability. An error
+        is raised as it is, with the number of the example added to it.
         """
-        search = self.offers.searches[RESCALINGS[self.rescaling]]
-        try:
-            y_hat = search(self.X[i], self.Y[i], w)
-            loss = float(self.model.loss(self.Y[i], y_hat))
-        except Exception as error:
-            error.add_note(f"raised by {name_of_model(self.model)} at example {i}")
-            raise
-        if not (np.isfinite(loss) and loss >= 0.0):
-            raise ValueError(
-                f"{name_of_model(self.model)}: the loss must be finite and not negative, it is "
-                f"{loss} at example {i}"
-            )
-        difference = self._features(i, y_hat).minus(self._truths[i])
-        if self.rescaling == "slack":
+        with self._naming(i):
+            features, loss = self._mean(i, w) if self.loss.probabilities else self._worst(i, w)
+        difference = features.minus(self._truths[i])
+        if self.loss.rescaling == "slack":
             difference = difference.scaled(loss)
         found = Worst(difference, loss)
         return found if found.height_at(w) > 0.0 else _TRUTH
 
+    def _worst(self, i: int, w: Vector) -> tuple[Features, float]:
+        """Return the features of the output that the model's search finds, and its loss."""
+        y_hat = self.offers.functions[self.loss.function](self.X[i], self.Y[i], w)
+        loss = float(self.model.loss(self.Y[i], y_hat))
+        self._require_not_negative("loss", loss, i)
+        return self._features(i, y_hat), loss
+
+    def _mean(self, i: int, w: Vector) -> tuple[Features, float]:
+        """Return the mean features of all outputs, and the entropy of their probabilities."""
+        features, entropy = self.offers.functions[self.loss.function](self.X[i], w)
+        self._require_not_negative("entropy", float(entropy), i)
+        return as_features(features, self.model.n_parameters, name=_EXPECTATION), float(entropy)
+
+    def _require_not_negative(self, what: str, number: float, i: int) -> None:
+        if not (np.isfinite(number) and number >= 0.0):
+            raise ValueError(
+                f"{name_of_model(self.model)}: the {what} must be finite and not negative, it is "
+                f"{number} at example {i}"
+            )
+
     def _features(self, i: int, y: Any) -> Features:
+        return as_features(self.model.joint_feature(self.X[i], y), self.model.n_parameters)
+
+    @contextmanager
+    def _naming(self, i: int) -> Iterator[None]:
         try:
-            return as_features(self.model.joint_feature(self.X[i], y), self.model.n_parameters)
+            yield
         except Exception as error:
             error.add_note(f"raised by {name_of_model(self.model)} at example {i}")
             raise

@@ -32,7 +32,7 @@ class Features(NamedTuple):
         return Features(self.indices, factor * self.values)
 
 
-def as_features(given: Any, n_parameters: int) -> Features:
+def as_features(given: Any, n_parameters: int, *, name: str = "joint_feature") -> Features:
     """Return what a model's ``joint_feature`` gave in one form, or raise ValueError.
 
     That is a vector of all features, or a pair of arrays ``(indices, values)``, where values at the
@@ -40,30 +40,29 @@ def as_features(given: Any, n_parameters: int) -> Features:
     """
     if isinstance(given, tuple):
         if len(given) != 2:
-            raise ValueError(f"joint_feature gave a tuple of {len(given)}, not (indices, values)")
+            raise ValueError(f"{name} gave a tuple of {len(given)}, not (indices, values)")
         indices, values = np.asarray(given[0]), np.asarray(given[1], dtype=np.float64)
         if indices.ndim != 1 or indices.shape != values.shape:
             raise ValueError(
-                f"joint_feature gave indices of shape {indices.shape} with values of shape "
-                f"{values.shape}"
+                f"{name} gave indices of shape {indices.shape} with values of shape {values.shape}"
             )
         if len(indices) and indices.dtype.kind not in "iu":
-            raise ValueError(f"joint_feature gave indices of type {indices.dtype}")
+            raise ValueError(f"{name} gave indices of type {indices.dtype}")
         if len(indices) and not (indices.min() >= 0 and indices.max() < n_parameters):
             worst = indices.max() if indices.max() >= n_parameters else indices.min()
-            raise ValueError(f"joint_feature gave index {worst} of {n_parameters} parameters")
+            raise ValueError(f"{name} gave index {worst} of {n_parameters} parameters")
         features = _summed(indices.astype(np.int64), values)
     else:
         vector = np.asarray(given, dtype=np.float64)
         if vector.shape != (n_parameters,):
             raise ValueError(
-                f"joint_feature gave shape {vector.shape}, the model has {n_parameters} parameters"
+                f"{name} gave shape {vector.shape}, the model has {n_parameters} parameters"
             )
         places = np.flatnonzero(vector)
         features = Features(places, vector[places])
     if not np.isfinite(features.values).all():
         place = features.indices[~np.isfinite(features.values)][0]
-        raise ValueError(f"joint_feature is not finite at index {place}")
+        raise ValueError(f"{name} is not finite at index {place}")
     return features
 
 

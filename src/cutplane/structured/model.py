@@ -22,6 +22,9 @@ class StructuredModel(Protocol):
 
     - ``initialize(X, Y)``, which looks at the data and sets ``n_parameters``;
     - ``slack_augmented_inference(x, y, w)``, for rescaled slacks;
+    - ``expected_feature(x, w)``, for the loss "crf": the mean of joint features if the probability
+      of an output is proportional to ``exp(w . joint_feature(x, y))``, and the entropy of these
+      probabilities, as a pair; and ``marginals(x, w)``, the probabilities of parts of an output;
     - ``outputs(x)``, all outputs of an input, for `cutplane.testing.check_model`.
 
     Attributes
@@ -75,8 +78,8 @@ class LibraryModel:
         return f"{type(self).__name__}({options})"
 
 
-# A model may lack the last one.
 _SEARCHES = ("inference", "loss_augmented_inference", "slack_augmented_inference")
+_FUNCTIONS = (*_SEARCHES, "expected_feature")  # a model may lack the last two
 _REQUIRED = {
     "joint_feature": "joint_feature(x, y)",
     "loss": "loss(y, y_hat)",
@@ -91,7 +94,7 @@ class Offers(NamedTuple):
     exact: bool
     releases_gil: bool
     outputs: Callable[[Any], Iterable[Any]] | None
-    searches: dict[str, Callable[..., Any]]  # those that the model has, by name
+    functions: dict[str, Callable[..., Any]]  # searches and expectations it has, by name
 
     @classmethod
     def of(cls, model: Any) -> Offers:
@@ -100,10 +103,15 @@ class Offers(NamedTuple):
             exact=bool(getattr(model, "exact", StructuredModel.exact)),
             releases_gil=bool(getattr(model, "releases_gil", StructuredModel.releases_gil)),
             outputs=getattr(model, "outputs", None),
-            searches={
-                name: search for name in _SEARCHES if callable(search := getattr(model, name, None))
+            functions={
+                name: own for name in _FUNCTIONS if callable(own := getattr(model, name, None))
             },
         )
+
+    @property
+    def searches(self) -> list[str]:
+        """The names of the searches that the model has."""
+        return [name for name in _SEARCHES if name in self.functions]
 
 
 def prepared(model: Any, X: list[Any], Y: list[Any]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import entr, logsumexp
 
 from cutplane.compute.arrays import Vector
 from cutplane.structured.features import Features, as_features
@@ -41,7 +42,8 @@ def check_model(
     finite and repeatable, the loss zero for the true output and never negative. With random
     weights, inference must find an output whose score no other exceeds, and loss-augmented
     inference one for score plus loss. The others are all outputs, where they can be listed; else
-    the true one, and those that the model itself finds.
+    the true one, and those that the model itself finds. Where they can be listed, a model's
+    ``expected_feature`` must agree with sums over them.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ def check_model(
       ok: inference finds the best of all outputs
       ok: loss_augmented_inference finds the best of all outputs
       ok: slack_augmented_inference finds the best of all outputs
+      ok: expected_feature is the mean of all outputs
     """
     inputs, truths = as_examples(X, Y)
     model = prepared(model, inputs, truths)
@@ -91,6 +94,12 @@ def check_model(
             passed.append(f"{search} finds {known}")
         else:
             passed.append(f"{search} missed the best {missed} times in {n_trials * len(examples)}")
+    if listed and "expected_feature" in offers.functions:
+        refused = [example.refuses_sums(trials) for example in examples]
+        if not all(refused):
+            passed.append("expected_feature is the mean of all outputs")
+        if any(refused):
+            passed.append(f"expected_feature refuses {sum(refused)} of {len(examples)} examples")
     return Report(name_of_model(model), tuple(passed))
 
 
@@ -120,7 +129,7 @@ class _Example:
         """Run a search, and say whether it missed the best of the outputs that are known."""
         before = w.copy()
         arguments = (self._x, w) if search == "inference" else (self._x, self._y, w)
-        found = self._judged(self._offers.searches[search](*arguments))
+        found = self._judged(self._offers.functions[search](*arguments))
         self._require(np.array_equal(w, before), f"{search} changes w")
         what, goal = _GOALS[search]
         scores = [output.features.dot(w) for output in self._known]
@@ -147,6 +156,36 @@ class _Example:
         if not self._listed:
             self._known.append(found)
         return missed
+
+    def refuses_sums(self, trials: list[Vector]) -> bool:
+        """Compare expected features and entropies with sums over all outputs.
+
+        Return whether the model refuses them for this input, by a ValueError.
+        """
+        known = self._known[1:]  # the true output is in the list too
+        for w in trials:
+            try:
+                given, entropy = self._offers.functions["expected_feature"](self._x, w)
+                found = as_features(given, len(w), name="expected_feature")
+            except ValueError:
+                return True
+            scores = np.array([output.features.dot(w) for output in known])
+            shares = np.exp(scores - logsumexp(scores))
+            mean, found_mean = np.zeros((2, len(w)))
+            for share, output in zip(shares, known, strict=True):
+                mean[output.features.indices] += share * output.features.values
+            found_mean[found.indices] = found.values
+            wrong = float(np.abs(found_mean - mean).max())
+            self._require(
+                wrong <= _ROUNDING * (1.0 + float(np.abs(mean).max())),
+                f"expected_feature is off by {wrong:.3g} from the mean over all outputs",
+            )
+            true_entropy = float(entr(shares).sum())
+            self._require(
+                abs(entropy - true_entropy) <= _ROUNDING * (1.0 + true_entropy),
+                f"expected_feature gives the entropy {entropy:.8g}, it is {true_entropy:.8g}",
+            )
+        return False
 
     def _judged(self, output: Any) -> _Output:
         """Return an output with its features and its loss, which are checked."""

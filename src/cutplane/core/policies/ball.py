@@ -15,13 +15,11 @@ the search ends when that is small enough.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
 from cutplane.compute.products import dot
-from cutplane.core.method import Stabilizer
-from cutplane.core.needs import BALL
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.core.state import SHARE_OF_GAP, Candidate, State
 
@@ -35,39 +33,32 @@ class _Ball(QuadraticRegularizer, Protocol):
     radius: float
 
 
-@dataclass(frozen=True, slots=True)
-class OverBall(Stabilizer[float | None]):
-    """No term is added; the regularizer is a ball that ``w`` must not leave.
+def lowest_in_ball(state: State, multiplier: float | None) -> tuple[Candidate, float]:
+    """Return where the planes are lowest in the ball, and the multiplier of that.
 
-    Remembered is the multiplier of the last problem.
+    ``multiplier`` is that of the last problem, None for the first.
     """
-
-    needs = (BALL,)
-    confined: ClassVar[bool] = True
-
-    def propose(self, state: State, own: float | None) -> tuple[Candidate, float]:
-        """Minimize the planes over the ball."""
-        ball, bundle = cast(_Ball, state.problem.regularizer), state.bundle
-        mu = last = _first_multiplier(ball, state) if own is None else own
-        bracket = _Bracket(ball.radius)
-        best = Candidate(state.best.w, -np.inf, np.inf)
-        for _ in range(_MOST_SOLVES):
-            gap = state.objective - max(state.lower, best.lower)
-            accuracy = SHARE_OF_GAP * gap if 0.0 < gap < np.inf else 0.0
-            bundle.weigh(mu, accuracy=0.5 * accuracy)
-            plane = bundle.aggregate()
-            on_sphere = state.problem.below(plane)
-            size = float(np.sqrt(dot(plane.slope, plane.slope)))
-            w = on_sphere.w if size >= mu * ball.radius else -plane.slope / mu
-            model, lower = bundle.height_at(w), max(best.lower, on_sphere.lower)
-            best = replace(best, lower=lower)
-            if model < best.model:
-                best = Candidate(w, lower, model)
-            last = mu
-            mu = bracket.next_multiplier(mu, size)
-            if best.model - best.lower <= accuracy or bracket.closed:
-                break
-        return best, last
+    ball, bundle = cast(_Ball, state.problem.regularizer), state.bundle
+    mu = last = _first_multiplier(ball, state) if multiplier is None else multiplier
+    bracket = _Bracket(ball.radius)
+    best = Candidate(state.best.w, -np.inf, np.inf)
+    for _ in range(_MOST_SOLVES):
+        gap = state.objective - max(state.lower, best.lower)
+        accuracy = SHARE_OF_GAP * gap if 0.0 < gap < np.inf else 0.0
+        bundle.weigh(mu, accuracy=0.5 * accuracy)
+        plane = bundle.aggregate()
+        on_sphere = state.problem.below(plane)
+        size = float(np.sqrt(dot(plane.slope, plane.slope)))
+        w = on_sphere.w if size >= mu * ball.radius else -plane.slope / mu
+        model, lower = bundle.height_at(w), max(best.lower, on_sphere.lower)
+        best = replace(best, lower=lower)
+        if model < best.model:
+            best = Candidate(w, lower, model)
+        last = mu
+        mu = bracket.next_multiplier(mu, size)
+        if best.model - best.lower <= accuracy or bracket.closed:
+            break
+    return best, last
 
 
 def _first_multiplier(ball: _Ball, state: State) -> float:

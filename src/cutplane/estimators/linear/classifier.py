@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Layout, Targets
+from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
@@ -35,6 +35,7 @@ from cutplane.estimators.linear.classes import (
     split_by_class,
     with_probabilities,
 )
+from cutplane.estimators.linear.costs import cost_matrix
 from cutplane.estimators.linear.model import FLOATS, flat_symptom
 from cutplane.estimators.linear.penalties import Constrained
 from cutplane.estimators.linear.sharded import (
@@ -81,6 +82,11 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         examples are predicted positive as the measure asks for, or the error is smallest.
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
+    costs : array-like of shape (n_classes, n_classes), mapping or data frame, optional
+        What it costs to predict a class where another is true, for ``multi_class`` other than
+        "ovr": scores shall differ by that much. A row for each true class in the order of
+        ``classes_``, zeros on the diagonal; or ``costs[true][predicted]``; or a data frame with the
+        classes for index and columns. By default 1 for "crammer_singer", 0 for "softmax".
     pos_label : label, optional
         Which of two classes is looked for: the one whose precision and recall the measures count.
         By default the second one of ``classes_``. Losses that treat both classes alike, such as
@@ -111,6 +117,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         One row for two classes; scores above zero mean the second one.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+    costs_ : ndarray of shape (n_classes, n_classes) or None
+        The costs, in the order of ``classes_``.
     start_certificate_ : Certificate, or a list with one for each class against the rest
         Only with a loss that is not convex: what is proven of the convex fit that was the start.
     start_objectives_ : ndarray of shape (n_starts,), or a list of them
@@ -132,12 +140,14 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         targets=Targets.CLASSES,
         losses=CLASSIFICATION | MEASURES | ROBUST_CLASSIFICATION,
         methods=ROBUST_METHODS,
+        saved=STRENGTH | {"costs_": (list[list[NotNegative]] | None, None)},
     )
 
     loss: Any = field(default="hinge", kw_only=False)
     multi_class: str = "ovr"
     fit_intercept: bool = True
     class_weight: Any = None
+    costs: Any = None
     pos_label: Any = None
     smoothing: float = 0.5
     clip: float = 2.0
@@ -227,6 +237,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
 
     def _complete(self, shifts: Vector | None) -> None:
         check_pos_label(self.pos_label, self.classes_)
+        self.costs = getattr(self, "costs_", None)  # a file has them as lists
+        self.costs_ = self._costs()
 
     def _is_turned(self) -> bool:
         """Say whether what was fitted is the first of two classes, against the second."""
@@ -238,18 +250,31 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
     def _joint_loss(self) -> MulticlassLoss | None:
         """Return the loss of all classes together, or None for one against the rest."""
         joint: MulticlassLoss | None = joint_loss(self, "multi_class", MULTI_CLASS)
+        if joint is None and self.costs is not None:
+            raise ValueError(
+                "costs are for all classes at once: multi_class='crammer_singer' or 'softmax'"
+            )
         return joint
+
+    def _costs(self) -> Matrix | None:
+        return None if self.costs is None else cost_matrix(self.costs, self.classes_)
+
+    def _loss_of_all(self, joint: MulticlassLoss) -> MulticlassLoss:
+        """Return the loss of all classes, as exact as the fit asks for, with its costs."""
+        accuracy = min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY)
+        return type(joint)(accuracy=accuracy, costs=self.costs_)
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
         classes = self.classes_ = classes_of(y)
         require_two_classes(classes)
         check_pos_label(self.pos_label, classes)
         joint = self._joint_loss()
+        self.costs_ = self._costs()
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
             factors = balanced(self.class_weight, classes, masses)
             if joint is not None:
-                loss: Any = type(joint)(accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY))
+                loss: Any = self._loss_of_all(joint)
                 targets = [Target(classes, None, factors)]
             else:
                 loss = self.loss_function()
@@ -269,6 +294,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         self.classes_ = np.unique(y[used])
         require_two_classes(self.classes_)
         check_pos_label(self.pos_label, self.classes_)
+        self.costs_ = self._costs()
         loss, doubt = self.loss_function(), None
         if self.pos_label is None:
             doubt = doubt_about_positive(str(self.loss), loss, self.classes_, y[used])
@@ -292,7 +318,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         loss: Any = self.loss_function()
         if joint is not None:
             features = AllPairs(features, len(classes))
-            loss = type(joint)(accuracy=min(_SHARE_OF_TOL * self.tol, _INTERCEPT_ACCURACY))
+            loss = self._loss_of_all(joint)
             # Examples of other classes have no weight: any number will do for them.
             targets: list[NDArray[Any]] = [np.searchsorted(classes, y) % len(classes)]
         else:

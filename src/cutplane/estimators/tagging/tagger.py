@@ -30,7 +30,7 @@ from cutplane.estimators.tagging.predictions import TaggerPredictions
 from cutplane.estimators.tagging.sharded import fit_bag
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.maps import as_rows
-from cutplane.methods.registry import TAGGER_METHODS
+from cutplane.methods.registry import STRUCTURED_METHODS
 from cutplane.risks import ChainRisk
 from cutplane.structured import ChainCRF, ChainLoss, ChainMargin
 from cutplane.structured.templates import TemplateVectorizer, parse_templates
@@ -135,7 +135,7 @@ class SequenceTagger(TaggerPredictions):
         reads=Reads.SEQUENCES,
         targets=Targets.TAGS,
         losses=LOSSES,
-        methods=TAGGER_METHODS,
+        methods=STRUCTURED_METHODS,
         measures=Measures.CHUNKS,
         saved={},
         defaults={"templates": "chunking"},  # a file in columns is nothing without

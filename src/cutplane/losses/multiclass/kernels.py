@@ -1,7 +1,8 @@
 """Compiled loops over the rows of a matrix of scores, one column a class.
 
-``v_ij = scores_ij + offsets_j + margin * [j != y_i]`` is what speaks for class j.
-Weights are those of examples and sum to one. Each kernel does one block of rows.
+``v_ij = scores_ij + offsets_j + margins_yj * [j != y_i]`` is what speaks for class j. Margins have
+a row for each class, or one that serves all of them; an example's own class has no margin, whatever
+they say. Weights are those of examples and sum to one. Each kernel does one block of rows.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from cutplane.compute.compiled import njit
 from cutplane.losses.pointwise.logistic_kernels import exp_minus, log
 
 Indices = NDArray[np.int64]
-Logits: TypeAlias = tuple[Vector, Vector, float, float]
-"""How scores become logits: offsets and shifts of the classes, margin and temperature."""
+Logits: TypeAlias = tuple[Vector, Vector, Matrix, float]
+"""How scores become logits: offsets and shifts of the classes, margins and temperature."""
 
 # exp(-40) is 4e-18: beside the largest term, which is 1, such terms are not seen.
 _NEGLIGIBLE = -40.0
@@ -33,10 +34,11 @@ def _set_logits(scores: Matrix, i: int, own: int, rule: Logits, logits: Vector) 
     The shifts are not a part of the offsets, because the sum would round them: at low temperatures
     they make differences that are far smaller than the offsets.
     """
-    offsets, shifts, margin, temperature = rule
+    offsets, shifts, margins, temperature = rule
     base = -np.inf
+    margin = margins[own if len(margins) > 1 else 0]
     for j in range(len(offsets)):
-        logits[j] = scores[i, j] + offsets[j] + (margin if j != own else 0.0)
+        logits[j] = scores[i, j] + offsets[j] + (margin[j] if j != own else 0.0)
         base = max(base, logits[j])
     top = -np.inf
     for j in range(len(offsets)):
@@ -104,7 +106,7 @@ def class_sums(shares: Matrix, y: Indices, weights: Vector) -> tuple[Vector, Vec
 
 @njit(cache=True, nogil=True)
 def decide(
-    block: tuple[Matrix, Indices, Vector, float],
+    block: tuple[Matrix, Indices, Vector, Matrix],
     offsets: Vector,
     radius: float,
     keep: NDArray[np.bool_],
@@ -114,12 +116,13 @@ def decide(
     Return, of the others, the mean of ``max_j v_ij - v_iy``, the weight of those whose best class
     is not their own, and by how much each class has too much of them.
     """
-    scores, y, weights, margin = block
+    scores, y, weights, margins = block
     value, wrong, excess = 0.0, 0.0, np.zeros(len(offsets))
     for i in range(len(y)):
         top, second, best = -np.inf, -np.inf, 0
+        margin = margins[y[i] if len(margins) > 1 else 0]
         for j in range(len(offsets)):
-            v = scores[i, j] + offsets[j] + (margin if j != y[i] else 0.0)
+            v = scores[i, j] + offsets[j] + (margin[j] if j != y[i] else 0.0)
             if v > top:
                 top, second, best = v, top, j
             elif v > second:
@@ -207,7 +210,7 @@ def largest(v: Vector) -> float:
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def softmax_on_ray(
     scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
-    y: Indices, weights: Vector,
+    y: Indices, weights: Vector, margins: Matrix,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return the softmax loss at ``scores + step * direction``, and its derivatives by the step."""
     value, first, second = 0.0, 0.0, 0.0
@@ -216,9 +219,11 @@ def softmax_on_ray(
     for i in range(len(y)):
         if weights[i] == 0.0:
             continue
+        margin = margins[y[i] if len(margins) > 1 else 0]
         for j in range(n_classes):
             speed[j] = direction[i, j] + speeds[j]
-            v[j] = scores[i, j] + offsets[j] + step * speed[j]
+            v[j] = scores[i, j] + offsets[j] + step * speed[j] + margin[j]
+        v[y[i]] = scores[i, y[i]] + offsets[y[i]] + step * speed[y[i]]
         highest = largest(v)
         top = 0
         while top < n_classes - 1 and v[top] != highest:
@@ -258,10 +263,24 @@ def minus_entropy(slopes: Matrix, y: Indices, weights: Vector) -> float:
     return total
 
 
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def mean_margin(slopes: Matrix, y: Indices, weights: Vector, margins: Matrix) -> float:
+    """Return the weighted sum of the mean margins of shares, given the slopes ``P - e_y``."""
+    total = 0.0
+    for i in range(len(y)):
+        margin = margins[y[i] if len(margins) > 1 else 0]
+        mean = 0.0
+        for j in range(slopes.shape[1]):
+            mean += slopes[i, j] * margin[j]
+        # The own class has no margin.
+        total += weights[i] * (mean - slopes[i, y[i]] * margin[y[i]])
+    return total
+
+
 @njit(cache=True, nogil=True)
 def hinge_on_ray(
     scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
-    y: Indices, weights: Vector,
+    y: Indices, weights: Vector, margins: Matrix,
 ) -> tuple[float, float]:  # fmt: skip
     """Return the loss of Crammer and Singer at ``scores + step * direction``, and its slope."""
     value, slope = 0.0, 0.0
@@ -270,8 +289,9 @@ def hinge_on_ray(
     for i in range(len(y)):
         if weights[i] == 0.0:
             continue
+        margin = margins[y[i] if len(margins) > 1 else 0]
         for j in range(n_classes):
-            v[j] = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j]) + 1.0
+            v[j] = scores[i, j] + offsets[j] + step * (direction[i, j] + speeds[j]) + margin[j]
         own = scores[i, y[i]] + offsets[y[i]] + step * (direction[i, y[i]] + speeds[y[i]])
         v[y[i]] = own
         top = largest(v)

@@ -2,8 +2,12 @@
 
 An example has a score ``z_j`` for each class ``j``, and belongs to class ``y``:
 
-    softmax            log sum_j exp(z_j) - z_y                  conjugate  sum_j P_j log P_j
-    Crammer-Singer     max_j (z_j + [j != y]) - z_y              conjugate  P_y - 1
+    softmax            log sum_j exp(z_j + c_yj) - z_y      conjugate  sum_j P_j (log P_j - c_yj)
+    Crammer-Singer     max_j (z_j + c_yj) - z_y             conjugate  -sum_j P_j c_yj
+
+Costs ``c_yj`` are what it costs to say ``j`` where ``y`` is true, nothing if they are the same: by
+default 0 for softmax and 1 for Crammer and Singer's loss, whose conjugate is then ``P_y - 1``. An
+example is safe where its own class is ahead of each other one by the cost.
 
 Slopes are ``P - e_y`` with shares ``P`` on the simplex, and *any* such slopes give a plane. For the
 softmax loss the shares are the probabilities of the classes. With intercepts, planes come from
@@ -30,6 +34,7 @@ from cutplane.losses.multiclass.kernels import (
     fill_shares,
     hinge_on_ray,
     make_slopes,
+    mean_margin,
     minus_entropy,
     softmax_on_ray,
 )
@@ -54,6 +59,8 @@ class MulticlassLoss(ScoreLoss):
     accuracy : float
         How far from their best the intercepts may be, as a share of the risk. Bounds are valid
         however far, but the gap cannot be closed beyond it.
+    costs : ndarray of shape (n_classes, n_classes), optional
+        The margin of each pair: a row for each true class, zeros on the diagonal.
     """
 
     has_conjugate = True
@@ -64,12 +71,17 @@ class MulticlassLoss(ScoreLoss):
     # Of the shares where the offsets are given.
     temperature: ClassVar[float]
 
-    def __init__(self, accuracy: float = 1e-11) -> None:
+    def __init__(self, accuracy: float = 1e-11, costs: Any = None) -> None:
         self.accuracy = accuracy
+        self.costs = None if costs is None else checked_costs(costs)
 
     def identity(self) -> tuple[Any, ...]:
         """Return all that bounds depend on: their accuracy makes none of them wrong."""
-        return (type(self),)
+        return (type(self), self.costs)
+
+    def margins(self, n_classes: int) -> Matrix:
+        """Return by how much the own class must be ahead: a row for each class, or one for all."""
+        return np.full((1, n_classes), self.margin) if self.costs is None else self.costs
 
     def targets(self, y: Any, n_samples: int, weights: Vector) -> Indices:
         """Return the number of each example's class, or raise ValueError."""
@@ -91,6 +103,8 @@ class MulticlassLoss(ScoreLoss):
         (n_classes,) = shape or (0,)
         if not y.max() < n_classes:
             raise ValueError(f"y has class {y.max()}, there are {n_classes} classes")
+        if self.costs is not None and len(self.costs) != n_classes:
+            raise ValueError(f"costs are for {len(self.costs)} classes, there are {n_classes}")
         masses = map_blocks(
             lambda i: np.bincount(y[i], weights=weights[i], minlength=n_classes), len(y)
         )
@@ -122,7 +136,7 @@ class MulticlassLoss(ScoreLoss):
         accuracy: float | None = None,
     ) -> AtBestOffset:
         """Minimize the loss over an offset for each class, to the accuracy of the loss or less."""
-        data = Scores(scores, y, weights, self.margin)
+        data = Scores(scores, y, weights, self.margins(scores.shape[1]))
         best = self._best_offsets(data, guess, max(accuracy or 0.0, self.accuracy))
         offsets = best.offsets
         return AtBestOffset(offsets, self.value(y, scores, weights, offsets), best)
@@ -151,7 +165,7 @@ class MulticlassLoss(ScoreLoss):
         width = scores.shape[1]
         none = np.zeros(width)
         base, shifts, temperature, _ = at.witness or BestOffsets(none, none, self.temperature, 0)
-        rule = (base, shifts, self.margin, temperature)
+        rule = (base, shifts, self.margins(width), temperature)
         map_blocks(lambda i: fill_shares(scores[i], y[i], rule, shares[i]), len(y), width=width)
         if at.offset is not None:
             repaired(shares, y, weights)
@@ -163,16 +177,47 @@ class MulticlassLoss(ScoreLoss):
     ) -> tuple[float, ...]:
         """Return the sums over examples of what a kernel finds on the ray."""
         scores, offsets, direction, speeds = ray
+        margins = self.margins(len(offsets))
         parts = map_blocks(
-            lambda i: kernel(scores[i], offsets, direction[i], speeds, step, y[i], weights[i]),
+            lambda i: kernel(
+                scores[i], offsets, direction[i], speeds, step, y[i], weights[i], margins
+            ),
             len(y),
             width=len(offsets),
         )
         return add_up(parts)
 
+    def _mean_costs(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
+        """Return the weighted sum of the mean costs of shares."""
+        margins = self.margins(slopes.shape[1])
+        parts = map_blocks(
+            lambda i: mean_margin(slopes[i], y[i], weights[i], margins),
+            len(y),
+            width=slopes.shape[1],
+        )
+        return float(total(parts))
+
+    def __repr__(self) -> str:
+        costs = "" if self.costs is None else f"costs of {len(self.costs)} classes"
+        return f"{type(self).__name__}({costs})"
+
     def probability(self, scores: Matrix) -> Matrix | None:
         """Return the probabilities of the classes, or None if the loss implies none."""
         return None
+
+
+def checked_costs(costs: Any) -> Matrix:
+    """Return costs as a matrix, or raise ValueError: square, finite, zeros on the diagonal."""
+    matrix = np.array(costs, dtype=np.float64, order="C")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
+        raise ValueError(f"costs have a row and a column for each class, got {matrix.shape}")
+    if not (np.isfinite(matrix).all() and (matrix >= 0.0).all()):
+        raise ValueError("costs must be finite and not negative")
+    if not matrix.any():
+        raise ValueError("costs are all zero: no mistake would matter")
+    if np.diag(matrix).any():
+        raise ValueError("costs of the true class must be zero: they are the diagonal")
+    return matrix
 
 
 class Softmax(MulticlassLoss):
@@ -180,6 +225,13 @@ class Softmax(MulticlassLoss):
 
     Intercepts may be away from their best by ``accuracy``, a share of the risk. Bounds are valid
     all the same, but the gap cannot be closed beyond it.
+
+    Parameters
+    ----------
+    accuracy : float
+    costs : array-like of shape (n_classes, n_classes), optional
+        Added to the scores: ``log sum_j exp(z_j + costs[y, j]) - z_y`` (softmax margin). A row for
+        each true class, zeros on the diagonal, none negative.
     """
 
     margin = 0.0
@@ -194,7 +246,8 @@ class Softmax(MulticlassLoss):
         parts = map_blocks(
             lambda i: minus_entropy(slopes[i], y[i], weights[i]), len(y), width=slopes.shape[1]
         )
-        return float(total(parts))
+        entropy = float(total(parts))
+        return entropy if self.costs is None else entropy - self._mean_costs(y, slopes, weights)
 
     def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
@@ -220,6 +273,13 @@ class CrammerSinger(MulticlassLoss):
 
     Intercepts may be away from their best by ``accuracy``, a share of the risk. Bounds are valid
     all the same, but the gap cannot be closed beyond it.
+
+    Parameters
+    ----------
+    accuracy : float
+    costs : array-like of shape (n_classes, n_classes), optional
+        In place of the ones: ``max_j (z_j + costs[y, j]) - z_y``. A row for each true class, zeros
+        on the diagonal, none negative.
     """
 
     margin = 1.0
@@ -230,6 +290,8 @@ class CrammerSinger(MulticlassLoss):
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes."""
+        if self.costs is not None:
+            return -self._mean_costs(y, slopes, weights)
         return product_over(weights, slopes[np.arange(len(y)), y])
 
     def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:

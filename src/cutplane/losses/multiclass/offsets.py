@@ -2,7 +2,8 @@
 
 For a temperature T, both multi-class losses minimize over the offsets ``c``
 
-    f(c) = sum_i p_i T log sum_j exp(v_ij / T) - mass.c,    v_ij = z_ij + c_j + margin * [j != y_i]
+    f(c) = sum_i p_i T log sum_j exp(v_ij / T) - mass.c
+    v_ij = z_ij + c_j + margins_yj * [j != y_i]
 
 where ``mass_j`` is the weight of class j. The softmax loss has T = 1, the loss of Crammer and
 Singer is the limit T = 0. The slopes of f vanish where the shares ``P_ij``, ``exp(v_ij / T)``
@@ -67,7 +68,7 @@ class Scores(NamedTuple):
     scores: Matrix
     y: Indices
     weights: Vector
-    margin: float
+    margins: Matrix  # as in the kernels
 
 
 def smooth_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
@@ -115,7 +116,7 @@ def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOf
 
 def _few(data: Scores) -> Scores | None:
     """Return a few of many examples, to start with; None if they are few, or would lack a class."""
-    scores, y, weights, margin = data
+    scores, y, weights, margins = data
     stride = rows_in_all(len(y)) // _ENOUGH
     if stride < 4:
         return None
@@ -125,7 +126,7 @@ def _few(data: Scores) -> Scores | None:
         width=scores.shape[1],
     )
     few_scores, few_y, few_weights = joined(parts)
-    some = Scores(few_scores, few_y, few_weights, margin)
+    some = Scores(few_scores, few_y, few_weights, margins)
     masses = np.bincount(some.y, weights=some.weights, minlength=scores.shape[1])
     return some if masses.all() else None
 
@@ -149,7 +150,7 @@ class _Cooling:
             width=data.scores.shape[1],
         )
         size = float(total(sizes)) / rows_in_all(len(data.y))
-        self.temperature = 0.5 * (size + data.margin)
+        self.temperature = 0.5 * (size + float(data.margins.max()))
         self._hottest = self.temperature + float(np.ptp(self._base))
         self._n_warmed = 0
         self._forget_decisions()
@@ -228,9 +229,9 @@ class _Cooling:
         return False
 
     def _forget_decisions(self) -> None:
-        scores, y, weights, margin = self._data
+        scores, y, weights, margins = self._data
         self._undecided = map_blocks(
-            lambda i: Scores(scores[i], y[i], weights[i], margin), len(y), width=scores.shape[1]
+            lambda i: Scores(scores[i], y[i], weights[i], margins), len(y), width=scores.shape[1]
         )
         self._decided = (0.0, 0.0, np.zeros_like(self._base))
 
@@ -238,10 +239,10 @@ class _Cooling:
         """Take the examples out whose best class is ahead of all others by ``radius``."""
 
         def part(block: Scores) -> tuple[tuple[float, float, Vector], Scores]:
-            scores, y, weights, margin = block
+            scores, y, weights, margins = block
             keep = np.empty(len(y), dtype=np.bool_)
             sums = decide(block, self._base, radius, keep)
-            left = Scores(scores[keep], y[keep], weights[keep], margin)
+            left = Scores(scores[keep], y[keep], weights[keep], margins)
             return sums, block if keep.all() else left
 
         sums, self._undecided = map(list, zip(*self._map(part), strict=True))
@@ -258,8 +259,8 @@ class _Cooling:
         self._steps += 1
 
         def part(block: Scores) -> tuple[float, float, float, Vector, Matrix]:
-            scores, y, weights, margin = block
-            rule = (self._base, self._shifts, margin, self.temperature)
+            scores, y, weights, margins = block
+            rule = (self._base, self._shifts, margins, self.temperature)
             return newton_sums(scores, y, weights, rule)
 
         value, blur, wrong, excess, products = add_up(self._map(part))

@@ -110,6 +110,7 @@ class ClassAscent:
         self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
         (self._n_classes,) = self._risk.map.score_shape
         self._soft: bool = self._risk.loss.smooth
+        self._margins: Matrix = self._risk.loss.margins(self._n_classes)
         self._worthwhile = _WORTHWHILE[self._soft]
 
     def begun(self) -> Shares:
@@ -172,7 +173,7 @@ class ClassAscent:
             order = examples.copy()
             shuffle(order, own.seed)
             kernels.epoch(
-                values, indices, starts, rows.shape[1], self._soft, self._risk.y,
+                values, indices, starts, rows.shape[1], self._soft, self._margins, self._risk.y,
                 self._risk.weights, own.stiffness, self._lam, own.pull, own.W, own.offsets,
                 own.shares, order, least, gains,
             )  # fmt: skip
@@ -240,8 +241,8 @@ class ClassAscent:
         gains = np.empty(len(risk.y))
         map_blocks(
             lambda i: kernels.fill_gains(
-                self._soft, risk.y[i], risk.weights[i], scores[i], own.offsets, own.shares[i],
-                gains[i],
+                self._soft, self._margins, risk.y[i], risk.weights[i], scores[i], own.offsets,
+                own.shares[i], gains[i],
             ),
             len(gains),
             width=self._n_classes,

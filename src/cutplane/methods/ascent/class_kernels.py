@@ -5,11 +5,12 @@ P - e_y`` and ``W = -X'(p*S) / lam``, one row a feature and one column a class. 
 fixed the best shares of example ``i`` are those of its loss at scores that they move themselves:
 
     z' = z - Q * (P' - P),     Q = p_i |x_i|^2 / lam
-    Crammer and Singer:  P' = projection of P + (z + [j != y]) / Q  to the simplex
-    softmax:             P' = softmax(z')
+    Crammer and Singer:  P' = projection of P + (z + margins) / Q  to the simplex
+    softmax:             P' = softmax(z' + margins)
 
 The first is found by dropping classes until no share is negative, the second by Newton's method,
-whose matrix is diagonal but for a product of two vectors. Near the optimum one step is enough.
+whose matrix is diagonal but for a product of two vectors. Near the optimum one step is enough. The
+margins of a class are in `losses.multiclass.kernels`; without costs those of softmax are zero.
 
 Offsets are added to the scores of the classes, and follow the shares as if they were the weights of
 a feature that is the same for all examples: ``pull`` is that feature's square over ``lam``.
@@ -198,6 +199,7 @@ def epoch(
     starts: NDArray[Any],
     n_features: int,
     soft: bool,
+    margins: Matrix,
     y: Indices,
     weights: Vector,
     stiffness: Vector,
@@ -229,15 +231,15 @@ def epoch(
             first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
         _fill_scores(values, indices, first, last, dense, W, offsets, z)
         q, weight = stiffness[i], weights[i]
+        margin = margins[y[i] if len(margins) > 1 else 0]
         for j in range(n_classes):
             share[j] = shares[i, j]
+            z[j] += margin[j]
+        z[y[i]] -= margin[y[i]]
         if soft:
             gain = weight * soften(z, share, q, new, room, more_room)
         else:
             top, mean = -np.inf, 0.0
-            for j in range(n_classes):
-                z[j] += 1.0
-            z[y[i]] -= 1.0
             for j in range(n_classes):
                 top = max(top, z[j])
                 mean += share[j] * z[j]
@@ -268,6 +270,7 @@ def epoch(
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def fill_gains(
     soft: bool,
+    margins: Matrix,
     y: Indices,
     weights: Vector,
     scores: Matrix,
@@ -280,8 +283,9 @@ def fill_gains(
     v = np.empty(n)
     for i in range(len(y)):
         top = -np.inf
+        margin = margins[y[i] if len(margins) > 1 else 0]
         for j in range(n):
-            v[j] = scores[i, j] + offsets[j] + (1.0 if j != y[i] and not soft else 0.0)
+            v[j] = scores[i, j] + offsets[j] + (margin[j] if j != y[i] else 0.0)
             top = max(top, v[j])
         mean, total, entropy = 0.0, 0.0, 0.0
         for j in range(n):

@@ -18,13 +18,22 @@ from cutplane.compute.compiled import njit
 Labels = NDArray[np.int64]
 
 
+class ForestScores(NamedTuple):
+    """The scores of labels of a forest's nodes, and its shape.
+
+    ``pairwise[v, a, b]`` is for the edge from ``v`` to a parent with label ``a``; if it has one
+    entry only, it serves all edges. ``order`` has parents before children.
+    """
+
+    unary: Matrix  # (n_nodes, n_labels)
+    pairwise: NDArray[np.float64]  # (n_nodes or 1, n_labels, n_labels)
+    parents: Labels
+    order: Labels
+
+
 @njit(cache=True, nogil=True)
 def best_labels(unary: Matrix, pairwise: Any, parents: Labels, order: Labels) -> Labels:
-    """Return the labels with the highest score.
-
-    ``order`` has parents before children. ``pairwise[v, a, b]`` is for a parent with label ``a``;
-    if it has one entry only, it serves all edges.
-    """
+    """Return the labels with the highest score; parameters are those of `ForestScores`."""
     n_nodes, n_labels = unary.shape
     below = unary.copy()  # the best score of a node's subtree, by its label
     choices = np.zeros((n_nodes, n_labels), dtype=np.int64)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.structured.graphs.forests import Forest, Labels, best_labels
+from cutplane.structured.graphs.forests import Forest, ForestScores, Labels, best_labels
 from cutplane.structured.graphs.local_polytope import RelaxedLabels
+from cutplane.structured.graphs.marginals import ForestMarginals
 from cutplane.structured.graphs.node_labels import NodeLabels
 from cutplane.structured.graphs.search import best_exact, best_relaxed_first_by_messages
 
@@ -128,15 +129,32 @@ class GraphModel(NodeLabels):
 
     def _best(self, x: Graph, w: Vector, y: Labels | None) -> Labels | RelaxedLabels:
         x = self._checked(x)
-        unary, rest = self._unary(x.nodes, w, y)
-        weights = rest.reshape(self.n_edge_features, -1)[:, self._places]
-        pairwise = np.tensordot(x.edge_features, weights, axes=1)
+        unary, pairwise = self._of_nodes_and_edges(x, w, y)
         forest = Forest.of(len(unary), x.edges)
         if forest is not None:
-            return _best_in_forest(unary, pairwise, x.edges, forest)
+            return best_labels(*_directed(unary, pairwise, x.edges, forest))
         if self.labels == 1:
             return np.zeros(len(unary), dtype=np.int64)
         return _SEARCHES[self.search](unary, pairwise, x.edges)
+
+    def _scores(self, x: Graph, w: Vector, y: Labels | None) -> ForestScores:
+        x = self._checked(x)
+        unary, pairwise = self._of_nodes_and_edges(x, w, y)
+        return _directed(unary, pairwise, x.edges, _without_loops(x))
+
+    def _of_nodes_and_edges(
+        self, x: Graph, w: Vector, y: Labels | None
+    ) -> tuple[Matrix, NDArray[np.float64]]:
+        unary, rest = self._unary(x.nodes, w, y)
+        weights = rest.reshape(self.n_edge_features, -1)[:, self._places]
+        return unary, np.tensordot(x.edge_features, weights, axes=1)
+
+    def _mean_feature(self, x: Graph, found: ForestMarginals) -> Vector:
+        x = self._checked(x)
+        child, downward = _children(x.edges, _without_loops(x))
+        pairs = found.pairs[child]
+        pairs = np.where(downward[:, None, None], pairs, np.swapaxes(pairs, 1, 2))
+        return self.joint_feature(x, RelaxedLabels(found.nodes, pairs))
 
     def _checked(self, x: Graph) -> Graph:
         """Return a graph as arrays that fit together, and to the model."""
@@ -150,18 +168,31 @@ class GraphModel(NodeLabels):
         return x
 
 
-def _best_in_forest(
-    unary: Matrix, pairwise: NDArray[np.float64], edges: Labels, forest: Forest
-) -> Labels:
-    """Return the labels with the highest score: edges become those from nodes to their parents."""
+def _without_loops(x: Graph) -> Forest:
+    forest = Forest.of(len(x.nodes), x.edges)
+    if forest is None:
+        raise ValueError(
+            "the graph has loops: probabilities (loss='crf') are for graphs without them, "
+            "use loss='margin'"
+        )
+    return forest
+
+
+def _children(edges: Labels, forest: Forest) -> tuple[Labels, NDArray[np.bool_]]:
+    """Return the end of each edge that is the child, and whether it is the second one."""
     first, second = edges[:, 0], edges[:, 1]
     downward = forest.parents[second] == first
-    upward = np.swapaxes(pairwise, 1, 2)
+    return np.where(downward, second, first), downward
+
+
+def _directed(
+    unary: Matrix, pairwise: NDArray[np.float64], edges: Labels, forest: Forest
+) -> ForestScores:
+    """Return the scores of a forest: edges become those from nodes to their parents."""
+    child, downward = _children(edges, forest)
     by_child = np.zeros((len(unary), *pairwise.shape[1:]))
-    by_child[np.where(downward, second, first)] = np.where(
-        downward[:, None, None], pairwise, upward
-    )
-    return best_labels(np.ascontiguousarray(unary), by_child, *forest)
+    by_child[child] = np.where(downward[:, None, None], pairwise, np.swapaxes(pairwise, 1, 2))
+    return ForestScores(np.ascontiguousarray(unary), by_child, *forest)
 
 
 def _as_arrays(x: Graph) -> Graph:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.structured.graphs.forests import Labels, best_labels, parents_first
+from cutplane.structured.graphs.forests import ForestScores, Labels, parents_first
+from cutplane.structured.graphs.marginals import ForestMarginals
 from cutplane.structured.graphs.node_labels import SeveralLabels
 
 
@@ -66,11 +67,15 @@ class MultilabelModel(SeveralLabels):
         together[inner, y[self._parents[inner]], y[inner]] = 1.0
         return np.concatenate([single, together.ravel()])
 
-    def _best(self, x: Any, w: Vector, y: Labels | None) -> Labels:
+    def _mean_feature(self, x: Any, found: ForestMarginals) -> Vector:
+        single = np.outer(found.nodes[:, 1], np.asarray(x, dtype=np.float64)).ravel()
+        return single if self.parents is None else np.append(single, found.pairs.ravel())
+
+    def _scores(self, x: Any, w: Vector, y: Labels | None) -> ForestScores:
         unary = np.zeros((self.n_labels, 2))
         if y is not None:
             unary += np.column_stack([y != 0, y != 1])
         single, together = np.split(w, [self.n_labels * self.n_features])
         unary[:, 1] += single.reshape(self.n_labels, -1) @ np.asarray(x, dtype=np.float64)
         pairwise = together.reshape(-1, 2, 2) if len(together) else np.zeros((1, 2, 2))
-        return best_labels(unary, np.ascontiguousarray(pairwise), self._parents, self._order)
+        return ForestScores(unary, np.ascontiguousarray(pairwise), self._parents, self._order)

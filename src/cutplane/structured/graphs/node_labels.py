@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.structured.graphs.forests import Labels
+from cutplane.structured.graphs.forests import ForestScores, Labels, best_labels
+from cutplane.structured.graphs.marginals import ForestMarginals
 from cutplane.structured.model import LibraryModel
 
 
@@ -28,9 +29,26 @@ class SeveralLabels(LibraryModel, ABC):
         """Return the labels with the highest sum of score and loss."""
         return self._best(x, w, np.asarray(y, dtype=np.int64))
 
-    @abstractmethod
+    def expected_feature(self, x: Any, w: Vector) -> tuple[Vector, float]:
+        """Return the mean of joint features if labels have probabilities, and their entropy."""
+        found = ForestMarginals.of(self._scores(x, w, None))
+        return self._mean_feature(x, found), found.entropy
+
+    def marginals(self, x: Any, w: Vector) -> Matrix:
+        """Return the probability of each label, as proportional to the exponential of scores."""
+        return ForestMarginals.of(self._scores(x, w, None)).nodes
+
     def _best(self, x: Any, w: Vector, y: Labels | None) -> Any:
         """Return the best labels, with the loss beside ``y`` if it is given."""
+        return best_labels(*self._scores(x, w, y))
+
+    @abstractmethod
+    def _scores(self, x: Any, w: Vector, y: Labels | None) -> ForestScores:
+        """Return the scores of labels of a forest, with the loss beside ``y`` if it is given."""
+
+    @abstractmethod
+    def _mean_feature(self, x: Any, found: ForestMarginals) -> Vector:
+        """Return the mean of joint features."""
 
 
 class NodeLabels(SeveralLabels):

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.structured.graphs.forests import Labels, best_labels, parents_first
+from cutplane.structured.graphs.forests import ForestScores, Labels, parents_first
+from cutplane.structured.graphs.marginals import ForestMarginals
 from cutplane.structured.graphs.node_labels import NodeLabels
 
 
@@ -74,13 +75,20 @@ class TreeModel(NodeLabels):
         np.add.at(by_pair, (y[parents[inner]], y[inner]), edges[inner])
         return np.concatenate([by_label.ravel(), np.moveaxis(by_pair, 2, 0).ravel()])
 
-    def _best(self, x: Tree, w: Vector, y: Labels | None) -> Labels:
+    def _mean_feature(self, x: Tree, found: ForestMarginals) -> Vector:
+        nodes, _, edges = _as_arrays(x)
+        # Without edge features the pairs are summed over edges.
+        features = np.ones((1, 1)) if x.edges is None else edges
+        by_pair = np.tensordot(features, found.pairs, (0, 0))
+        return np.concatenate([(found.nodes.T @ nodes).ravel(), by_pair.ravel()])
+
+    def _scores(self, x: Tree, w: Vector, y: Labels | None) -> ForestScores:
         nodes, parents, edges = _as_arrays(x)
         unary, rest = self._unary(nodes, w, y)
         weights = rest.reshape(self.n_edge_features, self.labels, self.labels)
         # Without edge features all edges have the same scores.
         pairwise = weights if x.edges is None else np.tensordot(edges, weights, axes=1)
-        return best_labels(
+        return ForestScores(
             np.ascontiguousarray(unary),
             np.ascontiguousarray(pairwise),
             parents,
