@@ -9,8 +9,8 @@ letters as its training set has; inputs are made at random. In turns, the fastes
 - risk: value and plane of `cutplane.ChainRisk` with `cutplane.TorchScores`, dynamic programs and
   sums in float64 included.
 
-On a busy machine, compare on one thread (``--threads 1``), where processor time is measured: threads
-of torch wait for each other.
+On a busy machine, compare on one thread (``--threads 1``), where processor time is measured:
+threads of torch wait for each other.
 
     python benchmarks/networks.py
 """
