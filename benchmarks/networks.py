@@ -9,7 +9,8 @@ letters as its training set has; inputs are made at random. In turns, the fastes
 - risk: value and plane of `cutplane.ChainRisk` with `cutplane.TorchScores`, dynamic programs and
   sums in float64 included.
 
-On a busy machine, compare on one thread (``--threads 1``): threads of torch wait for each other.
+On a busy machine, compare on one thread (``--threads 1``), where processor time is measured:
+threads of torch wait for each other.
 
     python benchmarks/networks.py
 """
@@ -65,12 +66,13 @@ def measure(units: int, dtype: torch.dtype, repeats: int, threads: int) -> dict[
         "torch, batches": in_batches,
         "risk": lambda: risk.at(w),
     }
+    clock = time.process_time if threads == 1 else time.perf_counter
     best = dict.fromkeys(works, np.inf)
     for _ in range(repeats + 1):  # kernels are compiled in the first
         for name, work in works.items():
-            begin = time.perf_counter()
+            begin = clock()
             work()
-            best[name] = min(best[name], time.perf_counter() - begin)
+            best[name] = min(best[name], clock() - begin)
     return best
 
 
