@@ -28,7 +28,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
-from numba.core.typing import signature
+from numba.core.typing.templates import signature
 from numba.cpython.builtins import do_minmax
 from numba.extending import intrinsic
 
@@ -50,7 +50,7 @@ def _comparison(first_if: Any) -> Any:
         both = types.unliteral(a), types.unliteral(b)  # type: ignore[no-untyped-call]
         return signature(context.unify_types(*both), *both), generate  # type: ignore[no-untyped-call]
 
-    return intrinsic(choose)  # type: ignore[no-untyped-call]
+    return intrinsic(choose)
 
 
 _COMPARISONS = {max: _comparison(operator.gt), min: _comparison(operator.lt)}
