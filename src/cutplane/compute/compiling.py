@@ -21,7 +21,7 @@ from numba.core import entrypoints, event
 _log = logging.getLogger("cutplane.compiling")
 
 # Processor seconds that a first fit of a classifier spends on it, rounded (docs/design.md).
-FIRST_FIT = 7
+FIRST_FIT = 6
 
 
 class _Watch(event.Listener):
