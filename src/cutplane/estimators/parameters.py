@@ -182,3 +182,10 @@ def weights_of(sample_weight: Any, n_examples: int) -> Vector:
         sample_weight, ones, dtype=np.float64, ensure_non_negative=True
     )
     return weights
+
+
+def is_crf(estimator: Any) -> bool:
+    """Say that a model has probabilities, for `available_if`; AttributeError if it has none."""
+    if estimator.loss != "crf":
+        raise AttributeError(f"the loss {estimator.loss!r} implies no probabilities")
+    return True

@@ -14,7 +14,7 @@ from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.fitting import fitting
-from cutplane.estimators.parameters import check_parameters, strength_of, weights_of
+from cutplane.estimators.parameters import check_parameters, is_crf, strength_of, weights_of
 from cutplane.methods.registry import STRUCTURED_METHODS
 from cutplane.regularizers import L2
 from cutplane.risks import StructuredRisk
@@ -23,12 +23,6 @@ from cutplane.structured.model import Offers, as_examples, as_list, name_of_mode
 from cutplane.structured.workers import Workers
 
 _LOOKED_AT = 100  # examples, to see whether anything was learned
-
-
-def _is_crf(predictor: StructuredPredictor) -> bool:
-    if predictor.loss != "crf":
-        raise AttributeError(f"the loss {predictor.loss!r} implies no probabilities")
-    return True
 
 
 @estimator
@@ -159,7 +153,7 @@ class StructuredPredictor(Estimator):
         check_is_fitted(self)
         return self._of_each("inference", as_list(X))
 
-    @available_if(_is_crf)
+    @available_if(is_crf)
     def predict_marginals(self, X: Any) -> list[Any]:
         """Return for each input what the model's ``marginals`` says: the probabilities of labels.
 

@@ -218,14 +218,21 @@ def compare(
     *,
     lams: tuple[float, ...] = LAMS,
     digits: tuple[Utterances, Utterances] | None = None,
+    every: int = 1,
     n_states: int = N_STATES,
     n_gaussians: int = N_GAUSSIANS,
     margin: float = MARGIN,
 ) -> Iterator[Row]:
-    """Yield a row for each lam."""
+    """Yield a row for each lam; with ``every``, each k-th training utterance is used."""
     progress(0.0, "maximum likelihood")
     train, test = load_digits() if digits is None else digits
-    comparison = Comparison(train, test, n_states=n_states, n_gaussians=n_gaussians, margin=margin)
+    comparison = Comparison(
+        train.taken(np.arange(0, len(train.y), every)),
+        test,
+        n_states=n_states,
+        n_gaussians=n_gaussians,
+        margin=margin,
+    )
     likelihood_error = comparison.error(comparison.start)
     for (lam,) in settings(progress, lam=lams):
         row: Row = {"lam": lam, "likelihood error": likelihood_error} | comparison.row(lam)
@@ -247,11 +254,13 @@ def compare_connected(
     *,
     lams: tuple[float, ...] = CONNECTED_LAMS,
     digits: tuple[Utterances, Utterances] | None = None,
+    every: int = 1,
     n_states: int = N_STATES,
     n_gaussians: int = N_GAUSSIANS,
 ) -> Iterator[Row]:
     """Yield a row for each lam: digits of connected utterances, whose ends are searched too."""
     train, test = load_digits() if digits is None else digits
+    train = train.taken(np.arange(0, len(train.y), every))
     (strings, _), (unseen, truth) = connected(train, 0), connected(test, 1)
     n_classes = int(train.y.max()) + 1
     hmms = cp.GaussianHMMs(n_classes, n_states, n_gaussians, train.frames.shape[1], segments=True)

@@ -21,11 +21,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.cautions import rows_are_equal
 from cutplane.estimators.description import STRENGTH, Description, Positive
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.linear.model import FLOATS, LinearModel, _is_flat, flat_symptom
+from cutplane.estimators.linear.model import FLOATS, LinearModel
 from cutplane.estimators.parameters import l2_of, look_up, threads_of
 from cutplane.maps import as_rows, ordered_scores
 from cutplane.maps.kernels.functions import KERNELS, Kernel
@@ -199,17 +198,22 @@ class KernelModel(LinearModel):
             return self._landmark_plan(examples, targets, weights, varied=varied)
         self.__dict__.pop("landmark_loss_", None)  # of an earlier fit
         risks, attributes = self._risks_of(examples, targets, weights)
-        lam = l2_of(self.lam, self.C, float(weights.sum())).lam
-        return Plan(
-            examples=replace(examples, weights=weights),
-            risks=risks,
-            regularizer=self._regularizer(lam, risks[0].n_parameters),
+        starts = self._kernel_starts(np.flatnonzero(weights > 0.0), len(weights), len(risks))
+        plan = self._plan_with(replace(examples, weights=weights), risks, attributes, varied=varied)
+        return replace(plan, starts=starts)
+
+    def _plan_with(
+        self,
+        examples: Examples,
+        risks: Sequence[ScoredRisk],
+        attributes: Callable[[Matrix, NDArray[np.float64]], Attributes],
+        *,
+        varied: bool,
+    ) -> Plan:
+        """Return the plan to minimize these risks, from whose solutions attributes are made."""
+        return replace(
+            self._plan_of(examples, risks, varied=varied),
             model=lambda coef, intercept: self._turned(attributes(coef, intercept)),
-            intercept_shape=risks[0].intercept_shape,
-            starts=self._kernel_starts(np.flatnonzero(weights > 0.0), len(weights), len(risks)),
-            look=_is_flat,
-            symptom=flat_symptom,
-            could_vary=lambda: varied and not rows_are_equal(risks[0].rows),
             advice="try a smaller lam, or another gamma",
         )
 
@@ -242,17 +246,9 @@ class KernelModel(LinearModel):
                 "landmark_loss_": made.lost,
             }
 
-        return Plan(
-            examples=replace(examples, weights=weights),
-            risks=risks,
-            regularizer=l2_of(self.lam, self.C, float(weights.sum())),
-            model=lambda coef, intercept: self._turned(attributes(coef, intercept)),
-            intercept_shape=risks[0].intercept_shape,
-            look=_is_flat,
-            symptom=flat_symptom,
-            could_vary=lambda: varied and not rows_are_equal(rows),
-            advice="try a smaller lam, or another gamma",
-        )
+        plan = self._plan_with(replace(examples, weights=weights), risks, attributes, varied=varied)
+        regularizer = l2_of(self.lam, self.C, float(weights.sum()))
+        return replace(plan, regularizer=regularizer, starts=None)
 
     def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
         return KernelNorm(lam)

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.estimators.estimator import Regularized, estimator
-from cutplane.estimators.parameters import threads_of
+from cutplane.estimators.parameters import is_crf, threads_of
 from cutplane.estimators.tagging.networks import scores_of
 from cutplane.estimators.tagging.sharded import by_sequences
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
@@ -39,12 +39,6 @@ class RankedLabels(NamedTuple):
     labels: NDArray[Any]
     score: float
     log_probability: float | None
-
-
-def _is_crf(tagger: TaggerPredictions) -> bool:
-    if tagger.loss != "crf":
-        raise AttributeError(f"the loss {tagger.loss!r} implies no probabilities")
-    return True
 
 
 @estimator
@@ -97,7 +91,7 @@ class TaggerPredictions(Regularized):
             )
         ]
 
-    @available_if(_is_crf)
+    @available_if(is_crf)
     @by_sequences
     def predict_marginals(self, X: Any, *, lengths: Any = None) -> Any:
         """Return the probability of each label of each token, given all of the sequence.

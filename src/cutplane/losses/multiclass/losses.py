@@ -223,15 +223,10 @@ def checked_costs(costs: Any) -> Matrix:
 class Softmax(MulticlassLoss):
     """``log sum_j exp(z_j) - z_y``: multinomial logistic regression.
 
-    Intercepts may be away from their best by ``accuracy``, a share of the risk. Bounds are valid
-    all the same, but the gap cannot be closed beyond it.
-
-    Parameters
-    ----------
-    accuracy : float
-    costs : array-like of shape (n_classes, n_classes), optional
-        Added to the scores: ``log sum_j exp(z_j + costs[y, j]) - z_y`` (softmax margin). A row for
-        each true class, zeros on the diagonal, none negative.
+    With a matrix of ``costs`` it is ``log sum_j exp(z_j + costs[y, j]) - z_y``, the softmax margin:
+    there is a row for each true class, zeros on the diagonal, and none is negative. Intercepts may
+    be away from their best by ``accuracy``, a share of the risk. Bounds are valid all the same, but
+    the gap cannot be closed beyond it.
     """
 
     margin = 0.0
@@ -271,15 +266,8 @@ class Softmax(MulticlassLoss):
 class CrammerSinger(MulticlassLoss):
     """``max_j (z_j + [j != y]) - z_y``: the hinge loss for many classes at once.
 
-    Intercepts may be away from their best by ``accuracy``, a share of the risk. Bounds are valid
-    all the same, but the gap cannot be closed beyond it.
-
-    Parameters
-    ----------
-    accuracy : float
-    costs : array-like of shape (n_classes, n_classes), optional
-        In place of the ones: ``max_j (z_j + costs[y, j]) - z_y``. A row for each true class, zeros
-        on the diagonal, none negative.
+    A matrix of ``costs`` takes the place of the ones, ``max_j (z_j + costs[y, j]) - z_y``: it has a
+    row for each true class, zeros on the diagonal, none negative. For ``accuracy`` see `Softmax`.
     """
 
     margin = 1.0
