@@ -13,6 +13,7 @@ import cutplane as cp
 from cutplane.io import load_model, save_model
 from cutplane.maps.kernels import matrix
 from cutplane.maps.kernels.functions import Kernel
+from cutplane.maps.kernels.rows import KernelRows
 
 X, Y = make_moons(120, noise=0.25, random_state=0)
 NUMBERS = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
@@ -57,8 +58,8 @@ def test_regression(loss):
 
 def test_the_matrix_is_computed_once(monkeypatch):
     seen = []
-    compute = matrix._compute
-    monkeypatch.setattr(matrix, "_compute", lambda *given: seen.append(given) or compute(*given))
+    compute = matrix.compute
+    monkeypatch.setattr(matrix, "compute", lambda *given: seen.append(given) or compute(*given))
     cp.KernelClassifierCV(gammas=3, lams=2, cv=3).fit(X, Y)
     assert len(seen) == 1
 
@@ -74,7 +75,7 @@ def test_a_matrix_of_many_examples_is_the_same_by_its_base_and_semidefinite(kern
     exact = made.between(X, X)
     allowed = 2.0 * made.roundings_of_base * np.finfo(np.float32).eps * np.abs(exact).max()
     assert np.abs(found - exact).max() <= allowed
-    rows = matrix.KernelRows.of_matrix(found, roundings=made.roundings_of_base)
+    rows = KernelRows.of_matrix(found, roundings=made.roundings_of_base)
     assert np.linalg.eigvalsh(rows.matrix.astype(np.float64))[0] >= 0.0
     assert np.array_equal(rows.matrix, rows.matrix.T)
 

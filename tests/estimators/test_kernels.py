@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import cutplane as cp
 from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.matrix import IndefiniteKernel, KernelRows, one_blas_thread
+from cutplane.maps.kernels.matrix import IndefiniteKernel, one_blas_thread
+from cutplane.maps.kernels.rows import KernelRows
 from cutplane.regularizers import KernelNorm
 from cutplane.risks.kernel import KernelRisk
 

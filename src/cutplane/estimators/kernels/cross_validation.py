@@ -27,7 +27,8 @@ from cutplane.estimators.lams.along import all_along
 from cutplane.estimators.lams.grid import RULES, chosen_lam, decreasing, lams_to_try
 from cutplane.estimators.parameters import look_up, threads_of
 from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.matrix import KernelRows, kernel_matrix, transformed
+from cutplane.maps.kernels.matrix import kernel_matrix, transformed
+from cutplane.maps.kernels.rows import KernelRows
 from cutplane.regularizers import KernelNorm
 from cutplane.report.words import mean_certificate
 

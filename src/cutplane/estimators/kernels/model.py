@@ -29,7 +29,8 @@ from cutplane.estimators.parameters import l2_of, look_up, threads_of
 from cutplane.maps import as_rows, ordered_scores
 from cutplane.maps.kernels.functions import KERNELS, Kernel
 from cutplane.maps.kernels.landmarks import landmark_features
-from cutplane.maps.kernels.matrix import KernelRows, products_with
+from cutplane.maps.kernels.matrix import products_with
+from cutplane.maps.kernels.rows import KernelRows
 from cutplane.methods.registry import KERNEL_METHODS
 from cutplane.regularizers import KernelNorm
 from cutplane.risks import ScoredRisk
@@ -158,7 +159,10 @@ class KernelModel(LinearModel):
             kernel, rows = examples.kernel, examples.rows
         else:
             kernel = self._kernel(X, examples.weights[used])
-            rows = KernelRows(kernel, X, n_threads=threads_of(self.n_jobs))
+            # Problems that run side by side must not compute the rows of each other.
+            rows = KernelRows(
+                kernel, X, on_demand=len(targets) == 1, n_threads=threads_of(self.n_jobs)
+            )
         loss = self.loss_function()
         risks = [
             KernelRisk(

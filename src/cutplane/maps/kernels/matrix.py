@@ -1,10 +1,7 @@
 """The kernel matrix of a sample: made block by block, kept once, in float32 where it is large.
 
 It is symmetric, so each block is computed once and written twice. Threads share the blocks, each
-with a BLAS of one thread, so that exponentials are shared too. Tried and left out: to compute the
-rows of duals that move when they are first needed, as libsvm does. Of 10,000 examples of ijcnn1
-1,815 rows are needed, but one by one they take 1.9 s of processor time, some at a time 1.7 s, all
-as blocks 1.5 s.
+with a BLAS of one thread, so that exponentials are shared too.
 
 **Rounding.** Large matrices are kept in float32. What is kept is close to the kernel, and the
 problem that a fit solves, and proves something of, is the one with the matrix that is kept. That
@@ -23,11 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Matrix
 from cutplane.compute.threads import default_threads, run_blocks
-from cutplane.maps.conversion import as_rows
 from cutplane.maps.kernels.functions import SQUARED_DISTANCE, Kernel, around_zero
-from cutplane.maps.rows import Examples, Rows
 
 # Up to so many examples the matrix is kept in float64: it takes 32 MB at most.
 FULL_PRECISION = 2048
@@ -61,78 +56,6 @@ class IndefiniteKernel(ValueError):
     """A matrix that should hold inner products has a negative eigenvalue."""
 
 
-class KernelRows(Rows):
-    """The kernel matrix of some examples, symmetric, raised on its diagonal.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray or CSR matrix
-        The examples; with the kernel "precomputed" the matrix, which is checked and copied.
-    n_threads : int, optional
-        How many threads may work.
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (n_examples, n_examples)
-    diagonal : ndarray of shape (n_examples,)
-        Its diagonal, raised.
-    ridge : float
-        What was added to the diagonal, so that rounding leaves no negative eigenvalue.
-
-    Raises
-    ------
-    IndefiniteKernel
-        If a matrix that was given, or one that a function computed, has negative eigenvalues. Of
-        more than 2,048 examples so many are looked at.
-    """
-
-    layout = "kernel"
-
-    def __init__(self, kernel: Kernel, X: Any, *, n_threads: int | None = None) -> None:
-        self._take(kernel_matrix(kernel, X, n_threads=n_threads), 1.0, n_threads)
-
-    @classmethod
-    def of_matrix(
-        cls, matrix: NDArray[Any], *, roundings: float = 1.0, n_threads: int | None = None
-    ) -> KernelRows:
-        """Return rows of a matrix that is known to hold inner products, and is kept.
-
-        ``roundings`` is how many of its largest entry each entry may be off by.
-        """
-        made = cls.__new__(cls)
-        made._take(matrix, roundings, n_threads)
-        return made
-
-    def _take(self, matrix: NDArray[Any], roundings: float, n_threads: int | None) -> None:
-        m = len(matrix)
-        self.shape, self.n_entries = (m, m), m * m
-        self.matrix = matrix
-        self._products = as_rows(matrix, n_threads=n_threads)
-        self.n_threads = self._products.n_threads
-        self.diagonal = np.array(matrix.diagonal(), dtype=np.float64)
-        unit = 0.5 * float(np.finfo(matrix.dtype).eps) * roundings
-        self.ridge = 2.0 * unit * float(np.sqrt(m)) * float(np.abs(self.diagonal).max())
-        np.fill_diagonal(matrix, self.diagonal + self.ridge)
-        self.diagonal[:] = matrix.diagonal()
-
-    def identity(self) -> NDArray[Any]:
-        """Return the matrix: what it was made of is not compared."""
-        return self.matrix
-
-    def scores(self, w: Vector) -> Vector:
-        """Return ``K w``."""
-        return self.pullback(w)
-
-    def pullback(self, slopes: Vector) -> Vector:
-        """Return ``K slopes``; rows of slopes that are zero are not read."""
-        return self._products.pullback(slopes)
-
-    def part(self, examples: Examples) -> Rows:
-        """Return the rows of some examples."""
-        return as_rows(self.matrix[examples], n_threads=self.n_threads)
-
-
 def kernel_matrix(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
     """Return the kernel of all pairs of examples; one that is no inner product is refused."""
     m = X.shape[0]
@@ -141,7 +64,7 @@ def kernel_matrix(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> ND
         _copy(X, matrix)
     else:
         n_workers = default_threads() if n_threads is None else n_threads
-        _compute(kernel, _prepared(kernel, X, matrix.nbytes), matrix, n_workers)
+        compute(kernel, prepared(kernel, X, matrix.nbytes), matrix, n_workers)
     if not kernel.proven:
         _require_semidefinite(matrix)
     return matrix
@@ -163,7 +86,7 @@ def transformed(
     return out
 
 
-def _prepared(kernel: Kernel, X: Any, n_bytes: int) -> Any:
+def prepared(kernel: Kernel, X: Any, n_bytes: int) -> Any:
     """Return the examples as the blocks of a matrix of this size are best computed of them."""
     m, n_features = X.shape
     small = 8 * m * n_features <= _SHARE_OF_MATRIX * n_bytes
@@ -174,30 +97,64 @@ def _prepared(kernel: Kernel, X: Any, n_bytes: int) -> Any:
     return around_zero(dense, dense)[0] if measures_distance else dense
 
 
-def _compute(kernel: Kernel, X: Any, out: NDArray[Any], n_threads: int) -> None:
-    """Write the kernel of all pairs of examples."""
-    starts = range(0, len(out), _ROWS)
+def compute(
+    kernel: Kernel,
+    X: Any,
+    out: NDArray[Any],
+    n_threads: int,
+    places: NDArray[np.intp] | None = None,
+) -> None:
+    """Write the kernel of all pairs of examples; with ``places``, of those alone."""
+    starts = range(0, len(out) if places is None else len(places), _ROWS)
     pairs = [(i, j) for i in starts for j in starts if j >= i]
 
     def run(first: int, last: int) -> None:
         for i, j in pairs[first:last]:
-            rows, columns = slice(i, i + _ROWS), slice(j, j + _ROWS)
-            block = kernel.between(X[rows], X[columns], out.dtype)
-            if not np.isfinite(block).all():
-                raise ValueError("the kernel overflows: scale the features, or lower its degree")
+            rows, columns = _block(places, i), _block(places, j)
+            block = _finite(kernel.between(X[rows], X[columns], out.dtype))
             if i == j:
                 if not kernel.proven:
                     _require_symmetric(block, block.T)
                 block = np.triu(block) + np.triu(block, 1).T
-            out[rows, columns] = block
+            _write(out, rows, columns, block)
             if i != j:
-                out[columns, rows] = block.T
+                _write(out, columns, rows, block.T)
 
     if kernel.function is not None:  # of the user's, who may not expect threads
         run(0, len(pairs))
         return
     with one_blas_thread():
         run_blocks(run, len(pairs), n_threads=n_threads)
+
+
+def _block(places: NDArray[np.intp] | None, start: int) -> Any:
+    rows = slice(start, start + _ROWS)
+    return rows if places is None else places[rows]
+
+
+def _write(out: NDArray[Any], rows: Any, columns: Any, block: NDArray[Any]) -> None:
+    out[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] = block
+
+
+def compute_rows(
+    kernel: Kernel, X: Any, rows: NDArray[np.intp], out: NDArray[Any], n_threads: int
+) -> None:
+    """Write the kernel of some examples with all of them, into the rows of these."""
+    given, starts = X[rows], range(0, len(out), _COLUMNS)
+
+    def run(first: int, last: int) -> None:
+        for j in starts[first:last]:
+            columns = slice(j, j + _COLUMNS)
+            out[rows, columns] = _finite(kernel.between(given, X[columns], out.dtype))
+
+    with one_blas_thread():
+        run_blocks(run, len(starts), n_threads=n_threads)
+
+
+def _finite(block: NDArray[Any]) -> NDArray[Any]:
+    if not np.isfinite(block).all():
+        raise ValueError("the kernel overflows: scale the features, or lower its degree")
+    return block
 
 
 def products_with(

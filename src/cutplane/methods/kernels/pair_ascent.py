@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
@@ -25,7 +26,7 @@ from cutplane.core.needs import Need, quadratic
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.state import Candidate, Problem, State
-from cutplane.maps.kernels.matrix import KernelRows
+from cutplane.maps.kernels.rows import KernelRows
 from cutplane.methods.ascent.dual_ascent import balanced
 from cutplane.methods.bundle import with_query
 from cutplane.methods.kernels import pair_kernels as kernels
@@ -37,6 +38,11 @@ SPANS_EXAMPLES = Need("risk", "spans_examples", "functions in the span of the ex
 _SHARE = 0.05
 _LEAST_STEPS = 64
 _LOOKS = 40
+
+# Rows that are computed at a time, as a share of the examples: some that violate the most, and no
+# less than this share of the worst; then steps go on until those that have rows violate less.
+_BATCH, _LEAST_BATCH = 1.0 / 64.0, 64
+_SHARE_OF_WORST, _DEPTH = 0.5, 0.3
 
 # The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
 _ACCURACY = 1e-14
@@ -90,6 +96,7 @@ class PairSteps(Query["PairDuals | None"]):
         Need("risk", "loss.straight", "a loss made of straight pieces, such as the hinge"),
     )
     makes_planes: ClassVar[bool] = True
+    knows_first_plane: ClassVar[bool] = True
     looks: int = _LOOKS
 
     def init(self, problem: Problem) -> PairDuals | None:
@@ -124,15 +131,76 @@ class PairSteps(Query["PairDuals | None"]):
         """Take steps until the gap seems to be small enough, or some passes are over."""
         rows: KernelRows = risk.rows
         m = len(own.q)
-        form = (rows.matrix, rows.diagonal, lam)
-        duals = (own.q, own.images, np.empty(m), np.empty(m))
+        rise, fall = np.empty(m), np.empty(m)
+        form, duals = (rows.stored, rows.diagonal, lam), (own.q, own.images, rise, fall)
         kernels.begin(costs, duals)
+        rows.require(np.flatnonzero(own.q))
+        # Duals whose rows are not there yet stay as they are.
+        waiting = Waiting.of(rows, rise, fall, pairs=risk.minimizes_intercept)
         steps = kernels.pair_steps if risk.minimizes_intercept else kernels.single_steps
         most = max(int(_SHARE * m), _LEAST_STEPS)
-        for _ in range(self.looks):
-            taken = steps(form, costs, duals, _ACCURACY, most)
-            if taken < most or gap_of(risk, lam, own) <= 0.9 * state.enough:
+        accuracy, looks = _ACCURACY, 0
+        while looks < self.looks:
+            if not rows.ready.all():
+                accuracy = waiting.admit(rows, own.images, rise, fall)
+            taken = steps(form, costs, duals, accuracy, most)
+            over = taken < most and accuracy <= _ACCURACY
+            if over or gap_of(risk, lam, own) <= 0.9 * state.enough:
                 break
+            looks += taken == most
+
+
+class Waiting(NamedTuple):
+    """Duals that stay as they are, because the rows of their examples are not computed yet.
+
+    Attributes
+    ----------
+    rise, fall : ndarray
+        What each dual costs as it rises, and saves as it falls; those that wait have infinite ones
+        where steps are chosen.
+    order : ndarray
+        Which of equal ones comes first: any order but that of the examples, which may be sorted.
+    pairs : bool
+        Whether steps change two duals.
+    """
+
+    rise: Vector
+    fall: Vector
+    order: NDArray[np.intp]
+    pairs: bool
+
+    @classmethod
+    def of(cls, rows: KernelRows, rise: Vector, fall: Vector, *, pairs: bool) -> Waiting:
+        """Let all duals wait whose rows are not there."""
+        made = cls(rise.copy(), fall.copy(), np.random.default_rng(0).permutation(len(rise)), pairs)
+        rise[~rows.ready], fall[~rows.ready] = np.inf, -np.inf
+        return made
+
+    def _violation(self, up: Vector, down: Vector) -> float:
+        """Return by how much the best step from these duals violates what holds at the optimum."""
+        lowest, highest = up.min(initial=np.inf), down.max(initial=-np.inf)
+        return float(highest - lowest if self.pairs else max(-lowest, highest))
+
+    def admit(self, rows: KernelRows, g: Vector, rise: Vector, fall: Vector) -> float:
+        """Compute rows of those that violate most, if they do so more than the others.
+
+        Return the violation down to which steps on all others are worth while.
+        """
+        absent = ~rows.ready
+        up, down = g + np.where(absent, self.rise, rise), g + np.where(absent, self.fall, fall)
+        worst, own = (self._violation(up[of], down[of]) for of in (slice(None), ~absent))
+        if own > _SHARE_OF_WORST * worst:
+            return max(_DEPTH * worst, _ACCURACY)
+        lowest, highest = (up.min(), down.max()) if self.pairs else (0.0, 0.0)
+        batch = max(int(_BATCH * len(g)), _LEAST_BATCH)
+        chosen = list[NDArray[np.intp]]()
+        for side in (highest - up, down - lowest):
+            there = self.order[absent[self.order] & (side[self.order] > _SHARE_OF_WORST * worst)]
+            chosen.append(there[np.argsort(-side[there], kind="stable")[: batch // 2]])
+        rows.require(np.unique(np.concatenate(chosen)))
+        entered = absent & rows.ready
+        rise[entered], fall[entered] = self.rise[entered], self.fall[entered]
+        return _ACCURACY if rows.ready.all() else max(_DEPTH * worst, _ACCURACY)
 
 
 def begun(risk: Any, lam: float, costs: Costs, w: Vector) -> PairDuals:
