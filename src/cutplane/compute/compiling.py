@@ -20,7 +20,7 @@ from numba.core import entrypoints, event
 
 _log = logging.getLogger("cutplane.compiling")
 
-# Processor seconds that a first fit of a classifier spends on it, rounded (docs/design.md).
+# Processor seconds that a first fit of a classifier spends on it, rounded (docs/why-it-is-fast.md).
 FIRST_FIT = 6
 
 

@@ -1,7 +1,7 @@
 """Numba's compiler, less what it does again and again for our kernels.
 
 Two thirds of the time that a kernel takes to compile are Numba's own, and much of that is avoidable
-(docs/design.md, Compilation):
+(docs/why-it-is-fast.md, Compilation):
 
 - For each operation on each line, type inference tries one after another all that Numba knows for
   an operator (strings, sets, dates, ...), thousands of times with the same few types of arguments.
