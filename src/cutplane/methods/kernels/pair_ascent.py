@@ -141,13 +141,15 @@ class PairSteps(Query["PairDuals | None"]):
         most = max(int(_SHARE * m), _LEAST_STEPS)
         accuracy, looks = _ACCURACY, 0
         while looks < self.looks:
-            if not rows.ready.all():
+            n_ready = np.count_nonzero(rows.ready)
+            if n_ready < m:
                 accuracy = waiting.admit(rows, own.images, rise, fall)
             taken = steps(form, costs, duals, accuracy, most)
             over = taken < most and accuracy <= _ACCURACY
             if over or gap_of(risk, lam, own) <= 0.9 * state.enough:
                 break
-            looks += taken == most
+            # Rows come in small batches, so few steps after some came are no whole look.
+            looks += taken == most or np.count_nonzero(rows.ready) == n_ready
 
 
 class Waiting(NamedTuple):
