@@ -403,3 +403,12 @@ def test_fewer_landmarks_cost_something_and_keep_the_proof(tmp_path):
         cp.KernelClassifier(kernel="precomputed", landmarks=3).fit(np.eye(300), y)
     with pytest.raises(ValueError, match="takes no landmarks"):
         cp.KernelClassifier("logistic", posterior=True, landmarks=3).fit(X, y)
+
+
+@pytest.mark.parametrize("gamma", [0.08, 1.3])
+def test_pairs_do_not_creep_where_most_duals_are_free(gamma):
+    """Targets without noise: steps on pairs alone end at their limit, at a gap of some percent."""
+    x = np.linspace(0.0, 6.0, 100)[:, None]
+    model = cp.KernelRegressor("absolute", gamma=gamma, lam=1e-4).fit(x, np.sin(x[:, 0]))
+    assert model.method_ == "pair-ascent"
+    assert model.certificate_.status == "optimal"

@@ -8,12 +8,13 @@ and ``f = -sum_i q_i k(x_i, .) / lam`` is the function that belongs to them. A s
 slopes, so that their sum stays, and is exact (Platt 1998; Fan, Chen and Lin 2005). What it changes
 at all scores are two rows of the kernel matrix. Every so many steps bound and objective are
 compared, by vectors as long as the sample; the bound that counts is computed afresh from the
-matrix, as a plane of the bundle.
+matrix, as a plane of the bundle. Where most duals are free, as with the absolute loss of targets
+without noise, pairs creep: then every other step is one of the bundle method.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
-from cutplane.core.policies.bmrm import best_step
+from cutplane.core.policies.bmrm import OnSegment, best_step
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.maps.kernels.rows import KernelRows
@@ -43,6 +44,9 @@ _LOOKS = 40
 # less than this share of the worst; then steps go on until those that have rows violate less.
 _BATCH, _LEAST_BATCH = 1.0 / 64.0, 64
 _SHARE_OF_WORST, _DEPTH = 0.5, 0.3
+
+# Steps on pairs that leave more than this share of the gap are slow.
+_SLOW = 0.5
 
 # The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
 _ACCURACY = 1e-14
@@ -75,10 +79,15 @@ class Costs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairDuals:
-    """Slopes, one for each example, and ``K q / lam``; both are changed in place."""
+    """Slopes, one for each example, and ``K q / lam``; both are changed in place.
+
+    ``gap`` is that before the last steps on pairs; infinite if a step of the bundle method has
+    come since.
+    """
 
     q: Vector
     images: Vector
+    gap: float = np.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +116,12 @@ class PairSteps(Query["PairDuals | None"]):
         self, state: State, candidate: Candidate, own: PairDuals | None
     ) -> tuple[Found, PairDuals | None]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
+        if own is not None and state.gap > _SLOW * own.gap:
+            return OnSegment()(state, candidate, None)[0], replace(own, gap=np.inf)
         risk: Any = state.problem.risk
         lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
         costs = Costs.of(risk)
-        if own is None:
-            own = begun(risk, lam, costs, state.best.w)
+        own = replace(own or begun(risk, lam, costs, state.best.w), gap=state.gap)
         self._improve(risk, lam, costs, own, state)
         q = balanced(own.q) if risk.minimizes_intercept else own.q
         risk.evaluations += 1
@@ -225,7 +235,7 @@ def gap_of(risk: Any, lam: float, own: PairDuals) -> float:
     return float(value + conjugate + dot(own.q, own.images))
 
 
-def pair_ascent(*, looks: int = _LOOKS, planes: int = 4) -> Method:
+def pair_ascent(*, looks: int = _LOOKS, planes: int = 50) -> Method:
     """Sequential minimization: exact steps on pairs of duals, certified by planes.
 
     The method for kernels with losses made of straight pieces: hinge, absolute, quantile and
