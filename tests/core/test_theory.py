@@ -209,7 +209,8 @@ def test_smooth_risks_converge_at_a_linear_rate(seed, lam):
 @settings(max_examples=20)
 def test_iterations_on_smooth_risks(seed, lam, share):
     # Paper 000, equation (14), for epsilon up to H / 2; the terms before the last do not count
-    # where they are negative.
+    # where they are negative. The middle one is printed with the wrong sign: from 4 G^2 / lam down
+    # to H / 2 by (12), in steps of lam / 8, are (4 G^2 / lam - H / 2) * 8 / lam steps.
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(50, 8))
     y = np.where(X[:, 0] + rng.normal(size=50) > 0, 1.0, -1.0)
@@ -218,7 +219,7 @@ def test_iterations_on_smooth_risks(seed, lam, share):
     steepest = float(np.linalg.norm(X, axis=1).mean())
     epsilon = share * highest / 2.0
     bound = max(np.log2(lam * risk.at(np.zeros(8)).value / (4.0 * steepest**2)), 0.0)
-    bound += 4.0 / lam * max(0.0, highest - 8.0 * steepest**2 / lam)
+    bound += 4.0 / lam * max(0.0, 8.0 * steepest**2 / lam - highest)
     bound += 4.0 * highest / lam * np.log(highest / (2.0 * epsilon))
     stop = cp.Gap(absolute=epsilon)
     result = cp.minimize(risk, cp.L2(lam), method=PLAIN, stop=stop, max_iter=None)
