@@ -21,13 +21,18 @@ def at_boundary(nth, number=signal.SIGKILL):
     durable.observer = observe
 
 
+# Called by Numba for a kernel that is compiled or read, which happens once, and not in children.
+COMPILING = ("compiled.py", "compiling.py", "pipeline.py")
+
+
 def _at_each_call(act, after):
     """Act when a function of cutplane is called, from the first call of one named ``after`` on."""
     begun = after is None
 
     def observe(frame, event, _):
         nonlocal begun
-        if event == "call" and "cutplane" in frame.f_code.co_filename:
+        file = frame.f_code.co_filename
+        if event == "call" and "cutplane" in file and os.path.basename(file) not in COMPILING:
             begun = begun or frame.f_code.co_name == after
             if begun:
                 act()
