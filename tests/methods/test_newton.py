@@ -323,3 +323,15 @@ def test_duals_of_another_problem_do_not_stop_it():
         steps.step(state)
     reached = problem.objective(state.point)
     assert reached == pytest.approx(exact.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("tol", [1e-9, 1e-10, 1e-12])
+def test_from_the_solution_of_classes_that_can_be_separated(times, tol):
+    """The risk all but vanishes there, which says nothing of how widely to round: few steps do."""
+    X = np.tile([[1.0, 3.0], [2.0, 1.0], [3.0, 3.0], [4.0, 1.0]], (times, 1))
+    risk = cp.ScoredRisk(X, np.tile([1.0, -1.0], 2 * times), cp.Hinge())
+    first = cp.minimize(risk, cp.L2(0.1), method=newton(), tol=tol)
+    again = cp.minimize(risk, cp.L2(0.1), method=newton(), start=first.w, tol=1e-8)
+    assert again.status is cp.Status.OPTIMAL
+    assert again.iterations <= 8

@@ -267,6 +267,10 @@ class NewtonSteps(Query[NewtonState | None]):
         start: ScoredPoint = state.best  # type: ignore[assignment]
         width = steps.first_width(start)
         if start.w.any():
+            # Near the solution of classes that can be separated the risk all but vanishes, and a
+            # width that follows from it would be as small. The gap is what has to be closed.
+            if 0.0 < start.value < state.gap < np.inf:
+                width *= state.gap / start.value
             return start, _NEARER * width, True
         if not self.sample or (sample := _sample(risk)) is None:
             return start, width, True
