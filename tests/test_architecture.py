@@ -119,6 +119,7 @@ PUBLIC = {
     "NonCrossing",
     "NonFiniteRisk",
     "NoveltyDetector",
+    "NuHinge",
     "NuInsensitive",
     "OrdinalClassifier",
     "PairCounts",

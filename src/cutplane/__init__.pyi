@@ -83,6 +83,7 @@ from .losses import Loss as Loss
 from .losses import NDCGHinge as NDCGHinge
 from .losses import NDCGListHinge as NDCGListHinge
 from .losses import NonCrossing as NonCrossing
+from .losses import NuHinge as NuHinge
 from .losses import NuInsensitive as NuInsensitive
 from .losses import PairwiseHinge as PairwiseHinge
 from .losses import Poisson as Poisson

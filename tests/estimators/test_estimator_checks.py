@@ -44,6 +44,7 @@ def expected_failures(estimator):
             LinearClassifier(loss, **TIGHT, **(HALF if "_at_k" in loss else {}))
             for loss in MEASURES
         ),
+        LinearClassifier("nu_hinge", nu=0.2, **TIGHT),
         LinearRegressor("nu_insensitive", **TIGHT),
         LinearClassifier(multi_class="crammer_singer", **TIGHT),
         LinearClassifier("logistic", multi_class="softmax", **TIGHT),

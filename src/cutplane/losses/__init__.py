@@ -12,7 +12,7 @@ from cutplane.losses.multiclass.losses import CrammerSinger, MulticlassLoss, Sof
 from cutplane.losses.pointwise.bounded import BrokenLine, ClippedAbsolute, Hat, Ramp
 from cutplane.losses.pointwise.bounded_smooth import SmoothRamp, Tukey
 from cutplane.losses.pointwise.logistic import Logistic
-from cutplane.losses.pointwise.nu import NuInsensitive
+from cutplane.losses.pointwise.nu import NuHinge, NuInsensitive
 from cutplane.losses.pointwise.pieces import (
     Absolute,
     EpsilonInsensitive,
@@ -75,6 +75,9 @@ ROBUST_REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers of which some are far off, by name: they are not convex."""
 
+NU_CLASSIFICATION: dict[str, Callable[..., Loss]] = {"nu_hinge": NuHinge}
+"""Losses for labels -1 and 1 with a margin that a share of the examples says, by name."""
+
 NU_REGRESSION: dict[str, Callable[..., Loss]] = {"nu_insensitive": NuInsensitive}
 """Losses for numbers with a width that a share of the examples says, by name."""
 
@@ -95,6 +98,7 @@ RANKING: dict[str, Callable[..., Loss]] = {
 __all__ = [
     "CLASSIFICATION",
     "MEASURES",
+    "NU_CLASSIFICATION",
     "NU_REGRESSION",
     "RANKING",
     "REGRESSION",
@@ -122,6 +126,7 @@ __all__ = [
     "NDCGHinge",
     "NDCGListHinge",
     "NonCrossing",
+    "NuHinge",
     "NuInsensitive",
     "PairwiseHinge",
     "Piece",
