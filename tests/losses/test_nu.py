@@ -120,7 +120,7 @@ def margin_program(nu, y, scores, weights, *, intercept):
         bounds=[(None, None), (None, None) if intercept else (0.0, 0.0), *[(0.0, None)] * n],
     )
     assert found.success
-    return nu + found.fun
+    return max(nu + found.fun, 0.0)
 
 
 @pytest.mark.parametrize("nu", [0.3, 0.6])
@@ -130,7 +130,8 @@ def test_values_of_the_hinge_are_minima(nu, equal):
     loss, rng = cp.NuHinge(nu), np.random.default_rng(1)
     weights = np.ones(N) if equal else rng.uniform(0.2, 2.0, size=N)
     weights /= weights.sum()
-    for scores in (rng.normal(size=N), np.zeros(N), np.round(rng.normal(size=N))):
+    apart = rng.normal(size=N) + 3.0 * y
+    for scores in (rng.normal(size=N), np.zeros(N), np.round(rng.normal(size=N)), apart):
         expected = margin_program(nu, y, scores, weights, intercept=False)
         np.testing.assert_allclose(loss.value(y, scores, weights), expected, atol=1e-9)
         best = loss.minimize_offset(y, scores, weights)
@@ -139,7 +140,8 @@ def test_values_of_the_hinge_are_minima(nu, equal):
         np.testing.assert_allclose(loss.value(y, scores + best.offset, weights), lowest, atol=1e-9)
         margin = loss.margin(y, scores, weights)
         inside = np.maximum(0.0, margin - y * (scores + best.offset))
-        np.testing.assert_allclose(nu * (1.0 - margin) + weights @ inside, lowest, atol=1e-9)
+        reached = nu * (1.0 - margin) + weights @ inside
+        np.testing.assert_allclose(max(reached, 0.0), lowest, atol=1e-9)
 
 
 @given(seed=st.integers(0, 10**6), nu=st.floats(0.01, 1.0))
@@ -150,6 +152,8 @@ def test_tangents_of_the_hinge_stay_below(seed, nu):
     weights[y > 0.0] /= 2.0 * weights[y > 0.0].sum()
     weights[y < 0.0] /= 2.0 * weights[y < 0.0].sum()
     loss, scores, other = cp.NuHinge(nu), rng.normal(size=12).round(1), 3.0 * rng.normal(size=12)
+    if seed % 2:
+        scores += y  # such that the loss is cut off, with small nu
     value, slopes = loss(y, scores, weights)
     assert loss.value(y, other, weights) >= value + slopes @ (other - scores) - 1e-12
     assert value <= weights @ np.maximum(0.0, 1.0 - y * scores) + 1e-12
@@ -204,17 +208,19 @@ def test_classifier_is_the_machine_with_the_margin_that_was_found():
     np.testing.assert_allclose(scores / margin, peer.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.parametrize("lam", [1e-3, 0.1])  # the loss is cut off at the one, not at the other
 @pytest.mark.parametrize("intercept", [True, False])
-def test_classifier_agrees_with_an_interior_point_solver(intercept):
+def test_classifier_agrees_with_an_interior_point_solver(intercept, lam):
     cvxpy = pytest.importorskip("cvxpy")
     X, y = labels()
     weights = np.random.default_rng(2).uniform(0.2, 2.0, size=N)
     w, rho, c = cvxpy.Variable(3), cvxpy.Variable(), cvxpy.Variable()
     inside = cvxpy.pos(rho - cvxpy.multiply(y, X @ w + (c if intercept else 0.0)))
-    objective = 0.05 * cvxpy.sum_squares(w) + 0.6 * (1.0 - rho)
-    problem = cvxpy.Problem(cvxpy.Minimize(objective + weights @ inside / weights.sum()))
+    objective = 0.6 * (1.0 - rho)
+    objective = cvxpy.pos(objective + weights @ inside / weights.sum())
+    problem = cvxpy.Problem(cvxpy.Minimize(lam / 2 * cvxpy.sum_squares(w) + objective))
     problem.solve(solver="CLARABEL")
-    model = cp.LinearClassifier("nu_hinge", nu=0.6, lam=0.1, tol=1e-8, fit_intercept=intercept)
+    model = cp.LinearClassifier("nu_hinge", nu=0.6, lam=lam, tol=1e-8, fit_intercept=intercept)
     certificate = model.fit(X, y, sample_weight=weights).certificate_
     assert certificate.lower_bound <= problem.value + 1e-7
     assert certificate.objective == pytest.approx(problem.value, rel=1e-6)

@@ -14,10 +14,13 @@ The loss is homogeneous in the residuals, so a tangent has no offset but for wha
 
 In classification the margin ``rho`` is such a variable, and gains what it is short of 1:
 
-    min_rho  nu*(1 - rho) + sum_i weight_i * max(0, rho - y_i*z_i)
+    max(0, min_rho  nu*(1 - rho) + sum_i weight_i * max(0, rho - y_i*z_i))
 
 That is the hinge loss at ``rho = 1``, so never above it. The minimum is ``nu`` less the margins of
-the lowest ``nu`` of the weight. With an intercept ``c``, ``rho - c`` belongs to the positive
+the lowest ``nu`` of the weight. But for ``nu`` it is homogeneous in the scores: they could make it
+as low as they like, and ``lam`` only scales the best model. So it ends at zero, which again only
+scales that model, and the objective is positive: a relative gap means something for all ``lam``,
+and also where the best model is zero. With an intercept ``c``, ``rho - c`` belongs to the positive
 examples alone and ``rho + c`` to the negative ones: two tails of ``nu / 2``, one in each class.
 """
 
@@ -109,15 +112,14 @@ class NuInsensitive(Loss):
 
 
 class NuHinge(Loss):
-    """``min_rho nu*(1 - rho) + mean(max(0, rho - y*z))``: a hinge whose margin a share nu says.
+    """``min_rho nu*(1 - rho) + mean(max(0, rho - y*z))``, not below 0: a hinge with a share nu.
 
-    At most a share ``nu`` of the examples is inside the margin ``rho``. But for the constant ``nu``
-    the loss is homogeneous in the scores, so that ``lam`` only scales the best model.
+    At most a share ``nu`` of the examples is inside the margin ``rho``. ``lam`` only scales the
+    best model.
     """
 
     task = "classification"
     additive = False
-    lower_bound = -np.inf
     shown = ("nu",)
 
     def __init__(self, nu: float = 0.5) -> None:
@@ -137,17 +139,16 @@ class NuHinge(Loss):
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
-        slopes = -y * lowest_tail(y * scores, weights, self.nu)[0]
-        return self.nu + product_over(slopes, scores), slopes
+        return self._cut_off(-y * lowest_tail(y * scores, weights, self.nu)[0], scores)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores."""
         slopes, (positive, negative) = self._two_tails(y, scores, weights)
-        return AtBestOffset(0.5 * (negative - positive), self.nu + product_over(slopes, scores))
+        return AtBestOffset(0.5 * (negative - positive), self._cut_off(slopes, scores)[0])
 
     def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return slopes at the best offset: those of both tails."""
-        return self._two_tails(y, scores, weights)[0]
+        return self._cut_off(self._two_tails(y, scores, weights)[0], scores)[1]
 
     def tangent_offset(
         self,
@@ -159,7 +160,7 @@ class NuHinge(Loss):
         value: float | None = None,
     ) -> float:
         """Return the height of the tangent at scores of zero."""
-        return self.nu
+        return self.nu if slopes.any() else 0.0
 
     def margin(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the margin ``rho`` at the best constant added to all scores.
@@ -170,6 +171,11 @@ class NuHinge(Loss):
             Labels -1 and 1, scores, and weights that sum to one.
         """
         return 0.5 * sum(self._two_tails(y, scores, weights)[1])
+
+    def _cut_off(self, slopes: Vector, scores: Vector) -> tuple[float, Vector]:
+        """Return the loss and its slopes, from those that it has where it is not below zero."""
+        value = self.nu + product_over(slopes, scores)
+        return (value, slopes) if value > 0.0 else (0.0, np.zeros_like(slopes))
 
     def _two_tails(
         self, y: Vector, scores: Vector, weights: Vector
