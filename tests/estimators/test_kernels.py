@@ -407,7 +407,7 @@ def test_fewer_landmarks_cost_something_and_keep_the_proof(tmp_path):
         cp.KernelClassifier("logistic", posterior=True, landmarks=3).fit(X, y)
 
 
-@pytest.mark.parametrize("gamma, single", [(10.0, True), (0.01, False), (20.0, False)])
+@pytest.mark.parametrize(("gamma", "single"), [(10.0, True), (0.01, False), (20.0, False)])
 def test_landmarks_reproduce_the_kernel(gamma, single, monkeypatch):
     """In float32 too: where landmarks differ clearly, and exponents are not large."""
     X, used = np.random.default_rng(0).uniform(size=(2100, 8)), []
