@@ -40,6 +40,8 @@ from cutplane.methods.bundle import with_query
 from cutplane.risks import ScoredRisk
 
 _SEED = 88172645463325252
+# How far from the best the intercepts of classes may be where a run starts.
+_AT_FIRST = 1e-4
 
 # Examples with less than this share of the mean gain wait for the next epoch on all. Epochs and
 # checks to a relative gap of 1e-4, with that and without: reuters_lasvm, lam 1e-6, 36 and more than
@@ -235,7 +237,9 @@ def first_point(risk: Any, w: Vector) -> Point:
         # Where all scores are zero, the examples of a class are one, with their weights together.
         masses = np.bincount(risk.y, weights=risk.weights, minlength=shape[0])
         zeros = np.zeros((len(masses), len(masses)))
-        at = risk.loss.at_best_offset(np.arange(len(masses)), zeros, masses, None)
+        at = risk.loss.at_best_offset(
+            np.arange(len(masses)), zeros, masses, None, accuracy=_AT_FIRST
+        )
     return cast(Point, risk.with_scores(w, np.zeros((len(risk.y), *shape)), at=at))
 
 
