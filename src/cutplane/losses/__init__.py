@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from cutplane.losses.columns.losses import ColumnLoss, LabelRanking, NonCrossing
+from cutplane.losses.columns.residuals import Euclidean, SquaredEuclidean
 from cutplane.losses.loss import Loss
 from cutplane.losses.measures.at_k import BreakEven, PrecisionAtK, RecallAtK
 from cutplane.losses.measures.error_rate import ErrorRate
@@ -88,6 +89,12 @@ UNLABELED: dict[str, Callable[..., Loss]] = {
 }
 """Losses for examples without a label, by name: they are not convex."""
 
+VECTORS: dict[str, Callable[..., ScoreLoss]] = {
+    "euclidean": Euclidean,
+    "squared": SquaredEuclidean,
+}
+"""Losses for rows of numbers, by name."""
+
 RANKING: dict[str, Callable[..., Loss]] = {
     "pairwise": PairwiseHinge,
     "ndcg": NDCGHinge,
@@ -105,6 +112,7 @@ __all__ = [
     "ROBUST_CLASSIFICATION",
     "ROBUST_REGRESSION",
     "UNLABELED",
+    "VECTORS",
     "Absolute",
     "BreakEven",
     "BrokenLine",
@@ -114,6 +122,7 @@ __all__ = [
     "DoubleRamp",
     "EpsilonInsensitive",
     "ErrorRate",
+    "Euclidean",
     "Exponential",
     "FBeta",
     "Hat",
@@ -147,6 +156,7 @@ __all__ = [
     "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
+    "SquaredEuclidean",
     "SquaredHinge",
     "Tukey",
 ]
