@@ -26,6 +26,8 @@ examples alone and ``rho + c`` to the negative ones: two tails of ``nu / 2``, on
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from cutplane.compute.arrays import Vector
@@ -62,7 +64,35 @@ def lowest_tail(values: Vector, weights: Vector, mass: float) -> tuple[Vector, f
     return shares, end
 
 
-class NuInsensitive(Loss):
+class _OfShare(Loss):
+    """A loss with a share ``nu`` of the examples, above 0 and at most 1."""
+
+    additive = False
+    shown = ("nu",)
+
+    def __init__(self, nu: float = 0.5) -> None:
+        if not 0.0 < nu <= 1.0:
+            raise ValueError(f"nu must be above 0 and at most 1, got {nu}")
+        self.nu = float(nu)
+
+    def tangent_offset(
+        self,
+        y: Vector,
+        scores: Vector,
+        slopes: Vector,
+        weights: Vector,
+        *,
+        value: float | None = None,
+    ) -> float:
+        """Return the height of the tangent at scores of zero."""
+        return self._height(y, slopes)
+
+    @abstractmethod
+    def _height(self, y: Vector, slopes: Vector) -> float:
+        """Return the height at scores of zero of the tangent with these slopes."""
+
+
+class NuInsensitive(_OfShare):
     """``min_epsilon nu*epsilon + mean(max(0, |z - y| - epsilon))``: regression with a share nu.
 
     At most a share ``nu`` of the examples is off by more than ``epsilon``. With an intercept it is
@@ -70,12 +100,7 @@ class NuInsensitive(Loss):
     """
 
     task = "regression"
-    additive = False
     of_residual = True
-    shown = ("nu",)
-
-    def __init__(self, nu: float = 0.5) -> None:
-        self.nu = _share(nu)
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the loss and its derivative by each score."""
@@ -92,16 +117,7 @@ class NuInsensitive(Loss):
         """Return slopes at the best offset: those of both tails."""
         return self._two_tails(scores - y, weights)[0]
 
-    def tangent_offset(
-        self,
-        y: Vector,
-        scores: Vector,
-        slopes: Vector,
-        weights: Vector,
-        *,
-        value: float | None = None,
-    ) -> float:
-        """Return the height of the tangent at scores of zero."""
+    def _height(self, y: Vector, slopes: Vector) -> float:
         return -product_over(slopes, y)
 
     def _two_tails(self, residuals: Vector, weights: Vector) -> tuple[Vector, float]:
@@ -111,7 +127,7 @@ class NuInsensitive(Loss):
         return above - below, 0.5 * (top - bottom)
 
 
-class NuHinge(Loss):
+class NuHinge(_OfShare):
     """``min_rho nu*(1 - rho) + mean(max(0, rho - y*z))``, not below 0: a hinge with a share nu.
 
     At most a share ``nu`` of the examples is inside the margin ``rho``. ``lam`` only scales the
@@ -119,11 +135,6 @@ class NuHinge(Loss):
     """
 
     task = "classification"
-    additive = False
-    shown = ("nu",)
-
-    def __init__(self, nu: float = 0.5) -> None:
-        self.nu = _share(nu)
 
     def check_scores(
         self, y: Vector, weights: Vector, shape: tuple[int, ...], *, intercept: bool
@@ -150,16 +161,7 @@ class NuHinge(Loss):
         """Return slopes at the best offset: those of both tails."""
         return self._cut_off(self._two_tails(y, scores, weights)[0], scores)[1]
 
-    def tangent_offset(
-        self,
-        y: Vector,
-        scores: Vector,
-        slopes: Vector,
-        weights: Vector,
-        *,
-        value: float | None = None,
-    ) -> float:
-        """Return the height of the tangent at scores of zero."""
+    def _height(self, y: Vector, slopes: Vector) -> float:
         return self.nu if slopes.any() else 0.0
 
     def margin(self, y: Vector, scores: Vector, weights: Vector) -> float:
@@ -189,10 +191,3 @@ class NuHinge(Loss):
             slopes[side] = -sign * shares
             ends.append(end)
         return slopes, (ends[0], ends[1])
-
-
-def _share(nu: float) -> float:
-    """Return ``nu``, or raise ValueError if it is no share."""
-    if not 0.0 < nu <= 1.0:
-        raise ValueError(f"nu must be above 0 and at most 1, got {nu}")
-    return float(nu)
