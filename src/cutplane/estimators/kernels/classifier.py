@@ -19,6 +19,7 @@ from cutplane.estimators.description import Layout, Positive, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.kernels.model import SAVED, KernelModel, kernel_description
+from cutplane.estimators.kernels.reduced import is_reduced
 from cutplane.estimators.linear.classes import (
     ClassScores,
     LogProbabilities,
@@ -121,8 +122,10 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
     def _require_gaussian_process(self) -> None:
         if not isinstance(self.loss_function(), Logistic):
             raise ValueError(f"posterior=True needs loss='logistic', got {self.loss!r}")
-        if self.landmarks is not None:
-            raise ValueError("posterior=True is one of all examples: it takes no landmarks")
+        if is_reduced(self):
+            raise ValueError(
+                "posterior=True is one of all examples: it takes no landmarks or random_features"
+            )
         if self._precomputed:
             raise ValueError(
                 "posterior=True needs the kernel of new examples with themselves, which "
