@@ -12,6 +12,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import check_estimator
 
 import cutplane as cp
+from cutplane.maps.kernels import landmarks
 from cutplane.maps.kernels.functions import Kernel
 from cutplane.maps.kernels.matrix import IndefiniteKernel, one_blas_thread
 from cutplane.maps.kernels.rows import KernelRows
@@ -404,6 +405,35 @@ def test_fewer_landmarks_cost_something_and_keep_the_proof(tmp_path):
         cp.KernelClassifier(kernel="precomputed", landmarks=3).fit(np.eye(300), y)
     with pytest.raises(ValueError, match="takes no landmarks"):
         cp.KernelClassifier("logistic", posterior=True, landmarks=3).fit(X, y)
+
+
+@pytest.mark.parametrize("gamma, single", [(10.0, True), (0.01, False), (20.0, False)])
+def test_landmarks_reproduce_the_kernel(gamma, single, monkeypatch):
+    """In float32 too: where landmarks differ clearly, and exponents are not large."""
+    X, used = np.random.default_rng(0).uniform(size=(2100, 8)), []
+    kernel, make = Kernel("rbf", gamma), landmarks._Products
+
+    def noted(*given, single):
+        used.append(single)
+        return make(*given, single=single)
+
+    monkeypatch.setattr(landmarks, "_Products", noted)
+    made = landmarks.landmark_features(kernel, X, 40, seed=0)
+    assert used == [single]
+    assert made.features.dtype == np.float32
+    K = kernel.between(X, X[made.chosen])
+    inner = np.linalg.pinv(kernel.between(X[made.chosen], X[made.chosen]), rcond=1e-11)
+    found = np.asarray(made.features, dtype=np.float64)
+    np.testing.assert_allclose((found**2).sum(axis=1), (K @ inner * K).sum(axis=1), atol=1e-4)
+    np.testing.assert_allclose(K @ made.back, found, atol=2e-5)
+
+
+def test_landmarks_that_are_copies_get_no_coefficient():
+    X, _ = data(3)
+    same = landmarks.landmark_features(Kernel("rbf", 2.0), np.repeat(X, 4, axis=0), 12, seed=0)
+    assert same.features.shape == (12, 3)
+    assert np.count_nonzero(same.back.any(axis=1)) == 3
+    assert same.lost < 1e-9
 
 
 def test_random_features_are_the_kernel_in_the_mean():
