@@ -197,6 +197,7 @@ PUBLIC = {
     "save_model",
     "sharded_sample",
     "simulate",
+    "sparse_quasi_newton",
     "trust_region",
 }
 

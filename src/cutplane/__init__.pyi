@@ -120,6 +120,7 @@ from .methods import online_proximal as online_proximal
 from .methods import optimistic as optimistic
 from .methods import pegasos as pegasos
 from .methods import quasi_newton as quasi_newton
+from .methods import sparse_quasi_newton as sparse_quasi_newton
 from .methods.bundle import balanced_proximal as balanced_proximal
 from .methods.bundle import bmrm as bmrm
 from .methods.bundle import bmrm_without_qp as bmrm_without_qp

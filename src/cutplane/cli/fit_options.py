@@ -31,7 +31,7 @@ from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
 from cutplane.estimators.lams.grid import RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.estimators.linear.multilabel import MULTI_LABEL
-from cutplane.estimators.linear.penalties import PENALTIES
+from cutplane.estimators.sparsity import PENALTIES
 from cutplane.estimators.tagging.tagger import MEANS, PAIRS
 from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text

@@ -32,13 +32,13 @@ class KernelRegressor(RegressorMixin, KernelModel):
         examples.
     quantile : float, default=0.5
         Which quantile the loss "quantile" fits.
+    delta : float, default=1.35
+        Residual from which on the loss "huber" is linear.
     epsilon : float, default=0.1
         Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
     nu : float, default=0.5
         With "nu_insensitive", the largest share of examples that are off by more than the width of
         the zone without loss.
-    delta : float, default=1.35
-        Residual from which on the loss "huber" is linear.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class KernelRegressor(RegressorMixin, KernelModel):
 
     loss: Any = field(default="squared", kw_only=False)
     quantile: float = 0.5
+    delta: float = 1.35
     epsilon: float = 0.1
     nu: float = 0.5
-    delta: float = 1.35
 
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""

@@ -64,8 +64,8 @@ def lowest_tail(values: Vector, weights: Vector, mass: float) -> tuple[Vector, f
     return shares, end
 
 
-class TailLoss(Loss):
-    """A loss that is a sum over tails of a share ``nu``."""
+class _OfShare(Loss):
+    """A loss with a share ``nu`` of the examples, above 0 and at most 1."""
 
     additive = False
     shown = ("nu",)
@@ -89,10 +89,10 @@ class TailLoss(Loss):
 
     @abstractmethod
     def _height(self, y: Vector, slopes: Vector) -> float:
-        """Return the height of a tangent with these slopes at scores of zero."""
+        """Return the height at scores of zero of the tangent with these slopes."""
 
 
-class NuInsensitive(TailLoss):
+class NuInsensitive(_OfShare):
     """``min_epsilon nu*epsilon + mean(max(0, |z - y| - epsilon))``: regression with a share nu.
 
     At most a share ``nu`` of the examples is off by more than ``epsilon``. With an intercept it is
@@ -127,7 +127,7 @@ class NuInsensitive(TailLoss):
         return above - below, 0.5 * (top - bottom)
 
 
-class NuHinge(TailLoss):
+class NuHinge(_OfShare):
     """``min_rho nu*(1 - rho) + mean(max(0, rho - y*z))``, not below 0: a hinge with a share nu.
 
     At most a share ``nu`` of the examples is inside the margin ``rho``. ``lam`` only scales the
