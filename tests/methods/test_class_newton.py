@@ -10,7 +10,7 @@ from scipy.special import softmax
 import cutplane as cp
 from cutplane.core.state import Problem
 from cutplane.methods.class_newton import ClassNewton
-from cutplane.methods.class_newton_kernels import shares_on_ray
+from cutplane.methods.class_newton_kernels import add_bends_of_pairs, bend, shares_on_ray
 from cutplane.methods.curvature.classes import Curvature, Spectrum
 
 from ..risks.test_multiclass import Sample, dtypes, every_kind, layouts, seeds
@@ -64,6 +64,18 @@ def test_shares_of_the_smoothed_losses(seed, width):
     assert slope == pytest.approx(weights @ (shares * rates).sum(axis=1), abs=1e-9)
     # The smoothed loss is convex: it lies above its tangent.
     assert at(1.1)[1] >= value + 0.4 * slope - 1e-9 * (1 + np.abs(v).max())
+
+
+@given(seed=seeds, width=st.floats(-3, 2).map(lambda power: 10.0**power))
+def test_bends_of_pairs_are_those_of_single_intercepts(seed, width):
+    scores, _, _, weights, shares, _ = rows_of_classes(seed)
+    k = scores.shape[1]
+    found = np.zeros((k, k))
+    add_bends_of_pairs(shares, weights, width, found)
+    for j, shifts in enumerate(np.eye(k)):
+        changes = np.zeros_like(shares)
+        bend(shares, weights, width, shifts, changes)
+        np.testing.assert_allclose(found[j], changes.sum(axis=0), atol=1e-12 / width)
 
 
 @every_kind

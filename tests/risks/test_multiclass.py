@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.losses import MulticlassLoss
-from cutplane.losses.multiclass.offsets import repaired
+from cutplane.losses.multiclass.kernels import class_sums, fill_slopes, sums_of_pairs
+from cutplane.losses.multiclass.offsets import Repair, repaired
 from cutplane.maps import AllPairs, OneScore
 
 from .exact import clarabel
@@ -165,23 +166,71 @@ def test_without_intercepts_there_are_none(loss):
     )
 
 
-@given(seed=seeds)
-def test_repaired_shares_have_the_masses_of_the_classes(seed):
+def shares_out_of_balance(seed):
+    """Shares of classes, of which some have too much; classes and weights of the examples."""
     rng = np.random.default_rng(seed)
     m, k = int(rng.integers(2, 50)), int(rng.integers(2, 6))
     weights = rng.random(m)
     weights /= weights.sum()
-    y = np.arange(m) % k
-    masses = np.bincount(y, weights=weights, minlength=k)
     shares = rng.random((m, k)) ** 5 * (rng.random((m, k)) < 0.7)
     shares[:, 0] += 1e-3
     shares /= shares.sum(axis=1, keepdims=True)
+    return shares, np.arange(m) % k, weights, rng
+
+
+@given(seed=seeds)
+def test_repaired_shares_have_the_masses_of_the_classes(seed):
+    shares, y, weights, _ = shares_out_of_balance(seed)
+    masses = np.bincount(y, weights=weights, minlength=shares.shape[1])
     result = repaired(shares.copy(), y, weights)
     np.testing.assert_allclose(weights @ result, masses, rtol=0.0, atol=4 * EPS)
     np.testing.assert_allclose(result.sum(axis=1), 1.0, rtol=0.0, atol=8 * EPS)
     assert (result >= 0.0).all()
     # Shares that are balanced already stay as they are, up to rounding.
     np.testing.assert_allclose(repaired(result.copy(), y, weights), result, atol=16 * EPS)
+
+
+@given(seed=seeds)
+def test_sums_of_repaired_shares_need_no_look_at_examples(seed):
+    shares, y, weights, rng = shares_out_of_balance(seed)
+    result, X = repaired(shares.copy(), y, weights), rng.normal(size=(len(y), 3))
+    repair = Repair.of(*class_sums(shares, y, weights))
+    of_class = np.eye(shares.shape[1])[y] * weights[:, None]
+    pairs = sums_of_pairs(shares, y, weights)
+    np.testing.assert_allclose(pairs, of_class.T @ shares, rtol=1e-12, atol=EPS)
+    changed = pairs + repair.change(pairs.T).T
+    np.testing.assert_allclose(changed, of_class.T @ result, rtol=1e-12, atol=8 * EPS)
+    sums = (weights[:, None] * shares).T @ X
+    exact = (weights[:, None] * result).T @ X
+    np.testing.assert_allclose(sums + repair.change(sums), exact, atol=32 * EPS)
+
+
+@given(seed=seeds)
+def test_weighted_slopes_of_shares(seed):
+    shares, y, weights, _ = shares_out_of_balance(seed)
+    slopes = np.empty_like(shares)
+    fill_slopes(shares, y, weights, slopes)
+    exact = weights[:, None] * (shares - np.eye(shares.shape[1])[y])
+    np.testing.assert_allclose(slopes, exact, atol=4 * EPS)
+
+
+@every_loss
+@given(seed=seeds)
+def test_a_point_is_evaluated_again_with_its_own_intercepts(loss, seed):
+    sample = Sample(loss, seed)
+    risk = sample.risk(intercept=True)
+    w = sample.rng.normal(size=risk.n_parameters)
+    offsets = sample.rng.normal(size=sample.k)
+    scores = risk.map.scores(w)
+    at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets)
+    again = risk.evaluate_again(risk.with_scores(w, scores, at=at))
+    assert again.value == risk.loss.value(risk.y, scores, risk.weights, offsets)
+    np.testing.assert_array_equal(again.intercept, offsets)
+    best = risk.at(w).value
+    assert again.value >= best * (1.0 - 1e-9)
+    # Its plane is below the risk with the best intercepts, too.
+    plane = again.plane()
+    assert plane.slope @ w + plane.offset <= best + 1e-9 * (1.0 + abs(best))
 
 
 @every_loss

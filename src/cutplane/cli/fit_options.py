@@ -54,9 +54,9 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
     **dict.fromkeys(("delta", "smoothing", "beta", "clip", "width", "margin"), require_positive),
     **dict.fromkeys(
-        ("max_iter", "n_jobs", "min_count", "n_starts", "gamma_steps", "landmarks"),
-        require_at_least_one,
+        ("max_iter", "n_jobs", "min_count", "n_starts", "gamma_steps"), require_at_least_one
     ),
+    **dict.fromkeys(("landmarks", "random_features"), require_at_least_one),
     **dict.fromkeys(("n_states", "n_components", "likelihood_iter"), require_at_least_one),
     "variance_floor": require_share_or_one,
     **dict.fromkeys(("quantile", "nu"), require_share),

@@ -10,7 +10,7 @@ from typing import Protocol
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found
-from cutplane.core.needs import evaluated_once
+from cutplane.core.needs import evaluated_again
 from cutplane.core.state import State, iterate
 from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
@@ -91,5 +91,5 @@ def leave(state: State, tolerance: float, check: Callable[[], None]) -> bool:
 
 def recomputed(state: State) -> State:
     """Return the state as it looks when the objective is computed afresh from the data."""
-    best = evaluated_once(state.problem.risk, state.best.w)
+    best = evaluated_again(state.problem.risk, state.best)
     return replace(state, best=best, objective=state.problem.objective(best))

@@ -164,3 +164,10 @@ def evaluated_once(risk: Risk, w: Vector) -> Point:
     once = getattr(risk, "evaluate_once", risk.at)
     point: Point = once(w)
     return point
+
+
+def evaluated_again(risk: Risk, point: Point) -> Point:
+    """Evaluate a risk afresh where a point of it is."""
+    again = getattr(risk, "evaluate_again", None)
+    afresh: Point = again(point) if again else evaluated_once(risk, point.w)
+    return afresh

@@ -117,7 +117,9 @@ class Risk(Protocol):
     """The part of the objective that looks at data.
 
     One that is not convex may say why its gap is no proof, in a text ``unproven``. One whose points
-    take much memory may offer ``evaluate_once(w)``, which returns a `KeptPoint`.
+    take much memory may offer ``evaluate_once(w)``, which returns a `KeptPoint`. One that looks for
+    more than the parameters, such as intercepts, may offer ``evaluate_again(point)``: the value
+    afresh with what was found there.
     One whose values are sums of terms that may cancel may tell their size, ``term_size``: beside it
     rounding is judged where a value all but vanishes. One that keeps more than its bounds depend on
     may offer ``identity()``, which returns what they do depend on, by name: see

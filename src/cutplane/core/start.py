@@ -10,13 +10,23 @@ import numpy as np
 from cutplane.compute.arrays import Vector, copied
 from cutplane.core.bundle import Bundle
 from cutplane.core.method import Found, Method, PolicyStates
-from cutplane.core.needs import as_grouped, good_groups
-from cutplane.core.protocols import Plane, Risk
+from cutplane.core.needs import as_grouped, evaluated_again, good_groups, offers
+from cutplane.core.protocols import Plane, Point, Risk
 from cutplane.core.state import DISAGREEMENT, Problem, State, sum_of
 
 
-def first_state(problem: Problem, start: Vector | None, method: Method, *, convex: bool) -> State:
-    """Return the state of a run that begins at a point, zero by default."""
+def first_state(
+    problem: Problem,
+    start: Vector | None,
+    method: Method,
+    *,
+    convex: bool,
+    known: Point | None = None,
+) -> State:
+    """Return the state of a run that begins at a point, zero by default.
+
+    ``known`` is a point of the same risk there, if there is one.
+    """
     risk, regularizer = problem.risk, problem.regularizer
     w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
     if w.shape != (risk.n_parameters,):
@@ -25,7 +35,10 @@ def first_state(problem: Problem, start: Vector | None, method: Method, *, conve
         if start is not None:
             raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
         w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
-    best = method.query.first(problem, w)
+    if known is not None and offers(risk, "evaluate_again"):
+        best = evaluated_again(risk, known)
+    else:
+        best = method.query.first(problem, w)
     groups = good_groups(risk) if method.groups is None else method.groups
     state = State(
         problem=problem,
@@ -79,7 +92,8 @@ def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: 
         )
     problem.require_risk_of(earlier.problem, "planes_from")
     start = earlier.best.w if np.isfinite(regularizer.value(earlier.best.w)) else None
-    state = first_state(problem, start, method, convex=convex)
+    known = None if start is None else earlier.best
+    state = first_state(problem, start, method, convex=convex, known=known)
     # Only rounding may have changed, which counts beside the terms that values are made of.
     scale = abs(state.objective) + earlier.bundle.offset_scale
     change = abs(state.best.value - earlier.best.value)

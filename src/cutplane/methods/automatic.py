@@ -144,6 +144,10 @@ def _for_shards(problem: Problem) -> tuple[Method, str]:
     no_newton = newton().obstacle(problem) or _too_dear(problem.risk)
     if no_newton is None:
         return newton(), f"rows on several machines, few features: {problem.risk.n_parameters}"
+    wide = problem.risk.n_parameters >= _MANY_FEATURES
+    if wide and dual_ascent().obstacle(problem) is None:
+        why = f"sparse rows on several machines, {problem.risk.n_parameters} features"
+        return dual_ascent(planes=None), why
     return bmrm(), f"rows on several machines; no newton: {no_newton}"
 
 

@@ -19,6 +19,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import total
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
@@ -26,8 +27,8 @@ from cutplane.core.needs import PLAIN_L2, quadratic
 from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.core.state import Candidate, Problem, State
-from cutplane.losses.multiclass.kernels import make_slopes
-from cutplane.losses.multiclass.offsets import repaired
+from cutplane.losses.multiclass.kernels import fill_slopes, make_slopes, sums_of_pairs
+from cutplane.losses.multiclass.offsets import Repair
 from cutplane.methods.ascent.class_ascent import ClassAscent
 from cutplane.methods.ascent.dual_ascent import first_point
 from cutplane.methods.bundle import with_query
@@ -53,11 +54,6 @@ _FIRST_EPOCHS = 10
 _ROOM = 0.5
 # What a line search may leave of the gain.
 _ROUGH = 0.1
-# As in `ascent.class_ascent`: how far from the best the intercepts of a point may be, and of which
-# share of the last gap a point with intercepts must be to count. Small gaps ask for better ones.
-_SETTLED = 1e-8
-_PART = 0.1
-_MUCH = 0.2
 
 
 @dataclass(slots=True)
@@ -160,29 +156,56 @@ class ClassNewton:
 
     def _derive(self, own: ClassNewtonState) -> Plane:
         """Compute the gradient that belongs to the shares; return their plane."""
-        risk, intercept = self._risk, self._risk.minimizes_intercept
-        mean = own.spectrum.mean
-        slopes = self._slopes(own.shares.copy())
-        exact = not intercept or own.width > 0.0  # else nobody asks what these shares say
-        offset = -risk.loss.conjugate(risk.y, slopes, risk.weights) if exact else 0.0
-        slopes *= risk.weights[:, None]
-        own.gradient = pulled_back(risk.map, mean, slopes, with_sums=intercept)
-        slope = own.gradient[:, : len(mean)].copy()
-        own.said = offset
+        risk, spectrum, d = self._risk, own.spectrum, len(own.spectrum.mean)
+        intercept, repair = risk.minimizes_intercept, None
+        slopes = np.empty_like(own.shares)
+        map_blocks(
+            lambda i: fill_slopes(own.shares[i], risk.y[i], risk.weights[i], slopes[i]),
+            len(slopes),
+            width=slopes.shape[1],
+        )
+        own.gradient = pulled_back(risk.map, spectrum.mean, slopes, with_sums=intercept)
+        slope = own.gradient[:, :d].copy()
+        own.gradient[:, :d] += self._lam * own.w.reshape(-1, d)
+        own.said = 0.0
         if intercept:
-            sums = own.gradient[:, -1]
-            slope += np.outer(sums, mean)
-            own.said += dot(sums, own.offsets)
+            excess = own.gradient[:, d]
+            slope += np.outer(excess, spectrum.mean)
+            own.said = dot(excess, own.offsets)
+            repair = Repair.of(excess + spectrum.masses, excess)
         own.said += dot(slope.ravel(), own.w)
-        own.gradient[:, : len(mean)] += self._lam * own.w.reshape(-1, len(mean))
-        if intercept:
-            slopes = self._slopes(repaired(own.shares.copy(), risk.y, risk.weights))
-            offset = -risk.loss.conjugate(risk.y, slopes, risk.weights)
-            slopes *= risk.weights[:, None]
-            own.plane = Plane(risk.map.pullback(slopes), offset)
-        else:
-            own.plane = Plane(slope.ravel(), offset)
+        if repair is not None:
+            slope += repair.change(slope + spectrum.sums)
+        before, offset = self._offsets_of(own, repair)
+        own.said = own.said + before if own.width > 0.0 else own.value
+        own.plane = Plane(slope.ravel(), offset)
         return own.plane
+
+    def _offsets_of(self, own: ClassNewtonState, repair: Repair | None) -> tuple[float, float]:
+        """Return the offsets of the planes of the shares, and of the repaired shares.
+
+        Of softmax nobody asks for the first.
+        """
+        risk, k = self._risk, own.shares.shape[1]
+        if own.width == 0.0:
+            shares = own.shares.copy()
+            if repair is not None:
+                repair.apply(shares)
+            offset = -risk.loss.conjugate(risk.y, self._slopes(shares), risk.weights)
+            return offset, offset
+        # The conjugate is linear in the shares: all of it is in the sums for pairs of classes.
+        sums = total(
+            map_blocks(
+                lambda i: sums_of_pairs(own.shares[i], risk.y[i], risk.weights[i]),
+                len(own.shares),
+                width=k,
+            )
+        )
+        margins = self._margins * (1.0 - np.eye(k))
+        offset = float(np.vdot(margins, sums))
+        if repair is None:
+            return offset, offset
+        return offset, float(np.vdot(margins, sums + repair.change(sums.T).T))
 
     def _slopes(self, shares: Matrix) -> Matrix:
         """Turn shares into slopes."""
@@ -278,15 +301,6 @@ class ClassNewton:
         own.objective = self._problem.objective(point)
         return point
 
-    def settled(self, point: ScoredPoint, enough: float) -> ScoredPoint:
-        """Return the same point with the best intercepts, to a small part of a gap or less."""
-        risk = self._risk
-        accuracy = min(_SETTLED, _PART * enough / point.value) if point.value > 0.0 else _SETTLED
-        at = risk.loss.at_best_offset(
-            risk.y, point.scores, risk.weights, point.offset, accuracy=accuracy
-        )
-        return risk.with_scores(point.w, point.scores, at=at)
-
 
 @dataclass(frozen=True, slots=True)
 class ClassNewtonSteps(Query[ClassNewtonState | None]):
@@ -310,15 +324,7 @@ class ClassNewtonSteps(Query[ClassNewtonState | None]):
             own, start = steps.begun(cast(ScoredPoint, state.best))
             points, planes = [start], [own.plane]
         planes += steps.step(own)
-        point = steps.point(own)
-        if not state.problem.risk.minimizes_intercept:  # type: ignore[attr-defined]
-            return Found([*points, point], [], planes), own
-        lower = max(state.lower, *(state.problem.below(plane).lower for plane in planes))
-        left = own.objective - lower
-        # To find the best intercepts takes as long as several steps, so it must be worth while.
-        if left > max(_MUCH * (state.objective - lower), state.enough):
-            return Found([], [], planes), own
-        return Found([steps.settled(point, state.enough)], [], planes), own
+        return Found([*points, steps.point(own)], [], planes), own
 
     def carried_over(self, own: ClassNewtonState | None, state: State) -> ClassNewtonState | None:
         """Return where to begin with another regularizer, whose shares are not far from these."""

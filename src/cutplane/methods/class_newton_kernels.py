@@ -148,6 +148,24 @@ def bend(shares: Matrix, weights: Vector, width: float, shifts: Vector, speeds: 
 
 
 @njit(cache=True, nogil=True)
+def add_bends_of_pairs(shares: Matrix, weights: Vector, width: float, bends: Matrix) -> None:
+    """Add the second derivatives by the intercepts of two classes, where kinks are rounded."""
+    n = shares.shape[1]
+    classes = np.empty(n, dtype=np.int64)
+    for i in range(len(weights)):
+        count = 0
+        for j in range(n):
+            if shares[i, j] > 0.0:
+                classes[count] = j
+                count += 1
+        change = weights[i] / width
+        for a in range(count):
+            bends[classes[a], classes[a]] += change
+            for b in range(count):
+                bends[classes[a], classes[b]] -= change / count
+
+
+@njit(cache=True, nogil=True)
 def add_rows(values: Matrix, sums: Vector) -> None:
     """Add all rows to the sums."""
     for i in range(values.shape[0]):

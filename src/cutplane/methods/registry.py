@@ -40,7 +40,10 @@ def _quasi_newton(problem: Problem) -> Method:
 
 
 def _dual_ascent(problem: Problem) -> Method:
-    return class_ascent() if offers(problem.risk, "loss.of_shares") else dual_ascent()
+    if offers(problem.risk, "loss.of_shares"):
+        return class_ascent()
+    sharded = offers(problem.risk, "sharded")
+    return dual_ascent(planes=None) if sharded else dual_ascent()
 
 
 def _newton(problem: Problem) -> Method:

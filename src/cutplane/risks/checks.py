@@ -1,4 +1,4 @@
-"""What all risks check: weights of examples, and that scores are finite."""
+"""What all risks check: weights of examples, the middle of targets, and that scores are finite."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.blocks import rows_in_all
+from cutplane.compute.blocks import joined, rows_in_all
 from cutplane.compute.products import all_finite
-from cutplane.compute.sums import largest_over, sum_over
+from cutplane.compute.sums import largest_over, product_over, sum_over
+from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import NonFiniteRisk
 
 
@@ -62,3 +63,16 @@ def overflow(scores: NDArray[np.float64], w: Vector, *, whose: str | None = None
     return NonFiniteRisk(
         f"the scores overflow at coefficients of norm {norm:.3g}: scale the features, or raise lam"
     )
+
+
+def middle(y: Vector, weights: Vector) -> float:
+    """Return the target that is nearest to the mean, of those that have a weight.
+
+    Not the mean itself, which is rounded: equal targets would differ from it. Differences from a
+    target are exact for all others that are less than twice as large and more than half (Sterbenz).
+    """
+    distance = np.abs(y - product_over(weights, y))
+    distance[weights == 0.0] = np.inf
+    nearest = map_arrays(lambda far, y: (far[[k := far.argmin()]], y[[k]]), distance, y)
+    distances, targets = joined(nearest)
+    return float(targets[distances.argmin()])

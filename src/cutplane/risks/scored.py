@@ -18,16 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.blocks import joined
 from cutplane.compute.lazy import lazy
 from cutplane.compute.products import all_finite, between
-from cutplane.compute.sums import product_over
-from cutplane.compute.threads import map_arrays
+from cutplane.core.needs import offers
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.pointwise.tilted import TiltedLoss
 from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
 from cutplane.maps import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
-from cutplane.risks.checks import normalized, overflow
+from cutplane.risks.checks import middle, normalized, overflow
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
 
@@ -133,9 +131,9 @@ class ScoredRisk(Summable):
         return AllPairs(self.rows, *shape)
 
     def _shift_targets(self) -> None:
-        middle = _middle(self.y, self.weights)
-        if middle:
-            self.y, self.shift = self.y - middle, self.shift + middle
+        center = middle(self.y, self.weights)
+        if center:
+            self.y, self.shift = self.y - center, self.shift + center
 
     def _begin(self) -> None:
         self.evaluations = 0
@@ -227,6 +225,15 @@ class ScoredRisk(Summable):
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         return self.with_scores(w, self.map.scores(w))
+
+    def evaluate_again(self, point: Any) -> ScoredPoint:
+        """Evaluate the risk where a point is; where intercepts take a long search, with its own."""
+        if not (self.minimizes_intercept and offers(self.loss, "of_shares")):
+            return self.at(point.w)
+        self.evaluations += 1
+        scores = self.map.scores(point.w)
+        at = self.loss.at_offset(self.y, scores, self.weights, point.offset)
+        return self.with_scores(point.w, scores, at=at)
 
     def with_scores(self, w: Vector, scores: Scores, **known: Any) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess``, ``at`` as for the point."""
@@ -404,16 +411,3 @@ class ScoredSegment:
         point = ScoredPoint(self._risk, w, between(start.scores, end.scores, step), guess)
         self._last = step, point
         return point
-
-
-def _middle(y: Vector, weights: Vector) -> float:
-    """Return the target that is nearest to the mean, of those that have a weight.
-
-    Not the mean itself, which is rounded: equal targets would differ from it. Differences from a
-    target are exact for all others that are less than twice as large and more than half (Sterbenz).
-    """
-    distance = np.abs(y - product_over(weights, y))
-    distance[weights == 0.0] = np.inf
-    nearest = map_arrays(lambda far, y: (far[[k := far.argmin()]], y[[k]]), distance, y)
-    distances, targets = joined(nearest)
-    return float(targets[distances.argmin()])

@@ -105,6 +105,32 @@ def class_sums(shares: Matrix, y: Indices, weights: Vector) -> tuple[Vector, Vec
 
 
 @njit(cache=True, nogil=True)
+def sums_of_pairs(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
+    """Return the share that each class has of the weight of each true class, a row for each."""
+    sums = np.zeros((shares.shape[1], shares.shape[1]))
+    for i in range(len(y)):
+        of_class, weight = sums[y[i]], weights[i]
+        for j in range(shares.shape[1]):
+            of_class[j] += weight * shares[i, j]
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def fill_slopes(shares: Matrix, y: Indices, weights: Vector, slopes: Matrix) -> None:
+    """Set the slopes of shares, as `make_slopes` makes them, times the weights of the examples."""
+    for i in range(len(y)):
+        for j in range(shares.shape[1]):
+            slopes[i, j] = shares[i, j]
+        slopes[i, y[i]] = 0.0
+        others = 0.0
+        for j in range(shares.shape[1]):
+            others += slopes[i, j]
+        slopes[i, y[i]] = -others
+        for j in range(shares.shape[1]):
+            slopes[i, j] *= weights[i]
+
+
+@njit(cache=True, nogil=True)
 def decide(
     block: tuple[Matrix, Indices, Vector, Matrix],
     offsets: Vector,

@@ -271,20 +271,51 @@ class _Cooling:
         return self._decided[1] + wrong, self._decided[2] + excess, hessian
 
 
-def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
-    """Change shares in place so that each class has the weight of its examples, and return them.
+class Repair(NamedTuple):
+    """Changes shares so that each class has the weight of its examples.
 
     Columns with too much are scaled down; what a row loses goes to the columns with too little, in
     proportion to what they lack. Rows keep their sums, and no share becomes negative.
+
+    Attributes
+    ----------
+    dropped : ndarray of shape (n_classes,)
+        The part that is taken of the shares of each class.
+    lacking : ndarray of shape (n_classes,)
+        Which part of that goes to each class.
     """
+
+    dropped: Vector
+    lacking: Vector
+
+    @classmethod
+    def of(cls, loads: Vector, excess: Vector) -> Repair:
+        """Return the repair where classes have these loads, which are too much by the excess."""
+        dropped = np.divide(excess, loads, out=np.zeros_like(loads), where=excess > 0.0)
+        lacking = np.maximum(-excess, 0.0)
+        total = float(lacking.sum())
+        return cls(dropped, lacking / total) if total > 0.0 else cls(lacking, lacking)
+
+    def change(self, sums: Matrix) -> Matrix:
+        """Return how sums over the examples change that are linear in the shares.
+
+        A row is what belongs to the shares of a class, so that no example is looked at.
+        """
+        return np.outer(self.lacking, self.dropped @ sums) - self.dropped[:, None] * sums
+
+    def apply(self, shares: Matrix) -> None:
+        """Change the shares of examples in place."""
+        if self.dropped.any():
+            map_blocks(
+                lambda i: move_shares(shares[i], self.dropped, self.lacking),
+                len(shares),
+                width=shares.shape[1],
+            )
+
+
+def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
+    """Change shares in place so that each class has the weight of its examples, and return them."""
     width = shares.shape[1]
     parts = map_blocks(lambda i: class_sums(shares[i], y[i], weights[i]), len(y), width=width)
-    loads, excess = add_up(parts)
-    dropped = np.divide(excess, loads, out=np.zeros_like(loads), where=excess > 0.0)
-    lacking = np.maximum(-excess, 0.0)
-    if not (dropped.any() and lacking.any()):
-        return shares
-    lacking /= lacking.sum()
-
-    map_blocks(lambda i: move_shares(shares[i], dropped, lacking), len(y), width=width)
+    Repair.of(*add_up(parts)).apply(shares)
     return shares

@@ -54,8 +54,7 @@ _COLUMNS = 4
 _WORTHWHILE = {False: 0.0, True: 0.03}
 # Epochs end when the examples that are visited have this share of the gain left that there was.
 _ENOUGH = 0.2
-# How far from the best the intercepts of a check may be, as a share of the risk. The last point is
-# evaluated again, and must not differ by more than a run allows for rounding.
+# How far from the best the intercepts of a check may be, as a share of the risk.
 _SETTLED = 1e-8
 # With intercepts a point counts, and they are settled, once the gap is this share of the last.
 _MUCH = 0.4
