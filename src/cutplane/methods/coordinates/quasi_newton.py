@@ -26,7 +26,7 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, dot
 from cutplane.core.method import Found, Method, Query, Stabilizer
-from cutplane.core.needs import Need, evaluated_once
+from cutplane.core.needs import Need, evaluated_once, offers
 from cutplane.core.policies.bmrm import ConvexCuts
 from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.protocols import Plane, Point
@@ -149,7 +149,7 @@ class SparseQuasiNewton(Query[SparseSteps]):
         points, length = list[Point](), 1.0
         for _ in range(_MOST_TRIALS):
             w = goal if length == 1.0 else best.w + length * direction
-            points.append(self.first(problem, w))
+            points.append(_evaluated_near(problem, w, best))
             gained = state.objective - problem.objective(points[-1])
             if gained >= -_FALL * length * min(promised, 0.0) - rounding:
                 break
@@ -159,6 +159,16 @@ class SparseQuasiNewton(Query[SparseSteps]):
             own.past.forget()
         own.remember(points[-1].w - best.w, points[-1].plane().slope - slope)
         return Found(points, points), own
+
+
+def _evaluated_near(problem: Problem, w: Vector, near: Any) -> Point:
+    """Evaluate the risk; intercepts are looked for from those of a point nearby."""
+    risk: Any = problem.risk
+    if not (offers(risk, "minimizes_intercept") and hasattr(risk, "with_scores")):
+        return evaluated_once(risk, w)
+    risk.evaluations += 1
+    point: Point = risk.with_scores(w, risk.map.scores(w), guess=near.offset)
+    return point
 
 
 def coordinates_of(problem: Problem) -> Coordinates:
