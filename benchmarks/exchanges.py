@@ -1,4 +1,4 @@
-"""Sparse, wide rows on shards: the bundle method and local dual epochs, by what they send.
+"""Sparse, wide rows on shards: the bundle method, and local dual epochs with steps of it between.
 
     python benchmarks/exchanges.py [rows] [features]
 
@@ -24,7 +24,7 @@ from distributed import Client, LocalCluster
 import cutplane as cp
 
 GAPS = (1e-1, 1e-2, 1e-3)
-METHODS = {"bmrm": cp.bmrm, "dual_ascent": cp.dual_ascent}
+METHODS = {"bmrm": cp.bmrm(), "dual_ascent": cp.dual_ascent(planes=None)}
 
 
 def as_dask(X: scipy.sparse.csr_array, y: np.ndarray, n_chunks: int = 4) -> tuple[da.Array, ...]:
@@ -63,7 +63,7 @@ def run(X: da.Array, y: da.Array, lam: float, name: str) -> list[tuple[float, in
         cp.minimize(
             risk,
             cp.L2(lam),
-            method=METHODS[name](),
+            method=METHODS[name],
             stop=cp.Gap(relative=GAPS[-1]),
             max_iter=400,
             time_limit=40.0,

@@ -54,6 +54,7 @@ from .estimators import SequenceTagger as SequenceTagger
 from .estimators import StructuredPredictor as StructuredPredictor
 from .estimators import TransductiveClassifier as TransductiveClassifier
 from .estimators import UnusedParameterWarning as UnusedParameterWarning
+from .estimators import VectorRegressor as VectorRegressor
 from .estimators import path as path
 from .estimators.comparison import compare as compare
 from .estimators.evaluation import Evaluation as Evaluation
@@ -72,6 +73,7 @@ from .losses import CrammerSinger as CrammerSinger
 from .losses import DoubleRamp as DoubleRamp
 from .losses import EpsilonInsensitive as EpsilonInsensitive
 from .losses import ErrorRate as ErrorRate
+from .losses import Euclidean as Euclidean
 from .losses import Exponential as Exponential
 from .losses import FBeta as FBeta
 from .losses import Hat as Hat
@@ -83,6 +85,7 @@ from .losses import Loss as Loss
 from .losses import NDCGHinge as NDCGHinge
 from .losses import NDCGListHinge as NDCGListHinge
 from .losses import NonCrossing as NonCrossing
+from .losses import NuHinge as NuHinge
 from .losses import NuInsensitive as NuInsensitive
 from .losses import PairwiseHinge as PairwiseHinge
 from .losses import Poisson as Poisson
@@ -98,6 +101,7 @@ from .losses import SmoothRamp as SmoothRamp
 from .losses import Softmax as Softmax
 from .losses import Squared as Squared
 from .losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
+from .losses import SquaredEuclidean as SquaredEuclidean
 from .losses import SquaredHinge as SquaredHinge
 from .losses import Tukey as Tukey
 from .maps import TorchScores as TorchScores
@@ -116,6 +120,7 @@ from .methods import online_proximal as online_proximal
 from .methods import optimistic as optimistic
 from .methods import pegasos as pegasos
 from .methods import quasi_newton as quasi_newton
+from .methods import sparse_quasi_newton as sparse_quasi_newton
 from .methods.bundle import balanced_proximal as balanced_proximal
 from .methods.bundle import bmrm as bmrm
 from .methods.bundle import bmrm_without_qp as bmrm_without_qp

@@ -517,3 +517,12 @@ def test_grades_and_outliers_are_refused(complaint, tmp_path, labels, options, s
     data = tmp_path / "data.svm"
     data.write_text("".join(f"{label} 1:{i + 1}\n" for i, label in enumerate(labels)))
     assert said in complaint("fit", data, *options, "-q")
+
+
+@pytest.mark.parametrize("task", ["classification", "kernel-classification"])
+def test_a_margin_by_share(run, complaint, two_classes, tmp_path, task):
+    fit = ["fit", two_classes, "--task", task, "--loss", "nu_hinge", "--out", tmp_path / "model"]
+    assert run(*fit, "--nu", 0.4).exit_code == 0
+    model = cp.load_model(tmp_path / "model")
+    assert (model.nu, model.certificate_.status) == (0.4, "optimal")
+    assert "nu=0.7 is infeasible: it can be at most 0.6667" in complaint(*fit, "--nu", 0.7)

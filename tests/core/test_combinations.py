@@ -25,6 +25,7 @@ from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
 from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.methods import (
     BlockAscent,
+    BoundAtBest,
     ClassEpochs,
     ClassNewtonSteps,
     ConvexSteps,
@@ -33,6 +34,7 @@ from cutplane.methods import (
     NewtonSteps,
     NoPlanes,
     QuasiNewtonSteps,
+    SparseQuasiNewton,
     StayAtBest,
     StochasticPasses,
     SubgradientSteps,
@@ -54,6 +56,7 @@ STABILIZERS = {
     "convex steps": ConvexSteps(),
     "subgradient steps": SubgradientSteps(),
     "stay": StayAtBest(),
+    "bound": BoundAtBest(),
 }
 MEMORIES = {
     "all": KeepAll(),
@@ -74,6 +77,7 @@ QUERIES = {
     "quasi-newton": QuasiNewtonSteps(),
     "stochastic": StochasticPasses(),
     "coordinates": CoordinateSteps(),
+    "sparse quasi-newton": SparseQuasiNewton(),
 }
 CUTS = {
     "convex": ConvexCuts(),
@@ -177,7 +181,9 @@ REASONS = [
     r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
     r"Class(Epochs|NewtonSteps) needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
     r"CoordinateSteps needs a linear risk with one score an example; got .*",
-    r"StayAtBest proposes nothing, and \w+ needs a candidate",
+    r"SparseQuasiNewton needs a smooth loss; got .*",
+    r"BoundAtBest needs a regularizer that is a sum over coordinates; got .*",
+    r"(StayAtBest|BoundAtBest) proposes nothing, and \w+ needs a candidate",
     r"StochasticPasses needs a risk that is a sum over examples; got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
     r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",

@@ -75,6 +75,7 @@ METHODS = {
     "class newton": Line(cp.class_newton()),
     "quasi-newton": Line(cp.quasi_newton()),
     "coordinate descent": Line(cp.coordinate_descent()),
+    "sparse quasi-newton": Line(cp.sparse_quasi_newton()),
     "block ascent": Line(cp.block_ascent()),
     "pegasos": stochastic(cp.pegasos()),
     "adaptive": stochastic(cp.adaptive()),

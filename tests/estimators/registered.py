@@ -14,6 +14,7 @@ _TARGETS = {
     Targets.GRADES: _GRADES,
     Targets.RELEVANCE: _GRADES,
     Targets.NUMBERS: _SCORES,
+    Targets.VECTORS: np.column_stack([_SCORES, _X[:, 0] - _SCORES]),
     Targets.LABEL_SETS: (_X > 1.0).astype(int),
     Targets.NOTHING: None,
 }

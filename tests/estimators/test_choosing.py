@@ -46,6 +46,7 @@ def problem(name):
         "TransductiveClassifier": (cp.TransductiveClassifier(), X, some, {}),
         "SequenceTagger": (cp.SequenceTagger("crf"), chains, tags, {}),
         "LinearQuantiles": (cp.LinearQuantiles([0.2, 0.8], tol=0.01), X, z, {}),
+        "VectorRegressor": (cp.VectorRegressor(), X, np.column_stack([z, X[:, 0] - z]), {}),
         "MultilabelClassifier": (cp.MultilabelClassifier(), X, (X[:, :2] > 0).astype(int), {}),
         "StructuredPredictor": (cp.StructuredPredictor(cp.MulticlassModel()), X, grades, {}),
         "HMMClassifier": (cp.HMMClassifier(**hmm), chains, [tag[0] for tag in tags], {}),

@@ -12,9 +12,11 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import check_estimator
 
 import cutplane as cp
+from cutplane.maps.kernels import landmarks
 from cutplane.maps.kernels.functions import Kernel
 from cutplane.maps.kernels.matrix import IndefiniteKernel, one_blas_thread
 from cutplane.maps.kernels.rows import KernelRows
+from cutplane.maps.kernels.waves import wave_features, waves
 from cutplane.regularizers import KernelNorm
 from cutplane.risks.kernel import KernelRisk
 
@@ -403,6 +405,102 @@ def test_fewer_landmarks_cost_something_and_keep_the_proof(tmp_path):
         cp.KernelClassifier(kernel="precomputed", landmarks=3).fit(np.eye(300), y)
     with pytest.raises(ValueError, match="takes no landmarks"):
         cp.KernelClassifier("logistic", posterior=True, landmarks=3).fit(X, y)
+
+
+@pytest.mark.parametrize("gamma, single", [(10.0, True), (0.01, False), (20.0, False)])
+def test_landmarks_reproduce_the_kernel(gamma, single, monkeypatch):
+    """In float32 too: where landmarks differ clearly, and exponents are not large."""
+    X, used = np.random.default_rng(0).uniform(size=(2100, 8)), []
+    kernel, make = Kernel("rbf", gamma), landmarks._Products
+
+    def noted(*given, single):
+        used.append(single)
+        return make(*given, single=single)
+
+    monkeypatch.setattr(landmarks, "_Products", noted)
+    made = landmarks.landmark_features(kernel, X, 40, seed=0)
+    assert used == [single]
+    assert made.features.dtype == np.float32
+    K = kernel.between(X, X[made.chosen])
+    inner = np.linalg.pinv(kernel.between(X[made.chosen], X[made.chosen]), rcond=1e-11)
+    found = np.asarray(made.features, dtype=np.float64)
+    np.testing.assert_allclose((found**2).sum(axis=1), (K @ inner * K).sum(axis=1), atol=1e-4)
+    np.testing.assert_allclose(K @ made.back, found, atol=2e-5)
+
+
+def test_landmarks_that_are_copies_get_no_coefficient():
+    X, _ = data(3)
+    same = landmarks.landmark_features(Kernel("rbf", 2.0), np.repeat(X, 4, axis=0), 12, seed=0)
+    assert same.features.shape == (12, 3)
+    assert np.count_nonzero(same.back.any(axis=1)) == 3
+    assert same.lost < 1e-9
+
+
+def test_random_features_are_the_kernel_in_the_mean():
+    X, _ = data(200)
+    kernel, errors = Kernel("rbf", 0.3), []
+    exact = kernel.between(X, X)
+    for number in (100, 1600):
+        made = wave_features(kernel, X, number, seed=0)
+        assert made.features.shape == (200, 2 * number)
+        found = made.features @ made.features.T
+        np.testing.assert_allclose(np.diag(found), 1.0, rtol=1e-12)
+        errors.append(np.sqrt(np.mean((found - exact) ** 2)))
+        assert made.error == pytest.approx(errors[-1])  # of all examples, since they are few
+        assert errors[-1] <= 1.0 / np.sqrt(2 * number)
+    assert errors[1] < 0.5 * errors[0]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "float32"])
+def test_random_features_keep_the_proof(tmp_path, kind):
+    X, z = data(300)
+    y = np.digitize(z, [-0.5, 0.5])
+    given = {"dense": X, "sparse": scipy.sparse.csr_array(X), "float32": X.astype(np.float32)}[kind]
+    options = {"lam": 1e-3, "tol": 1e-5, "random_features": 200}
+    model = cp.KernelClassifier(**options).fit(given, y)
+    assert model.wave_coef_.shape == (3, 400)
+    assert len(model.support_) == 0
+    assert 0.0 < model.kernel_error_ < 0.05
+    # The objective of the certificate is that of the function, in the norm of the features.
+    coef, scores = model.wave_coef_[0], model._scores(given)[:, 0]
+    hinge = np.maximum(0, 1 - np.where(y == 0, 1, -1) * scores).mean()
+    reached = 5e-4 * coef @ coef + hinge
+    assert model.certificate_[0].objective == pytest.approx(reached, rel=1e-6)
+    assert all(each.relative_gap <= 1e-5 for each in model.certificate_)
+    # It is the machine of the kernel that the waves make.
+    features = waves(given, model.frequencies_)
+    same = cp.KernelClassifier(kernel="precomputed", lam=1e-3, tol=1e-5)
+    same.fit(features @ features.T, y)
+    for mine, other in zip(model.certificate_, same.certificate_, strict=True):
+        assert mine.objective == pytest.approx(other.objective, rel=1e-5)
+    again = cp.KernelClassifier(**options).fit(given, y)
+    np.testing.assert_array_equal(again.wave_coef_, model.wave_coef_)
+    other = cp.KernelClassifier(**options, random_state=1).fit(given, y)
+    assert not np.array_equal(other.frequencies_, model.frequencies_)
+    cp.save_model(model, tmp_path / "m")
+    read = cp.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(read.decision_function(X), model.decision_function(X))
+    assert not hasattr(model.set_params(random_features=None).fit(given, y), "wave_coef_")
+
+
+def test_random_features_for_numbers():
+    x = np.linspace(0.0, 6.0, 3000)[:, None]
+    model = cp.KernelRegressor(lam=1e-5, gamma=1.0, random_features=100).fit(x, np.sin(x[:, 0]))
+    assert np.abs(model.predict(x) - np.sin(x[:, 0])).max() < 0.02
+
+
+def test_random_features_that_cannot_be():
+    X, z = data(60)
+    for options, message in [
+        ({"kernel": "linear"}, "random_features need kernel='rbf', got 'linear'"),
+        ({"landmarks": 5}, "give landmarks or random_features, not both"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            cp.KernelRegressor(random_features=10, **options).fit(X, z)
+    with pytest.raises(ValueError, match="random_features must be None or a whole number above 0"):
+        cp.KernelRegressor(random_features=0).fit(X, z)
+    with pytest.raises(ValueError, match="takes no landmarks or random_features"):
+        cp.KernelClassifier("logistic", posterior=True, random_features=3).fit(X, z > 0)
 
 
 @pytest.mark.parametrize("gamma", [0.08, 1.3])

@@ -160,7 +160,7 @@ def test_without_ends(loss, data):
 @pytest.mark.parametrize("method", [*STRUCTURED_METHODS, cp.bmrm(planes=20)], ids=str)
 def test_every_method_finds_the_same(method, data):
     X, y = data.X[:20], data.y[:20]
-    loss = "crf" if method == "quasi-newton" else "margin"
+    loss = "crf" if str(method).endswith("quasi-newton") else "margin"
     tagger = cp.SequenceTagger(loss, lam=0.1, method=method).fit(X, y)
     tight = cp.SequenceTagger(loss, lam=0.1, tol=1e-6).fit(X, y)
     assert tagger.certificate_.status == "optimal"
@@ -355,7 +355,7 @@ def test_columns_that_are_refused():
         (loss, method)
         for loss in LOSSES
         for method in STRUCTURED_METHODS
-        if (loss, method) != ("margin", "quasi-newton")  # which is for smooth losses
+        if loss == "crf" or not method.endswith("quasi-newton")  # which are for smooth losses
     ],
 )
 def test_methods_for_observed_pairs(loss, method):

@@ -58,6 +58,8 @@ CASES = {
     "chosen numbers": (cp.LinearRegressorCV("huber", lams=[0.1, 0.01], cv=2), X[:, 3], {}),
     "quantiles": (cp.LinearQuantiles(quantiles=[0.1, 0.5, 0.9]), X[:, 3], {}),
     "parallel quantiles": (cp.LinearQuantiles(quantiles=[0.2, 0.8], parallel=True), X[:, 3], {}),
+    "vectors": (cp.VectorRegressor(), X[:, 2:], {}),
+    "vectors of one": (cp.VectorRegressor(), X[:, 3], {}),
     "ranking": (cp.LinearRanker(lam=0.1), GRADES, {"qid": QUERIES}),
 }
 

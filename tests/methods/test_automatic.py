@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.risks.crew import placed
 
 import cutplane as cp
 from cutplane.core.policies.bmrm import OnSegment
@@ -165,3 +166,20 @@ def test_rows_on_disk_are_never_visited_at_random(X, tmp_path, monkeypatch):
     in_memory = cp.ScoredRisk(AllPairs(as_rows(X.copy()), 3), classes.y, cp.Softmax())
     assert type(chosen) in (OnSegment, NewtonSteps)
     assert type(automatic(Problem(in_memory, cp.L2(1.0))).query) is not type(chosen)
+
+
+@pytest.mark.parametrize(
+    ("X", "loss", "expected"),
+    [
+        (MANY, cp.Hinge(), DualEpochs),
+        (MANY, cp.Exponential(), OnSegment),
+        (MANY.toarray(), cp.Hinge(), OnSegment),
+        (FEW, cp.Hinge(), NewtonSteps),
+    ],
+)
+def test_wide_sparse_rows_on_shards_suit_local_dual_ascent(X, loss, expected):
+    sample = placed({"X": X, "y": Y}, [0])
+    chosen = automatic(Problem(cp.ShardedRisk(sample, loss), cp.L2(1e-3)))
+    sample.close()
+    assert isinstance(chosen.query, expected)
+    assert not (expected is DualEpochs and chosen.memory.drops_planes)

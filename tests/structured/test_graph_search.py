@@ -1,4 +1,4 @@
-"""The search by messages, triplets and elimination, beside all labels and beside HiGHS."""
+"""The search by messages, triplets and walks, beside all labels and beside HiGHS."""
 
 from itertools import product
 
@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from cutplane.structured import RelaxedLabels
 from cutplane.structured.graphs import search
-from cutplane.structured.graphs.elimination import best_among
-from cutplane.structured.graphs.local_polytope import best_relaxed
+from cutplane.structured.graphs.frontier import walk
+from cutplane.structured.graphs.local_polytope import best_integral, best_relaxed
+from cutplane.structured.graphs.ordering import narrow_order
 from cutplane.structured.graphs.search import best_exact, best_relaxed_first_by_messages
 from cutplane.structured.graphs.triplets import Triplets
 
@@ -89,33 +90,99 @@ def test_what_is_left_goes_to_an_integer_program(graph):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "_ROUNDS", (1,))
         patch.setattr(search, "_MOST_LOOKS", 0)
-        patch.setattr(search, "_LARGEST_TABLE", 1)
+        for states in ("_FIRST_STATES", "_LAST_STATES"):
+            patch.setattr(search, states, 1)
         found = best_exact(*graph)
     best = max(all_scores(*graph).values())
     assert score(*graph, found) == pytest.approx(best, abs=small(*graph[:2]))
 
 
-@given(graph=graphs(), seed=st.integers(0, 1000))
-def test_elimination_among_some_labels(graph, seed):
-    unary, _, _ = graph
-    rng = np.random.default_rng(seed)
-    allowed = rng.random(unary.shape) < 0.6
-    allowed[np.arange(len(unary)), rng.integers(unary.shape[1], size=len(unary))] = True
-    found = best_among(*graph, allowed, largest=10**6)
-    assert allowed[np.arange(len(unary)), found].all()
-    best = max(
-        value
-        for y, value in all_scores(*graph).items()
-        if allowed[np.arange(len(y)), np.array(y)].all()
-    )
-    assert score(*graph, found) == pytest.approx(best, abs=small(*graph[:2]))
+def bound_and_losses(graph, rounds, *, triplets):
+    messages = search._Messages(*graph)
+    messages.improve(rounds)
+    if triplets and messages.add_triplets():
+        messages.tighten()
+    return *messages.losses(), messages._plan
 
 
-def test_elimination_that_is_too_large_says_so():
-    edges = grid(4, 4)
-    scores = np.zeros((16, 3)), np.zeros((len(edges), 3, 3)), edges
-    assert best_among(*scores, np.ones((16, 3), dtype=bool), largest=80) is None
-    assert best_among(*scores, np.ones((16, 3), dtype=bool), largest=3**5) is not None
+@given(graph=graphs(), rounds=st.integers(0, 4), triplets=st.booleans())
+def test_scores_are_the_bound_less_what_is_lost(graph, rounds, triplets):
+    bound, losses, plan = bound_and_losses(graph, rounds, triplets=triplets)
+    assert min(np.min(table, initial=0.0) for table in losses) >= -small(*graph[:2])
+    each_edge, each_triplet = np.arange(len(losses.edges)), np.arange(len(losses.triplets))
+    first, second = plan.chains.ends[plan.sides[:, 0]].T
+    third = plan.chains.ends[plan.sides[:, 1], 1]
+    for y, value in all_scores(*graph).items():
+        y = np.array(y)
+        low, high = plan.chains.ends.T
+        lost = losses.nodes[np.arange(len(y)), y].sum()
+        lost += losses.edges[each_edge, y[low], y[high]].sum()
+        lost += losses.triplets[each_triplet, y[first], y[second], y[third]].sum()
+        assert bound - lost == pytest.approx(value, abs=small(*graph[:2]))
+
+
+@given(graph=graphs(), rounds=st.integers(0, 4), triplets=st.booleans())
+def test_a_walk_finds_the_best_labels_that_are_allowed(graph, rounds, triplets):
+    bound, losses, plan = bound_and_losses(graph, rounds, triplets=triplets)
+    best, slack = max(all_scores(*graph).values()), small(*graph[:2])
+    least = bound - best
+    known = plan.chains, plan.frontier
+    for allowed in (least + slack, 2.0 * least + slack, np.inf):
+        loss, labels = walk(losses, *known, allowed, 10**5)
+        assert loss == pytest.approx(least, abs=slack)
+        assert score(*graph, labels) == pytest.approx(best, abs=slack)
+    assert walk(losses, *known, least - 2.0 * slack, 10**5)[0] == np.inf
+    # Each node has a state at least, and so the last one cannot be reached.
+    assert np.isnan(walk(losses, *known, np.inf, len(graph[0]) - 1)[0])
+
+
+@pytest.mark.parametrize("kind", ["attract", "shared", "random"])
+@pytest.mark.parametrize("n_labels", [2, 5, 9])
+def test_grids_as_by_an_integer_program(kind, n_labels):
+    rng = np.random.default_rng(n_labels)
+    edges = grid(6, 6)
+    unary = rng.normal(size=(36, n_labels))
+    same, mixed = np.eye(n_labels), rng.normal(size=(len(edges), n_labels, n_labels))
+    pairwise = {
+        "attract": rng.random((len(edges), 1, 1)) * same,
+        "shared": np.broadcast_to(0.6 * same + 0.3 * mixed[0], mixed.shape),
+        "random": mixed,
+    }[kind]
+    found, expected = best_exact(unary, pairwise, edges), best_integral(unary, pairwise, edges)
+    best = score(unary, pairwise, edges, expected)
+    assert score(unary, pairwise, edges, found) == pytest.approx(best, rel=1e-9)
+
+
+def test_a_wide_graph_whose_states_take_many_words():
+    # All of 80 nodes wait for the last 40: at 3 bits each, four words of a state.
+    rng = np.random.default_rng(0)
+    edges = np.array([(u, 80 + (u + k) % 40) for u in range(80) for k in range(2)])
+    unary = rng.normal(size=(120, 5))
+    pairwise = np.broadcast_to(0.3 * np.eye(5), (len(edges), 5, 5))
+    messages = search._Messages(unary, pairwise, edges)
+    messages.improve(20)
+    assert messages._plan.frontier.keep.shape[1] == 4
+    found = messages.walk(1 << 20)
+    expected = score(unary, pairwise, edges, best_integral(unary, pairwise, edges))
+    assert score(unary, pairwise, edges, found) == pytest.approx(expected, rel=1e-9)
+
+
+def test_orders_that_are_not_narrow_are_replaced():
+    rng = np.random.default_rng(0)
+    edges = grid(8, 8)
+    assert narrow_order(64, edges) is None
+    shuffled = rng.permutation(64)[edges]
+    order = narrow_order(64, shuffled)
+    assert sorted(order) == list(range(64))
+    # As few nodes wait for later neighbors as in the rows of the grid.
+    ends = np.sort(np.argsort(order)[shuffled], axis=1)
+    waiting = [len(set(ends[(ends[:, 0] <= v) & (ends[:, 1] > v), 0])) for v in range(64)]
+    assert max(waiting) == 8
+    # The labels come back in the order that was given.
+    unary, pairwise = rng.normal(size=(64, 3)), rng.normal(size=(len(edges), 3, 3))
+    found = best_exact(unary, pairwise, shuffled)
+    best = score(unary, pairwise, shuffled, best_integral(unary, pairwise, shuffled))
+    assert score(unary, pairwise, shuffled, found) == pytest.approx(best, rel=1e-9)
 
 
 @given(graph=graphs())

@@ -31,7 +31,7 @@ from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
 from cutplane.estimators.lams.grid import RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.estimators.linear.multilabel import MULTI_LABEL
-from cutplane.estimators.linear.penalties import PENALTIES
+from cutplane.estimators.sparsity import PENALTIES
 from cutplane.estimators.tagging.tagger import MEANS, PAIRS
 from cutplane.io import InputError
 from cutplane.io.sources import name_of, read_text
@@ -54,9 +54,9 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
     **dict.fromkeys(("delta", "smoothing", "beta", "clip", "width", "margin"), require_positive),
     **dict.fromkeys(
-        ("max_iter", "n_jobs", "min_count", "n_starts", "gamma_steps", "landmarks"),
-        require_at_least_one,
+        ("max_iter", "n_jobs", "min_count", "n_starts", "gamma_steps"), require_at_least_one
     ),
+    **dict.fromkeys(("landmarks", "random_features"), require_at_least_one),
     **dict.fromkeys(("n_states", "n_components", "likelihood_iter"), require_at_least_one),
     "variance_floor": require_share_or_one,
     **dict.fromkeys(("quantile", "nu"), require_share),

@@ -25,6 +25,7 @@ from cutplane.estimators.linear.quantiles import LinearQuantiles
 from cutplane.estimators.linear.ranker import LinearRanker
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.transductive import TransductiveClassifier
+from cutplane.estimators.linear.vectors import VectorRegressor
 from cutplane.estimators.structured_predictor import StructuredPredictor
 from cutplane.estimators.tagging.networks import NeuralFeatures
 from cutplane.estimators.tagging.tagger import SequenceTagger
@@ -57,6 +58,7 @@ __all__ = [
     "StructuredPredictor",
     "TransductiveClassifier",
     "UnusedParameterWarning",
+    "VectorRegressor",
     "estimators_by_task",
     "path",
 ]
@@ -73,6 +75,7 @@ ESTIMATORS: dict[str, type[Any]] = {
         SequenceTagger,
         LinearQuantiles,
         MultilabelClassifier,
+        VectorRegressor,
         StructuredPredictor,
         HMMClassifier,
         HMMTagger,

@@ -55,6 +55,7 @@ class Targets(StrEnum):
     GRADES = "grades"
     LABEL_SETS = "sets of labels"
     NUMBERS = "numbers"
+    VECTORS = "rows of numbers"
     RELEVANCE = "relevance"
     TAGS = "labels of tokens"
     OUTPUTS = "outputs of a model"
@@ -86,6 +87,7 @@ _USUAL = {
     Targets.GRADES: _Usual("classification", Measures.CLASSIFICATION, 2),
     Targets.LABEL_SETS: _Usual("classification", Measures.LABEL_SETS, 1),
     Targets.NUMBERS: _Usual("regression", Measures.REGRESSION),
+    Targets.VECTORS: _Usual("regression"),
     Targets.RELEVANCE: _Usual("ranking", Measures.RANKING),
     Targets.TAGS: _Usual(least_classes=1),
     Targets.OUTPUTS: _Usual(),

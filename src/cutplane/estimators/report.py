@@ -234,6 +234,8 @@ def _data_in_words(model: Any, X: Any, y: Any, qid: Any) -> dict[str, Any]:
     if targets in (Targets.TAGS, Targets.OUTPUTS, Targets.NOTHING, Targets.LABEL_SETS):
         return facts
     y = np.asarray(y)
+    if targets is Targets.VECTORS:
+        return facts | {"outputs": f"{model.n_outputs_:,}"}
     if targets in (Targets.CLASSES, Targets.GRADES):
         labels, counts = np.unique(y, return_counts=True)
         largest = np.argsort(-counts, kind="stable")[:10]

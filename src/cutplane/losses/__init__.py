@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from cutplane.losses.columns.losses import ColumnLoss, LabelRanking, NonCrossing
+from cutplane.losses.columns.residuals import Euclidean, SquaredEuclidean
 from cutplane.losses.loss import Loss
 from cutplane.losses.measures.at_k import BreakEven, PrecisionAtK, RecallAtK
 from cutplane.losses.measures.error_rate import ErrorRate
@@ -12,7 +13,7 @@ from cutplane.losses.multiclass.losses import CrammerSinger, MulticlassLoss, Sof
 from cutplane.losses.pointwise.bounded import BrokenLine, ClippedAbsolute, Hat, Ramp
 from cutplane.losses.pointwise.bounded_smooth import SmoothRamp, Tukey
 from cutplane.losses.pointwise.logistic import Logistic
-from cutplane.losses.pointwise.nu import NuInsensitive
+from cutplane.losses.pointwise.nu import NuHinge, NuInsensitive
 from cutplane.losses.pointwise.pieces import (
     Absolute,
     EpsilonInsensitive,
@@ -75,6 +76,9 @@ ROBUST_REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers of which some are far off, by name: they are not convex."""
 
+NU_CLASSIFICATION: dict[str, Callable[..., Loss]] = {"nu_hinge": NuHinge}
+"""Losses for labels -1 and 1 with a margin that a share of the examples says, by name."""
+
 NU_REGRESSION: dict[str, Callable[..., Loss]] = {"nu_insensitive": NuInsensitive}
 """Losses for numbers with a width that a share of the examples says, by name."""
 
@@ -84,6 +88,12 @@ UNLABELED: dict[str, Callable[..., Loss]] = {
     "smooth_hat": SmoothHat,
 }
 """Losses for examples without a label, by name: they are not convex."""
+
+VECTORS: dict[str, Callable[..., ScoreLoss]] = {
+    "euclidean": Euclidean,
+    "squared": SquaredEuclidean,
+}
+"""Losses for rows of numbers, by name."""
 
 RANKING: dict[str, Callable[..., Loss]] = {
     "pairwise": PairwiseHinge,
@@ -95,12 +105,14 @@ RANKING: dict[str, Callable[..., Loss]] = {
 __all__ = [
     "CLASSIFICATION",
     "MEASURES",
+    "NU_CLASSIFICATION",
     "NU_REGRESSION",
     "RANKING",
     "REGRESSION",
     "ROBUST_CLASSIFICATION",
     "ROBUST_REGRESSION",
     "UNLABELED",
+    "VECTORS",
     "Absolute",
     "BreakEven",
     "BrokenLine",
@@ -110,6 +122,7 @@ __all__ = [
     "DoubleRamp",
     "EpsilonInsensitive",
     "ErrorRate",
+    "Euclidean",
     "Exponential",
     "FBeta",
     "Hat",
@@ -122,6 +135,7 @@ __all__ = [
     "NDCGHinge",
     "NDCGListHinge",
     "NonCrossing",
+    "NuHinge",
     "NuInsensitive",
     "PairwiseHinge",
     "Piece",
@@ -142,6 +156,7 @@ __all__ = [
     "Softmax",
     "Squared",
     "SquaredEpsilonInsensitive",
+    "SquaredEuclidean",
     "SquaredHinge",
     "Tukey",
 ]

@@ -11,6 +11,11 @@ from cutplane.methods.coordinates.descent import (
     StayAtBest,
     coordinate_descent,
 )
+from cutplane.methods.coordinates.quasi_newton import (
+    BoundAtBest,
+    SparseQuasiNewton,
+    sparse_quasi_newton,
+)
 from cutplane.methods.minimize import minimize
 from cutplane.methods.newton import NewtonSteps, newton
 from cutplane.methods.quasi_newton import QuasiNewtonSteps, quasi_newton
@@ -33,6 +38,7 @@ __all__ = [
     "Begin",
     "BlockAscent",
     "BottouSteps",
+    "BoundAtBest",
     "ClassEpochs",
     "ClassNewtonSteps",
     "Confident",
@@ -46,6 +52,7 @@ __all__ = [
     "PegasosSteps",
     "QuasiNewtonSteps",
     "Sampling",
+    "SparseQuasiNewton",
     "StayAtBest",
     "StochasticPasses",
     "StochasticRun",
@@ -65,6 +72,7 @@ __all__ = [
     "pegasos",
     "quasi_newton",
     "sgd",
+    "sparse_quasi_newton",
     "subgradient",
     "svrg",
 ]

@@ -19,6 +19,7 @@ from cutplane.methods.bundle import bmrm, level, nrbm
 from cutplane.methods.class_newton import class_newton
 from cutplane.methods.coordinates.columns import prefers_gram
 from cutplane.methods.coordinates.descent import coordinate_descent
+from cutplane.methods.coordinates.quasi_newton import sparse_quasi_newton
 from cutplane.methods.kernels.newton import kernel_newton
 from cutplane.methods.kernels.pair_ascent import pair_ascent
 from cutplane.methods.newton import newton
@@ -143,12 +144,20 @@ def _for_shards(problem: Problem) -> tuple[Method, str]:
     no_newton = newton().obstacle(problem) or _too_dear(problem.risk)
     if no_newton is None:
         return newton(), f"rows on several machines, few features: {problem.risk.n_parameters}"
+    wide = problem.risk.n_parameters >= _MANY_FEATURES
+    if wide and dual_ascent().obstacle(problem) is None:
+        why = f"sparse rows on several machines, {problem.risk.n_parameters} features"
+        return dual_ascent(planes=None), why
     return bmrm(), f"rows on several machines; no newton: {no_newton}"
 
 
 def _for_other_regularizers(problem: Problem) -> tuple[Method, str]:
     """Return the method for a regularizer that is not quadratic, and why."""
     risk: Any = problem.risk
+    few = risk.n_parameters <= _FEW_PARAMETERS
+    smooth = sparse_quasi_newton() if few else sparse_quasi_newton(steps=_FEW_STEPS)
+    if offers(risk, "inferences") and smooth.obstacle(problem) is None:
+        return smooth, f"a smooth loss, with {problem.regularizer!r}"
     if offers(risk, "sharded"):
         return bmrm(), "rows on several machines"
     obstacle = coordinate_descent().obstacle(problem)
@@ -156,6 +165,8 @@ def _for_other_regularizers(problem: Problem) -> tuple[Method, str]:
         obstacle = "it would copy the columns of rows that lie on the disk"
     if obstacle is None:
         return coordinate_descent(), f"coordinate by coordinate, with {problem.regularizer!r}"
+    if smooth.obstacle(problem) is None:
+        return smooth, f"a smooth loss; no coordinate descent: {obstacle}"
     return bmrm(), f"no coordinate descent: {obstacle}"
 
 

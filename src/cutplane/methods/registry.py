@@ -17,6 +17,7 @@ from cutplane.methods.bundle import bmrm, level, nbm, nrbm, proximal, trust_regi
 from cutplane.methods.cccp import cccp
 from cutplane.methods.class_newton import class_newton
 from cutplane.methods.coordinates.descent import coordinate_descent
+from cutplane.methods.coordinates.quasi_newton import sparse_quasi_newton
 from cutplane.methods.kernels.newton import kernel_newton
 from cutplane.methods.kernels.pair_ascent import pair_ascent
 from cutplane.methods.newton import newton
@@ -39,7 +40,10 @@ def _quasi_newton(problem: Problem) -> Method:
 
 
 def _dual_ascent(problem: Problem) -> Method:
-    return class_ascent() if offers(problem.risk, "loss.of_shares") else dual_ascent()
+    if offers(problem.risk, "loss.of_shares"):
+        return class_ascent()
+    sharded = offers(problem.risk, "sharded")
+    return dual_ascent(planes=None) if sharded else dual_ascent()
 
 
 def _newton(problem: Problem) -> Method:
@@ -72,6 +76,7 @@ METHODS: Methods = (
         "newton": _newton,
         "dual-ascent": _dual_ascent,
         "coordinate-descent": lambda problem: coordinate_descent(),
+        "sparse-quasi-newton": lambda problem: sparse_quasi_newton(),
     }
     | STOCHASTIC_METHODS
 )
@@ -90,6 +95,7 @@ ROBUST_METHODS: Methods = METHODS | FOR_OTHERS
 STRUCTURED_METHODS: Methods = _FOR_ALL | {
     "block-ascent": lambda problem: block_ascent(),
     "quasi-newton": _quasi_newton,
+    "sparse-quasi-newton": lambda problem: sparse_quasi_newton(),
 }
 """Those for structured models, chains among them."""
 

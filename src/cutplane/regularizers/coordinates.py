@@ -22,6 +22,8 @@ from cutplane.compute.products import dot
 
 # A slope that is scaled until it touches the limit must not be beyond it by rounding.
 _INSIDE = 1.0 - 8 * float(np.finfo(np.float64).eps)
+# The best scale need not be exact: any is valid.
+_HALVINGS = 12
 
 
 class Coordinates(NamedTuple):
@@ -71,6 +73,25 @@ class Coordinates(NamedTuple):
         free = (self.l2 == 0.0) & np.where(u > 0.0, self.upper == np.inf, self.lower == -np.inf)
         steepest = float(np.abs(u[free]).max(initial=0.0))
         return 1.0 if steepest <= self.l1 else self.l1 / steepest * _INSIDE
+
+    def best_scale(self, u: Vector, gain: float) -> float:
+        """Return the ``s`` from 0 to 1 where ``s gain - r*(s u)`` is the largest."""
+        most = self.scale_for(u)
+        _, ends = self.conjugate(most * u)
+        # A coordinate that is zero at the end and has no center is zero all the way.
+        some = (ends != 0.0) | (self.center != 0.0)
+        part = Coordinates(self.l1, *(each[some] for each in self[1:]))
+        if dot(u[some], ends[some]) <= gain:
+            return most
+        least = 0.0
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (least + most)
+            _, w = part.conjugate(middle * u[some])
+            if dot(u[some], w) <= gain:
+                least = middle
+            else:
+                most = middle
+        return least
 
     def descents(self, w: Vector, slope: Vector) -> Vector:
         """Return how steeply the objective falls along each coordinate; zero if it does not.

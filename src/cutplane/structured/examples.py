@@ -67,6 +67,11 @@ class OutputLoss(NamedTuple):
         return self.name == "crf"
 
     @property
+    def smooth(self) -> bool:
+        """Whether the loss has no kinks."""
+        return self.probabilities
+
+    @property
     def function(self) -> str:
         """The name of what a model must offer."""
         return _EXPECTATION if self.probabilities else RESCALINGS[self.rescaling]

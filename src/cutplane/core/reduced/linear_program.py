@@ -20,6 +20,7 @@ lower bound, which makes its slope smaller. So the bound holds whatever the accu
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import FlatRegularizer, Plane
@@ -50,17 +51,19 @@ def repaired(plane: Plane, floor: float, radius: float) -> Plane:
     return Plane(share * plane.slope, share * plane.offset + (1.0 - share) * floor)
 
 
-def best_plane(model: Model, floor: float, radius: float, guess: Vector) -> Plane:
+def best_plane(
+    model: Model, floor: float, radius: float, guess: Vector, *, at_once: int | None = None
+) -> Plane:
     """Return the mean of planes with the highest offset among those not steeper than ``radius``.
 
     A linear program over the planes' weights. Most of its constraints, two for each coordinate,
-    are not active: those that are violated enter as it goes.
+    are not active: those that are violated enter as it goes, at most so many ``at_once``.
     """
     from scipy.optimize import linprog  # slow to import, and only needed here
 
     slopes = model.slopes()
     slope = model.slope(guess)
-    chosen = np.flatnonzero(np.abs(slope) > _NEARLY_ACTIVE * radius)
+    chosen = _steepest(slope, _NEARLY_ACTIVE * radius, at_once)
     # One column more: the weight of the flat plane at the floor, which all groups share.
     profit = np.append(model.offsets, floor)
     members = model.groups == np.arange(model.n_groups)[:, None]
@@ -89,12 +92,20 @@ def best_plane(model: Model, floor: float, radius: float, guess: Vector) -> Plan
         plane = repaired(Plane(slope, offset), floor, radius)
         if plane.offset > best.offset:
             best = plane
-        violated = np.flatnonzero(np.abs(slope) > (1.0 + 1e-6) * radius)
+        violated = _steepest(slope, (1.0 + 1e-6) * radius, at_once)
         entering = np.setdiff1d(violated, chosen)
         if len(entering) == 0:
             break
         chosen = np.union1d(chosen, entering)
     return best
+
+
+def _steepest(slope: Vector, least: float, most: int | None) -> NDArray[np.int64]:
+    """Return the coordinates steeper than ``least``, the ``most`` steepest if they are more."""
+    found = np.flatnonzero(np.abs(slope) > least)
+    if most is None or len(found) <= most:
+        return found
+    return np.sort(found[np.argsort(-np.abs(slope[found]), kind="stable")[:most]])
 
 
 def propose_at_level(

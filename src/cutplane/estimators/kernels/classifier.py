@@ -19,6 +19,7 @@ from cutplane.estimators.description import Layout, Positive, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.kernels.model import SAVED, KernelModel, kernel_description
+from cutplane.estimators.kernels.reduced import is_reduced
 from cutplane.estimators.linear.classes import (
     ClassScores,
     LogProbabilities,
@@ -28,7 +29,7 @@ from cutplane.estimators.linear.classes import (
     with_probabilities,
 )
 from cutplane.estimators.linear.model import FLOATS
-from cutplane.losses import CLASSIFICATION, Logistic
+from cutplane.losses import CLASSIFICATION, NU_CLASSIFICATION, Logistic, NuHinge
 from cutplane.methods.kernels.laplace import Posterior, mean_probability
 
 # Examples whose probabilities are computed together.
@@ -47,7 +48,8 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
     Parameters
     ----------
     loss : str or Loss, default="hinge"
-        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential".
+        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential"; or "nu_hinge", whose
+        margin follows from a share ``nu`` of the examples.
     class_weight : dict or "balanced", optional
         Weights of the classes, as in scikit-learn.
     posterior : bool, default=False
@@ -56,6 +58,9 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
         takes a float64 matrix of all examples for each class.
     smoothing : float, default=0.5
         Width of the rounded kink of "smooth_hinge".
+    nu : float, default=0.5
+        With "nu_hinge", the largest share of examples that are inside the margin. It is at most
+        twice the share of the smaller class.
 
     Attributes
     ----------
@@ -83,7 +88,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
     description = kernel_description(
         task="kernel-classification",
         targets=Targets.CLASSES,
-        losses=CLASSIFICATION,
+        losses=CLASSIFICATION | NU_CLASSIFICATION,
         saved=SAVED | {"prior_scale_": (Positive | None, None)},
     )
 
@@ -91,6 +96,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
     class_weight: Any = None
     posterior: bool = False
     smoothing: float = 0.5
+    nu: float = 0.5
 
     @with_probabilities
     def predict_proba(self, X: Any) -> Any:
@@ -116,8 +122,10 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
     def _require_gaussian_process(self) -> None:
         if not isinstance(self.loss_function(), Logistic):
             raise ValueError(f"posterior=True needs loss='logistic', got {self.loss!r}")
-        if self.landmarks is not None:
-            raise ValueError("posterior=True is one of all examples: it takes no landmarks")
+        if is_reduced(self):
+            raise ValueError(
+                "posterior=True is one of all examples: it takes no landmarks or random_features"
+            )
         if self._precomputed:
             raise ValueError(
                 "posterior=True needs the kernel of new examples with themselves, which "
@@ -168,6 +176,8 @@ class KernelClassifier(ClassifierMixin, ClassScores, LogProbabilities, KernelMod
             weights = weights * class_weights(self.class_weight, self.classes_, y, weights)
         plan = self._kernel_plan(examples, self._targets(y), weights)
         advice = "try a smaller lam, another gamma, or class_weight='balanced'"
+        if isinstance(self.loss_function(), NuHinge):
+            advice = "try a larger nu"  # lam only scales the model
         return replace(plan, advice=advice)
 
     def layout(self) -> Layout:  # noqa: D102

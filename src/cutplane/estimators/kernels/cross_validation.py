@@ -109,6 +109,7 @@ class ChoosesKernel(KernelModel):
     C: ClassVar[None] = None  # type: ignore[misc]
     warm_start: ClassVar[bool] = False  # type: ignore[misc]
     landmarks: ClassVar[None] = None  # type: ignore[misc]
+    random_features: ClassVar[None] = None  # type: ignore[misc]
     random_state: ClassVar[int] = 0  # type: ignore[misc]
 
     def _unused(self) -> dict[str, str]:

@@ -24,13 +24,14 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Positive
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.kernels.reduced import is_reduced, reduced_plan
 from cutplane.estimators.linear.model import FLOATS, LinearModel
-from cutplane.estimators.parameters import l2_of, look_up, threads_of
-from cutplane.maps import as_rows, ordered_scores
+from cutplane.estimators.parameters import look_up, threads_of
+from cutplane.maps import ordered_scores
 from cutplane.maps.kernels.functions import KERNELS, Kernel
-from cutplane.maps.kernels.landmarks import landmark_features
 from cutplane.maps.kernels.matrix import products_with
 from cutplane.maps.kernels.rows import KernelRows
+from cutplane.maps.kernels.waves import wave_scores
 from cutplane.methods.registry import KERNEL_METHODS
 from cutplane.regularizers import KernelNorm
 from cutplane.risks import ScoredRisk
@@ -44,6 +45,9 @@ SAVED: dict[str, tuple[Any, Any]] = {
     "n_features_in_": (_Count | None, None),
 }
 """What model files keep of kernel machines besides arrays."""
+
+OF_REDUCED = ("landmark_loss_", "frequencies_", "wave_coef_", "kernel_error_")
+"""What only functions of fewer features have."""
 
 kernel_description = partial(Description, methods=KERNEL_METHODS, spans_examples=True, saved=SAVED)
 
@@ -84,8 +88,11 @@ class KernelModel(LinearModel):
     landmarks : int, optional
         Look for the best function in the span of so many examples only, drawn at random: for data
         whose kernel matrix does not fit into memory. What is proven then holds for these functions.
+    random_features : int, optional
+        Look for the best function of so many random waves in place of the kernel "rbf", each a
+        cosine and a sine: for the same purpose. What is proven then holds for these functions.
     random_state : int or None, default=0
-        Seed of the landmarks.
+        Seed of the landmarks, or of the waves.
 
     Attributes
     ----------
@@ -102,6 +109,14 @@ class KernelModel(LinearModel):
     landmark_loss_ : float
         Only with ``landmarks``: the share of the kernel's trace that their span does not reproduce,
         measured on the training examples; 0 would be no loss at all.
+    frequencies_ : ndarray of shape (n_waves, n_features)
+        Only with ``random_features``: the waves. The model then has no support.
+    wave_coef_ : ndarray of shape (n_problems, 2 * n_waves)
+        Only with ``random_features``: the coefficients of the cosine and the sine of each wave,
+        over the root of the number of waves.
+    kernel_error_ : float
+        Only with ``random_features``: the root of the mean squared error with which the waves
+        reproduce the kernel, measured on pairs of 500 training examples.
     """
 
     kernel: Any = "rbf"
@@ -110,6 +125,7 @@ class KernelModel(LinearModel):
     coef0: float = 1.0
     fit_intercept: bool = True
     landmarks: int | None = None
+    random_features: int | None = None
     random_state: int | None = 0  # type: ignore[assignment]
 
     def _unused(self) -> dict[str, str]:
@@ -198,9 +214,10 @@ class KernelModel(LinearModel):
         """Return the plan to fit a function to each of the targets."""
         if not self.loss_function().convex:
             raise ValueError(f"kernels need a convex loss, {self.loss!r} is not")
-        if self.landmarks is not None:
-            return self._landmark_plan(examples, targets, weights, varied=varied)
-        self.__dict__.pop("landmark_loss_", None)  # of an earlier fit
+        for name in OF_REDUCED:  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if is_reduced(self):
+            return reduced_plan(self, examples, targets, weights, varied=varied)
         risks, attributes = self._risks_of(examples, targets, weights)
         starts = self._kernel_starts(np.flatnonzero(weights > 0.0), len(weights), len(risks))
         plan = self._plan_with(replace(examples, weights=weights), risks, attributes, varied=varied)
@@ -220,39 +237,6 @@ class KernelModel(LinearModel):
             model=lambda coef, intercept: self._turned(attributes(coef, intercept)),
             advice="try a smaller lam, or another gamma",
         )
-
-    def _landmark_plan(
-        self, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
-    ) -> Plan:
-        """Return the plan to fit functions in the span of landmarks: linear models."""
-        if self._precomputed:
-            raise ValueError("landmarks need examples, not a precomputed kernel")
-        used, threads = np.flatnonzero(weights > 0.0), threads_of(self.n_jobs)
-        X = examples.X if len(used) == len(weights) else examples.X[used]
-        kernel = self._kernel(X, examples.weights[used])
-        made = landmark_features(
-            kernel, X, int(self.landmarks or 1), seed=self.random_state, n_threads=threads
-        )
-        rows, loss = as_rows(made.features, n_threads=threads), self.loss_function()
-        risks = [
-            ScoredRisk(rows, each[used], loss, weights=weights[used], intercept=self.fit_intercept)
-            for each in targets
-        ]
-
-        def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-            return {
-                "support_": used[made.chosen],
-                "support_vectors_": X[made.chosen],
-                "dual_coef_": coef @ made.back.T,
-                "intercept_": intercept,
-                "gamma_": kernel.gamma,
-                "n_examples_": len(weights),
-                "landmark_loss_": made.lost,
-            }
-
-        plan = self._plan_with(replace(examples, weights=weights), risks, attributes, varied=varied)
-        regularizer = l2_of(self.lam, self.C, float(weights.sum()))
-        return replace(plan, regularizer=regularizer, starts=None)
 
     def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
         return KernelNorm(lam)
@@ -289,6 +273,8 @@ class KernelModel(LinearModel):
                 self.dual_coef_,
                 n_threads=threads_of(self.n_jobs),
             )
+        if hasattr(self, "frequencies_"):
+            return wave_scores(X, self.frequencies_, self.wave_coef_)
         support = self.support_vectors_
         if scipy.sparse.issparse(X) and not scipy.sparse.issparse(support):
             support = scipy.sparse.csr_array(support)

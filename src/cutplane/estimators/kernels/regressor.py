@@ -13,7 +13,7 @@ from cutplane.estimators.description import Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.kernels.model import KernelModel, kernel_description
-from cutplane.losses import REGRESSION
+from cutplane.losses import NU_REGRESSION, REGRESSION
 
 
 @estimator
@@ -28,13 +28,17 @@ class KernelRegressor(RegressorMixin, KernelModel):
     ----------
     loss : str or Loss, default="squared"
         "squared", "absolute", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive",
-        "huber" or "poisson".
+        "huber" or "poisson"; or "nu_insensitive", whose width follows from a share ``nu`` of the
+        examples.
     quantile : float, default=0.5
         Which quantile the loss "quantile" fits.
-    epsilon : float, default=0.1
-        Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
     delta : float, default=1.35
         Residual from which on the loss "huber" is linear.
+    epsilon : float, default=0.1
+        Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
+    nu : float, default=0.5
+        With "nu_insensitive", the largest share of examples that are off by more than the width of
+        the zone without loss.
 
     Attributes
     ----------
@@ -54,13 +58,14 @@ class KernelRegressor(RegressorMixin, KernelModel):
     description = kernel_description(
         task="kernel-regression",
         targets=Targets.NUMBERS,
-        losses=REGRESSION,
+        losses=REGRESSION | NU_REGRESSION,
     )
 
     loss: Any = field(default="squared", kw_only=False)
     quantile: float = 0.5
-    epsilon: float = 0.1
     delta: float = 1.35
+    epsilon: float = 0.1
+    nu: float = 0.5
 
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""

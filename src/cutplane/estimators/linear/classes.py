@@ -27,6 +27,7 @@ from cutplane.estimators.linear.sharded import by_parts
 from cutplane.estimators.parameters import look_up
 from cutplane.losses import (
     CLASSIFICATION,
+    NU_CLASSIFICATION,
     ROBUST_CLASSIFICATION,
     CrammerSinger,
     Hinge,
@@ -192,6 +193,7 @@ def joined(coef: Matrix) -> Matrix:
 # They do not change when the classes change places.
 _SYMMETRIC: tuple[Any, ...] = (
     *CLASSIFICATION.values(),
+    *NU_CLASSIFICATION.values(),
     *ROBUST_CLASSIFICATION.values(),
 )
 

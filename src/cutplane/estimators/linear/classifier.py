@@ -47,7 +47,14 @@ from cutplane.estimators.linear.sharded import (
 )
 from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.estimators.parameters import weights_of
-from cutplane.losses import CLASSIFICATION, MEASURES, ROBUST_CLASSIFICATION, MulticlassLoss
+from cutplane.losses import (
+    CLASSIFICATION,
+    MEASURES,
+    NU_CLASSIFICATION,
+    ROBUST_CLASSIFICATION,
+    MulticlassLoss,
+    NuHinge,
+)
 from cutplane.losses.measures.error_rate import Measure
 from cutplane.maps import AllPairs
 from cutplane.methods.registry import ROBUST_METHODS
@@ -68,10 +75,11 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
     Parameters
     ----------
     loss : str or Loss, default="hinge"
-        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential"; or a measure of the
-        whole sample: "error_rate", "f1", "f_beta", "precision_at_k", "recall_at_k", "break_even" or
-        "roc_area"; or one that wrong labels do little harm to, which is not convex, so that nothing
-        is proven: "ramp" or "smooth_ramp".
+        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential"; "nu_hinge", whose
+        margin follows from a share ``nu`` of the examples; or a measure of the whole sample:
+        "error_rate", "f1", "f_beta", "precision_at_k", "recall_at_k", "break_even" or "roc_area";
+        or one that wrong labels do little harm to, which is not convex, so that nothing is proven:
+        "ramp" or "smooth_ramp".
     multi_class : {"ovr", "crammer_singer", "softmax"}, default="ovr"
         How more than two classes are told apart. "ovr" fits each against the rest, with any loss.
         The others fit all classes at once, with one certificate: "crammer_singer" extends
@@ -95,6 +103,9 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         Limit on iterations; for each class if more than two are fitted one against the rest.
     smoothing : float, default=0.5
         Width of the rounded kinks of "smooth_hinge" and "smooth_ramp".
+    nu : float, default=0.5
+        With "nu_hinge", the largest share of examples that are inside the margin. It is at most
+        twice the share of the smaller class.
     clip : float, default=2.0
         The most that an example can cost with "ramp" or "smooth_ramp".
     n_starts : int, default=1
@@ -138,7 +149,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
     description = Description(
         task="classification",
         targets=Targets.CLASSES,
-        losses=CLASSIFICATION | MEASURES | ROBUST_CLASSIFICATION,
+        losses=CLASSIFICATION | NU_CLASSIFICATION | MEASURES | ROBUST_CLASSIFICATION,
         methods=ROBUST_METHODS,
         saved=STRENGTH | {"costs_": (list[list[NotNegative]] | None, None)},
     )
@@ -150,6 +161,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
     costs: Any = None
     pos_label: Any = None
     smoothing: float = 0.5
+    nu: float = 0.5
     clip: float = 2.0
     n_starts: int = 1
     random_state: int | None = 0  # type: ignore[assignment]
@@ -303,6 +315,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         advice = "try a smaller lam, class_weight='balanced', or loss='logistic'"
         if isinstance(loss, Measure):
             advice = "try a smaller lam, or loss='roc_area' or 'logistic'"
+        elif isinstance(loss, NuHinge):
+            advice = "try a larger nu"  # lam only scales the model
         risks = self._risks(examples.X, y, weights)
         return replace(
             self._plan_of(replace(examples, weights=weights), risks),

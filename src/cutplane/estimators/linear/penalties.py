@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Matrix, Vector, dense
 from cutplane.core.protocols import Regularizer
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.parameters import look_up
-from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ConstrainedL2, ElasticNet
-
-PENALTIES = {"l2": 0.0, "l1": 1.0, "elasticnet": None}
-"""Which share of each are absolute values; None where the user says."""
+from cutplane.estimators.sparsity import (
+    PENALTIES,
+    SparseCoefficients,
+    penalty_regularizer,
+    share_of_l1,
+    why_unused,
+)
+from cutplane.regularizers import BoundedElasticNet, BoundedL2, ConstrainedL2
 
 # Model files keep bounds and constraints as arrays of these names.
 _BOUNDS = ("bounds.lower", "bounds.upper")
@@ -26,7 +28,7 @@ _CONSTRAINTS = ("constraints.A", "constraints.lower", "constraints.upper")
 
 
 @estimator
-class Penalized(LinearModel):
+class Penalized(LinearModel, SparseCoefficients):
     """A linear model whose coefficients may be sparse.
 
     Parameters
@@ -42,21 +44,6 @@ class Penalized(LinearModel):
     penalty: str = "l2"
     l1_ratio: float = 0.5
 
-    def sparsify(self) -> Self:
-        """Make ``coef_`` a sparse array, which takes less memory where most entries are zero.
-
-        Predictions stay the same.
-        """
-        check_is_fitted(self)
-        self.coef_: Any = csr_array(self.coef_)
-        return self
-
-    def densify(self) -> Self:
-        """Make ``coef_`` an ordinary array again."""
-        check_is_fitted(self)
-        self.coef_ = dense(self.coef_)
-        return self
-
     def _check_parameters(self) -> None:
         look_up("penalty", self.penalty, PENALTIES)
         super()._check_parameters()
@@ -66,24 +53,17 @@ class Penalized(LinearModel):
             )
 
     def _unused(self) -> dict[str, str]:
-        unused = super()._unused()
-        if self.penalty != "elasticnet":
-            unused["l1_ratio"] = f"with penalty={self.penalty!r}"
-        return unused
+        return super()._unused() | why_unused(self.penalty)
 
     def _share_of_l1(self) -> float:
-        share = look_up("penalty", self.penalty, PENALTIES)
-        return float(self.l1_ratio) if share is None else share
+        return share_of_l1(self.penalty, self.l1_ratio)
 
     def _is_plain(self) -> bool:
         """Say whether the regularizer is ``lam/2 |w|^2`` and nothing else."""
         return self.penalty == "l2"
 
     def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
-        share = self._share_of_l1()
-        if self.penalty == "l2":
-            return L2(lam)
-        return L1(lam) if share == 1.0 else ElasticNet(lam, share)
+        return penalty_regularizer(self.penalty, self.l1_ratio, lam)
 
 
 @estimator

@@ -22,7 +22,8 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.linear.sharded import for_collections
-from cutplane.estimators.parameters import l2_of, weights_of
+from cutplane.estimators.parameters import weights_of
+from cutplane.estimators.sparsity import without_zeros
 from cutplane.estimators.tagging.tokens import Tokens, read_labels, read_tokens
 from cutplane.risks.shards.chains import ChainShape, ShardedChainRisk, ShardTokens
 from cutplane.risks.shards.member import Arrays, Holding
@@ -222,6 +223,7 @@ def fit_bag(
         def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
             names = ("coef_", "transitions_", "start_", "end_")
             fitted = dict(zip(names, like.split(coef[0]), strict=True))
+            fitted["coef_"] = without_zeros(fitted["coef_"])
             known = {"network_": None, "classes_": found.classes, "vectorizer_": vectorizer}
             return fitted | known
 
@@ -233,7 +235,7 @@ def fit_bag(
         plan = Plan(
             examples=Examples(X, y, np.broadcast_to(1.0, 1), {"sample_weight": sample_weight}),
             risks=[risk],
-            regularizer=l2_of(model.lam, model.C, found.weight),
+            regularizer=model._regularizer(found.weight),
             model=attributes,
             starts=[start],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Self
 
@@ -13,13 +14,27 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
 from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.fitting import fitting
-from cutplane.estimators.parameters import check_parameters, l2_of, look_up, threads_of, weights_of
+from cutplane.estimators.parameters import (
+    check_parameters,
+    lam_of,
+    look_up,
+    threads_of,
+    weights_of,
+)
+from cutplane.estimators.sparsity import (
+    PENALTIES,
+    SparseCoefficients,
+    penalty_regularizer,
+    why_unused,
+    without_zeros,
+)
 from cutplane.estimators.tagging.networks import (
     Begun,
     begin,
@@ -49,10 +64,11 @@ _LOOKED_AT = 200  # sequences, to see whether a model is constant
 
 
 @estimator
-class SequenceTagger(TaggerPredictions):
+class SequenceTagger(TaggerPredictions, SparseCoefficients):
     """Linear chain that labels the tokens of sequences, and proves how good the fit is.
 
-    It minimizes ``lam/2 |w|^2 + mean loss of a sequence``. A sequence of labels scores the sum of
+    It minimizes ``lam/2 |w|^2 + mean loss of a sequence``, or with another penalty a sparse model's
+    objective (CRFsuite's ``c1`` and ``c2``). A sequence of labels scores the sum of
     its labels' scores (linear in the tokens' features, or in what a network makes of them), of its
     transitions from label to label and, if wanted, of the weights of its first and its last label.
 
@@ -65,6 +81,12 @@ class SequenceTagger(TaggerPredictions):
     C : float, optional
         In place of ``lam``: ``lam = 1 / (C * n_sequences)``, or with weights ``1 / (C * (their
         sum))``.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        What ``lam`` is the strength of: ``|w|^2 / 2``; ``|w|_1``, which makes most weights exactly
+        zero; or "elasticnet", ``l1_ratio * |w|_1 + (1 - l1_ratio) * |w|^2 / 2``. CRFsuite's ``c1``
+        and ``c2`` are ``lam = (c1 + 2 c2) / n_sequences`` and ``l1_ratio = c1 / (c1 + 2 c2)``.
+    l1_ratio : float, default=0.5
+        Share of the absolute values in "elasticnet", from 0 to 1.
     fit_ends : bool, default=True
         Whether labels have weights at the start and at the end of a sequence.
     pairs : {"auto", "all", "observed"}, default="auto"
@@ -89,7 +111,8 @@ class SequenceTagger(TaggerPredictions):
         rows; it is copied, and the copy is fitted.
     method : str or Method, default="auto"
         How to minimize. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
-        or "grouped" if the data are few. Each of the first two is for its loss only; "bmrm",
+        or "grouped" if the data are few; with sparse weights "sparse-quasi-newton" for the crf and
+        "bmrm-line-search" for the margin. Each of the first two is for its loss only; "bmrm",
         "level" and others are for both. With a network, "auto" is "quasi-newton" for the crf and
         "nrbm" for the margin; ``cp.nbm()`` is another method for what is not convex.
     warm_start : bool, default=False
@@ -142,6 +165,8 @@ class SequenceTagger(TaggerPredictions):
     )
 
     loss: str = field(default="crf", kw_only=False)
+    penalty: str = "l2"
+    l1_ratio: float = 0.5
     fit_ends: bool = True
     pairs: str = "auto"
     templates: str | None = None
@@ -173,10 +198,15 @@ class SequenceTagger(TaggerPredictions):
             Itself, fitted.
         """
         check_parameters(self)
-        for name, known in (("loss", LOSSES), ("pairs", PAIRS), ("mean", MEANS)):
+        registries: dict[str, Mapping[str, object]]
+        registries = {"loss": LOSSES, "pairs": PAIRS, "mean": MEANS, "penalty": PENALTIES}
+        for name, known in registries.items():
             look_up(name, getattr(self, name), known)
+        warn_of_unused(self, why_unused(self.penalty))
         if self.features is not None:
             require_features(self.features)
+            if self.penalty != "l2":
+                raise ValueError(f"a network goes with penalty='l2', not with {self.penalty!r}")
             warn_of_unused(self, {"pairs": "with a network"})
         if is_dask(X):
             self._fit_bag(X, y, lengths, sample_weight)
@@ -204,7 +234,7 @@ class SequenceTagger(TaggerPredictions):
             names = ("transitions_", "start_", "end_")
             fitted = dict(zip(names, risk.beside_emissions(coef[0]), strict=True))
             if begun is None:
-                fitted |= {"coef_": risk.split(coef[0])[0], "network_": None}
+                fitted |= {"coef_": without_zeros(risk.split(coef[0])[0]), "network_": None}
             else:
                 fitted["network_"], fitted["coef_"] = begun.fitted(coef[0])
             return fitted | {"classes_": classes, "vectorizer_": vectorizer}
@@ -212,7 +242,7 @@ class SequenceTagger(TaggerPredictions):
         plan = Plan(
             examples=examples,
             risks=[risk],
-            regularizer=l2_of(self.lam, self.C, float(weights.sum()), center=center),
+            regularizer=self._regularizer(float(weights.sum()), center=center),
             model=model,
             starts=[start],
             symptom=lambda seen, result: self._symptom(tokens),
@@ -223,6 +253,11 @@ class SequenceTagger(TaggerPredictions):
         if begun is not None:
             self.pretraining_ = begun.pretraining
         return self
+
+    def _regularizer(self, total_weight: float, *, center: Vector | None = None) -> Regularizer:
+        """Return the regularizer that the parameters describe."""
+        lam = lam_of(self.lam, self.C, total_weight)
+        return penalty_regularizer(self.penalty, self.l1_ratio, lam, center=center)
 
     def _fit_bag(self, X: Any, y: Any, lengths: Any, sample_weight: Any) -> None:
         """Fit the model to Dask bags, where their sequences are."""

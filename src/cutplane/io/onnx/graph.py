@@ -21,6 +21,7 @@ from cutplane.estimators.linear.ordinal import OrdinalClassifier
 from cutplane.estimators.linear.quantiles import LinearQuantiles
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.transductive import TransductiveClassifier
+from cutplane.estimators.linear.vectors import VectorRegressor
 from cutplane.losses import Exponential, Logistic, Poisson, Softmax
 
 # Operators are those of this version; later runtimes know them too.
@@ -69,6 +70,8 @@ def add_model(graph: Graph, model: Any, X: str) -> dict[str, str]:
     if isinstance(model, LinearQuantiles):
         count = graph.constant(np.array([len(offsets)]))
         return {"prediction": graph.add("TopK", scores, count, axis=1, largest=0, sorted=1)}
+    if isinstance(model, VectorRegressor) and model.vector_:
+        return {"prediction": scores}
     column = _column(graph, scores)
     if isinstance(model, LinearRegressor) and isinstance(model.loss_function(), Poisson):
         return {"prediction": graph.add("Exp", column), "scores": column}

@@ -10,17 +10,18 @@ from typing import NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.blocks import add_up
-from cutplane.compute.threads import map_arrays
+from cutplane.core.protocols import Quadratic
+from cutplane.core.search import minimize_roughly
 from cutplane.losses.measures.error_rate import (
     CountingMeasure,
     Flips,
     Limit,
+    Sides,
     count_positives,
     flip_slopes,
 )
 from cutplane.losses.measures.f_beta_search import MarginSearch
-from cutplane.losses.measures.kernels import sum_of_flips
+from cutplane.losses.measures.kernels import sums_below
 from cutplane.losses.score_loss import AtBestOffset, Ray, Tangent, positive
 
 
@@ -73,23 +74,29 @@ class FBeta(CountingMeasure):
 
     def on_ray(self, y: Vector, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
-        scores = ray.scores + step * ray.direction
-        value, labeling = self._worst(y, scores, weights)
-        below, ties = np.array(labeling.limits).T.copy()
+        starts, changes = (Sides.of(y, z, weights) for z in (ray.scores, ray.direction))
+        return self._along(starts, changes, step)
 
-        def sums(
-            y: Vector, scores: Vector, weights: Vector, direction: Vector
-        ) -> tuple[float, ...]:
-            return sum_of_flips(y, scores, weights, direction, below)
+    def minimize_along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> float:
+        """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
+        starts, changes = (Sides.of(y, z, weights) for z in (scores, direction))
+        return minimize_roughly(
+            lambda step: self._along(starts, changes, step), extra, share=self.search_slack
+        )
 
-        parts = map_arrays(sums, y, scores, weights, ray.direction)
-        missed, flagged, tied_missed, tied_flagged, *counts = add_up(parts)
-        # All choices among equal margins are worst labelings, and so their mean is one of planes.
-        tied = [
-            total * n / max(count, 1)
-            for total, n, count in zip((tied_missed, tied_flagged), ties, counts, strict=True)
-        ]
-        return value, float(missed + flagged + sum(tied)) / max(count_positives(y, weights), 1)
+    def _along(self, starts: Sides, changes: Sides, step: float) -> tuple[float, float]:
+        """Return the loss of ``starts + step * changes``, and its derivative by the step."""
+        margins = [start + step * change for start, change in zip(starts, changes, strict=True)]
+        search = MarginSearch(Sides(*(side.copy() for side in margins)))  # it may sort them
+        value, *flips = search.worst(self._beta2)
+        slope = 0.0
+        for side, change, limit in zip(margins, changes, search.limits(*flips), strict=True):
+            below, tied, n_tied = sums_below(side, change, limit.margin)
+            # All choices among equal margins are worst labelings, and their mean is one of planes.
+            slope -= below + tied * limit.ties / max(n_tied, 1)
+        return value, slope / max(len(starts.positive), 1)
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores."""

@@ -41,9 +41,9 @@ class _Side(NamedTuple):
     bins: Bins
 
     @classmethod
-    def of(cls, margins: Vector) -> _Side:
-        """Put margins into bins."""
-        low, high = float(margins.min()), float(margins.max())
+    def of(cls, given: tuple[Vector, float, float]) -> _Side:
+        """Put margins into bins; the smallest and the largest one are given."""
+        margins, low, high = given
         per_unit = _N_BINS / (high - low)
         counts, sums = put_into_bins(margins, low, per_unit, _N_BINS)
         edges = low + np.arange(_N_BINS + 1) / per_unit
@@ -81,9 +81,9 @@ class MarginSearch:
         n_positive, n_negative = map(len, sides)
         self._parts: list[_Side] = []
         if n_positive + n_negative >= _FEW and min(n_positive, n_negative) > 0:
-            widths = [float(np.ptp(margins)) for margins in sides]
-            if all(0.0 < width < np.inf for width in widths):
-                self._parts = for_both(_Side.of, *sides, width=(n_positive + n_negative) // 2)
+            given = [(side, float(side.min()), float(side.max())) for side in sides]
+            if all(0.0 < high - low < np.inf for _, low, high in given):
+                self._parts = for_both(_Side.of, *given, width=(n_positive + n_negative) // 2)
         self._region: Region | None = None
         if not self._parts:
             sides.sort()

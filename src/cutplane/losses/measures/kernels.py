@@ -59,30 +59,15 @@ def add_flips(
 
 
 @njit(cache=True, nogil=True)
-def sum_of_flips(
-    y: Vector, scores: Vector, weights: Vector, direction: Vector, thresholds: Vector
-) -> tuple[float, float, float, float, int, int]:
-    """Return sums of ``-y * direction`` over margins below the thresholds, and equal to them.
-
-    Each for positives and for negatives; then how many are equal.
-    """
-    missed, flagged, tied_missed, tied_flagged = 0.0, 0.0, 0.0, 0.0
-    n_missed, n_flagged = 0, 0
-    for i in range(len(y)):
-        used = weights[i] > 0.0
-        positive = used and y[i] > 0.0
-        negative = used and y[i] < 0.0
-        at, change = scores[i], direction[i]
-        missed -= change if positive and at < thresholds[0] else 0.0
-        flagged += change if negative and -at < thresholds[1] else 0.0
-        if used and (at == thresholds[0] or -at == thresholds[1]):
-            if positive and at == thresholds[0]:
-                tied_missed -= change
-                n_missed += 1
-            elif negative and -at == thresholds[1]:
-                tied_flagged += change
-                n_flagged += 1
-    return missed, flagged, tied_missed, tied_flagged, n_missed, n_flagged
+def sums_below(margins: Vector, changes: Vector, limit: float) -> tuple[float, float, int]:
+    """Return sums of changes, of margins below a limit and equal to it, and how many are equal."""
+    below, tied, n_tied = 0.0, 0.0, 0
+    for i in range(len(margins)):
+        below += changes[i] if margins[i] < limit else 0.0
+        if margins[i] == limit:
+            tied += changes[i]
+            n_tied += 1
+    return below, tied, n_tied
 
 
 @njit(cache=True, nogil=True)

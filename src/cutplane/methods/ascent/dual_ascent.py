@@ -298,18 +298,10 @@ class DualEpochs(Query[Duals]):
 
     def __call__(self, state: State, candidate: Candidate, own: Any) -> tuple[Found, Any]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
-        own, plane, point = self._improved(state, own)
-        segment = cast(SearchablePoint, state.best).toward(point)
-        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
-        lowest = segment.at(best_step(segment, along))
-        return Found([lowest, point], [], [plane]), own
-
-    def _improved(self, state: State, own: Any) -> tuple[Any, Plane, Any]:
-        """Return the duals after some epochs, their plane, and the point that they lead to."""
         risk: Any = state.problem.risk
         if offers(risk, "sharded"):
-            found: tuple[Any, Plane, Any] = _on_shards(state.problem).improved(own, self.passes)
-            return found
+            on_shards = _on_shards(state.problem).step(state, candidate, own, self.passes)
+            return cast("tuple[Found, Any]", on_shards)
         epochs = DualAscent(state.problem)
         usual = 6.0 if epochs.never_settle else 10.0
         own = epochs.improved(
@@ -321,7 +313,15 @@ class DualEpochs(Query[Duals]):
         )
         plane, own = epochs.plane(own)
         point = risk.at(own.w.copy())
-        return epochs.shrunk(own, point.scores), plane, point
+        return found_toward(state, point, plane), epochs.shrunk(own, point.scores)
+
+
+def found_toward(state: State, point: Any, plane: Plane) -> Found:
+    """Return the plane of duals, their point, and the best one on the way to it."""
+    segment = cast(SearchablePoint, state.best).toward(point)
+    along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
+    lowest = segment.at(best_step(segment, along))
+    return Found([lowest, point], [], [plane])
 
 
 def _on_shards(problem: Problem) -> Any:
@@ -331,19 +331,20 @@ def _on_shards(problem: Problem) -> Any:
     return ShardedAscent(problem)
 
 
-def dual_ascent(*, passes: float | None = None, planes: int = 4) -> Method:
+def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> Method:
     """Dual coordinate ascent whose every check gives a plane to a small bundle.
 
     The method for sparse data with many features, such as text. It needs CSR rows and a loss made
     of pieces or the logistic loss (all but exponential and Poisson). Where rows lie on several
-    machines, each shard improves its own duals between two exchanges.
+    machines, each shard improves its own duals between two exchanges, and steps of the bundle
+    method come between where that is slow: give it all planes then, ``planes=None``.
 
     Parameters
     ----------
     passes : float, optional
         About how many passes over the data the epochs between two checks are worth at most. By
         default 10, and 6 for the logistic loss; 2 on shards.
-    planes : int
-        Size of the bundle, besides the aggregated plane.
+    planes : int or None
+        Size of the bundle, besides the aggregated plane; None keeps all planes.
     """
     return with_query(DualEpochs(passes=passes), planes=planes, name="dual-ascent")

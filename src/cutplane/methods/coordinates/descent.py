@@ -40,7 +40,7 @@ from cutplane.methods.coordinates.columns import (
     minimum_by_gram,
     prefers_gram,
 )
-from cutplane.methods.needs import CONJUGATE, CURVATURES, SECOND_DERIVATIVES
+from cutplane.methods.needs import BY_COORDINATE, CONJUGATE, CURVATURES, SECOND_DERIVATIVES
 from cutplane.regularizers.coordinates import Coordinates
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
@@ -291,7 +291,7 @@ class CoordinateSteps(Query[DescentState | None]):
         SECOND_DERIVATIVES,
         CURVATURES,
         CONJUGATE,
-        Need("regularizer", "by_coordinate", "a regularizer that is a sum over coordinates"),
+        BY_COORDINATE,
     )
     makes_planes: ClassVar[bool] = True
     uses_candidate: ClassVar[bool] = False

@@ -35,6 +35,8 @@ _INNER_PASSES = 8
 _ALL, _END = 0, -1
 # Of how many changes an extrapolation is made.
 _MEMORY = 5
+# The share of a coordinate's own curvature that what is known of directions leaves at least.
+_LEAST_LEFT = 1e-6
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inner=True)
@@ -284,3 +286,66 @@ def gram_descent(
         passes = _next_pass(largest <= enough or n_active == 0, passes)
         if passes == _END:
             break
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
+def low_rank_descent(
+    diagonal: Vector,
+    factor: Matrix,
+    signs: Vector,
+    slope: Vector,
+    penalty: Penalty,
+    w: Vector,
+    enough: float,
+    most: int,
+) -> None:
+    """Minimize the model whose second derivatives are ``diagonal - factor signs factor'``.
+
+    ``w`` becomes its minimum; ``factor`` has a row for each coordinate.
+    """
+    l1, squares, damping = penalty
+    before = w.copy()
+    d, rank = factor.shape
+    curvatures, along = np.empty(d), np.zeros(rank)
+    for j in range(d):
+        taken = 0.0
+        for k in range(rank):
+            taken += signs[k] * factor[j, k] * factor[j, k]
+        curvatures[j] = max(diagonal[j] - taken, _LEAST_LEFT * diagonal[j])
+    active = np.empty(d, np.int64)
+    n_active, passes = 0, _ALL
+    for _ in range(most):
+        largest = 0.0
+        n_next = 0
+        n_visits = n_active if passes > _ALL else d
+        for visit in range(n_visits):
+            j = active[visit] if passes > _ALL else visit
+            taken = 0.0
+            for k in range(rank):
+                taken += factor[j, k] * along[k]
+            here = slope[j] + diagonal[j] * (w[j] - before[j]) - taken
+            new = _best(w[j], before[j], here, curvatures[j], damping, l1, squares[j])
+            step = new - w[j]
+            active[n_next] = j  # overwritten by the next one if this is not active
+            n_next += new != 0.0 or step != 0.0
+            if step != 0.0:
+                w[j] = new
+                for k in range(rank):
+                    along[k] += step * signs[k] * factor[j, k]
+                largest = max(largest, abs(step) * (curvatures[j] + damping + squares[j, 0]))
+        n_active = n_next
+        passes = _next_pass(largest <= enough or n_active == 0, passes)
+        if passes == _END:
+            break
+
+
+@njit(cache=True, nogil=True, fastmath=REORDER)
+def products_with_rows(rows: NDArray[np.float32], vector: Vector) -> Vector:
+    """Return the inner product of each row with a vector, added up in double precision."""
+    out = np.empty(len(rows))
+    for i in range(len(rows)):
+        total = 0.0
+        for j in range(len(vector)):
+            total += np.float64(rows[i, j]) * vector[j]
+        out[i] = total
+    return out

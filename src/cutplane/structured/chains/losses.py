@@ -86,7 +86,8 @@ class ChainLoss(ABC):
     """A convex function of the scores of sequences of labels."""
 
     worst_labels = False  # whether it is a maximum over labels, its outcomes are `WorstLabels`
-    probabilities = False  # whether its outcomes have the probabilities of labels, and it is smooth
+    probabilities = False  # whether its outcomes have the probabilities of labels
+    smooth = False
 
     @abstractmethod
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> ChainOutcome:
@@ -145,6 +146,7 @@ class ChainCRF(ChainLoss):
     """``log sum_y' exp(score(y')) - score(y)``: a linear-chain conditional random field."""
 
     probabilities = True
+    smooth = True
     # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse
     # times a number of tokens must not overflow.
     farthest = 500.0

@@ -41,15 +41,16 @@ class GraphModel(NodeLabels):
     Parameters are a weight for each label and node feature, then one for each edge feature, label
     of the edge's first node and label of its second. The loss is the number of wrong labels.
 
-    Graphs without loops are searched by dynamic programming, others by HiGHS.
+    Graphs without loops are searched by dynamic programming, others by messages that bound the
+    scores, and by HiGHS where these are not enough.
 
     Parameters
     ----------
     n_labels : int, optional
         Labels are 0, 1, ...; by default as many as occur.
     search : {"exact", "relaxed"}
-        How graphs with loops are searched. By an integer program, exactly; or by its linear
-        relaxation, where a node may have shares of several labels. Then the risk that is minimized
+        How graphs with loops are searched. Exactly; or by a linear relaxation, where a node may
+        have shares of several labels. Then the risk that is minimized
         is an upper bound of the one of labels proper, and the certificate is about this bound.
         Predictions are rounded: each node gets the label that it has most of.
     symmetric : bool

@@ -187,6 +187,48 @@ def label_bounds(
 
 
 @njit(cache=True, nogil=True)
+def losses_of_chains(
+    unary: Matrix, pairwise: Table, chains: Chains, up: Matrix, down: Matrix
+) -> tuple[float, Matrix, Table]:
+    """Return a bound, and what labels lose to it at each node and at each edge.
+
+    Chains reach ``rest`` at most from a node on. What one could have reached from the node before,
+    but does not with the label of this one, is lost at the edge between them.
+    """
+    n_nodes, n_labels = unary.shape
+    behind = np.zeros((len(chains.ends), n_labels))
+    lost, lost_pairs = np.zeros((n_nodes, n_labels)), np.empty(pairwise.shape)
+    shares, rest = np.empty(n_labels), np.empty(n_labels)
+    total = 0.0
+    for v in range(n_nodes - 1, -1, -1):
+        n_out = chains.out_at[v + 1] - chains.out_at[v]
+        n_into = chains.into_at[v + 1] - chains.into_at[v]
+        gather(unary, chains, up, down, v, shares)
+        for i in range(max(n_out, n_into, 1)):
+            for b in range(n_labels):
+                rest[b] = shares[b] / max(n_out, n_into, 1)
+                if i < n_out:
+                    rest[b] += behind[chains.out[chains.out_at[v] + i], b]
+            if i >= n_into:  # the chain begins here
+                largest = -np.inf
+                for b in range(n_labels):
+                    largest = max(largest, rest[b])
+                total += largest
+                for b in range(n_labels):
+                    lost[v, b] += largest - rest[b]
+                continue
+            e = chains.into[chains.into_at[v] + i]
+            for a in range(n_labels):
+                best = -np.inf
+                for b in range(n_labels):
+                    best = max(best, pairwise[e, a, b] - up[e, b] + rest[b])
+                for b in range(n_labels):
+                    lost_pairs[e, a, b] = best - (pairwise[e, a, b] - up[e, b] + rest[b])
+                behind[e, a] = best - down[e, a]
+    return total, lost, lost_pairs
+
+
+@njit(cache=True, nogil=True)
 def _after_those_before(
     unary: Matrix, pairwise: Table, chains: Chains, labels: Labels, v: int, out: Any
 ) -> None:

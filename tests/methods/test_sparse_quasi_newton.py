@@ -1,0 +1,203 @@
+"""Quasi-Newton steps for sparse weights: exact optima, bounds at each step, models, taggers."""
+
+from itertools import pairwise, product
+
+import cvxpy
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cutplane as cp
+from cutplane.methods.coordinates.kernels import low_rank_descent, products_with_rows
+from cutplane.methods.coordinates.quasi_newton import SparseSteps, bounding
+from cutplane.regularizers.coordinates import Coordinates
+
+from ..risks.exact import clarabel
+
+LOW, HIGH = np.tile([-0.1, 0.0, -np.inf], 3), np.tile([0.1, np.inf, 0.2], 3)
+REGULARIZERS = {
+    "L1": cp.L1(0.02),
+    "ElasticNet": cp.ElasticNet(0.02, 0.8),
+    "nearly L1": cp.ElasticNet(0.02, 0.9999),
+    "BoundedElasticNet": cp.BoundedElasticNet(0.02, 0.6, lower=LOW, upper=HIGH),
+    "L1, bounded": cp.BoundedElasticNet(0.02, 1.0, lower=LOW, upper=HIGH),
+}
+
+
+def classes(seed, *, m=40):
+    """Features, classes and weights, one of them zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, 3))
+    y = (X @ rng.normal(size=(3, 3)) + rng.normal(size=(m, 3))).argmax(axis=1)
+    y[:3] = range(3)
+    weights = rng.uniform(0.5, 2.0, m)
+    weights[-1] = 0.0
+    return X, y, weights
+
+
+def optimum_of_classes(X, y, weights, regularizer, *, intercept):
+    """Return the optimum by Clarabel, from the formulas alone."""
+    W, c = cvxpy.Variable((3, X.shape[1])), cvxpy.Variable(3)
+    p, used = weights / weights.sum(), weights > 0.0
+    goal = _penalty(regularizer, cvxpy.vec(W, order="C"))
+    for i in np.flatnonzero(used):
+        scores = W @ X[i] + (c if intercept else 0.0)
+        goal += p[i] * (cvxpy.log_sum_exp(scores) - scores[y[i]])
+    form, w = regularizer.by_coordinate(9), cvxpy.vec(W, order="C")
+    low, high = np.isfinite(form.lower), np.isfinite(form.upper)
+    limits = [w[low] >= form.lower[low]] if low.any() else []
+    limits += [w[high] <= form.upper[high]] if high.any() else []
+    problem = cvxpy.Problem(cvxpy.Minimize(goal), limits)
+    problem.solve(solver=cvxpy.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    return float(goal.value)
+
+
+def _penalty(regularizer, w):
+    form = regularizer.by_coordinate(w.size)
+    return form.l1 * cvxpy.norm1(w) + 0.5 * cvxpy.sum(cvxpy.multiply(form.l2, cvxpy.square(w)))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", REGULARIZERS)
+def test_the_optimum_of_classes_is_that_of_an_exact_solver(kind, intercept):
+    X, y, weights = classes(2)
+    regularizer = REGULARIZERS[kind]
+    risk = cp.ScoredRisk(X, y, cp.Softmax(), weights=weights, intercept=intercept)
+    result = cp.minimize(risk, regularizer, method=cp.sparse_quasi_newton(), tol=1e-6)
+    optimum = optimum_of_classes(X, y, weights, regularizer, intercept=intercept)
+    assert result.status is cp.Status.OPTIMAL
+    assert result.objective == pytest.approx(optimum, rel=1e-5)
+    assert result.certificate.lower_bound <= optimum * (1.0 + 1e-7)
+    assert (result.w == 0.0).any()
+
+
+def chain(seed, *, n_sequences=6):
+    """A chain of two labels with random features, and its sequences."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 4, n_sequences)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    X = rng.normal(size=(offsets[-1], 3)) * (rng.random((offsets[-1], 3)) < 0.7)
+    return X, rng.integers(0, 2, offsets[-1]), offsets
+
+
+def joint_features(X, labels):
+    """Return what the parameters of a chain of two labels are multiplied with, ends included."""
+    emissions, pairs, ends = np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2))
+    for x, label in zip(X, labels, strict=True):
+        emissions[label] += x
+    for before, after in pairwise(labels):
+        pairs[before, after] += 1
+    ends[0, labels[0]] += 1
+    ends[1, labels[-1]] += 1
+    return np.concatenate([emissions.ravel(), pairs.ravel(), ends.ravel()])
+
+
+@pytest.mark.parametrize("regularizer", [cp.L1(0.05), cp.ElasticNet(0.05, 0.7)], ids=repr)
+def test_the_optimum_of_a_random_field_is_that_over_all_labels(regularizer):
+    X, y, offsets = chain(5)
+    risk = cp.ChainRisk(X, y, offsets, cp.ChainCRF(), n_labels=2, ends=True)
+    w = cvxpy.Variable(risk.n_parameters)
+    goal = _penalty(regularizer, w)
+    for begin, end in pairwise(offsets):
+        all_labels = product(range(2), repeat=end - begin)
+        rows = np.array([joint_features(X[begin:end], labels) for labels in all_labels])
+        right = joint_features(X[begin:end], y[begin:end])
+        goal += cvxpy.log_sum_exp((rows - right) @ w) / (len(offsets) - 1)
+    clarabel(cvxpy.Minimize(goal), 1e-9)
+    result = cp.minimize(risk, regularizer, tol=1e-6)
+    assert result.status is cp.Status.OPTIMAL
+    assert result.objective == pytest.approx(float(goal.value), rel=1e-5)
+    assert result.certificate.lower_bound <= float(goal.value) * (1.0 + 1e-7)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), lam=st.sampled_from([1e-3, 1e-2, 0.2]), l1_ratio=st.floats(0, 1))
+def test_bounds_hold_at_every_step(seed, lam, l1_ratio):
+    X, y, offsets = chain(seed, n_sequences=4)
+    regularizer = cp.L1(lam) if l1_ratio == 1.0 else cp.ElasticNet(lam, l1_ratio)
+    loss = cp.ChainCRF()
+    risk = cp.ChainRisk(sp.csr_array(X), y, offsets, loss, n_labels=2, observed_only=True)
+    result = cp.minimize(risk, regularizer, method=cp.sparse_quasi_newton(), max_iter=60, tol=1e-8)
+    lowest = min(record.objective for record in result.history)
+    for record in result.history:
+        assert record.lower_bound <= lowest * (1.0 + 1e-12)
+    # And in comparison with a method that shares neither points nor planes.
+    other = cp.minimize(risk, regularizer, method=cp.bmrm(), max_iter=60)
+    assert result.certificate.lower_bound <= other.objective * (1.0 + 1e-12)
+    assert other.certificate.lower_bound <= result.objective * (1.0 + 1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_the_model_is_that_of_the_bfgs_formula(seed):
+    rng = np.random.default_rng(seed)
+    n, most = 7, 4
+    root = rng.normal(size=(n, n))
+    H = root @ root.T + 0.1 * np.eye(n)
+    own = SparseSteps.none_yet(most, n)
+    pairs = []
+    for _ in range(rng.integers(1, 7)):
+        step = np.asarray(rng.normal(size=n), dtype=np.float32).astype(np.float64)
+        change = (H @ step).astype(np.float32).astype(np.float64)
+        own.remember(step, change)
+        pairs.append((step, change))
+    last = pairs[-1]
+    B = last[1] @ last[1] / (last[0] @ last[1]) * np.eye(n)
+    for s, y in pairs[-most:]:
+        B += np.outer(y, y) / (s @ y) - np.outer(B @ s, B @ s) / (s @ B @ s)
+    chosen = np.arange(n)
+    diagonal, factor, signs = own.model(np.ones(n), chosen)
+    made = np.diag(diagonal) - factor * signs @ factor.T
+    np.testing.assert_allclose(made, B, atol=1e-7 * np.abs(B).max() * np.linalg.cond(B))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_descent_finds_the_minimum_of_the_model(seed):
+    rng = np.random.default_rng(seed)
+    d, rank = 6, 3
+    factor, signs = rng.normal(size=(d, rank)), np.array([1.0, -1.0, -1.0])
+    diagonal = np.full(d, float(np.linalg.eigvalsh(factor * signs @ factor.T).max()) + 0.5)
+    slope, before = rng.normal(size=d), rng.normal(size=d)
+    squares = np.column_stack([np.full(d, 0.1), np.zeros(d), np.full(d, -1.5), np.full(d, 1.5)])
+    w = before.clip(-1.5, 1.5)
+    before = w.copy()
+    low_rank_descent(diagonal, factor, signs, slope, (0.3, squares, 0.0), w, 1e-12, 5000)
+    H = np.diag(diagonal) - factor * signs @ factor.T
+    at = slope + H @ (w - before)
+    form = Coordinates.of(d, l1=0.3, l2=0.1, lower=-1.5, upper=1.5)
+    assert form.descents(w, at).max() <= 1e-8
+
+
+def test_products_are_those_of_numpy():
+    rng = np.random.default_rng(1)
+    rows, vector = rng.normal(size=(3, 50)).astype(np.float32), rng.normal(size=50)
+    np.testing.assert_allclose(products_with_rows(rows, vector), rows @ vector, rtol=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    l2=st.sampled_from([0.0, 1e-6, 0.1]),
+    bounded=st.booleans(),
+    centered=st.booleans(),
+)
+def test_no_other_scale_of_a_plane_bounds_more(seed, l2, bounded, centered):
+    rng = np.random.default_rng(seed)
+    form = Coordinates.of(
+        5, l1=0.3, l2=l2, center=rng.normal(size=5) if centered and l2 else None,
+        lower=-1.0 if bounded else -np.inf,
+    )  # fmt: skip
+    plane, floor = cp.Plane(rng.normal(size=5), abs(rng.normal())), 0.0
+    made = bounding(plane, form, floor)
+
+    def bound(of):
+        return of.offset - form.conjugate(-of.slope)[0]
+
+    best = bound(made)
+    assert np.isfinite(best)
+    for scale in np.linspace(0.0, 1.0, 50):
+        other = bound(cp.Plane(scale * plane.slope, scale * plane.offset + (1 - scale) * floor))
+        assert best >= other - 0.02 * abs(other) - 1e-3
