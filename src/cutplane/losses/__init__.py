@@ -64,10 +64,7 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 """Losses for numbers, by name."""
 
-ROBUST_CLASSIFICATION: dict[str, Callable[..., Loss]] = {
-    "ramp": Ramp,
-    "smooth_ramp": SmoothRamp,
-}
+ROBUST_CLASSIFICATION: dict[str, Callable[..., Loss]] = {"ramp": Ramp, "smooth_ramp": SmoothRamp}
 """Losses for labels -1 and 1 of which some are wrong, by name: they are not convex."""
 
 ROBUST_REGRESSION: dict[str, Callable[..., Loss]] = {
@@ -89,10 +86,7 @@ UNLABELED: dict[str, Callable[..., Loss]] = {
 }
 """Losses for examples without a label, by name: they are not convex."""
 
-VECTORS: dict[str, Callable[..., ScoreLoss]] = {
-    "euclidean": Euclidean,
-    "squared": SquaredEuclidean,
-}
+VECTORS: dict[str, Callable[..., ScoreLoss]] = {"euclidean": Euclidean, "squared": SquaredEuclidean}
 """Losses for rows of numbers, by name."""
 
 RANKING: dict[str, Callable[..., Loss]] = {

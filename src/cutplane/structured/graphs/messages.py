@@ -123,6 +123,16 @@ def pass_messages(
 
 
 @njit(cache=True, nogil=True)
+def _reach_behind(pairs: Matrix, up: Vector, rest: Vector, out: Vector) -> None:
+    """Write what a chain reaches at most from an edge on, by the label of its first node."""
+    for a in range(len(out)):
+        best = -np.inf
+        for b in range(len(rest)):
+            best = max(best, pairs[a, b] - up[b] + rest[b])
+        out[a] = best
+
+
+@njit(cache=True, nogil=True)
 def label_bounds(
     unary: Matrix, pairwise: Table, chains: Chains, up: Matrix, down: Matrix
 ) -> Matrix:
@@ -175,11 +185,9 @@ def label_bounds(
                 total += largest
                 continue
             e = chains.into[chains.into_at[v] + i]
+            _reach_behind(pairwise[e], up[e], right, behind[e])
             for a in range(n_labels):
-                best = -np.inf
-                for b in range(n_labels):
-                    best = max(best, pairwise[e, a, b] - up[e, b] + right[b])
-                behind[e, a] = best - down[e, a]
+                behind[e, a] -= down[e, a]
     for v in range(n_nodes):
         for a in range(n_labels):
             bounds[v, a] += total
@@ -218,13 +226,11 @@ def losses_of_chains(
                     lost[v, b] += largest - rest[b]
                 continue
             e = chains.into[chains.into_at[v] + i]
+            _reach_behind(pairwise[e], up[e], rest, behind[e])
             for a in range(n_labels):
-                best = -np.inf
                 for b in range(n_labels):
-                    best = max(best, pairwise[e, a, b] - up[e, b] + rest[b])
-                for b in range(n_labels):
-                    lost_pairs[e, a, b] = best - (pairwise[e, a, b] - up[e, b] + rest[b])
-                behind[e, a] = best - down[e, a]
+                    lost_pairs[e, a, b] = behind[e, a] - (pairwise[e, a, b] - up[e, b] + rest[b])
+                behind[e, a] -= down[e, a]
     return total, lost, lost_pairs
 
 
