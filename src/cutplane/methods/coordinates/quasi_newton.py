@@ -164,7 +164,7 @@ class SparseQuasiNewton(Query[SparseSteps]):
 def _evaluated_near(problem: Problem, w: Vector, near: Any) -> Point:
     """Evaluate the risk; intercepts are looked for from those of a point nearby."""
     risk: Any = problem.risk
-    if not (offers(risk, "minimizes_intercept") and hasattr(risk, "with_scores")):
+    if not (offers(risk, "minimizes_intercept") and offers(risk, "with_scores")):
         return evaluated_once(risk, w)
     risk.evaluations += 1
     point: Point = risk.with_scores(w, risk.map.scores(w), guess=near.offset)
