@@ -34,6 +34,7 @@ from cutplane.compute.compiled import njit
 from cutplane.compute.products import dot
 from cutplane.compute.sums import product_over, sum_over
 from cutplane.maps import Rows
+from cutplane.maps.kernels.matrix import one_blas_thread
 from cutplane.maps.rows import Entries
 from cutplane.risks.scored import ScoredRisk
 
@@ -75,10 +76,11 @@ class _Metric:
         if risk.minimizes_intercept:
             matrix[d, :d] = matrix[:d, d] = risk.rows.pullback(curvatures)
             matrix[d, d] = sum_over(curvatures)
-        factor, failed = lapack.dpotrf(matrix, lower=1)
-        if failed:
-            return None
-        inverse = lapack.dpotri(factor, lower=1)[0]
+        with one_blas_thread():  # the same bits, however many threads there are
+            factor, failed = lapack.dpotrf(matrix, lower=1)
+            if failed:
+                return None
+            inverse = lapack.dpotri(factor, lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         inflation = 1.0 + _ROUNDING * size * float(np.trace(matrix) * np.trace(inverse))
         return cls(inverse, inflation) if inflation <= _MOST_INFLATED else None
@@ -95,7 +97,8 @@ class _Metric:
             squared_forms(entries, np.ascontiguousarray(self.inverse[:d, :d]), squares)
         else:
             squares[:] = 0.0
-            factor = np.linalg.cholesky(self.inverse[:d, :d]).T
+            with one_blas_thread():
+                factor = np.linalg.cholesky(self.inverse[:d, :d]).T
             for begin in range(0, d, _AT_ONCE):
                 some = rows.class_scores(np.ascontiguousarray(factor[begin : begin + _AT_ONCE]))
                 squares += np.einsum("ij,ij->i", some, some)
@@ -131,7 +134,8 @@ class CurvedStretch:
         self._ends = first, second
         self.likely = likely
         self._metric: _Metric | None = None
-        before, after = (anchor.scores[0] + anchor.offset for anchor in self._ends)
+        self._scores = [anchor.scores[0] + anchor.offset for anchor in self._ends]
+        before, after = self._scores
         way = np.abs(after - before)
         curvatures = np.sqrt(
             risk.loss.curvatures(risk.y, before, risk.weights)
@@ -159,12 +163,14 @@ class CurvedStretch:
         assert self._metric is not None
         d = risk.n_parameters
         parts = np.zeros((4, len(self._metric.inverse)))
-        for k, anchor in enumerate(self._ends):
+        for k, (anchor, scores) in enumerate(zip(self._ends, self._scores, strict=True)):
+            # Not the slopes of the anchor's plane, which may have been moved to add up to zero.
+            slopes = risk.loss.slopes(risk.y, scores, risk.weights)
             parts[k, :d] = anchor.w
-            parts[2 + k, :d] = anchor.slope + anchor.lam * anchor.w
+            parts[2 + k, :d] = risk.rows.pullback(slopes) + anchor.lam * anchor.w
             if risk.minimizes_intercept:
-                parts[2 + k, d] = sum_over(anchor.slopes)
-        steps = parts @ self._metric.inverse
+                parts[2 + k, d] = sum_over(slopes)
+        steps = np.einsum("ki,ij->kj", parts, self._metric.inverse)
         self._gram = np.array([[dot(a, b) for a in steps] for b in parts])
         self._moves = np.array([rows.scores(step[:d]) for step in steps])
         if risk.minimizes_intercept:
@@ -189,7 +195,7 @@ class CurvedStretch:
             return None
         away = (0.5 * length + bend) * self._norms
         center = (1.0 - share) * self._seen[0] + share * self._seen[1]
-        moves = [-0.5 * (mixture @ self._moves) for mixture in mixtures]
+        moves = [-0.5 * np.einsum("k,ki->i", each, self._moves) for each in mixtures]
         return center + np.minimum(*moves) - away, center + np.maximum(*moves) + away
 
     def _mixture(self, share: float, lam: float) -> Vector:
