@@ -526,3 +526,26 @@ def test_a_margin_by_share(run, complaint, two_classes, tmp_path, task):
     model = cp.load_model(tmp_path / "model")
     assert (model.nu, model.certificate_.status) == (0.4, "optimal")
     assert "nu=0.7 is infeasible: it can be at most 0.6667" in complaint(*fit, "--nu", 0.7)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ([], cp.KernelClassifier),
+        (["--loss", "logistic"], cp.KernelClassifier),
+        (["--loss", "squared"], cp.KernelRegressor),
+        (["--random-features", 20], cp.KernelClassifier),
+    ],
+    ids=repr,
+)
+def test_a_kernel_asks_for_a_kernel_machine(run, two_classes, tmp_path, options, kind):
+    out = tmp_path / "model"
+    assert run("fit", two_classes, "--kernel", "rbf", *options, "--out", out, "-q").exit_code == 0
+    assert type(cp.load_model(out)) is kind
+
+
+def test_options_of_kernels_say_what_they_are_for(complaint, two_classes):
+    told = "is not for --task classification, but for kernel-classification and kernel-regression"
+    assert f"--landmarks {told}" in complaint("fit", two_classes, "--landmarks", 5)
+    # No kernel machine has this loss.
+    assert f"--kernel {told}" in complaint("fit", two_classes, "--loss", "f1", "--kernel", "rbf")

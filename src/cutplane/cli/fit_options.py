@@ -49,6 +49,9 @@ _FLAGS = {
     "positive": "--nonnegative",
 }
 
+# A refused option names the tasks that it is for, if there are no more.
+_FEW_TASKS = 3
+
 # Checked before the file is read, and with the name of the option.
 _CHECKS: dict[str, Callable[[str, Any], None]] = {
     **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
@@ -137,6 +140,15 @@ def choose(task: str | None, loss: str | None) -> Choice:
     return Choice(task or meant, known[task or meant], loss)
 
 
+def with_kernel(choice: Choice) -> Choice:
+    """Return the kernel machine with the same loss, if there is one: what ``--kernel`` asks for."""
+    known: dict[str, Any] = estimators_by_task()
+    for task in fit_options()["kernel"].owners:
+        if choice.loss in known[task].description.loss_names:
+            return Choice(task, known[task], choice.loss)
+    return choice
+
+
 @dataclass(frozen=True)
 class FitOption:
     """A parameter of some estimators as an option."""
@@ -167,9 +179,10 @@ class FitOption:
             raise InputError(f"{flag} has no effect with --loss {choice.loss}, only with {only}")
         if choice.task not in self.owners:
             (owner, *others) = self.owners
-            if others:
-                raise InputError(f"{flag} is not for --task {choice.task}")
-            raise InputError(f"{flag} is for --task {owner}")
+            if not others:
+                raise InputError(f"{flag} is for --task {owner}")
+            few = f", but for {' and '.join(self.owners)}" if len(self.owners) <= _FEW_TASKS else ""
+            raise InputError(f"{flag} is not for --task {choice.task}{few}")
         if self.name in _CHECKS:
             _CHECKS[self.name](flag, value)
         if known := self._names([choice.description]):

@@ -86,15 +86,15 @@ UNLABELED: dict[str, Callable[..., Loss]] = {
 }
 """Losses for examples without a label, by name: they are not convex."""
 
-VECTORS: dict[str, Callable[..., ScoreLoss]] = {"euclidean": Euclidean, "squared": SquaredEuclidean}
-"""Losses for rows of numbers, by name."""
-
 RANKING: dict[str, Callable[..., Loss]] = {
     "pairwise": PairwiseHinge,
     "ndcg": NDCGHinge,
     "ndcg_list": NDCGListHinge,
 }
 """Losses for documents of queries, by name."""
+
+VECTORS: dict[str, Callable[..., ScoreLoss]] = {"euclidean": Euclidean, "squared": SquaredEuclidean}
+"""Losses for rows of numbers, by name."""
 
 __all__ = [
     "CLASSIFICATION",

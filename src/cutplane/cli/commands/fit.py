@@ -27,6 +27,7 @@ from cutplane.cli.fit_options import (
     choose,
     fit_options,
     keyword,
+    with_kernel,
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.labels import split_categories
@@ -55,7 +56,9 @@ _output_option = partial(typer.Option, rich_help_panel="Output")
 def make_fit() -> Callable[..., None]:
     """Return the command, with the options of the estimators that are registered now."""
     known = estimators_by_task()
-    tasks = _model_option(metavar="TASK", help=f"{', '.join(known)}; by default as the loss.")
+    tasks = _model_option(
+        metavar="TASK", help=f"{', '.join(known)}; by default as the loss and --kernel."
+    )
     losses = _model_option(
         metavar="NAME",
         help=" ".join(
@@ -212,6 +215,8 @@ def run_fit(
 ) -> None:
     """Fit what the options say; ``given`` are those that are parameters of estimators."""
     choice = choose(task, loss)
+    if task is None and given.get("kernel") is not None:
+        choice = with_kernel(choice)
     parameters = check_parameters(choice, given)
     search = check_search(choice, cv, rule, certified, parameters)
     require_at_least_one("--features", features)

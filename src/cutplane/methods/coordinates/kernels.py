@@ -263,14 +263,11 @@ def gram_descent(
     l1, squares, damping = penalty
     before = w.copy()
     d = len(w)
-    active = np.empty(d, np.int64)
+    everything, active = np.arange(d), np.empty(d, np.int64)
     n_active, passes = 0, _ALL
     for _ in range(most):
-        largest = 0.0
-        n_next = 0
-        n_visits = n_active if passes > _ALL else d
-        for visit in range(n_visits):
-            j = active[visit] if passes > _ALL else visit
+        largest, n_next = 0.0, 0
+        for j in active[:n_active] if passes > _ALL else everything:
             curvature = max(gram[j, j], 0.0)
             new = _best(w[j], before[j], slope[j], curvature, damping, l1, squares[j])
             step = new - w[j]
@@ -312,14 +309,11 @@ def low_rank_descent(
         for k in range(rank):
             taken += signs[k] * factor[j, k] * factor[j, k]
         curvatures[j] = max(diagonal[j] - taken, _LEAST_LEFT * diagonal[j])
-    active = np.empty(d, np.int64)
-    n_active, passes = 0, _ALL
+    active, everything = np.empty(d, np.int64), np.arange(d)
+    passes, n_active = _ALL, 0
     for _ in range(most):
-        largest = 0.0
-        n_next = 0
-        n_visits = n_active if passes > _ALL else d
-        for visit in range(n_visits):
-            j = active[visit] if passes > _ALL else visit
+        largest, n_next = 0.0, 0
+        for j in active[:n_active] if passes > _ALL else everything:
             taken = 0.0
             for k in range(rank):
                 taken += factor[j, k] * along[k]

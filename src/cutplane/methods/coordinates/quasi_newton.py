@@ -39,8 +39,7 @@ from cutplane.methods.quasi_newton import PastSteps
 from cutplane.regularizers.coordinates import Coordinates
 
 # The model is minimized until no coordinate moves by more than this share of the steepest descent.
-_SHARE = 0.05
-_MOST_PASSES = 200
+_SHARE, _MOST_PASSES = 0.05, 200
 # Besides the coordinates that are not zero, at most so many are chosen, and so many times as many.
 _LEAST_CHOSEN = 2000
 _GROWTH = 1.0
@@ -52,21 +51,15 @@ _SHORTEST, _LONGEST = 0.1, 0.5
 # Near the optimum the objective changes by less than it is rounded, while the bound still rises.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 # How many planes a mean is made of, and in which iterations.
-_PLANES = 12
-_MEAN_EVERY = 8
-_AT_ONCE = 300
+_PLANES, _MEAN_EVERY, _AT_ONCE = 12, 8, 300
 
 
 @dataclass(slots=True)
 class SparseSteps:
     """What is remembered from step to step.
 
-    Attributes
-    ----------
-    past : PastSteps
-        Steps, and by how much the slope changed along them.
-    squares, mixed : ndarray of shape (most, most)
-        ``S'S`` and ``S'Y`` of the rows in use.
+    Of the ``past`` steps S and the changes Y of the slope along them ``squares`` has the products
+    ``S'S``, ``mixed`` has ``S'Y``, in the rows in use.
     """
 
     past: PastSteps
@@ -115,13 +108,7 @@ class SparseSteps:
 
 @dataclass(frozen=True, slots=True)
 class SparseQuasiNewton(Query[SparseSteps]):
-    """Query by quasi-Newton steps from the best point, with the regularizer as it is.
-
-    Parameters
-    ----------
-    steps : int
-        How many past steps are remembered.
-    """
+    """Query by quasi-Newton steps from the best point; so many past ``steps`` are remembered."""
 
     needs = (Need("risk", "loss.smooth", "a smooth loss"), BY_COORDINATE)
     uses_candidate: ClassVar[bool] = False
