@@ -33,12 +33,15 @@ class Loss(ScoreLoss):
         The share of the possible gain that `minimize_along` may leave to save evaluations.
     ignores_targets : bool
         Whether targets have no meaning, as for examples without a label.
+    steady_curvature : bool
+        Whether the logarithm of the second derivative changes by at most as much as the score.
     """
 
     task: ClassVar[Task]
     additive = True
     search_slack: ClassVar[float] = 0.0
     ignores_targets: ClassVar[bool] = False
+    steady_curvature: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -39,6 +39,7 @@ from cutplane.compute.sums import size_over, sum_over
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.maps import Rows
+from cutplane.risks.lam_curvature import CurvedStretch, is_curved
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -101,6 +102,19 @@ class LamBounds:
         self._reach = self._norms(risk.rows)
         self._reach_seen = self._norms(rows)
         self._pulls = [float(risk.weights @ self._reach)] * 2
+        # What the last stretch has found of each training example serves the next one.
+        self._likely = self._reach if is_curved(risk) else None
+        self._is_new = True
+
+    def curved(self, first: Anchor, second: Anchor) -> CurvedStretch | None:
+        """Return bounds by the curvature of the loss, if it has a steady one."""
+        if self._likely is None:
+            return None
+        for _ in range(1 + self._is_new):
+            found = CurvedStretch(self.risk, self.rows, first, second, self._likely)
+            self._likely = found.likely
+        self._is_new = False
+        return found
 
     def _norms(self, rows: Rows) -> Vector:
         """Return the distance of each row from the mean row, rounded up."""
@@ -157,12 +171,16 @@ class Stretch:
         self._scores = np.concatenate((first.scores, second.scores))[[0, 2, 1, 3]]
         self._seen = np.concatenate((first.seen, second.seen))[[0, 2, 1, 3]]
         self._nodes: dict[float, _Node] = {}
+        self._curved = bounds.curved(first, second)
 
     def scores(self, high: float, low: float) -> tuple[Vector, Vector]:
         """Return what the scores of the validation rows are at least and at most.
 
         For all lams from ``high`` to ``low``, which lie between the ends, intercept included.
         """
+        curved = None if self._curved is None else self._curved.scores(high, low)
+        if curved is not None:
+            return curved
         begin, end = self._node(high), self._node(low)
         du, plane = end.u - begin.u, end.plane - begin.plane
         # w - u a, as a polynomial of the way from one node to the other.

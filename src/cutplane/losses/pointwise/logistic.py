@@ -17,6 +17,7 @@ class Logistic(SmoothLoss):
     """``log(1 + exp(-y*z))``: a model of the probability of the positive class."""
 
     task = "classification"
+    steady_curvature = True
     dual_form = (LOGISTIC, np.zeros((2, 5)))
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:

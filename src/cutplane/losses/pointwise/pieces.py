@@ -35,6 +35,8 @@ class SmoothHinge(PiecewiseLoss):
 class Squared(PiecewiseLoss):
     """``(z - y)^2 / 2``: the mean."""
 
+    steady_curvature = True
+
     def __init__(self) -> None:
         parabola = Piece(slope=_INF, curvature=1.0)
         super().__init__("regression", left=parabola, right=parabola)

@@ -120,6 +120,7 @@ class Exponential(SmoothLoss):
     """``exp(-y*z)``, the loss of AdaBoost. Grows fast: outliers rule the fit."""
 
     task = "classification"
+    steady_curvature = True
     slope_form = (EXPONENTIAL, np.zeros((2, 5)))
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
@@ -148,6 +149,7 @@ class Poisson(SmoothLoss):
     """Half the Poisson deviance ``exp(z) - y*z + y*log(y) - y``: counts with mean ``exp(z)``."""
 
     task = "regression"
+    steady_curvature = True
     slope_form = (POISSON, np.zeros((2, 5)))
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
