@@ -184,7 +184,7 @@ def test_options_are_checked(complaint, data, options, said):
 
 def test_options_of_others(complaint, two_classes):
     assert complaint("fit", two_classes, "--n-states", 2) == (
-        "--n-states is not for --task classification"
+        "--n-states is not for --task classification, but for hmm-classification and hmm-tagging"
     )
 
 

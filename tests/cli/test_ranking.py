@@ -156,7 +156,8 @@ def test_a_ranker_needs_queries_to_be_evaluated(run, complaint, queries, two_cla
         (["--task", "ranking", "--loss", "hinge"],
          "--loss hinge is for classification; losses for ranking are pairwise, ndcg, ndcg_list"),
         (["--loss", "ndcg", "--class-weight", "balanced"],
-         "--class-weight is not for --task ranking"),
+         "--class-weight is not for --task ranking, but for classification and "
+         "kernel-classification"),
     ],
 )  # fmt: skip
 def test_options(complaint, queries, options, said):

@@ -262,9 +262,9 @@ def test_how_many_combinations_there_are():
         "ball": 1,
         "box": 1,
         "groups": free,
-        # And Newton steps, dual ascent, stochastic passes, coordinates; these also by themselves,
-        # without a reduced problem; convex steps.
-        "linear": 2 * free + uncertified + (4 * 6 + 1) * len(MEMORIES) + 1,
+        # And Newton steps, dual ascent, stochastic passes, coordinates; these also without a
+        # reduced problem, with a bound or without; convex steps.
+        "linear": 2 * free + uncertified + (4 * 6 + 2) * len(MEMORIES) + 1,
         "structured": 2 * free + uncertified + 2 * 6 * len(MEMORIES) + 1,
         "ramp": free + uncertified + 1,  # non-convex cuts only; and convex steps
         "ramp loss": free + uncertified,

@@ -182,6 +182,11 @@ def test_which_methods_are_for_some_problems_only():
             assert suitable == {"sparse", "sparse, smooth", "100,000 features"}
         elif how == "block ascent":
             assert suitable == {"structured"}
+        elif how == "sparse quasi-newton":
+            assert suitable == {
+                "smooth", "ill-conditioned", "one example", "separable", "sparse, smooth",
+                "counts, weighted", "other metric",
+            }  # fmt: skip
         elif how in STOCHASTIC:
             assert others == {"other metric", "classes"}
         elif how == "svrg":

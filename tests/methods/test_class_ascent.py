@@ -15,7 +15,7 @@ from scipy.special import softmax, xlogy
 import cutplane as cp
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.state import Problem
-from cutplane.methods import ClassEpochs, ClassNewtonSteps, automatic
+from cutplane.methods import ClassEpochs, ClassNewtonSteps, SparseQuasiNewton, automatic
 from cutplane.methods.ascent import class_kernels as kernels
 from cutplane.methods.ascent.class_ascent import ClassAscent
 
@@ -265,4 +265,5 @@ def test_the_automatic_choice_follows_counts(loss):
     large_lam = ClassNewtonSteps if loss.smooth else ClassEpochs
     assert isinstance(chosen(20, 0.02), large_lam)  # a mean |x|^2 / (m lam) of one
     assert isinstance(chosen(501, 1e-3), ClassEpochs)  # many features
-    assert isinstance(chosen(20, 1e-3, cp.L1), OnSegment)
+    sparse = SparseQuasiNewton if loss.smooth else OnSegment
+    assert isinstance(chosen(20, 1e-3, cp.L1), sparse)

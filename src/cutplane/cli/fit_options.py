@@ -217,7 +217,9 @@ class FitOption:
         reads = {of.reads for of in descriptions}
         (only,) = reads if len(reads) == 1 else (Reads.ROWS,)
         panel = "Solver" if self.name in _SOLVER else _PANELS.get(only, "Model")
-        if panel == "Model" and len(self.owners) == 1 and not self.losses:
+        if panel == "Model" and all("kernel" in parameters_of(known[task]) for task in self.owners):
+            panel = "Kernels"
+        elif panel == "Model" and len(self.owners) == 1 and not self.losses:
             panel = f"Task {next(iter(self.owners))}"
         texts = list(dict.fromkeys(_first_sentence(of.text) for of in self.owners.values()))
         said = " ".join(texts if self.losses else texts[:1])

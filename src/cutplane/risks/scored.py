@@ -228,12 +228,16 @@ class ScoredRisk(Summable):
 
     def evaluate_again(self, point: Any) -> ScoredPoint:
         """Evaluate the risk where a point is; where intercepts take a long search, with its own."""
+        return self.with_offset(point.w, point.offset)
+
+    def with_offset(self, w: Vector, offset: Any) -> ScoredPoint:
+        """Evaluate the risk at ``w``; where intercepts take a long search, they are given."""
         if not (self.minimizes_intercept and offers(self.loss, "of_shares")):
-            return self.at(point.w)
+            return self.at(w)
         self.evaluations += 1
-        scores = self.map.scores(point.w)
-        at = self.loss.at_offset(self.y, scores, self.weights, point.offset)
-        return self.with_scores(point.w, scores, at=at)
+        scores = self.map.scores(w)
+        at = self.loss.at_offset(self.y, scores, self.weights, offset)
+        return self.with_scores(w, scores, at=at)
 
     def with_scores(self, w: Vector, scores: Scores, **known: Any) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess``, ``at`` as for the point."""

@@ -132,6 +132,11 @@ def at(holding: Holding, risk: ScoredRisk, w: Vector) -> tuple[ScoredPoint, Told
     return told_of(risk.at(w))
 
 
+def again(holding: Holding, risk: ScoredRisk, w: Vector, offset: Any) -> tuple[ScoredPoint, Told]:
+    """Evaluate a risk, where intercepts take a long search with given ones."""
+    return told_of(risk.with_offset(w, offset))
+
+
 def between(
     holding: Holding, start: ScoredPoint, end: ScoredPoint, step: float
 ) -> tuple[ScoredPoint, Told]:

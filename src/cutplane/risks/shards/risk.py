@@ -119,6 +119,12 @@ class ShardedRisk(Summable):
         w = np.array(w, dtype=np.float64)
         return ShardedPoint(self, w, Step(name_of(calls.at), (self.step,), (w,)))
 
+    def evaluate_again(self, point: ShardedPoint) -> ShardedPoint:
+        """Evaluate the risk where a point is, as `ScoredRisk.evaluate_again` does."""
+        self.evaluations += 1
+        again = Step(name_of(calls.again), (self.step,), (point.w, point.offset))
+        return ShardedPoint(self, point.w, again)
+
     def part(self, examples: NDArray[np.int64]) -> ScoredRisk:
         """Return the risk of some of the examples, which are brought here."""
         arrays = self.sample.ask(calls.some, [self.step], np.sort(examples))
