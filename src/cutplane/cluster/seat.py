@@ -8,6 +8,7 @@ connects must know a key that only the leader was told, by way of Dask.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -34,6 +35,10 @@ from cutplane.compute.team import serve
 from cutplane.risks.shards.member import Arrays, Holding, stacked
 
 T = TypeVar("T")
+
+# Parameters of glibc's allocator: from how many bytes on it asks the system for each array, and how
+# many it keeps at the end of its memory. The numbers are those that it comes to by itself.
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 # Seconds between two looks at whether a partition that is computed can still be had.
 _LOOK = 5.0
@@ -72,6 +77,7 @@ class Seat:
     """
 
     def __init__(self, n_threads: int) -> None:
+        _keep_freed_memory()
         self._holding = Holding(n_threads)
         self._place = _Place(get_client(), get_worker().address)
         self._listener: Listener | None = None
@@ -110,6 +116,19 @@ class Seat:
         except Exception:  # closed, or somebody without the key
             return
         serve(connection, self._holding.serve)
+
+
+def _keep_freed_memory() -> None:
+    """Let the allocator of C keep memory for arrays to come, as it does outside of workers.
+
+    Dask tells it to give memory back at once (MALLOC_TRIM_THRESHOLD_). With that set, every array
+    of 128 kB or more is asked of the system anew, page by page, which cost workers as much time as
+    all that they computed.
+    """
+    with suppress(OSError, AttributeError):  # another system, or another allocator
+        mallopt = ctypes.CDLL(None).mallopt
+        for parameter, n_bytes in (_MMAP_THRESHOLD, 1 << 25), (_TRIM_THRESHOLD, 1 << 26):
+            mallopt(parameter, n_bytes)
 
 
 def _close(listener: Listener) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.compute.room import empty_like
 from cutplane.compute.threads import map_blocks
 
 Numbers = NDArray[np.int64]
@@ -146,7 +147,7 @@ def between(
     start: NDArray[np.float64], end: NDArray[np.float64], step: float
 ) -> NDArray[np.float64]:
     """Return ``start + step * (end - start)``."""
-    out = np.empty_like(start)
+    out = empty_like(start)
 
     def block(i: slice) -> None:
         np.subtract(end[i], start[i], out=out[i])
@@ -159,4 +160,9 @@ def between(
 
 def all_finite(numbers: NDArray[np.float64]) -> bool:
     """Say whether no number is infinite or NaN: the extremes tell of all."""
-    return math.isfinite(float(numbers.max(initial=0.0)) - float(numbers.min(initial=0.0)))
+
+    def block(i: slice) -> bool:
+        part = numbers[i]
+        return math.isfinite(float(part.max(initial=0.0)) - float(part.min(initial=0.0)))
+
+    return all(map_blocks(block, len(numbers), width=numbers[:1].size))

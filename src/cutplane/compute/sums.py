@@ -33,3 +33,9 @@ def largest_over(values: Vector) -> float:
     """Return the largest number of all examples; minus infinity if there are none."""
     tops = map_arrays(lambda part: (np.array([part.max(initial=-np.inf)]),), values)
     return float(joined(tops)[0].max())
+
+
+def largest_size_over(values: Vector) -> float:
+    """Return the largest absolute value of all examples; zero if there are none."""
+    tops = map_arrays(lambda part: (np.array([np.abs(part).max(initial=0.0)]),), values)
+    return float(joined(tops)[0].max())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
+from cutplane.compute.room import Room, using
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found
@@ -52,30 +53,31 @@ def descend(
     if Ctrl-C was pressed. It is called between two verbs; where states are kept, between two
     iterations only.
     """
-    while True:
-        status = rule(state)
-        if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
-            found_lower = leave(state, rule.tolerance(state), check)
+    with using(Room()):
+        while True:
+            status = rule(state)
+            if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
+                found_lower = leave(state, rule.tolerance(state), check)
+                clock(state)
+                if found_lower:
+                    continue
+            if status is not Status.RUNNING:
+                final = recomputed(state)
+                # Rounding can lift the recomputed objective just above the tolerance. Then go on.
+                if status is not Status.OPTIMAL or rule(final) is not Status.RUNNING:
+                    return status, final
+            check()
+            state.seconds_left, state.enough = rule.seconds_left(state), rule.tolerance(state)
+            keeper.before_iteration()
+            iterate(state, (lambda: None) if keeper.keeps else check)
+            keeper.after_iteration()
             clock(state)
-            if found_lower:
-                continue
-        if status is not Status.RUNNING:
-            final = recomputed(state)
-            # Rounding can lift the recomputed objective just above the tolerance. Then go on.
-            if status is not Status.OPTIMAL or rule(final) is not Status.RUNNING:
-                return status, final
-        check()
-        state.seconds_left, state.enough = rule.seconds_left(state), rule.tolerance(state)
-        keeper.before_iteration()
-        iterate(state, (lambda: None) if keeper.keeps else check)
-        keeper.after_iteration()
-        clock(state)
-        state.history.append(state.record())
-        _log.debug("%s", state.history[-1])
-        with interrupts.at_once():
-            # Every callback is called, whatever the first one says.
-            state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
-        keeper.write_if_due(state)
+            state.history.append(state.record())
+            _log.debug("%s", state.history[-1])
+            with interrupts.at_once():
+                # Every callback is called, whatever the first one says.
+                state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
+            keeper.write_if_due(state)
 
 
 def leave(state: State, tolerance: float, check: Callable[[], None]) -> bool:

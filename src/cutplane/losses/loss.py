@@ -8,7 +8,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.sums import largest_over, product_over, size_over, sum_over
+from cutplane.compute.products import between
+from cutplane.compute.room import empty_like
+from cutplane.compute.sums import largest_size_over, product_over, size_over, sum_over
+from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.core.search import minimize_on_ray, minimize_roughly
 from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent
@@ -151,11 +154,17 @@ class Loss(ScoreLoss):
 
     def ray(self, start: Vector, offsets: float, end: Vector, end_offsets: float) -> Ray:
         """Return the ray from some scores through others, with the constants added to them."""
-        direction = end - start
-        if offsets or end_offsets:
-            start = start + offsets
-            direction += end_offsets - offsets
-        return Ray(start, 0.0, direction, 0.0)
+        direction = empty_like(start)
+        begin = empty_like(start) if offsets or end_offsets else start
+
+        def block(i: slice) -> None:
+            np.subtract(end[i], start[i], out=direction[i])
+            if begin is not start:
+                np.add(start[i], offsets, out=begin[i])
+                direction[i] += end_offsets - offsets
+
+        map_blocks(block, len(start))
+        return Ray(begin, 0.0, direction, 0.0)
 
     def on_ray(self, y: Vector, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
@@ -197,24 +206,16 @@ class Loss(ScoreLoss):
             raise NonFiniteRisk("the loss is not finite for any intercept")
         if abs(total) <= 4.0 * _EPS * size_over(slopes):
             return slopes
-        del slopes  # a vector as long as the sample
-        # The minimum is at a kink or off by rounding: look a little to both sides of it.
-        largest = largest_over(np.abs(scores))
-        width = 4.0 * _EPS * (abs(offset) + largest + 1.0)
+        # The minimum is at a kink or off by rounding: look a little to the other side of it.
+        width = 4.0 * _EPS * (abs(offset) + largest_size_over(scores) + 1.0)
         while True:
-            left = self._slopes_at(y, scores, offset - width, weights)
-            right = self._slopes_at(y, scores, offset + width, weights)
-            lower, upper = sum_over(left), sum_over(right)
-            if lower <= 0.0 <= upper:
-                break
+            beyond = self._slopes_at(y, scores, offset - np.copysign(width, total), weights)
+            rest = sum_over(beyond)
+            if rest * total <= 0.0:
+                return between(slopes, beyond, total / (total - rest))
             width *= 4.0
             if not np.isfinite(width):
                 raise NonFiniteRisk("the loss has no minimum over the intercept")
-        share = lower / (lower - upper) if upper > lower else 0.0
-        left *= 1.0 - share
-        right *= share
-        left += right
-        return left
 
     def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
         """Return the loss of ``scores + offset``."""
@@ -232,3 +233,8 @@ class Loss(ScoreLoss):
             direction = -direction
         step = self.minimize_along(y, scores, direction, weights, Quadratic(0.0, 0.0))
         return step * float(direction[0])
+
+
+def moved(scores: Vector, offset: float) -> Vector:
+    """Return scores with an offset added, the same array if there is none."""
+    return scores + offset if offset else scores

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import bounds_here, rows_in_all, total_of_rows
+from cutplane.compute.room import empty
 from cutplane.compute.threads import count_blocks, run_blocks
 from cutplane.maps.shards import class_sums
 from cutplane.maps.weighted_gram import Indices, sum_over_rows
@@ -288,7 +289,7 @@ class StoredRows(Rows):
     def scores(self, w: Vector) -> Vector:
         """Return ``X w``."""
         w = as_array(w, self.shape[1:], "w")
-        out = np.empty(self.shape[0])
+        out = empty(self.shape[0])
         self._run(self.kernels.scores, self._score_bounds, w, out)
         return out
 
@@ -306,7 +307,7 @@ class StoredRows(Rows):
     def class_scores(self, W: Matrix) -> Matrix:
         """Return ``X W'``, one row an example and one column a class."""
         W = as_array(W, (len(W), self.shape[1]), "W")
-        out = np.empty((self.shape[0], len(W)))
+        out = empty(self.shape[0], len(W))
         bounds = self.even_blocks(count_blocks(self.n_entries * len(W)))
         # The kernels of sparse rows have the numbers of all classes side by side, by features.
         weights = np.ascontiguousarray(W.T) if self.sparse else W

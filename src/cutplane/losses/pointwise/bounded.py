@@ -25,10 +25,10 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.blocks import total
-from cutplane.compute.sums import largest_over, size_over, sum_over
+from cutplane.compute.sums import largest_size_over, size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import Loss, Task
+from cutplane.losses.loss import Loss, Task, moved
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_search import Line, lowest_step
 from cutplane.losses.pointwise.pieces import Absolute, Hinge
@@ -108,8 +108,7 @@ class BrokenLine(Loss):
         At a corner they are a mean of those on both sides.
         """
         slopes = self._slopes_at(y, scores, offset, weights)
-        largest = largest_over(np.abs(scores))
-        width = 4.0 * _EPS * (abs(offset) + largest + 1.0)
+        width = 4.0 * _EPS * (abs(offset) + largest_size_over(scores) + 1.0)
         for _ in range(_LOOKS):
             if abs(sum_over(slopes)) <= 4.0 * _EPS * size_over(slopes):
                 break
@@ -127,7 +126,7 @@ class BrokenLine(Loss):
 
     def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
         parts = map_blocks(
-            lambda i: kernels.value(*self.kind, y[i], _moved(scores[i], offset), weights[i]),
+            lambda i: kernels.value(*self.kind, y[i], moved(scores[i], offset), weights[i]),
             len(y),
         )
         return float(total(parts))
@@ -136,15 +135,11 @@ class BrokenLine(Loss):
         out = np.empty_like(scores)
         map_blocks(
             lambda i: kernels.slopes(
-                *self.kind, y[i], _moved(scores[i], offset), weights[i], out[i]
+                *self.kind, y[i], moved(scores[i], offset), weights[i], out[i]
             ),
             len(y),
         )
         return out
-
-
-def _moved(scores: Vector, offset: float) -> Vector:
-    return scores + offset if offset else scores
 
 
 def positive(name: str, value: float) -> float:

@@ -7,7 +7,9 @@ from scipy.special import expit
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.blocks import total
+from cutplane.compute.room import empty_like
 from cutplane.compute.threads import map_blocks
+from cutplane.losses.loss import moved
 from cutplane.losses.pointwise import logistic_kernels as kernels
 from cutplane.losses.pointwise.smooth import SmoothLoss
 from cutplane.losses.score_loss import LOGISTIC
@@ -26,14 +28,11 @@ class Logistic(SmoothLoss):
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the weighted sum of losses."""
-        parts = map_blocks(lambda i: kernels.value(y[i], scores[i], weights[i]), len(y))
-        return float(total(parts))
+        return self._value_at(y, scores, 0.0, weights)
 
     def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the derivative by each score."""
-        out = np.empty_like(scores)
-        map_blocks(lambda i: kernels.slopes(y[i], scores[i], weights[i], out[i]), len(y))
-        return out
+        return self._slopes_at(y, scores, 0.0, weights)
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""
@@ -51,6 +50,20 @@ class Logistic(SmoothLoss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
     ) -> tuple[float, float]:
         return kernels.along(y, scores, direction, weights, step)
+
+    # Scores are moved block by block, so that no vector of moved ones is needed.
+    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
+        parts = map_blocks(
+            lambda i: kernels.value(y[i], moved(scores[i], offset), weights[i]), len(y)
+        )
+        return float(total(parts))
+
+    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        out = empty_like(scores)
+        map_blocks(
+            lambda i: kernels.slopes(y[i], moved(scores[i], offset), weights[i], out[i]), len(y)
+        )
+        return out
 
     def probability(self, scores: Vector) -> Vector:
         """Return the probability of the positive class."""

@@ -39,6 +39,7 @@ from cutplane.compute.blocks import (
     rows_in_all,
     total,
 )
+from cutplane.compute.room import empty_like
 from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task
@@ -175,7 +176,7 @@ class PiecewiseLoss(Loss):
         return float(total(map_arrays(partial(kernel, self.kind), *arrays)))
 
     def _each(self, kernel: Callable[..., None], *arrays: Vector) -> Vector:
-        out = np.empty_like(arrays[0])
+        out = empty_like(arrays[0])
         map_arrays(partial(kernel, self.kind), *arrays, out)
         return out
 

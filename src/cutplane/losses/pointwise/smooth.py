@@ -11,13 +11,13 @@ import numpy as np
 from scipy.special import expit, xlogy
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.blocks import add_up, added, total
+from cutplane.compute.blocks import LEAST_NUMBERS, add_up, added, total
 from cutplane.compute.sums import largest_over, product_over
 from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import find_root
 from cutplane.losses.loss import Loss
-from cutplane.losses.score_loss import EXPONENTIAL, POISSON
+from cutplane.losses.score_loss import EXPONENTIAL, POISSON, AtBestOffset
 
 
 class SmoothLoss(Loss):
@@ -82,18 +82,34 @@ class SmoothLoss(Loss):
 
         return find_root(derivatives)
 
-    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        direction = np.ones_like(scores)
-        first, second = self._along_all(y, scores, direction, weights, 0.0)
-        if first > 0.0:
-            direction, first = -direction, -first
+    def at_best_offset(
+        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
+    ) -> AtBestOffset:
+        """Minimize the loss over a constant added to all scores, beginning at a guess."""
+        offset = self._best_offset(y, scores, weights, guess or 0.0)
+        return AtBestOffset(offset, self._value_at(y, scores, offset, weights))
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector, guess: float = 0.0) -> float:
+        # All scores move alike, so one block's directions serve all of them.
+        ones = np.ones(min(len(y), 2 * LEAST_NUMBERS))
+
+        def at(offset: float) -> tuple[float, float]:
+            parts = map_blocks(
+                lambda i: self._along(
+                    y[i], scores[i], ones[: i.stop - i.start], weights[i], offset
+                ),
+                len(y),
+            )
+            return add_up(parts)
+
+        first, second = at(guess)
+        sign = -1.0 if first > 0.0 else 1.0
 
         def derivatives(step: float) -> tuple[float, float]:
-            if step == 0.0:
-                return first, second
-            return self._along_all(y, scores, direction, weights, step)
+            along, bend = at(guess + sign * step) if step else (first, second)
+            return _rising(sign * along), bend
 
-        return find_root(derivatives) * float(direction[0])
+        return guess + sign * find_root(derivatives)
 
     def _along_all(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
@@ -102,8 +118,7 @@ class SmoothLoss(Loss):
             lambda i: self._along(y[i], scores[i], direction[i], weights[i], step), len(y)
         )
         first, second = add_up(parts)
-        # Infinite terms of both signs: far beyond the minimum.
-        return np.inf if np.isnan(first) else first, second
+        return _rising(first), second
 
     def _along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
@@ -133,7 +148,7 @@ class Exponential(SmoothLoss):
         p = -y * slopes
         return np.where(p >= 0.0, xlogy(p, np.maximum(p, 0.0)) - p, np.inf)
 
-    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector, guess: float = 0.0) -> float:
         positive = y > 0.0
         return 0.5 * (
             _log_sum(-scores, np.where(positive, weights, 0.0))
@@ -178,7 +193,7 @@ class Poisson(SmoothLoss):
         value[near] = q * (np.log(count) - 1.0) + (q + count) * np.log1p(q / count)
         return value
 
-    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector, guess: float = 0.0) -> float:
         return float(np.log(product_over(weights, y))) - _log_sum(scores, weights)
 
     def check_targets(self, y: Vector) -> None:
@@ -192,6 +207,11 @@ class Poisson(SmoothLoss):
     def predict(self, scores: Vector) -> Vector:
         """Return the mean count."""
         return np.asarray(np.exp(scores))
+
+
+def _rising(slope: float) -> float:
+    # Infinite terms of both signs: far beyond the minimum.
+    return np.inf if np.isnan(slope) else slope
 
 
 def _log_sum(exponents: Vector, weights: Vector) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.sums import product_over
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import Loss
+from cutplane.losses.loss import Loss, moved
 from cutplane.losses.score_loss import Examples
 
 # Of a slope less what was added to it, this share of the latter is rounding.
@@ -53,7 +53,7 @@ class TiltedLoss(Loss):
         cls, loss: Loss, y: Vector, scores: Vector, offset: float, weights: Vector
     ) -> TiltedLoss:
         """Return what lies above a loss with a ``convex_part`` and touches it at these scores."""
-        at = scores + offset if offset else scores
+        at = moved(scores, offset)
         pull = weights * loss.concave_slopes(y, at)  # type: ignore[attr-defined]  # has one
         convex: Loss = loss.convex_part
         rest = loss.value(y, at, weights) - convex.value(y, at, weights)

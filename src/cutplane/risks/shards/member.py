@@ -19,6 +19,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.blocks import placing
+from cutplane.compute.room import Room, using
 from cutplane.compute.team import Link, Member, Shards
 from cutplane.compute.threads import thread_limit
 
@@ -91,6 +92,7 @@ class Holding:
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._one_at_a_time = threading.Lock()
+        self._room = Room()
         self._pieces: dict[int, Arrays] = {}
         self._sample = ""
         self._member: Member | None = None
@@ -118,6 +120,7 @@ class Holding:
         if sample != self._sample:
             self._pieces, self._sample = {}, sample
         self._kept.clear()
+        self._room = Room()
         self.data.clear()
         self.made.clear()
         self._pieces = {k: self._pieces[k] for k in shards.held if k in self._pieces}
@@ -195,7 +198,7 @@ class Holding:
         for number in dropped:
             self._kept.pop(number, None)
         kept = [self._kept[number] for number in inputs]
-        with placing(self._member), thread_limit(self.n_threads):
+        with placing(self._member), thread_limit(self.n_threads), using(self._room):
             found = function_named(function)(self, *kept, *arguments)
         told = found
         if keep is not None:
