@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.compute.blocks import even_bounds, power_below, total_of_rows, tree_sum, vector_blocks
-from cutplane.compute.team import Leader, LostMember, serve, subtrees, sum_of_subtrees
+from cutplane.compute.leader import Leader, LostMember
+from cutplane.compute.team import serve, subtrees, sum_of_subtrees
 
 rng = np.random.default_rng(0)
 

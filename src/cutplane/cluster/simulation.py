@@ -28,7 +28,8 @@ import numpy as np
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.compute.team import Leader, Link, serve
+from cutplane.compute.leader import Leader
+from cutplane.compute.team import Link, serve
 from cutplane.compute.threads import thread_limit
 from cutplane.maps.shards import most_shards
 from cutplane.risks.shards.sample import MOST_SHARDS

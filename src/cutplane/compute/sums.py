@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.blocks import joined, total
+from cutplane.compute.blocks import add_up, joined, total
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_arrays
 
@@ -24,9 +24,10 @@ def product_over(a: Vector, b: Vector) -> float:
     return float(total(map_arrays(dot, np.ascontiguousarray(a), np.ascontiguousarray(b))))
 
 
-def size_over(values: Vector) -> float:
-    """Return the sum over all examples of absolute values."""
-    return float(total(map_arrays(lambda part: float(np.abs(part).sum()), values)))
+def sum_and_size_over(values: Vector) -> tuple[float, float]:
+    """Return the sums over all examples of values, and of absolute values."""
+    both = add_up(map_arrays(lambda part: (part.sum(), np.abs(part).sum()), values))
+    return float(both[0]), float(both[1])
 
 
 def largest_over(values: Vector) -> float:

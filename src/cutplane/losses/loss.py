@@ -10,7 +10,7 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import between
 from cutplane.compute.room import empty_like
-from cutplane.compute.sums import largest_size_over, product_over, size_over, sum_over
+from cutplane.compute.sums import largest_size_over, product_over, sum_and_size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.core.search import minimize_on_ray, minimize_roughly
@@ -201,10 +201,10 @@ class Loss(ScoreLoss):
         those on both sides.
         """
         slopes = self._slopes_at(y, scores, offset, weights)
-        total = sum_over(slopes)
+        total, size = sum_and_size_over(slopes)
         if not np.isfinite(total):
             raise NonFiniteRisk("the loss is not finite for any intercept")
-        if abs(total) <= 4.0 * _EPS * size_over(slopes):
+        if abs(total) <= 4.0 * _EPS * size:
             return slopes
         # The minimum is at a kink or off by rounding: look a little to the other side of it.
         width = 4.0 * _EPS * (abs(offset) + largest_size_over(scores) + 1.0)

@@ -35,7 +35,7 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import dot
-from cutplane.compute.sums import size_over, sum_over
+from cutplane.compute.sums import sum_and_size_over
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.maps import Rows
@@ -275,7 +275,8 @@ class Stretch:
         for trial in range(_MOST_TRIALS):
             offset = guess + side * bounds._pulls[which] * unit
             slopes = risk.loss.slopes(risk.y, scores + offset, risk.weights)
-            if side * sum_over(slopes) > _ROUNDING * size_over(slopes):
+            total, size = sum_and_size_over(slopes)
+            if side * total > _ROUNDING * size:
                 if trial == 0:
                     bounds._pulls[which] *= _LESS
                 return offset

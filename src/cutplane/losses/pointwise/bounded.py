@@ -25,7 +25,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.blocks import total
-from cutplane.compute.sums import largest_size_over, size_over, sum_over
+from cutplane.compute.sums import largest_size_over, sum_and_size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import Loss, Task, moved
@@ -110,7 +110,8 @@ class BrokenLine(Loss):
         slopes = self._slopes_at(y, scores, offset, weights)
         width = 4.0 * _EPS * (abs(offset) + largest_size_over(scores) + 1.0)
         for _ in range(_LOOKS):
-            if abs(sum_over(slopes)) <= 4.0 * _EPS * size_over(slopes):
+            rest, size = sum_and_size_over(slopes)
+            if abs(rest) <= 4.0 * _EPS * size:
                 break
             left = self._slopes_at(y, scores, offset - width, weights)
             right = self._slopes_at(y, scores, offset + width, weights)

@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
-from cutplane.compute.team import Leader, LostMember, Shards
+from cutplane.compute.leader import Leader, LostMember
+from cutplane.compute.team import Shards
 from cutplane.risks.shards.member import Recipe, Source, name_of
 
 _log = logging.getLogger("cutplane")
