@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, xlogy
 
@@ -60,8 +60,9 @@ def test_kernels_equal_their_plain_twins(seed, scale):
     step = 0.7
     there = -y * expit(-y * (scores + step * direction))
     bend = np.abs(there) * expit(y * (scores + step * direction))
-    first, second = kernels.along(y, scores, direction, weights, step)
+    first, second, found_size = kernels.along(y, scores, direction, weights, step)
     size = weights @ np.abs(there * direction)
+    same(found_size, size)
     assert first == pytest.approx(weights @ (there * direction), rel=1e-14, abs=1e-14 * size)
     assert second == pytest.approx(weights @ (bend * direction**2), rel=1e-13, abs=1e-300)
     p = rng.uniform(0.0, 1.0, m)
@@ -108,3 +109,29 @@ def test_conjugates_of_small_slopes_keep_their_digits():
     entropy[(p == 0.0) | (p == 1.0)] = 0.0
     found = cp.Logistic().conjugates(y, -y * p)
     np.testing.assert_allclose(found, entropy.astype(np.float64), rtol=1e-14, atol=0.0)
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([3, 400, 70_000]))
+@settings(max_examples=20)
+def test_where_nothing_but_rounding_is_left_no_search_goes_on(seed, size):
+    """Begun at the best offset, a search ends after a look or two, not after fifty."""
+    rng = np.random.default_rng(seed)
+    y, scores = np.where(rng.random(size) < 0.3, 1.0, -1.0), rng.normal(size=size)
+    y[:2] = -1.0, 1.0
+    weights = np.full(size, 1.0 / size)
+
+    class Counting(cp.Logistic):
+        looks = 0
+
+        def _along_all(self, *arguments):
+            self.looks += 1
+            return super()._along_all(*arguments)
+
+    loss = Counting()
+    best = loss.at_best_offset(y, scores, weights, None)
+    loss.looks = 0
+    again = loss.at_best_offset(y, scores, weights, best.offset)
+    assert loss.looks <= 3
+    assert again.offset == pytest.approx(best.offset, rel=1e-12, abs=1e-13)
+    slopes = loss.zero_sum_slopes(y, scores, again.offset, weights)
+    assert abs(slopes.sum()) <= 1e-14

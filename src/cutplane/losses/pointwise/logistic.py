@@ -48,7 +48,7 @@ class Logistic(SmoothLoss):
 
     def _along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-    ) -> tuple[float, float]:
+    ) -> tuple[float, float, float]:
         return kernels.along(y, scores, direction, weights, step)
 
     # Scores are moved block by block, so that no vector of moved ones is needed.

@@ -135,18 +135,20 @@ def slopes(y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
 def along(
     y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-) -> tuple[float, float]:
-    """Return the two derivatives along a ray at ``step``."""
-    first, second = 0.0, 0.0
+) -> tuple[float, float, float]:
+    """Return the two derivatives along a ray at ``step``, and the size of the first's terms."""
+    first, second, size = 0.0, 0.0, 0.0
     for i in range(len(y)):
         margin = y[i] * (scores[i] + step * direction[i])
         e = exp_minus(abs(margin))
         likelier = 1.0 / (1.0 + e)
         rarer = e * likelier
         speed = weights[i] * direction[i]
-        first -= y[i] * speed * (rarer if margin > 0.0 else likelier)
+        pull = speed * (rarer if margin > 0.0 else likelier)
+        first -= y[i] * pull
         second += speed * direction[i] * rarer * likelier
-    return first, second
+        size += abs(pull)
+    return first, second, size
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_AS_WRITTEN)

@@ -6,6 +6,7 @@ Each is a function of one score with two derivatives, written once, element by e
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cache
 
 import numpy as np
 from scipy.special import expit, xlogy
@@ -18,6 +19,9 @@ from cutplane.core.protocols import Quadratic
 from cutplane.core.search import find_root
 from cutplane.losses.loss import Loss
 from cutplane.losses.score_loss import EXPONENTIAL, POISSON, AtBestOffset
+
+_EPS = float(np.finfo(np.float64).eps)
+_NOTHING = Quadratic(0.0, 0.0)
 
 
 class SmoothLoss(Loss):
@@ -77,8 +81,7 @@ class SmoothLoss(Loss):
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
 
         def derivatives(step: float) -> tuple[float, float]:
-            first, second = self._along_all(y, scores, direction, weights, step)
-            return first + extra.slope + extra.curvature * step, second + extra.curvature
+            return self._along_all(y, scores, direction, weights, step, extra)
 
         return find_root(derivatives)
 
@@ -90,45 +93,54 @@ class SmoothLoss(Loss):
         return AtBestOffset(offset, self._value_at(y, scores, offset, weights))
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector, guess: float = 0.0) -> float:
-        # All scores move alike, so one block's directions serve all of them.
-        ones = np.ones(min(len(y), 2 * LEAST_NUMBERS))
-
-        def at(offset: float) -> tuple[float, float]:
-            parts = map_blocks(
-                lambda i: self._along(
-                    y[i], scores[i], ones[: i.stop - i.start], weights[i], offset
-                ),
-                len(y),
-            )
-            return add_up(parts)
-
-        first, second = at(guess)
+        first, second = self._along_all(y, scores, None, weights, guess)
         sign = -1.0 if first > 0.0 else 1.0
 
         def derivatives(step: float) -> tuple[float, float]:
-            along, bend = at(guess + sign * step) if step else (first, second)
-            return _rising(sign * along), bend
+            if step == 0.0:
+                return sign * first, second
+            along, bend = self._along_all(y, scores, None, weights, guess + sign * step)
+            return sign * along if np.isfinite(along) else np.inf, bend
 
         return guess + sign * find_root(derivatives)
 
     def _along_all(
-        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
+        self,
+        y: Vector,
+        scores: Vector,
+        direction: Vector | None,
+        weights: Vector,
+        step: float,
+        extra: Quadratic = _NOTHING,
     ) -> tuple[float, float]:
-        parts = map_blocks(
-            lambda i: self._along(y[i], scores[i], direction[i], weights[i], step), len(y)
-        )
-        first, second = add_up(parts)
-        return _rising(first), second
+        """Return the two derivatives along a ray at ``step``; without a direction all move alike.
+
+        The first is zero where nothing but rounding is left of it: a search would take that for a
+        slope, and look for its zero in vain.
+        """
+
+        def block(i: slice) -> tuple[float, float, float]:
+            own = _ones()[: i.stop - i.start] if direction is None else direction[i]
+            return self._along(y[i], scores[i], own, weights[i], step)
+
+        slope, second, size = add_up(map_blocks(block, len(y)))
+        bend = extra.curvature * step
+        first = slope + extra.slope + bend
+        if np.isnan(first):  # infinite terms of both signs: far beyond the minimum
+            first = np.inf
+        elif abs(first) <= 4.0 * _EPS * (size + abs(extra.slope) + abs(bend)) < np.inf:
+            first = 0.0
+        return first, second + extra.curvature
 
     def _along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-    ) -> tuple[float, float]:
-        """Return the two derivatives along a ray at ``step``."""
+    ) -> tuple[float, float, float]:
+        """Return the two derivatives along a ray at ``step``, and the size of the first's terms."""
         with np.errstate(over="ignore", invalid="ignore"):
             _, slopes, curvatures = self.derivatives(y, scores + step * direction)
-            first = _weighted_sum(weights, _product(slopes, direction))
+            terms = _product(weights, _product(slopes, direction))
             second = _weighted_sum(weights, _product(curvatures, direction * direction))
-        return first, second
+            return float(terms.sum()), second, float(np.abs(terms).sum())
 
 
 class Exponential(SmoothLoss):
@@ -209,9 +221,10 @@ class Poisson(SmoothLoss):
         return np.asarray(np.exp(scores))
 
 
-def _rising(slope: float) -> float:
-    # Infinite terms of both signs: far beyond the minimum.
-    return np.inf if np.isnan(slope) else slope
+@cache
+def _ones() -> Vector:
+    """Return as many ones as a block may have examples."""
+    return np.ones(2 * LEAST_NUMBERS)
 
 
 def _log_sum(exponents: Vector, weights: Vector) -> float:
