@@ -37,6 +37,8 @@ from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods.ascent import coordinate_kernels as kernels
 from cutplane.methods.bundle import with_query
+from cutplane.methods.needs import ROWS_IN_MEMORY
+from cutplane.methods.row_products import entries_of
 from cutplane.risks import ScoredRisk
 
 _SEED = 88172645463325252
@@ -155,7 +157,7 @@ class DualAscent:
         They end before that when the gap seems to be ``enough``, where the objective is so large,
         or the same share of a smaller one.
         """
-        budget, seen = passes * int(self._rows.starts[-1]), 0
+        budget, seen = passes * self._rows.n_entries, 0
         last, lowest = 0.0, objective
         for k in range(most):
             examples = duals.visited if k == 0 and self.never_settle else duals.movable
@@ -183,9 +185,9 @@ class DualAscent:
     def _epoch(self, duals: Duals, examples: kernels.IndexVector) -> tuple[Duals, float, int]:
         """Improve some duals; return them, about how large the gap was, and the entries read."""
         offset, reach, gap, n_entries, n_left = kernels.epoch(
-            self._rows.values, self._rows.indices, self._rows.starts, self._kind, self._shape,
-            self._risk.y, self._risk.weights, duals.stiffness, self._lam, duals.pull, duals.w,
-            duals.offset, duals.beta, examples, duals.seed, duals.reach,
+            *entries_of(self._rows), self._kind, self._shape, self._risk.y, self._risk.weights,
+            duals.stiffness, self._lam, duals.pull, duals.w, duals.offset, duals.beta, examples,
+            duals.seed, duals.reach,
         )  # fmt: skip
         if duals.pull:
             lacking = dot(self._risk.weights, duals.beta)
@@ -277,7 +279,7 @@ class DualEpochs(Query[Duals]):
     """
 
     needs = (
-        Need("risk", "rows.sparse", "a linear risk on sparse rows (CSR)"),
+        ROWS_IN_MEMORY,
         Need("risk", "loss.dual_form", "a loss that is piecewise or logistic"),
         PLAIN_L2,
     )
