@@ -37,7 +37,6 @@ from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods.ascent import coordinate_kernels as kernels
 from cutplane.methods.bundle import with_query
-from cutplane.methods.needs import ROWS_IN_MEMORY
 from cutplane.methods.row_products import entries_of
 from cutplane.risks import ScoredRisk
 
@@ -279,7 +278,8 @@ class DualEpochs(Query[Duals]):
     """
 
     needs = (
-        ROWS_IN_MEMORY,
+        Need("risk", "rows.dual_steps", "a linear risk on rows in memory"),
+        Need("risk", "map.plain", "a linear risk with one score an example", default=True),
         Need("risk", "loss.dual_form", "a loss that is piecewise or logistic"),
         PLAIN_L2,
     )
@@ -336,10 +336,11 @@ def _on_shards(problem: Problem) -> Any:
 def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> Method:
     """Dual coordinate ascent whose every check gives a plane to a small bundle.
 
-    The method for sparse data with many features, such as text. It needs CSR rows and a loss made
-    of pieces or the logistic loss (all but exponential and Poisson). Where rows lie on several
-    machines, each shard improves its own duals between two exchanges, and steps of the bundle
-    method come between where that is slow: give it all planes then, ``planes=None``.
+    The method for data with many features, such as text, or the features of landmarks. It needs
+    rows in memory and a loss made of pieces or the logistic loss (all but exponential and Poisson).
+    Where CSR rows lie on several machines, each shard improves its own duals between two exchanges,
+    and steps of the bundle method come between where that is slow: give it all planes then,
+    ``planes=None``.
 
     Parameters
     ----------
