@@ -139,7 +139,7 @@ def test_automatic_choice_says_why(caplog):
         cp.LinearClassifier("roc_area", lam=0.1).fit(X, y)
     assert caplog.messages == [
         "method: bmrm (no newton: it needs a loss with second derivatives; "
-        "no dual ascent: it needs a linear risk on sparse rows (CSR))"
+        "no dual ascent: it needs a loss that is piecewise or logistic)"
     ]
 
 

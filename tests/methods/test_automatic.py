@@ -54,6 +54,22 @@ def test_soft_problems_with_few_features_suit_dual_ascent(lam, intercept, expect
     assert isinstance(automatic(Problem(risk, cp.L2(lam))).query, expected)
 
 
+@pytest.mark.parametrize(
+    ("loss", "n_features", "lam", "expected"),
+    [
+        (cp.Hinge(), 700, 1.0, DualEpochs),
+        (cp.Hinge(), 700, 1e-5, OnSegment),
+        (cp.Hinge(), 1200, 1e-5, DualEpochs),
+        (cp.Logistic(), 1200, 1.0, OnSegment),
+        (cp.Hinge(), 20, 1.0, NewtonSteps),
+    ],
+)
+def test_dense_rows_suit_dual_ascent_where_newton_steps_are_dear(loss, n_features, lam, expected):
+    rows = rng.normal(size=(500, n_features))
+    problem = Problem(cp.ScoredRisk(rows, Y, loss), cp.L2(lam))
+    assert isinstance(automatic(problem).query, expected)
+
+
 @pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("n_features", "expected"), [(80, NewtonSteps), (120, DualEpochs)])

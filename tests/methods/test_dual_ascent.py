@@ -13,11 +13,15 @@ import cutplane as cp
 from cutplane.compute.arrays import copied
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION, PiecewiseLoss
+from cutplane.maps.kernels.functions import Kernel
+from cutplane.maps.kernels.rows import KernelRows
 from cutplane.methods import (
     dual_ascent,
 )
 from cutplane.methods.ascent.coordinate_kernels import logistic_dual
 from cutplane.methods.ascent.dual_ascent import DualAscent
+from cutplane.regularizers import KernelNorm
+from cutplane.risks.kernel import KernelRisk
 
 PIECEWISE = [
     factory()
@@ -62,6 +66,27 @@ def test_planes_stay_below_the_risk_and_bounds_never_fall(loss, seed, lam, inter
             assert now >= bound - 1e-12 * (abs(now) + 1.0)
         bound = now
         duals = ascent.shrunk(duals, risk.at(duals.w).scores)
+
+
+@every_loss
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("intercept", [False, True])
+@given(seed=st.integers(0, 10**6), epochs=st.integers(1, 4))
+def test_dense_rows_take_the_steps_of_sparse_ones(loss, order, intercept, seed, epochs):
+    risk, _ = sample(loss, seed, intercept=intercept)
+    X = sp.csr_array((risk.rows.values, risk.rows.indices, risk.rows.starts), risk.rows.shape)
+    full = np.asarray(X.toarray(), order=order)
+    dense = cp.ScoredRisk(full, risk.y, loss, weights=risk.weights, intercept=intercept)
+    found = []
+    for each in (risk, dense):
+        ascent = DualAscent(Problem(each, cp.L2(1e-2)))
+        duals = ascent.begun()
+        for _ in range(epochs):
+            duals = ascent._epoch(duals, np.flatnonzero(risk.weights))[0]
+        found.append(duals)
+    sparse_duals, dense_duals = found
+    np.testing.assert_allclose(dense_duals.w, sparse_duals.w, rtol=1e-6, atol=1e-9)
+    assert dense_duals.offset == pytest.approx(sparse_duals.offset, rel=1e-6, abs=1e-9)
 
 
 @every_loss
@@ -274,7 +299,6 @@ def test_says_why_it_cannot_be_used():
     y = np.array([1.0, -1.0, 1.0])
     plain = cp.L2(0.1)
     for risk, regularizer, why in [
-        (cp.ScoredRisk(X.toarray(), y, cp.Hinge(), intercept=False), plain, "on sparse rows"),
         (cp.ScoredRisk(X, y, cp.Exponential(), intercept=False), plain, "piecewise or logistic"),
         (
             cp.ScoredRisk(X, y, cp.Hinge(), intercept=False),
@@ -284,12 +308,9 @@ def test_says_why_it_cannot_be_used():
         (object(), plain, "linear risk"),
     ]:
         assert why in dual_ascent().obstacle(Problem(risk, regularizer))
-    with pytest.raises(ValueError, match=r"^DualEpochs needs a linear risk on sparse rows"):
-        cp.minimize(
-            cp.ScoredRisk(X.toarray(), y, cp.Hinge(), intercept=False),
-            plain,
-            method=dual_ascent(),
-        )
+    kernel = KernelRisk(KernelRows(Kernel("linear"), np.eye(3)), y, cp.Hinge(), intercept=False)
+    with pytest.raises(ValueError, match=r"^DualEpochs needs a linear risk on rows in memory"):
+        cp.minimize(kernel, KernelNorm(0.1), method=dual_ascent())
     risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
     assert dual_ascent().obstacle(Problem(risk, plain)) is None
 

@@ -13,8 +13,8 @@ from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.stochastic import Begin, Rule, kernels
 from cutplane.methods.stochastic.passes import CompiledSteps, passes_of
-from cutplane.methods.stochastic.row_kernels import slope_of
 from cutplane.methods.stochastic.settings import Settings
+from cutplane.methods.stochastic.slopes import slope_of
 
 LOSSES = [factory() for factory in (*CLASSIFICATION.values(), *REGRESSION.values())]
 METHODS = {

@@ -58,6 +58,8 @@ class Rows(ABC):
         Whether they are CSR: ``values``, ``indices`` and ``starts``.
     one_by_one : bool
         Whether compiled code may read a row by itself; then they have `squared_norms`.
+    dual_steps : bool
+        Whether dual coordinate ascent may take steps on their examples.
     second_derivatives : bool
         Whether they have `weighted_gram`.
     on_disk : bool
@@ -71,6 +73,7 @@ class Rows(ABC):
     on_disk: bool = False
     sparse: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = False
+    dual_steps: ClassVar[bool] = False
     second_derivatives: ClassVar[bool] = False
 
     @abstractmethod
@@ -262,6 +265,7 @@ class StoredRows(Rows):
     kernels: ClassVar[Kernels]
     second_derivatives = True
     one_by_one = True
+    dual_steps = True
 
     def __init__(
         self,

@@ -175,10 +175,8 @@ class KernelModel(LinearModel):
             kernel, rows = examples.kernel, examples.rows
         else:
             kernel = self._kernel(X, examples.weights[used])
-            # Problems that run side by side must not compute the rows of each other.
-            rows = KernelRows(
-                kernel, X, on_demand=len(targets) == 1, n_threads=threads_of(self.n_jobs)
-            )
+            # Problems come one after the other, and find the rows of those before.
+            rows = KernelRows(kernel, X, on_demand=True, n_threads=threads_of(self.n_jobs))
         loss = self.loss_function()
         risks = [
             KernelRisk(

@@ -40,7 +40,7 @@ from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.ascent.dual_ascent import finite_norms, first_point
 from cutplane.methods.bundle import with_query
 from cutplane.methods.needs import ALL_CLASSES
-from cutplane.methods.stochastic.passes import entries_of
+from cutplane.methods.row_products import entries_of
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 

@@ -37,6 +37,7 @@ from cutplane.core.state import Candidate, Problem, State
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.methods.ascent import coordinate_kernels as kernels
 from cutplane.methods.bundle import with_query
+from cutplane.methods.row_products import entries_of
 from cutplane.risks import ScoredRisk
 
 _SEED = 88172645463325252
@@ -155,7 +156,7 @@ class DualAscent:
         They end before that when the gap seems to be ``enough``, where the objective is so large,
         or the same share of a smaller one.
         """
-        budget, seen = passes * int(self._rows.starts[-1]), 0
+        budget, seen = passes * self._rows.n_entries, 0
         last, lowest = 0.0, objective
         for k in range(most):
             examples = duals.visited if k == 0 and self.never_settle else duals.movable
@@ -183,9 +184,9 @@ class DualAscent:
     def _epoch(self, duals: Duals, examples: kernels.IndexVector) -> tuple[Duals, float, int]:
         """Improve some duals; return them, about how large the gap was, and the entries read."""
         offset, reach, gap, n_entries, n_left = kernels.epoch(
-            self._rows.values, self._rows.indices, self._rows.starts, self._kind, self._shape,
-            self._risk.y, self._risk.weights, duals.stiffness, self._lam, duals.pull, duals.w,
-            duals.offset, duals.beta, examples, duals.seed, duals.reach,
+            *entries_of(self._rows), self._kind, self._shape, self._risk.y, self._risk.weights,
+            duals.stiffness, self._lam, duals.pull, duals.w, duals.offset, duals.beta, examples,
+            duals.seed, duals.reach,
         )  # fmt: skip
         if duals.pull:
             lacking = dot(self._risk.weights, duals.beta)
@@ -277,7 +278,8 @@ class DualEpochs(Query[Duals]):
     """
 
     needs = (
-        Need("risk", "rows.sparse", "a linear risk on sparse rows (CSR)"),
+        Need("risk", "rows.dual_steps", "a linear risk on rows in memory"),
+        Need("risk", "map.plain", "a linear risk with one score an example", default=True),
         Need("risk", "loss.dual_form", "a loss that is piecewise or logistic"),
         PLAIN_L2,
     )
@@ -334,10 +336,11 @@ def _on_shards(problem: Problem) -> Any:
 def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> Method:
     """Dual coordinate ascent whose every check gives a plane to a small bundle.
 
-    The method for sparse data with many features, such as text. It needs CSR rows and a loss made
-    of pieces or the logistic loss (all but exponential and Poisson). Where rows lie on several
-    machines, each shard improves its own duals between two exchanges, and steps of the bundle
-    method come between where that is slow: give it all planes then, ``planes=None``.
+    The method for data with many features, such as text, or the features of landmarks. It needs
+    rows in memory and a loss made of pieces or the logistic loss (all but exponential and Poisson).
+    Where CSR rows lie on several machines, each shard improves its own duals between two exchanges,
+    and steps of the bundle method come between where that is slow: give it all planes then,
+    ``planes=None``.
 
     Parameters
     ----------

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.prefetch import fetch, fetch_row
-from cutplane.methods.stochastic.row_kernels import add_row, row_product, slope_of
+from cutplane.methods.row_products import add_row, row_product
+from cutplane.methods.stochastic.slopes import slope_of
 
 IndexVector = NDArray[np.int64]
 

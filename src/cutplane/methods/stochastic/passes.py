@@ -27,14 +27,12 @@ from cutplane.core.state import Problem
 from cutplane.losses.score_loss import RESIDUAL_PIECES
 from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.ascent.dual_ascent import balanced
+from cutplane.methods.row_products import entries_of
 from cutplane.methods.sgd.chain_steps import as_chains
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.evaluated import MarginSteps, PartSteps, WholeSteps
 from cutplane.methods.stochastic.game import Game, game_of, steepest_slope
 from cutplane.methods.stochastic.settings import Rule, Sampling, Settings, Walk, first_walk
-
-_NO_INDICES = np.empty(0, dtype=np.int32)
-_NO_STARTS = np.zeros(1, dtype=np.int32)
 
 
 class Passes(Protocol):
@@ -73,15 +71,6 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
     if single and chains is not None and chains.loss.worst_labels:
         return MarginSteps(problem, settings)
     return PartSteps(problem, settings)
-
-
-def entries_of(rows: Any) -> tuple[Any, Any, Any]:
-    """Return values, columns and starts of rows as compiled steps take them."""
-    if rows.sparse and not len(rows.indices):  # for no indices mean dense rows
-        return np.zeros(1, rows.values.dtype), np.zeros(1, rows.indices.dtype), rows.starts
-    if rows.sparse:
-        return rows.values, rows.indices, rows.starts
-    return rows.by_rows, _NO_INDICES, _NO_STARTS
 
 
 class CompiledSteps:

@@ -31,9 +31,9 @@ from cutplane.methods.ascent.coordinate_kernels import shuffle
 from cutplane.methods.ascent.dual_ascent import balanced
 from cutplane.methods.automatic import automatic
 from cutplane.methods.minimize import minimize
+from cutplane.methods.row_products import entries_of
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.game import game_of, steepest_slope
-from cutplane.methods.stochastic.passes import entries_of
 from cutplane.methods.stochastic.settings import Iterate, Rule, Settings, Walk, first_walk
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk

@@ -22,7 +22,7 @@ from cutplane.losses.score_loss import EXPONENTIAL, LOGISTIC, POISSON
 from cutplane.methods.ascent.coordinate_kernels import IndexVector, shuffle
 from cutplane.methods.bundle import with_query
 from cutplane.methods.needs import ROWS_IN_MEMORY
-from cutplane.methods.stochastic.passes import entries_of
+from cutplane.methods.row_products import entries_of
 from cutplane.methods.stochastic.settings import seeded
 from cutplane.methods.stochastic.svrg_kernels import svrg_epoch
 

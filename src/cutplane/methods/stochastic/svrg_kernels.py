@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.prefetch import fetch
+from cutplane.methods.row_products import add_row, row_product
 from cutplane.methods.stochastic.kernels import (
     IMPORTANCE,
     LENGTH,
@@ -24,7 +25,7 @@ from cutplane.methods.stochastic.kernels import (
     TARGET,
     IndexVector,
 )
-from cutplane.methods.stochastic.row_kernels import add_row, row_product, slope_of
+from cutplane.methods.stochastic.slopes import slope_of
 
 _LEAST_SCALE = 1e-6
 

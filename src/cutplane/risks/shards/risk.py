@@ -42,6 +42,11 @@ class RowFacts(NamedTuple):
         """The numbers of entries and of features."""
         return self.n_entries, self.shape[1]
 
+    @property
+    def dual_steps(self) -> bool:
+        """Whether shards can improve duals of their own: that is written for CSR."""
+        return self.sparse
+
 
 class ShardedRisk(Summable):
     """Mean loss of a model's scores on a sample whose rows lie elsewhere.

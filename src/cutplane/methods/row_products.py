@@ -1,4 +1,4 @@
-"""What compiled steps do with a row: the product with the iterate, a slope, and the step itself.
+"""What compiled steps do with a row: the product with a vector, and adding it to one.
 
 A row is a range of entries. Without indices it is dense, and has all columns.
 """
@@ -10,37 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import REORDER, njit
-from cutplane.losses.score_loss import EXPONENTIAL, LOGISTIC, MARGIN_PIECES, POISSON
 
 _CONTRACT = {"contract"}
-# Beyond this exponent losses that grow exponentially have the slope that they have there. It is
-# still one of their slopes, so that planes hold.
-_FARTHEST = 30.0
+_NO_INDICES = np.empty(0, dtype=np.int32)
+_NO_STARTS = np.zeros(1, dtype=np.int32)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT, inlined=True)
-def slope_of(form: int, shape: Matrix, y: float, z: float) -> float:
-    """Return the slope of an example's loss at score ``z``; at a kink, the lesser one."""
-    if form == LOGISTIC:
-        return float(-y / (1.0 + np.exp(min(y * z, 700.0))))
-    if form == EXPONENTIAL:
-        return float(-y * np.exp(min(-y * z, _FARTHEST)))
-    if form == POISSON:
-        return float(np.exp(min(z, _FARTHEST)) - y)
-    v = y * z - 1.0 if form == MARGIN_PIECES else z - y
-    left, right = -v - shape[0, 0], v - shape[1, 0]
-    slope = 0.0
-    if left > 0.0:
-        slope -= shape[0, 1] * min(left, shape[0, 4]) + shape[0, 2]
-    if right > 0.0:
-        slope += shape[1, 1] * min(right, shape[1, 4]) + shape[1, 2]
-    return y * slope if form == MARGIN_PIECES else slope
+def entries_of(rows: Any) -> tuple[Any, Any, Any]:
+    """Return values, columns and starts of rows as compiled steps take them."""
+    if rows.sparse and not len(rows.indices):  # for no indices mean dense rows
+        return np.zeros(1, rows.values.dtype), np.zeros(1, rows.indices.dtype), rows.starts
+    if rows.sparse:
+        return rows.values, rows.indices, rows.starts
+    return rows.by_rows, _NO_INDICES, _NO_STARTS
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER, inlined=True)
-def _dense_product(values: NDArray[Any], first: np.uint64, v: Vector) -> float:
+def dense_product(values: NDArray[Any], first: np.uint64, v: Vector) -> float:
+    """Return the dot product of a dense row with ``v``."""
     total = 0.0
     for j in range(len(v)):
         total += values[first + np.uint64(j)] * v[j]
@@ -73,7 +62,7 @@ def row_product(
 ) -> float:
     """Return the dot product of a row with ``v``; a row without indices has all columns."""
     if len(indices) == 0:
-        return float(_dense_product(values, first, v))
+        return float(dense_product(values, first, v))
     return float(_sparse_product(values, indices, first, last, v))
 
 
