@@ -2,7 +2,7 @@
 
 With slopes ``g`` and curvatures ``h`` of the examples, the model of a step ``t`` from ``w`` is
 
-    g.(X t + s) + 1/2 sum_i h_i (x_i.t + s)^2 + damping/2 |t|^2 + r(w + t)
+    g.(X t + s) + 1/2 sum_i h_i (x_i.t + s)^2 + r(w + t)
 
 over the chosen columns of ``X``, and a change ``s`` of the intercept. ``r`` is a sum over
 coordinates, so the best value of one coordinate has a closed form. The best ``s`` follows each of
@@ -26,8 +26,8 @@ from cutplane.compute.compiled import REORDER, njit
 Numbers = NDArray[np.int64]
 # Columns of a matrix in CSC: values, rows, and where columns start.
 Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
-Penalty: TypeAlias = tuple[float, Matrix, float]
-"""l1; a row of l2, l2 * center, lower and upper bound for each coordinate; and damping."""
+Penalty: TypeAlias = tuple[float, Matrix]
+"""l1; and a row of l2, l2 * center, lower and upper bound for each coordinate."""
 
 # How often the columns that moved are passed over before all are looked at again.
 _INNER_PASSES = 8
@@ -40,18 +40,10 @@ _LEAST_LEFT = 1e-6
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inner=True)
-def _best(
-    at: float,
-    before: float,
-    slope: float,
-    curvature: float,
-    damping: float,
-    l1: float,
-    square: Vector,
-) -> float:
+def _best(at: float, slope: float, curvature: float, l1: float, square: Vector) -> float:
     """Return the best value of a coordinate; ``square``: l2, l2 * center, lower and upper bound."""
-    bend = curvature + damping + square[0]
-    pull = curvature * at - slope + damping * before + square[1]
+    bend = curvature + square[0]
+    pull = curvature * at - slope + square[1]
     value = 0.0
     if bend > 0.0:
         if pull > l1:
@@ -128,15 +120,15 @@ def _extrapolation(points: Matrix) -> Vector:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _penalty(w: Vector, before: Vector, penalty: Penalty) -> float:
-    """Return the regularizer and the damping at ``w``; infinite outside of the bounds."""
-    l1, squares, damping = penalty
+def _penalty(w: Vector, penalty: Penalty) -> float:
+    """Return the regularizer at ``w``; infinite outside of the bounds."""
+    l1, squares = penalty
     total = 0.0
     for c in range(len(w)):
-        v, t = w[c], w[c] - before[c]
+        v = w[c]
         if v < squares[c, 2] or v > squares[c, 3]:
             return np.inf
-        total += l1 * abs(v) + v * (0.5 * squares[c, 0] * v - squares[c, 1]) + 0.5 * damping * t * t
+        total += l1 * abs(v) + v * (0.5 * squares[c, 0] * v - squares[c, 1])
     return total
 
 
@@ -188,7 +180,7 @@ def sparse_descent(
     It ends when no coordinate moves by as much as ``enough``, in units of slopes.
     """
     values, rows, starts = columns
-    l1, squares, damping = penalty
+    l1, squares = penalty
     before, at_start = w.copy(), slopes.copy()
     total = 0.0  # what the steps add to the sum of slopes
     active = np.empty(len(chosen), np.int64)
@@ -205,7 +197,7 @@ def sparse_descent(
             j = chosen[c]
             slope = _sparse_product(columns, j, slopes) - total / total_curvature * first[c]
             curvature = max(second[c] - first[c] * first[c] / total_curvature, 0.0)
-            new = _best(w[c], before[c], slope, curvature, damping, l1, squares[c])
+            new = _best(w[c], slope, curvature, l1, squares[c])
             step = new - w[c]
             active[n_next] = c  # overwritten by the next one if this is not active
             n_next += new != 0.0 or step != 0.0
@@ -215,7 +207,7 @@ def sparse_descent(
                 for k in range(np.uint64(starts[j]), np.uint64(starts[j + 1])):
                     i = np.uint64(rows[k])
                     slopes[i] += step * values[k] * curvatures[i]
-                largest = max(largest, abs(step) * (curvature + damping + squares[c, 0]))
+                largest = max(largest, abs(step) * (curvature + squares[c, 0]))
         n_active = n_next
         passes = _next_pass(largest <= enough or n_active == 0, passes)
         if passes == _END:
@@ -232,11 +224,11 @@ def sparse_descent(
             for c in range(len(w)):
                 total_ahead += (ahead[c] - before[c]) * first[c]
             now = _model_loss(slopes, at_start, curvatures, total * total / total_curvature)
-            now += _penalty(w, before, penalty)
+            now += _penalty(w, penalty)
             then = _model_loss(
                 theirs_ahead, at_start, curvatures, total_ahead * total_ahead / total_curvature
             )
-            then += _penalty(ahead, before, penalty)
+            then += _penalty(ahead, penalty)
             if weights[0] != 0.0 and then < now:
                 w[:] = ahead
                 slopes[:] = theirs_ahead
@@ -260,8 +252,7 @@ def gram_descent(
     gram: Matrix, slope: Vector, penalty: Penalty, w: Vector, enough: float, most: int
 ) -> None:
     """Minimize the model whose second derivatives are ``gram``; ``w`` and ``slope`` at its end."""
-    l1, squares, damping = penalty
-    before = w.copy()
+    l1, squares = penalty
     d = len(w)
     everything, active = np.arange(d), np.empty(d, np.int64)
     n_active, passes = 0, _ALL
@@ -269,7 +260,7 @@ def gram_descent(
         largest, n_next = 0.0, 0
         for j in active[:n_active] if passes > _ALL else everything:
             curvature = max(gram[j, j], 0.0)
-            new = _best(w[j], before[j], slope[j], curvature, damping, l1, squares[j])
+            new = _best(w[j], slope[j], curvature, l1, squares[j])
             step = new - w[j]
             active[n_next] = j  # overwritten by the next one if this is not active
             n_next += new != 0.0 or step != 0.0
@@ -278,7 +269,7 @@ def gram_descent(
                 row = gram[j]
                 for k in range(d):
                     slope[k] += step * row[k]
-                largest = max(largest, abs(step) * (curvature + damping + squares[j, 0]))
+                largest = max(largest, abs(step) * (curvature + squares[j, 0]))
         n_active = n_next
         passes = _next_pass(largest <= enough or n_active == 0, passes)
         if passes == _END:
@@ -300,7 +291,7 @@ def low_rank_descent(
 
     ``w`` becomes its minimum; ``factor`` has a row for each coordinate.
     """
-    l1, squares, damping = penalty
+    l1, squares = penalty
     before = w.copy()
     d, rank = factor.shape
     curvatures, along = np.empty(d), np.zeros(rank)
@@ -318,7 +309,7 @@ def low_rank_descent(
             for k in range(rank):
                 taken += factor[j, k] * along[k]
             here = slope[j] + diagonal[j] * (w[j] - before[j]) - taken
-            new = _best(w[j], before[j], here, curvatures[j], damping, l1, squares[j])
+            new = _best(w[j], here, curvatures[j], l1, squares[j])
             step = new - w[j]
             active[n_next] = j  # overwritten by the next one if this is not active
             n_next += new != 0.0 or step != 0.0
@@ -326,7 +317,7 @@ def low_rank_descent(
                 w[j] = new
                 for k in range(rank):
                     along[k] += step * signs[k] * factor[j, k]
-                largest = max(largest, abs(step) * (curvatures[j] + damping + squares[j, 0]))
+                largest = max(largest, abs(step) * (curvatures[j] + squares[j, 0]))
         n_active = n_next
         passes = _next_pass(largest <= enough or n_active == 0, passes)
         if passes == _END:
