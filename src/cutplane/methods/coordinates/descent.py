@@ -49,7 +49,7 @@ from cutplane.risks.scored import ScoredPoint
 # at its start; far from the optimum, where a slope is larger than this many times `l1`, by so many
 # times that share. There the next model is soon a better one.
 _SHARE = 0.1
-_FAR, _ROUGHLY = 1.0, 4.0
+_FAR, _ROUGHLY = 1.0, 2.0
 # Besides the coordinates that are not zero, at most so many are chosen, and so many times as many
 # as those.
 _LEAST_CHOSEN = 200
@@ -65,7 +65,7 @@ _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 # if the step had to be shortened, or gained less than the first share of what the model promised;
 # right if it gained the second.
 _FIRST_DAMPING = 1e-3
-_MORE_DAMPING, _LESS_DAMPING = 10.0, 0.5
+_MORE_DAMPING, _LESS_DAMPING = 10.0, 0.1
 _WRONG, _RIGHT = 0.1, 0.5
 # An inner problem of a loss with kinks is solved when its gap is no larger than the rounding's part
 # of the whole one: these are the constants of `methods.newton`, for the same reasons.
