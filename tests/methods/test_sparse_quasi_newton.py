@@ -164,7 +164,7 @@ def test_descent_finds_the_minimum_of_the_model(seed):
     squares = np.column_stack([np.full(d, 0.1), np.zeros(d), np.full(d, -1.5), np.full(d, 1.5)])
     w = before.clip(-1.5, 1.5)
     before = w.copy()
-    low_rank_descent(diagonal, factor, signs, slope, (0.3, squares, 0.0), w, 1e-12, 5000)
+    low_rank_descent(diagonal, factor, signs, slope, (0.3, squares), w, 1e-12, 5000)
     H = np.diag(diagonal) - factor * signs @ factor.T
     at = slope + H @ (w - before)
     form = Coordinates.of(d, l1=0.3, l2=0.1, lower=-1.5, upper=1.5)

@@ -52,7 +52,6 @@ class QuadraticModel(NamedTuple):
     curvatures: Vector
     intercept: bool
     form: Coordinates
-    damping: float
 
     @property
     def total_curvature(self) -> float:
@@ -77,7 +76,7 @@ def minimum_by_gram(rows: Rows, model: QuadraticModel, enough: float) -> Step:
         mixed = rows.pullback(model.curvatures)
         gram -= np.outer(mixed, mixed / total)
     w, slope, form = model.w.copy(), model.slope.copy(), model.form
-    penalty = penalty_of(form, model.damping)
+    penalty = penalty_of(form)
     gram_descent(gram, slope, penalty, w, enough, _MOST_GRAM_PASSES)
     step = w - model.w
     return Step(w, rows.scores(step), -float(mixed @ step) / total)
@@ -93,7 +92,7 @@ def minimum_by_columns(
     total = model.total_curvature
     intercept = sparse_descent(
         columns, places, model.slopes.copy(), model.curvatures, second, first, total,
-        penalty_of(some, model.damping), w, enough, _MOST_PASSES,
+        penalty_of(some), w, enough, _MOST_PASSES,
     )  # fmt: skip
     speed = np.zeros(len(model.slopes))
     sparse_scores(columns, places, w - model.w[chosen], speed)
@@ -116,7 +115,7 @@ def _entries(matrix: Any) -> Columns:
     return matrix.data, matrix.indices, matrix.indptr
 
 
-def penalty_of(form: Coordinates, damping: float) -> Penalty:
+def penalty_of(form: Coordinates) -> Penalty:
     """Return a regularizer's numbers as kernels take them."""
     squares = np.column_stack([form.l2, form.l2 * form.center, form.lower, form.upper])
-    return form.l1, squares, damping
+    return form.l1, squares

@@ -183,7 +183,7 @@ def minimum_of_model(own: SparseSteps, w: Vector, slope: Vector, form: Coordinat
     moved, goal = w[chosen], w.copy()
     enough = _SHARE * float(descents.max(initial=0.0))
     model = own.model(slope, chosen)
-    low_rank_descent(*model, slope[chosen], penalty_of(part, 0.0), moved, enough, _MOST_PASSES)
+    low_rank_descent(*model, slope[chosen], penalty_of(part), moved, enough, _MOST_PASSES)
     goal[chosen] = moved
     return goal
 
