@@ -235,6 +235,25 @@ class Loss(ScoreLoss):
         return step * float(direction[0])
 
 
+class OffsetLoss(Loss):
+    """A loss written for scores with an offset, which is added block by block.
+
+    So no vector of moved scores is needed. It has `_value_at` and `_slopes_at`.
+    """
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        return self.value(y, scores, weights), self.slopes(y, scores, weights)
+
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the weighted sum of losses."""
+        return self._value_at(y, scores, 0.0, weights)
+
+    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the derivative by each score."""
+        return self._slopes_at(y, scores, 0.0, weights)
+
+
 def moved(scores: Vector, offset: float) -> Vector:
     """Return scores with an offset added, the same array if there is none."""
     return scores + offset if offset else scores

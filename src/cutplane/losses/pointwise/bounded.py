@@ -28,7 +28,7 @@ from cutplane.compute.blocks import total
 from cutplane.compute.sums import largest_size_over, sum_and_size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import Loss, Task, moved
+from cutplane.losses.loss import OffsetLoss, Task, moved
 from cutplane.losses.pointwise import bounded_kernels as kernels
 from cutplane.losses.pointwise.bounded_search import Line, lowest_step
 from cutplane.losses.pointwise.pieces import Absolute, Hinge
@@ -44,7 +44,7 @@ BEYOND_MARGIN = PiecewiseLoss(
 )
 
 
-class BrokenLine(Loss):
+class BrokenLine(OffsetLoss):
     """A loss of one variable with three corners, flat to the left and to the right of them.
 
     Parameters
@@ -77,18 +77,6 @@ class BrokenLine(Loss):
         self.task = task  # type: ignore[misc]  # broken lines serve both tasks
         self.of_residual = of == kernels.OF_RESIDUAL
         self.kind: tuple[int, Vector] = (of, np.array([*corners, *slopes, middle]))
-
-    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
-        """Return the weighted sum of losses and its derivative by each score."""
-        return self.value(y, scores, weights), self.slopes(y, scores, weights)
-
-    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        """Return the weighted sum of losses."""
-        return self._value_at(y, scores, 0.0, weights)
-
-    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
-        """Return the derivative by each score; at a corner, that of the steep side."""
-        return self._slopes_at(y, scores, 0.0, weights)
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic

@@ -9,30 +9,18 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.blocks import total
 from cutplane.compute.room import empty_like
 from cutplane.compute.threads import map_blocks
-from cutplane.losses.loss import moved
+from cutplane.losses.loss import OffsetLoss, moved
 from cutplane.losses.pointwise import logistic_kernels as kernels
 from cutplane.losses.pointwise.smooth import SmoothLoss
 from cutplane.losses.score_loss import LOGISTIC
 
 
-class Logistic(SmoothLoss):
+class Logistic(OffsetLoss, SmoothLoss):
     """``log(1 + exp(-y*z))``: a model of the probability of the positive class."""
 
     task = "classification"
     steady_curvature = True
     dual_form = (LOGISTIC, np.zeros((2, 5)))
-
-    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
-        """Return the weighted sum of losses and its derivative by each score."""
-        return self.value(y, scores, weights), self.slopes(y, scores, weights)
-
-    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        """Return the weighted sum of losses."""
-        return self._value_at(y, scores, 0.0, weights)
-
-    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
-        """Return the derivative by each score."""
-        return self._slopes_at(y, scores, 0.0, weights)
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""
@@ -51,7 +39,6 @@ class Logistic(SmoothLoss):
     ) -> tuple[float, float, float]:
         return kernels.along(y, scores, direction, weights, step)
 
-    # Scores are moved block by block, so that no vector of moved ones is needed.
     def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
         parts = map_blocks(
             lambda i: kernels.value(y[i], moved(scores[i], offset), weights[i]), len(y)
