@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.team import Link, Sums, sum_of_subtrees
+from cutplane.compute.team import Link, Sums, packed, sum_of_subtrees
 
 
 class LostMember(ConnectionError):
@@ -100,8 +100,9 @@ class Leader:
                 self._release(answers)
             self.n_rounds += 1
             answer = _ANSWERS[kinds.pop()]([content for _, content in answers])
+            message = packed("answer", answer)
             for k, link in enumerate(self._links):
-                self._guarded(k, link.send, "answer", answer)
+                self._guarded(k, link.send_packed, message)
 
     def _answers(self) -> list[tuple[str, Any]]:
         return [self._guarded(k, link.receive) for k, link in enumerate(self._links)]

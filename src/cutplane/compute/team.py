@@ -178,25 +178,31 @@ class Link:
         self._connection, self._patience = connection, patience
         self.n_bytes = 0
         self._sending = threading.Lock()
-        if patience is not None:  # for messages of which only a part comes, or goes
-            limit = struct.pack("ll", int(patience) + 1, 0)
+        if patience is not None:
+            # The system's own deadline: to poll first made an exchange half as long again.
+            seconds, rest = divmod(max(patience, 1e-3), 1.0)
+            limit = struct.pack("ll", int(seconds), int(1e6 * rest))
             with socket.socket(fileno=dup(connection.fileno())) as own:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
     def send(self, kind: str, content: Any = None) -> None:
         """Send a message."""
+        self.send_packed(packed(kind, content))
+
+    def send_packed(self, message: Any) -> None:
+        """Send a message that is packed: one for all, say."""
         with self._sending:
-            message = ForkingPickler.dumps((kind, content))
             self.n_bytes += len(message)
             self._connection.send_bytes(message)
 
     def receive(self) -> tuple[str, Any]:
         """Return the next message but for signs of life; TimeoutError if there are none either."""
         while True:
-            if self._patience is not None and not self._connection.poll(self._patience):
-                raise TimeoutError(f"nothing heard for {self._patience:g} s")
-            message = self._connection.recv_bytes()
+            try:
+                message = self._connection.recv_bytes()
+            except BlockingIOError:
+                raise TimeoutError(f"nothing heard for {self._patience:g} s") from None
             self.n_bytes += len(message)
             kind, content = ForkingPickler.loads(message)
             if kind != "alive":
@@ -213,6 +219,11 @@ class Link:
     def close(self) -> None:
         """End it."""
         self._connection.close()
+
+
+def packed(kind: str, content: Any) -> Any:
+    """Return a message as it is sent."""
+    return ForkingPickler.dumps((kind, content))
 
 
 def serve(connection: Connection, service: Callable[..., Any]) -> None:
