@@ -175,7 +175,7 @@ def print_simulated(turns: int) -> None:
     speeds = cp.Speeds.here()
     print(f"{speeds}; load {machine_load()}")
     print(f"{'rows':>10}{'features':>10}{'workers':>9}{'ms an iteration: simulated':>28}"
-          f"{'measured':>24}{'work, processor ms: simulated':>32}{'measured':>24}")  # fmt: skip
+          f"{'measured':>27}{'work, processor ms: simulated':>32}{'measured':>27}")  # fmt: skip
     with two_workers() as client:
         addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
         for n_rows, n_features in ((1 << 18, 8), (1 << 18, 64), (1 << 20, 16)):
@@ -215,5 +215,5 @@ def _print_simulated(
     )  # fmt: skip
     print(
         f"{n_rows:>10,}{n_features:>10}{len(workers):>9}{1e3 * told.iteration:>28.1f}"
-        f"{middle_and_spread(clock):>24}{1e3 * told.work:>32.1f}{middle_and_spread(processor):>24}"
+        f"{middle_and_spread(clock):>27}{1e3 * told.work:>32.1f}{middle_and_spread(processor):>27}"
     )
