@@ -173,6 +173,8 @@ class CertifiedFold:
         for known in (self._states, self._anchors):
             for other in [other for other in known if other > lam]:
                 del known[other]
+        for bounds in self.bounds:
+            bounds.forget_above(lam)
 
 
 def require_boundable(model: Any, risks: Sequence[Any]) -> None:
@@ -259,7 +261,8 @@ class LamSearch:
     def run(self) -> None:
         """Discard all lams that cannot win."""
         lams = self.lams.tolist()
-        while self._tighten(max(lams, key=self.score)):
+        # The best score should be exact; paths tell it anyway.
+        while not self._all_followed and self._tighten(max(lams, key=self.score)):
             pass
         for high, low in pairwise(lams):
             self._settle(high, low, [(high, low)])
@@ -302,6 +305,10 @@ class LamSearch:
     @property
     def _target(self) -> float:
         return max(map(self.score, self.folds[0].kept)) + self.wanted
+
+    @property
+    def _all_followed(self) -> bool:
+        return all(bounds.is_followed for fold in self.folds for bounds in fold.bounds)
 
     @property
     def _is_over(self) -> bool:
