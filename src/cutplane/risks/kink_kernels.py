@@ -28,23 +28,32 @@ from cutplane.compute.compiled import REORDER, njit
 Numbers = NDArray[np.int64]
 
 # Why a part of the way ended.
-REACHED, STRAYED, INACCURATE, LONG, FULL, STUCK = range(6)
+REACHED, STRAYED, INACCURATE, LONG, FULL, STUCK, RENEWED = range(7)
 
 # A row is a combination of members' rows if so little of its squared length is left beside them.
 _DEPENDENT = 1e-7
 _OFF = 1e-9  # relative residual at which the inverse is made anew
 _NOISE = 1e-13  # a score that moves so slowly, relative to what moves it, does not move
 _SMALLEST_RATE = 1e-7
+_SHARE_OF_STEPS = 0.5
 _MOST_IDLE = 200  # changes in a row without a step: it is going round in circles
 
 
-@njit(cache=True, nogil=True, fastmath=REORDER)
+@njit(cache=True, nogil=True)
 def _product(csr: Any, row: int, vector: Vector) -> float:
     values, indices, starts = csr
-    total = 0.0
-    for e in range(starts[row], starts[row + 1]):
-        total += values[e] * vector[indices[e]]
-    return total
+    one = two = three = four = 0.0  # sums that do not wait for each other
+    e, end = starts[row], starts[row + 1]
+    while e + 3 < end:
+        one += values[e] * vector[indices[e]]
+        two += values[e + 1] * vector[indices[e + 1]]
+        three += values[e + 2] * vector[indices[e + 2]]
+        four += values[e + 3] * vector[indices[e + 3]]
+        e += 4
+    while e < end:
+        one += values[e] * vector[indices[e]]
+        e += 1
+    return (one + two) + (three + four)
 
 
 @njit(cache=True, nogil=True)
@@ -69,6 +78,22 @@ def _length(vector: Vector, step: float, change: Vector, line: Vector) -> float:
         each = vector[j] + step * (change[j] - line[j])
         total += each * each
     return float(np.sqrt(total))
+
+
+@njit(cache=True, nogil=True)
+def _share_until(start: Vector, change: Vector, line: Vector, step: float, most: float) -> float:
+    """Return a share of a step, one or less, after which a vector is no longer than ``most``."""
+    after = _length(start, step, change, line)
+    if not after > most:
+        return 1.0
+    before = _length(start, 0.0, change, line)
+    return max((most - before) / (after - before), 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _share_until_number(start: float, change: float, step: float, most: float) -> float:
+    after = abs(start + step * change)
+    return 1.0 if not after > most else max((most - abs(start)) / (after - abs(start)), 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -177,22 +202,45 @@ def _next_member(
 
 @njit(cache=True, nogil=True)
 def _next_kink(
-    csr: Any, near: Any, wait: Any, direction: Vector, dc: float, noise: float, speeds: Vector
+    csr: Any,
+    near: Any,
+    nearest: Numbers,
+    wait: Any,
+    direction: Vector,
+    dc: float,
+    noise: float,
+    speeds: Vector,
 ) -> tuple[float, int]:
     """Return the step after which a score reaches a kink, and which; write how fast all move."""
     rows, z, kink, moves, side, reach = near[0], near[1], near[2], near[3], near[7], near[8]
     step, who = np.inf, -1
-    for i in range(len(rows)):
+    for i in nearest:
         if side[i] == 0:
             speeds[i] = moves[i]
             continue
         speeds[i] = _product(csr, rows[i], direction) + dc
         toward = side[i] * (moves[i] - speeds[i])
-        if toward > noise * reach[i] and not wait[i]:
-            here = max(side[i] * (z[i] - kink[i]), 0.0) / toward
-            if here < step:
-                step, who = here, i
+        away = max(side[i] * (z[i] - kink[i]), 0.0)
+        if away < step * toward and toward > noise * reach[i] and not wait[i]:
+            step, who = away / toward, i
     return step, who
+
+
+@njit(cache=True, nogil=True)
+def _nearest(
+    csr: Any, near: Any, w: Vector, c: float, room: float, mean_reach: float, numbers: Numbers
+) -> Numbers:
+    """Compute all scores anew; return the kinks that are not too far to be reached."""
+    rows, z, kink, side, reach = near[0], near[1], near[2], near[7], near[8]
+    n = 0
+    for i in range(len(rows)):
+        if side[i] != 0:
+            z[i] = _product(csr, rows[i], w) + c
+            if side[i] * (z[i] - kink[i]) > room * (reach[i] + mean_reach):
+                continue
+        numbers[n] = i
+        n += 1
+    return numbers[:n]
 
 
 @njit(cache=True, nogil=True)
@@ -219,10 +267,18 @@ def _exchanged(
 
 
 @njit(cache=True, nogil=True)
-def _measure(near: Any, members: Numbers, theta: Vector, n: int, u: float, slack: Vector) -> None:
+def _measure(
+    near: Any,
+    nearest: Numbers,
+    members: Numbers,
+    theta: Vector,
+    n: int,
+    u: float,
+    slack: Vector,
+) -> None:
     """Note how far scores are on the wrong side, and how far duals of members are from ends."""
     z, truth, low, high, side, worst = near[1], near[4], near[5], near[6], near[7], near[9]
-    for i in range(len(z)):
+    for i in nearest:
         away = side[i] * (truth[i] - z[i]) if side[i] != 0 else abs(truth[i] - z[i])
         worst[i] = max(worst[i], away)
     above = below = 0.0
@@ -256,7 +312,7 @@ def follow(
     knots: Matrix,
     marks: Matrix,
     slack: Vector,
-) -> tuple[int, int, int, int, float, float]:
+) -> tuple[int, int, int, int, float, float, int]:
     """Follow the solution for ``length``, or until it strays from a line by more than ``most``.
 
     ``numbers`` are ``total``, ``c`` and ``u``. The way from one of the ``knots`` to the next is
@@ -276,9 +332,13 @@ def follow(
     off_c = own_c = own_off_c = own_most = own_most_c = strayed = away = 0.0
     wait = np.zeros(m, dtype=np.bool_)
     done, changes, idle, status = 0.0, 0, 0, REACHED
+    places, since, since_c = np.empty(m, dtype=np.int64), np.zeros(d), 0.0
+    inner = numbers[3] if du != 0.0 else np.inf
+    nearest = _nearest(csr, near, w, numbers[1], inner, mean_reach, places)
+    work, own_work, own_changes = m - n, 0, 0
     knots[0], n_knots, is_new = w, 1, True
     marks[0, 0], marks[0, 1], marks[0, 2], marks[0, 3] = numbers[2], numbers[1], 0.0, 0.0
-    _measure(near, members, theta, n, numbers[2], slack)
+    _measure(near, nearest, members, theta, n, numbers[2], slack)
     while True:
         total, c, u = numbers[0], numbers[1], numbers[2]
         size = first + n
@@ -298,7 +358,7 @@ def follow(
             mover += abs(rates[first + p]) * reach[i]
         dc = rates[0] if first else 0.0
         step, member, ends = _next_member(near, members, theta, rates[first:], n, u, du)
-        here, new = _next_kink(csr, near, wait, direction, dc, _NOISE * mover, speeds)
+        here, new = _next_kink(csr, near, nearest, wait, direction, dc, _NOISE * mover, speeds)
         if here < step:
             step, member = here, -1
         else:
@@ -307,15 +367,21 @@ def follow(
             step, member, new = length - done, -1, -1
 
         # It may not stray too far from the line: the distance is convex along a step.
-        lean = dc - line_c + _row_times(mean, direction, d) - _row_times(mean, line, d)
-        after, after_c = _length(off, step, direction, line), abs(off_c + step * lean)
-        share = 1.0
-        if after > most[0]:
-            share = (most[0] - away) / (after - away)
-        if after_c > most[1]:
-            share = min(share, (most[1] - abs(off_c)) / (after_c - abs(off_c)))
+        centered = dc + _row_times(mean, direction, d)
+        lean = centered - line_c - _row_times(mean, line, d)
+        share = min(
+            _share_until(off, direction, line, step, most[0]),
+            _share_until_number(off_c, lean, step, most[1]),
+        )
         if share < 1.0:
-            step, member, new, status = step * max(share, 0.0), -1, -1, STRAYED
+            step, member, new, status = step * share, -1, -1, STRAYED
+        # Nor from where the nearest kinks were chosen.
+        share = min(
+            _share_until(since, direction, nothing, step, 0.9 * inner),
+            _share_until_number(since_c, centered, step, 0.9 * inner * mean_reach),
+        )
+        if share < 1.0:
+            step, member, new, status = step * share, -1, -1, RENEWED
 
         # A new knot begins where the last line would be left.
         if not is_new:
@@ -339,21 +405,33 @@ def follow(
         for j in range(d):
             off[j] += step * (direction[j] - line[j])
             own_off[j] += step * (direction[j] - own_line[j])
+            since[j] += step * direction[j]
             w[j] += step * direction[j]
         off_c += step * lean
+        since_c += step * centered
         away = _length(off, 0.0, nothing, nothing)
         strayed = max(strayed, away)
         if mean_reach > 0.0:
             strayed = max(strayed, abs(off_c) / mean_reach)
-        for i in range(m):
+        for i in nearest:
             z[i] += step * speeds[i]
             kink[i] += step * moves[i]
+        own_work += len(nearest) - n
         for p in range(n):
             theta[p] += step * rates[first + p]
         u += step * du
         numbers[1], numbers[2] = c + step * dc, u
         done += step
-        _measure(near, members, theta, n, u, slack)
+        _measure(near, nearest, members, theta, n, u, slack)
+        if status == RENEWED:
+            # The steps in between should cost about what choosing does.
+            grows = changes == own_changes or own_work <= _SHARE_OF_STEPS * (m - n)
+            inner *= 1.3 if grows else 0.8
+            own_changes = changes
+            nearest = _nearest(csr, near, w, numbers[1], inner, mean_reach, places)
+            since[:], since_c = 0.0, 0.0
+            work, own_work, status = work + m - n + own_work, 0, REACHED
+            continue
         if member < 0 and new < 0:
             break
         changes += 1
@@ -425,7 +503,9 @@ def follow(
     marks[n_knots, 0], marks[n_knots, 1], marks[n_knots, 2], marks[n_knots, 3] = (
         numbers[2], numbers[1], 0.0, 0.0,
     )
-    return status, changes, n, n_knots + 1, done, strayed
+    if du != 0.0:
+        numbers[3] = inner
+    return status, changes, n, n_knots + 1, done, strayed, work + own_work
 
 
 @njit(cache=True, nogil=True)

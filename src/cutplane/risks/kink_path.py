@@ -42,14 +42,15 @@ from cutplane.risks import kink_kernels as kernels
 from cutplane.risks.scored import ScoredRisk
 
 MOST_FEATURES = 1024
-MOST_MEMBERS = 512
+MOST_MEMBERS = 504
+_FEW_MEMBERS = 126
 _TIE_BREAK = 1e-10  # relative to the kinks
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 _INACCURATE = 1e-9  # relative residual at which the inverse is made anew
 _NARROW = 1e-4  # how far the way may be off the line between two knots, relative to the parameters
 _MOST_KNOTS = 256
 _PARTS_UNTIL_SUMS = 16  # sums over all examples are updated meanwhile
-_WORK_OF_A_PART = 2.5  # in passes over the data: what its beginning costs
+_WORK_OF_A_PART = 1.5  # in passes over the data: what its beginning costs
 _ROOM = 1.4  # how much farther than the last time the way may stray
 _MOST_IDLE = 50  # parts in a row that go nowhere
 _LEAST_ROOM = 0.02  # the same, relative to how far the way was
@@ -148,6 +149,7 @@ class KinkPath:
         self._typical = 0.2 * float(self._reach.mean()) * risk.minimizes_intercept
         self._margin = self._reach + self._typical
         self._first = int(risk.minimizes_intercept)
+        self._inner = 1e-3
         self._random = np.random.default_rng(0)
         moved = _TIE_BREAK * self._random.uniform(-1.0, 1.0, len(kinks.at))
         self._goal = kinks.at + moved * max(float(np.abs(kinks.at).mean()), 1e-300)
@@ -155,7 +157,7 @@ class KinkPath:
         self._parts: list[_Part] = []
         self._u = 0.0
         self._members = np.zeros(0, dtype=np.int64)
-        self._matrix, self._inverse = np.zeros((2, MOST_MEMBERS + 1, MOST_MEMBERS + 1))
+        self._make_room(_FEW_MEMBERS)
         self._idle, self._way = 0, 0.0
         self._before: tuple[Vector, float, Vector, float] | None = None
 
@@ -247,6 +249,14 @@ class KinkPath:
         except np.linalg.LinAlgError:
             self.is_alive = False
 
+    def _make_room(self, capacity: int) -> None:
+        """Make the matrices larger; those of few members stay in the cache."""
+        self._capacity = capacity
+        self._matrix, self._inverse = np.zeros((2, capacity + 1, capacity + 1))
+        if len(self._members):
+            self._renew()
+        self.is_alive &= capacity <= MOST_MEMBERS
+
     def _follow(self, du: float, moves: Vector, length: float) -> float:
         """Follow the path for a length at most, while kinks move; return how far it went."""
         kinks, first, entries = self._kinks, self._first, self._entries
@@ -265,16 +275,16 @@ class KinkPath:
         place = np.empty(len(z), dtype=np.int64)
         place[near] = np.arange(len(near))
         n = len(self._members)
-        members = np.zeros(MOST_MEMBERS, dtype=np.int64)
+        members = np.zeros(self._capacity, dtype=np.int64)
         members[:n] = place[self._members]
         side, at, worst = self._side[near], self._at[near], np.zeros(len(near))
         low, high = kinks.low[near], kinks.high[near]
         scores = np.where(side == 0, at, z[near])
         known = (scores, at, moves[near], kinks.at[near], low, high, side, self._reach[near], worst)
-        numbers, slack = np.array([total, c, self._u]), np.array([np.inf, np.inf])
+        numbers, slack = np.array([total, c, self._u, self._inner]), np.array([np.inf, np.inf])
         knots, marks = np.empty((_MOST_KNOTS, len(w))), np.zeros((_MOST_KNOTS, 4))
         both = np.array([1.0, self._typical])
-        status, changes, n, n_knots, done, strayed = kernels.follow(
+        status, changes, n, n_knots, done, strayed, work = kernels.follow(
             entries,
             (kinks.rows[near], *known),
             *(members, theta, self._matrix, self._inverse, first, n, pull, w, numbers),
@@ -288,8 +298,11 @@ class KinkPath:
         self._side[near], self._members = side, near[members[:n]]
         self._at = self._at + done * moves
         self._u, self._sums = float(numbers[2]), (pull, float(numbers[0]))
+        self._inner = float(numbers[3])
         self._idle = 0 if done > 0.0 else self._idle + 1
-        self.is_alive &= status not in (kernels.FULL, kernels.STUCK) and self._idle < _MOST_IDLE
+        if status == kernels.FULL:
+            self._make_room(2 * self._capacity)
+        self.is_alive &= status != kernels.STUCK and self._idle < _MOST_IDLE
         away = _NARROW * float(np.linalg.norm(w))
         if du and self.is_alive:
             drift = max(drift, self._drift(w, float(numbers[1])))
@@ -305,12 +318,12 @@ class KinkPath:
         self.changes += changes
         self.n_parts += 1
         least = _LEAST_ROOM * float(np.linalg.norm(w - knots[0])) + 2.0 / (1.0 - _USED_ROOM) * away
-        self._adapt(changes * len(near), length, done, strayed, least)
+        self._adapt(work, length, done, strayed, least)
         return float(done)
 
     def _settled(self, pull: Vector, total: float) -> tuple[Vector, Vector, float]:
         """Return duals of members times u, parameters and intercept, from all other duals."""
-        theta, w = np.zeros(MOST_MEMBERS), np.empty(self.risk.n_parameters)
+        theta, w = np.zeros(self._capacity), np.empty(self.risk.n_parameters)
         rows, at = self._kinks.rows[self._members], self._at[self._members]
         for _ in range(2):
             equations = self._matrix, self._inverse, self._first, pull, total, self._u
