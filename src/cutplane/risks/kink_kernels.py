@@ -36,6 +36,7 @@ _OFF = 1e-9  # relative residual at which the inverse is made anew
 _NOISE = 1e-13  # a score that moves so slowly, relative to what moves it, does not move
 _SMALLEST_RATE = 1e-7
 _SHARE_OF_STEPS = 0.5
+_MOST_QUIET = 10
 _MOST_IDLE = 200  # changes in a row without a step: it is going round in circles
 
 
@@ -335,7 +336,7 @@ def follow(
     places, since, since_c = np.empty(m, dtype=np.int64), np.zeros(d), 0.0
     inner = numbers[3] if du != 0.0 else np.inf
     nearest = _nearest(csr, near, w, numbers[1], inner, mean_reach, places)
-    work, own_work, own_changes = m - n, 0, 0
+    work, own_work, own_changes, quiet = m - n, 0, 0, 0
     knots[0], n_knots, is_new = w, 1, True
     marks[0, 0], marks[0, 1], marks[0, 2], marks[0, 3] = numbers[2], numbers[1], 0.0, 0.0
     _measure(near, nearest, members, theta, n, numbers[2], slack)
@@ -425,7 +426,8 @@ def follow(
         _measure(near, nearest, members, theta, n, u, slack)
         if status == RENEWED:
             # The steps in between should cost about what choosing does.
-            grows = changes == own_changes or own_work <= _SHARE_OF_STEPS * (m - n)
+            quiet = quiet + 1 if changes == own_changes else 0
+            grows = own_work <= _SHARE_OF_STEPS * (m - n) or quiet > _MOST_QUIET
             inner *= 1.3 if grows else 0.8
             own_changes = changes
             nearest = _nearest(csr, near, w, numbers[1], inner, mean_reach, places)

@@ -50,7 +50,7 @@ _INACCURATE = 1e-9  # relative residual at which the inverse is made anew
 _NARROW = 1e-4  # how far the way may be off the line between two knots, relative to the parameters
 _MOST_KNOTS = 256
 _PARTS_UNTIL_SUMS = 16  # sums over all examples are updated meanwhile
-_WORK_OF_A_PART = 1.5  # in passes over the data: what its beginning costs
+_WORK_OF_A_PART = 2.0  # in passes over the data: what its beginning costs
 _ROOM = 1.4  # how much farther than the last time the way may stray
 _MOST_IDLE = 50  # parts in a row that go nowhere
 _LEAST_ROOM = 0.02  # the same, relative to how far the way was
@@ -312,7 +312,6 @@ class KinkPath:
             beside = away * float(self._reach[near].max(initial=0.0)) + 2.0 * worst.max(initial=0.0)
             is_sure = slack.min() > _ROUNDING * float(np.abs(high).sum() + np.abs(low).sum())
             is_sure = (is_sure or not first) and away <= (1.0 - _USED_ROOM) * self._room
-            self.why = (slack, away, self._room, gap, drift, len(near), len(self._members))
             widths = np.array([away, (beside + drift) * first]) if is_sure else np.full(2, np.inf)
             self._parts.append(self._seen(knots[:n_knots], marks[:n_knots], widths))
         self.changes += changes
