@@ -119,6 +119,8 @@ class KinkPath:
         The mean row, or zeros if there is no intercept.
     reach, reach_seen : ndarray
         The distance of each row from the mean row: of the training and the validation part.
+    signs_only : bool
+        Whether wide ranges do for scores whose sign is certain.
 
     Attributes
     ----------
@@ -138,8 +140,10 @@ class KinkPath:
         mean: Vector,
         reach: Vector,
         reach_seen: Vector,
+        *,
+        signs_only: bool = False,
     ) -> None:
-        self.risk, self.mean = risk, mean
+        self.risk, self.mean, self._signs_only = risk, mean, signs_only
         self.is_alive, self.changes, self.n_parts = True, 0, 0
         self.deadline: float | None = None
         self._kinks = kinks
@@ -313,7 +317,8 @@ class KinkPath:
             is_sure = slack.min() > _ROUNDING * float(np.abs(high).sum() + np.abs(low).sum())
             is_sure = (is_sure or not first) and away <= (1.0 - _USED_ROOM) * self._room
             widths = np.array([away, (beside + drift) * first]) if is_sure else np.full(2, np.inf)
-            self._parts.append(self._seen(knots[:n_knots], marks[:n_knots], widths))
+            spread = 2.0 * strayed * both + widths
+            self._parts.append(self._seen(knots[:n_knots], marks[:n_knots], widths, spread))
         self.changes += changes
         self.n_parts += 1
         least = _LEAST_ROOM * float(np.linalg.norm(w - knots[0])) + 2.0 / (1.0 - _USED_ROOM) * away
@@ -345,14 +350,16 @@ class KinkPath:
         done = self._way - way
         return (w - old) / done, (c - old_c) / done, (z - old_z) / done
 
-    def _seen(self, knots: Matrix, marks: Matrix, widths: Vector) -> _Part:
+    def _seen(self, knots: Matrix, marks: Matrix, widths: Vector, spread: Vector) -> _Part:
         """Return the range of validation scores along knots, up to how far the best ones are."""
         lower, upper = np.empty((2, len(self._reach_seen)))
         # From a knot to the next the way is off the chord by twice what it is off a line at most.
         off = 2.0 * np.maximum(marks[:, 2:], np.roll(marks[:, 2:], 1, axis=0)) + widths
         c = marks[:, 1] + self.risk.shift * self._first
         along = np.ascontiguousarray(knots.T), np.ascontiguousarray(np.column_stack((c, off)).T)
-        kernels.ranges_of_knots(self._entries_seen, *along, self._reach_seen, lower, upper)
+        if not self._signs_only:
+            spread = np.full(2, np.inf)
+        kernels.ranges_of_knots(self._entries_seen, *along, self._reach_seen, spread, lower, upper)
         return _Part(float(marks[0, 0]), float(marks[-1, 0]), lower, upper)
 
     def _adapt(
@@ -361,7 +368,8 @@ class KinkPath:
         """Choose length and room of the next part: its changes should cost what it begins with."""
         factor = (_WORK_OF_A_PART * len(self._at) / max(work, 1)) ** 0.5
         factor = min(max(factor, 0.6), 1.6)
-        self._length = length * factor
+        # The last part before a lam that was asked for may be short.
+        self._length *= factor if length == self._length else 1.0
         if done < length:
             self._room *= factor
         else:

@@ -92,9 +92,11 @@ class LamBounds:
         The training part: a convex loss that is a sum over examples, of one score each.
     rows : Rows
         The validation part.
+    signs_only : bool
+        Whether wide ranges do for scores whose sign is certain.
     """
 
-    def __init__(self, risk: ScoredRisk, rows: Rows) -> None:
+    def __init__(self, risk: ScoredRisk, rows: Rows, *, signs_only: bool = False) -> None:
         self.risk = risk
         self.rows = rows
         self.mean: Vector = np.zeros(risk.n_parameters)
@@ -108,14 +110,18 @@ class LamBounds:
         self._is_new = True
         self.path: KinkPath | None = None
         if (kinks := kinks_of(risk)) is not None and rows.entries() is not None:
-            self.path = KinkPath(
-                risk, kinks, rows, self.mean, self._reach, self._reach_seen
-            )
+            reaches = self._reach, self._reach_seen
+            self.path = KinkPath(risk, kinks, rows, self.mean, *reaches, signs_only=signs_only)
 
     @property
     def is_followed(self) -> bool:
         """Whether the best models for all lams are known but for rounding."""
         return self.path is not None and self.path.is_alive
+
+    def stop_at(self, time: float | None) -> None:
+        """Follow no path after that time of the clock."""
+        if self.path is not None:
+            self.path.deadline = time
 
     def forget_above(self, lam: float) -> None:
         """Drop what is as long as the sample of all larger lams."""

@@ -83,7 +83,8 @@ class CertifiedFold:
         self.model, self.risks, self.part = model, risks, part
         self.score, self.weights = score, weights
         rows = model._rows(X)
-        self.bounds = [LamBounds(risk, rows) for risk in risks]
+        two_classes = model.description.loss_task == "classification" and len(risks) == 1
+        self.bounds = [LamBounds(risk, rows, signs_only=two_classes) for risk in risks]
         self.scores: dict[float, float] = {}
         self.kept: dict[float, list[_Kept]] = {}
         self.tols: dict[float, float] = {}
@@ -248,6 +249,9 @@ class LamSearch:
         self.folds, self.wanted = folds, wanted
         self.parts: list[Part] = []
         self._end = None if time_limit is None else clock() + time_limit
+        for fold in folds:
+            for bounds in fold.bounds:
+                bounds.stop_at(self._end)
 
     @property
     def lams(self) -> Vector:
