@@ -37,6 +37,7 @@ _NOISE = 1e-13  # a score that moves so slowly, relative to what moves it, does 
 _SMALLEST_RATE = 1e-7
 _SHARE_OF_STEPS = 0.5
 _MOST_QUIET = 10
+_FEW = 32  # to have fewer to look at would gain nothing
 _MOST_IDLE = 200  # changes in a row without a step: it is going round in circles
 
 
@@ -428,6 +429,7 @@ def follow(
             # The steps in between should cost about what choosing does.
             quiet = quiet + 1 if changes == own_changes else 0
             grows = own_work <= _SHARE_OF_STEPS * (m - n) or quiet > _MOST_QUIET
+            grows |= len(nearest) <= n + _FEW
             inner *= 1.3 if grows else 0.8
             own_changes = changes
             nearest = _nearest(csr, near, w, numbers[1], inner, mean_reach, places)

@@ -28,6 +28,7 @@ slopes at an approximate solution are those of an exact one, and then back to wh
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,10 +49,13 @@ _TIE_BREAK = 1e-10  # relative to the kinks
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)
 _INACCURATE = 1e-9  # relative residual at which the inverse is made anew
 _NARROW = 1e-4  # how far the way may be off the line between two knots, relative to the parameters
+_SAME = 1.0 + 1e-12  # ratio of two lams that are one up to rounding
 _MOST_KNOTS = 256
 _PARTS_UNTIL_SUMS = 16  # sums over all examples are updated meanwhile
 _WORK_OF_A_PART = 2.0  # in passes over the data: what its beginning costs
+_WORK_AROUND = 4000  # in rows
 _ROOM = 1.4  # how much farther than the last time the way may stray
+_MOST_FAILURES = 5
 _MOST_IDLE = 50  # parts in a row that go nowhere
 _LEAST_ROOM = 0.02  # the same, relative to how far the way was
 _USED_ROOM = 0.9  # the rest is for the distance from the path to the best model
@@ -162,12 +166,21 @@ class KinkPath:
         self._u = 0.0
         self._members = np.zeros(0, dtype=np.int64)
         self._make_room(_FEW_MEMBERS)
-        self._idle, self._way = 0, 0.0
+        # Where the intercept is not unique, the path may get lost, and begins anew at the next lam.
+        self._idle, self._way, self._failures, self._is_lost = 0, 0.0, 0, False
+        self._sums: tuple[Vector, float] | None = None
         self._before: tuple[Vector, float, Vector, float] | None = None
 
     def cover(self, high: float, low: float, w: Vector) -> None:
-        """Follow the path down to ``low``; if it has not begun, from ``high``, where ``w`` is near."""
-        if self._u == 0.0:
+        """Follow the path down to ``low``.
+
+        If it has not begun, or got lost, it begins at ``high``, where ``w`` is near.
+        """
+        if self._is_lost:
+            self._failures += 1
+            self.is_alive &= self._failures <= _MOST_FAILURES
+        if self.is_alive and (self._is_lost or self._u == 0.0):
+            self._is_lost = False
             self._begin(high, w)
             self._before, self._length = None, 0.01 * self._u
         still = np.zeros(len(self._at))
@@ -176,9 +189,13 @@ class KinkPath:
 
     def scores(self, high: float, low: float) -> tuple[Vector, Vector] | None:
         """Return what scores are at least and at most from ``high`` to ``low``; None if unknown."""
-        begin, end = 1.0 / high * (1.0 + 1e-12), 1.0 / low * (1.0 - 1e-12)
-        parts = [part for part in self._parts if part.end >= begin and part.begin <= end]
-        if not parts or parts[0].begin > begin or parts[-1].end < end:
+        begin, end = 1.0 / high, 1.0 / low
+        parts = [
+            part for part in self._parts if part.end * _SAME >= begin and part.begin <= end * _SAME
+        ]
+        if not parts or parts[0].begin > begin * _SAME or parts[-1].end * _SAME < end:
+            return None
+        if any(after.begin > before.end * _SAME for before, after in pairwise(parts)):
             return None
         lower = np.minimum.reduce([part.lower for part in parts])
         upper = np.maximum.reduce([part.upper for part in parts])
@@ -190,7 +207,8 @@ class KinkPath:
 
     @property
     def _may_go_on(self) -> bool:
-        return self.is_alive and (self.deadline is None or clock() <= self.deadline)
+        going = self.is_alive and not self._is_lost
+        return going and (self.deadline is None or clock() <= self.deadline)
 
     def _begin(self, lam: float, w: Vector) -> None:
         """Find the best model for a lam, from one that is nearly as good.
@@ -200,7 +218,8 @@ class KinkPath:
         and then back.
         """
         kinks, risk = self._kinks, self.risk
-        self._u = 1.0 / lam
+        self._u, self._sums, self._before, self._idle = 1.0 / lam, None, None, 0
+        self._members = self._members[:0]
         z = risk.rows.scores(w)[kinks.rows]
         self._side = np.where(z > self._goal, 1, -1)
         if self._first:
@@ -231,7 +250,7 @@ class KinkPath:
             left -= self._follow(0.0, moves, min(self._length, left))
             left = 0.0 if left < 1e-12 else left
         self._at = self._goal
-        self.is_alive &= left == 0.0
+        self._is_lost |= left > 0.0
 
     def _others(self) -> tuple[Vector, float]:
         """Return the sums over all who are not on their kinks: of duals times rows, and of duals."""
@@ -251,7 +270,7 @@ class KinkPath:
             with one_blas_thread():
                 self._inverse[:size, :size] = np.linalg.inv(self._matrix[:size, :size])
         except np.linalg.LinAlgError:
-            self.is_alive = False
+            self._is_lost = True
 
     def _make_room(self, capacity: int) -> None:
         """Make the matrices larger; those of few members stay in the cache."""
@@ -264,11 +283,11 @@ class KinkPath:
     def _follow(self, du: float, moves: Vector, length: float) -> float:
         """Follow the path for a length at most, while kinks move; return how far it went."""
         kinks, first, entries = self._kinks, self._first, self._entries
-        if self.n_parts % _PARTS_UNTIL_SUMS == 0:
+        if self._sums is None or self.n_parts % _PARTS_UNTIL_SUMS == 0:
             self._sums = self._others()
         pull, total = self._sums
         theta, w, c = self._settled(pull, total)
-        if not self.is_alive:
+        if self._is_lost:
             return 0.0
         drift = self._drift(w, c)
         z = self.risk.rows.scores(w)[kinks.rows] + c
@@ -306,9 +325,9 @@ class KinkPath:
         self._idle = 0 if done > 0.0 else self._idle + 1
         if status == kernels.FULL:
             self._make_room(2 * self._capacity)
-        self.is_alive &= status != kernels.STUCK and self._idle < _MOST_IDLE
+        self._is_lost |= status == kernels.STUCK or self._idle >= _MOST_IDLE
         away = _NARROW * float(np.linalg.norm(w))
-        if du and self.is_alive:
+        if du and not self._is_lost:
             drift = max(drift, self._drift(w, float(numbers[1])))
             gap = float((high - low) @ (worst + drift * (worst > 0.0)))
             away = np.sqrt(self._u * gap) + _ROUNDING * self._u * float(np.abs(pull).sum())
@@ -366,7 +385,8 @@ class KinkPath:
         self, work: int, length: float, done: float, strayed: float, least_room: float
     ) -> None:
         """Choose length and room of the next part: its changes should cost what it begins with."""
-        factor = (_WORK_OF_A_PART * len(self._at) / max(work, 1)) ** 0.5
+        wanted = _WORK_OF_A_PART * (len(self._at) + _WORK_AROUND)
+        factor = (wanted / max(work, 1)) ** 0.5
         factor = min(max(factor, 0.6), 1.6)
         # The last part before a lam that was asked for may be short.
         self._length *= factor if length == self._length else 1.0
