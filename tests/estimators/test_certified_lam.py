@@ -115,7 +115,7 @@ def test_the_ridge_of_the_tests_is_ours():
     )
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "hinge"])
 def test_three_classes_each_against_the_rest(loss):
     X, y = data(classes=3)
     model = LinearClassifierCV(loss, lams=LAMS, cv=3, certified=0.1).fit(X, y)
@@ -137,6 +137,34 @@ def test_labels_weights_and_a_wanted_class_change_nothing_in_the_proof():
         # At the lams that were fitted the error is known, and nearly exact.
         for lam, error in zip(model.lams_, 1.0 - model.scores_.mean(axis=0), strict=True):
             assert model.lam_proof_.error_at_least(lam) <= error + 1e-12
+
+
+@pytest.mark.parametrize("loss", ["absolute", "quantile", "epsilon_insensitive"])
+def test_numbers_with_kinks(loss):
+    X, y = data(classes=0)
+    scoring = "neg_mean_absolute_error"
+    model = LinearRegressorCV(loss, lams=LAMS, cv=3, certified=0.05, scoring=scoring).fit(X, y)
+    assert model.lam_proof_.success
+    plain = LinearRegressorCV(loss, lams=np.geomspace(LAMS[0], LAMS[-1], 40), cv=3, tol=1e-9)
+    plain.set_params(scoring=scoring).fit(X, y)
+    errors = -plain.scores_.mean(axis=0)
+    bounds = [model.lam_proof_.error_at_least(lam) for lam in plain.lams_]
+    assert (bounds <= errors + 1e-4).all()
+
+
+def test_equal_rows_and_weights_of_hinges():
+    X, y = data()
+    X = np.round(X)
+    weights = 1.0 + (np.arange(len(y)) % 3)
+    model = LinearClassifierCV("hinge", lams=LAMS, cv=3, certified=0.05)
+    model.fit(X, y, sample_weight=weights)
+    assert model.lam_proof_.success
+    plain = LinearClassifierCV("hinge", lams=np.geomspace(LAMS[0], LAMS[-1], 40), cv=3, tol=1e-10)
+    plain.fit(X, y, sample_weight=weights)
+    errors = 1.0 - plain.scores_.mean(axis=0)
+    bounds = [model.lam_proof_.error_at_least(lam) for lam in plain.lams_]
+    # Scores of rows of whole numbers may be zero exactly, which no bound tells from a small one.
+    assert (bounds <= errors + 0.01).all()
 
 
 def test_the_intervals_cover_the_range():

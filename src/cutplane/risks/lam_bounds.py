@@ -39,6 +39,7 @@ from cutplane.compute.sums import sum_and_size_over
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.maps import Rows
+from cutplane.risks.kink_path import KinkPath, kinks_of
 from cutplane.risks.lam_curvature import CurvedStretch, is_curved
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
@@ -91,9 +92,11 @@ class LamBounds:
         The training part: a convex loss that is a sum over examples, of one score each.
     rows : Rows
         The validation part.
+    signs_only : bool
+        Whether wide ranges do for scores whose sign is certain.
     """
 
-    def __init__(self, risk: ScoredRisk, rows: Rows) -> None:
+    def __init__(self, risk: ScoredRisk, rows: Rows, *, signs_only: bool = False) -> None:
         self.risk = risk
         self.rows = rows
         self.mean: Vector = np.zeros(risk.n_parameters)
@@ -105,6 +108,25 @@ class LamBounds:
         # What the last stretch has found of each training example serves the next one.
         self._likely = self._reach if is_curved(risk) else None
         self._is_new = True
+        self.path: KinkPath | None = None
+        if (kinks := kinks_of(risk)) is not None and rows.entries() is not None:
+            reaches = self._reach, self._reach_seen
+            self.path = KinkPath(risk, kinks, rows, self.mean, *reaches, signs_only=signs_only)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the best models for all lams are known but for rounding."""
+        return self.path is not None and self.path.is_alive
+
+    def stop_at(self, time: float | None) -> None:
+        """Follow no path after that time of the clock."""
+        if self.path is not None:
+            self.path.deadline = time
+
+    def forget_above(self, lam: float) -> None:
+        """Drop what is as long as the sample of all larger lams."""
+        if self.path is not None:
+            self.path.forget_above(lam)
 
     def curved(self, first: Anchor, second: Anchor) -> CurvedStretch | None:
         """Return bounds by the curvature of the loss, if it has a steady one."""
@@ -172,15 +194,18 @@ class Stretch:
         self._seen = np.concatenate((first.seen, second.seen))[[0, 2, 1, 3]]
         self._nodes: dict[float, _Node] = {}
         self._curved = bounds.curved(first, second)
+        if bounds.path is not None and first.lam > second.lam:
+            bounds.path.cover(first.lam, second.lam, first.w)
 
     def scores(self, high: float, low: float) -> tuple[Vector, Vector]:
         """Return what the scores of the validation rows are at least and at most.
 
         For all lams from ``high`` to ``low``, which lie between the ends, intercept included.
         """
-        curved = None if self._curved is None else self._curved.scores(high, low)
-        if curved is not None:
-            return curved
+        for better in (self._curved, self._bounds.path):
+            known = None if better is None else better.scores(high, low)
+            if known is not None:
+                return known
         begin, end = self._node(high), self._node(low)
         du, plane = end.u - begin.u, end.plane - begin.plane
         # w - u a, as a polynomial of the way from one node to the other.

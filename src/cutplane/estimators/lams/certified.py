@@ -83,7 +83,8 @@ class CertifiedFold:
         self.model, self.risks, self.part = model, risks, part
         self.score, self.weights = score, weights
         rows = model._rows(X)
-        self.bounds = [LamBounds(risk, rows) for risk in risks]
+        two_classes = model.description.loss_task == "classification" and len(risks) == 1
+        self.bounds = [LamBounds(risk, rows, signs_only=two_classes) for risk in risks]
         self.scores: dict[float, float] = {}
         self.kept: dict[float, list[_Kept]] = {}
         self.tols: dict[float, float] = {}
@@ -173,6 +174,8 @@ class CertifiedFold:
         for known in (self._states, self._anchors):
             for other in [other for other in known if other > lam]:
                 del known[other]
+        for bounds in self.bounds:
+            bounds.forget_above(lam)
 
 
 def require_boundable(model: Any, risks: Sequence[Any]) -> None:
@@ -246,6 +249,9 @@ class LamSearch:
         self.folds, self.wanted = folds, wanted
         self.parts: list[Part] = []
         self._end = None if time_limit is None else clock() + time_limit
+        for fold in folds:
+            for bounds in fold.bounds:
+                bounds.stop_at(self._end)
 
     @property
     def lams(self) -> Vector:
@@ -259,7 +265,8 @@ class LamSearch:
     def run(self) -> None:
         """Discard all lams that cannot win."""
         lams = self.lams.tolist()
-        while self._tighten(max(lams, key=self.score)):
+        # The best score should be exact; paths tell it anyway.
+        while not self._all_followed and self._tighten(max(lams, key=self.score)):
             pass
         for high, low in pairwise(lams):
             self._settle(high, low, [(high, low)])
@@ -302,6 +309,10 @@ class LamSearch:
     @property
     def _target(self) -> float:
         return max(map(self.score, self.folds[0].kept)) + self.wanted
+
+    @property
+    def _all_followed(self) -> bool:
+        return all(bounds.is_followed for fold in self.folds for bounds in fold.bounds)
 
     @property
     def _is_over(self) -> bool:
