@@ -407,6 +407,34 @@ def test_fewer_landmarks_cost_something_and_keep_the_proof(tmp_path):
         cp.KernelClassifier("logistic", posterior=True, landmarks=3).fit(X, y)
 
 
+def test_landmarks_are_those_that_a_pilot_leans_on():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-4, 4, size=(1000, 2))
+    y, weights = X[:, 0] > 0.0, np.ones(1000)
+    weights[::7] = 0.0
+    options = {"C": 1.0, "gamma": 0.02, "landmarks": 20}
+    model = cp.KernelClassifier(**options).fit(X, y, sample_weight=weights)
+    assert len(set(model.support_)) == 20
+    assert np.abs(X[model.support_, 0]).mean() < 1.3  # near the boundary
+    assert not (model.support_ % 7 == 0).any()
+    sparse = cp.KernelClassifier(**options).fit(scipy.sparse.csr_array(X), y, weights)
+    np.testing.assert_array_equal(sparse.support_, model.support_)
+    for anywhere in (
+        cp.KernelClassifier("logistic", **options).fit(X, y),
+        cp.KernelRegressor("absolute", **options).fit(X, X[:, 0]),
+    ):
+        assert np.abs(X[anywhere.support_, 0]).mean() > 1.5
+
+
+def test_a_pilot_may_lack_a_rare_class():
+    X, z = data(600)
+    y = (z > 0.0).astype(int)
+    y[0] = 2
+    model = cp.KernelClassifier(C=1.0, landmarks=20).fit(X, y)
+    assert model.dual_coef_.shape == (3, 20)
+    assert all(certificate.relative_gap <= 1e-3 for certificate in model.certificate_)
+
+
 @pytest.mark.parametrize(("gamma", "single"), [(10.0, True), (0.01, False), (20.0, False)])
 def test_landmarks_reproduce_the_kernel(gamma, single, monkeypatch):
     """In float32 too: where landmarks differ clearly, and exponents are not large."""
@@ -418,11 +446,12 @@ def test_landmarks_reproduce_the_kernel(gamma, single, monkeypatch):
         return make(*given, single=single)
 
     monkeypatch.setattr(landmarks, "_Products", noted)
-    made = landmarks.landmark_features(kernel, X, 40, seed=0)
+    chosen = np.sort(np.random.default_rng(0).choice(2100, 40, replace=False))
+    made = landmarks.landmark_features(kernel, X, chosen)
     assert used == [single]
     assert made.features.dtype == np.float32
-    K = kernel.between(X, X[made.chosen])
-    inner = np.linalg.pinv(kernel.between(X[made.chosen], X[made.chosen]), rcond=1e-11)
+    K = kernel.between(X, X[chosen])
+    inner = np.linalg.pinv(kernel.between(X[chosen], X[chosen]), rcond=1e-11)
     found = np.asarray(made.features, dtype=np.float64)
     np.testing.assert_allclose((found**2).sum(axis=1), (K @ inner * K).sum(axis=1), atol=1e-4)
     np.testing.assert_allclose(K @ made.back, found, atol=2e-5)
@@ -430,7 +459,8 @@ def test_landmarks_reproduce_the_kernel(gamma, single, monkeypatch):
 
 def test_landmarks_that_are_copies_get_no_coefficient():
     X, _ = data(3)
-    same = landmarks.landmark_features(Kernel("rbf", 2.0), np.repeat(X, 4, axis=0), 12, seed=0)
+    copies = np.repeat(X, 4, axis=0)
+    same = landmarks.landmark_features(Kernel("rbf", 2.0), copies, np.arange(12))
     assert same.features.shape == (12, 3)
     assert np.count_nonzero(same.back.any(axis=1)) == 3
     assert same.lost < 1e-9

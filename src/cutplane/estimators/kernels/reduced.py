@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.kernels.pilot import chosen_landmarks
 from cutplane.estimators.parameters import l2_of, threads_of
 from cutplane.maps import as_rows
 from cutplane.maps.kernels.functions import Kernel
@@ -41,12 +42,17 @@ def reduced_plan(
     used = np.flatnonzero(weights > 0.0)
     X = examples.X if len(used) == len(weights) else examples.X[used]
     kernel = model._kernel(X, examples.weights[used])
-    make = _landmarks if model.landmarks is not None else _waves
-    features, own = make(model, kernel, X, used)
-    rows, loss = as_rows(features, n_threads=threads_of(model.n_jobs)), model.loss_function()
+    loss, regularizer = model.loss_function(), l2_of(model.lam, model.C, float(weights.sum()))
+    own_targets, own_weights = [each[used] for each in targets], weights[used]
+    if model.landmarks is not None:
+        chosen = _chosen(model, kernel, X, own_targets, own_weights, regularizer.lam)
+        features, own = _landmarks(model, kernel, X, used, chosen)
+    else:
+        features, own = _waves(model, kernel, X, used)
+    rows = as_rows(features, n_threads=threads_of(model.n_jobs))
     risks = [
-        ScoredRisk(rows, each[used], loss, weights=weights[used], intercept=model.fit_intercept)
-        for each in targets
+        ScoredRisk(rows, each, loss, weights=own_weights, intercept=model.fit_intercept)
+        for each in own_targets
     ]
 
     def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
@@ -60,19 +66,40 @@ def reduced_plan(
     plan: Plan = model._plan_with(
         replace(examples, weights=weights), risks, attributes, varied=varied
     )
-    regularizer = l2_of(model.lam, model.C, float(weights.sum()))
     return replace(plan, regularizer=regularizer, starts=None)
 
 
-def _landmarks(model: Any, kernel: Kernel, X: Any, used: NDArray[np.intp]) -> Reduced:
+def _chosen(
+    model: Any,
+    kernel: Kernel,
+    X: Any,
+    targets: Sequence[Vector],
+    weights: Vector,
+    lam: float,
+) -> NDArray[np.intp]:
     if model._precomputed:
         raise ValueError("landmarks need examples, not a precomputed kernel")
-    made = landmark_features(
-        kernel, X, int(model.landmarks), seed=model.random_state, n_threads=threads_of(model.n_jobs)
+    return chosen_landmarks(
+        kernel,
+        X,
+        targets,
+        model.loss_function(),
+        weights,
+        number=int(model.landmarks),
+        lam=lam,
+        intercept=model.fit_intercept,
+        seed=model.random_state,
+        n_threads=threads_of(model.n_jobs),
     )
+
+
+def _landmarks(
+    model: Any, kernel: Kernel, X: Any, used: NDArray[np.intp], chosen: NDArray[np.intp]
+) -> Reduced:
+    made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
     return made.features, lambda coef: {
-        "support_": used[made.chosen],
-        "support_vectors_": X[made.chosen],
+        "support_": used[chosen],
+        "support_vectors_": X[chosen],
         "dual_coef_": coef @ made.back.T,
         "landmark_loss_": made.lost,
     }

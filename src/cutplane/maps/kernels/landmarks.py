@@ -37,8 +37,6 @@ class LandmarkFeatures(NamedTuple):
 
     Attributes
     ----------
-    chosen : ndarray
-        The numbers of the landmarks, ascending.
     features : ndarray of shape (n_examples, n_features)
         In float32 for more than 2,048 examples.
     back : ndarray of shape (n_landmarks, n_features)
@@ -48,19 +46,16 @@ class LandmarkFeatures(NamedTuple):
         all examples.
     """
 
-    chosen: NDArray[np.intp]
     features: NDArray[Any]
     back: Matrix
     lost: float
 
 
 def landmark_features(
-    kernel: Kernel, X: Any, number: int, *, seed: int | None, n_threads: int | None = None
+    kernel: Kernel, X: Any, chosen: NDArray[np.intp], *, n_threads: int | None = None
 ) -> LandmarkFeatures:
-    """Choose landmarks among the examples at random, and return the features that they give."""
+    """Return the features that some of the examples give as landmarks."""
     m = X.shape[0]
-    draw = np.random.default_rng(seed)
-    chosen = np.sort(draw.choice(m, min(number, m), replace=False))
     dtype = np.float64 if m <= FULL_PRECISION else np.float32
     with one_blas_thread():
         order, triangle, left = _orthogonal(_between(kernel, X[chosen], X[chosen]))
@@ -81,7 +76,7 @@ def landmark_features(
         run_blocks(run, len(starts), n_threads=1 if kernel.function is not None else wanted)
     there = float(np.einsum("ij,ij->", features, features, dtype=np.float64))
     lost = 1.0 - there / float(kernel.of_pairs(X).sum())
-    return LandmarkFeatures(chosen, features, back, max(lost, 0.0))
+    return LandmarkFeatures(features, back, max(lost, 0.0))
 
 
 def _orthogonal(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix, float]:
