@@ -32,7 +32,7 @@ from cutplane.compute.threads import thread_limit
 TARGET = 1e-4
 TOLS = (0.5, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 SLOW = 5.0  # seconds after which a peer is given up
-COARSE, N_LAMS = 0.75, 22  # the path on which lams are chosen; the last is 0.002 of the first
+COARSE, N_LAMS = 0.75, 30  # the path on which lams are chosen; the last is 0.00024 of the first
 AIM = 4.0  # a run aims at a quarter of its tolerance
 
 Fit = Callable[[float], np.ndarray]

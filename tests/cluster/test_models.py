@@ -86,6 +86,20 @@ def test_a_tagger_of_bags_has_the_same_bits_for_any_workers(client, loss):
     assert len(model.predict_n_best(bags[0], 2).take(1)[0]) == 2
 
 
+@pytest.mark.parametrize("options", [{"penalty": "l1"}, {"penalty": "elasticnet"}])
+def test_a_tagger_of_bags_may_be_sparse(client, options):
+    X, y = named_sequences(200)
+    settings = {"lam": 5e-2, "tol": 1e-3} | options
+    plain = cp.SequenceTagger("crf", **settings).fit(X, y)
+    model = cp.SequenceTagger("crf", **settings)
+    model.fit(*(db.from_sequence(each, npartitions=3) for each in (X, y)))
+    assert model.method_ == plain.method_ == "sparse-quasi-newton"
+    for one, other in ((model, plain), (plain, model)):
+        assert one.certificate_.relative_gap <= settings["tol"]
+        assert one.certificate_.lower_bound <= other.certificate_.objective
+    assert np.count_nonzero(model.transitions_) < model.transitions_.size
+
+
 def test_what_a_tagger_of_bags_cannot_do_is_said(client):
     X, y = named_sequences(10)
     bag = db.from_sequence(X, npartitions=2)

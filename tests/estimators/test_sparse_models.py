@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import Bounds
+from scipy.optimize import Bounds, linprog
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
@@ -55,6 +55,42 @@ def test_objective_is_that_of_liblinear(sparse):
     assert objective(model, X, y) == pytest.approx(model.certificate_.objective)
     assert model.certificate_.lower_bound <= objective(peer, X, y)
     assert objective(model, X, y) == pytest.approx(objective(peer, X, y), rel=1e-6)
+
+
+def lowest_margin_of_classes(X, y, lam, intercept):
+    """Return the least ``lam |W|_1`` plus mean loss of Crammer and Singer, a linear program."""
+    n, k = len(y), y.max() + 1
+    columns = np.column_stack([X, np.ones(n)])
+    wrong = [(i, j) for i in range(n) for j in range(k) if j != y[i]]
+    scores = np.zeros((len(wrong), k, columns.shape[1]))  # of the wrong class less the right one
+    slack = np.zeros((len(wrong), n))
+    for row, (i, j) in enumerate(wrong):
+        scores[row, j], scores[row, y[i]], slack[row, i] = columns[i], -columns[i], 1.0
+    W = scores.reshape(len(wrong), -1)
+    prices = np.tile(np.r_[np.full(X.shape[1], lam), 0.0], k)
+    bounds = [(0, 0 if price == 0.0 and not intercept else None) for price in prices] * 2
+    found = linprog(
+        np.r_[prices, prices, np.full(n, 1.0 / n)],
+        A_ub=np.hstack([W, -W, -slack]),
+        b_ub=np.full(len(wrong), -1.0),
+        bounds=bounds + [(0, None)] * n,
+    )
+    return found.fun
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("lam", [0.1, 0.01])
+def test_the_margin_of_all_classes_is_that_of_a_linear_program(lam, intercept):
+    X, y = CLASSES
+    X, y = X[::3], y[::3]
+    model = cp.LinearClassifier(
+        "hinge", multi_class="crammer_singer", penalty="l1", lam=lam, fit_intercept=intercept,
+        tol=1e-4,
+    ).fit(X, y)  # fmt: skip
+    certificate, lowest = model.certificate_, lowest_margin_of_classes(X, y, lam, intercept)
+    assert certificate.lower_bound <= lowest * (1.0 + 1e-7)
+    assert lowest <= certificate.objective * (1.0 + 1e-7)
+    assert certificate.relative_gap <= 1e-4
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "crammer_singer", "softmax"])

@@ -1,5 +1,7 @@
 """Coordinate descent: bounds that hold at each step, exact optima, every loss, layout and bound."""
 
+from itertools import product
+
 import cvxpy
 import numpy as np
 import pytest
@@ -190,8 +192,12 @@ def test_kernels_against_plain_formulas():
     # Both ways to the minimum of the same model, with and without an intercept.
     g = rng.normal(size=30)
     g -= g.mean()
-    form = Coordinates.of(6, l1=0.5, l2=0.1)
-    for intercept in (True, False):
+    forms = [
+        Coordinates.of(6, l1=0.5, l2=0.1),
+        Coordinates.of(6, l1=0.5, l2=0.1, lower=-0.02, upper=0.01),
+        Coordinates.of(6, l2=0.1, lower=-0.02),
+    ]
+    for intercept, form in product((True, False), forms):
         model = columns.QuadraticModel(np.zeros(6), X.T @ g, g, h, intercept, form)
         steps = [
             columns.minimum_by_gram(cp.as_rows(X), model, 1e-12),
@@ -209,6 +215,7 @@ def test_kernels_against_plain_formulas():
             for _ in range(20):
                 w = step.w + 0.1 * rng.normal(size=6)
                 c = step.intercept + (0.1 * rng.normal() if intercept else 0.0)
+                w = np.clip(w, form.lower, form.upper)
                 assert height(w, c) >= lowest - 1e-12
         assert (steps[0].intercept == 0.0) is not intercept
 
