@@ -27,7 +27,13 @@ PRELOADED = [
 @pytest.fixture(scope="session")
 def cluster():
     with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
+        dask.config.set(
+            {
+                "distributed.worker.multiprocessing-method": "forkserver",
+                # After that the cluster gives up one that is being started again, 15 s by default.
+                "distributed.deploy.lost-worker-timeout": "600 s",
+            }
+        ),
         _local_cluster() as cluster,
     ):
         yield cluster
