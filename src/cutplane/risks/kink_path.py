@@ -7,12 +7,12 @@ are linear in ``u = 1 / lam``. So the path is a broken line, and is followed fro
 (after Hastie, Rosset, Tibshirani and Zhu, *The entire regularization path for the support vector
 machine*, JMLR 2004). A change costs a step with a matrix as large as the number of examples on
 their kinks, and the products with those rows that may come to theirs: all others are too far away,
-as long as the path stays next to a line that was guessed. When it strays, a pass over the data tells
-which rows are near now, and makes everything anew from the duals.
+as long as the path stays next to a line that was guessed. When it strays, a pass over the data
+tells which rows are near now, and makes everything anew from the duals.
 
 Nothing of this is taken on trust. With duals between the slopes, which sum to zero if there is an
 intercept, and ``w = -u sum_i dual_i x_i``, the objective at ``w`` exceeds the lower bound of the
-duals by the sum of ``(loss_i(z_i) - dual_i (z_i - kink_i))``. That is zero for examples on the right
+duals by the sum of ``loss_i(z_i) - dual_i (z_i - kink_i)``. That is zero for examples on the right
 side, and at most the distance to the kink times the jump of the slope for others. Every example's
 distance on the wrong side is measured (rounding errors, and what was moved to break ties), and with
 their sum, the gap ``G``, the best parameters are within ``sqrt(u G)`` of those on the path.
@@ -40,6 +40,7 @@ from cutplane.losses.pointwise.piecewise import PiecewiseLoss
 from cutplane.maps import Rows
 from cutplane.maps.kernels.matrix import one_blas_thread
 from cutplane.risks import kink_kernels as kernels
+from cutplane.risks import kink_system as system
 from cutplane.risks.scored import ScoredRisk
 
 MOST_FEATURES = 1024
@@ -83,8 +84,11 @@ def kinks_of(risk: ScoredRisk) -> Kinks | None:
     # A side as (where it bends, the change of the slope there), along the sign.
     bends = [(right.start, right.slope), (-left.start, left.slope)]
     sides = [
-        (center + sign * start, np.where(sign * direction > 0.0, slope, 0.0) * weights,
-         np.where(sign * direction < 0.0, slope, 0.0) * weights)
+        (
+            center + sign * start,
+            np.where(sign * direction > 0.0, slope, 0.0) * weights,
+            np.where(sign * direction < 0.0, slope, 0.0) * weights,
+        )
         for (start, slope), direction in zip(bends, (1.0, -1.0), strict=True)
         if slope > 0.0
     ]
@@ -253,11 +257,12 @@ class KinkPath:
         self._is_lost |= left > 0.0
 
     def _others(self) -> tuple[Vector, float]:
-        """Return the sums over all who are not on their kinks: of duals times rows, and of duals."""
+        """Return sums over all who are not on their kinks: of duals times rows, and of duals."""
         kinks = self._kinks
         duals = np.where(self._side > 0, kinks.high, kinks.low)
         duals[self._members] = 0.0
-        by_row = np.bincount(kinks.rows, duals, minlength=self.risk.rows.shape[0])
+        by_row = np.zeros(self.risk.rows.shape[0])
+        np.add.at(by_row, kinks.rows, duals)
         return self.risk.rows.pullback(by_row), float(duals.sum())
 
     def _renew(self) -> None:
@@ -265,7 +270,7 @@ class KinkPath:
         rows = self._kinks.rows[self._members]
         d = self.risk.n_parameters
         size = self._first + len(rows)
-        kernels.members_matrix(self._entries, rows, self._first, d, self._matrix)
+        system.members_matrix(self._entries, rows, self._first, d, self._matrix)
         try:
             with one_blas_thread():
                 self._inverse[:size, :size] = np.linalg.inv(self._matrix[:size, :size])
@@ -350,7 +355,7 @@ class KinkPath:
         rows, at = self._kinks.rows[self._members], self._at[self._members]
         for _ in range(2):
             equations = self._matrix, self._inverse, self._first, pull, total, self._u
-            c, off = kernels.settle(self._entries, rows, at, *equations, theta, w)
+            c, off = system.settle(self._entries, rows, at, *equations, theta, w)
             if off <= _INACCURATE:
                 break
             self._renew()
@@ -359,7 +364,7 @@ class KinkPath:
     def _drift(self, w: Vector, c: float) -> float:
         """Return how far scores of members are from their kinks at most."""
         rows, at = self._kinks.rows[self._members], self._at[self._members]
-        return float(kernels.most_off(self._entries, rows, at, w, c))
+        return float(system.most_off(self._entries, rows, at, w, c))
 
     def _guess(self, w: Vector, c: float, z: Vector) -> tuple[Vector, float, Vector]:
         """Return how parameters, intercept and scores should move: as they did before."""
@@ -395,4 +400,3 @@ class KinkPath:
         else:
             self._room = max(_ROOM * strayed, 0.5 * self._room)
         self._room = max(self._room, least_room)
-
