@@ -115,6 +115,7 @@ def test_the_ridge_of_the_tests_is_ours():
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*coefficients of 1 of 3 classes are zero")
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "hinge"])
 def test_three_classes_each_against_the_rest(loss):
     X, y = data(classes=3)
