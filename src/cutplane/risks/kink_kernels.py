@@ -1,14 +1,7 @@
 """The compiled part of `cutplane.risks.kink_path`: from one change of the active set to the next.
 
-The *members* are the kinks on which the solution sits. Their equations are
-
-    sum_j theta_j = -u total          all duals sum to zero (if there is an intercept)
-    c - sum_j (x_i.x_j) theta_j = kink_i + u x_i.pull         for each member i
-
-with ``theta = u * dual``, and ``total`` and ``pull`` the sums of the duals of all others and of
-their rows. The inverse of this symmetric matrix is kept: a member more or less changes it by a
-matrix of rank one. Steps are solved with it and refined once with the matrix itself, which also
-tells when the inverse has to be made anew.
+The equations of the *members*, the kinks on which the solution sits, are those of
+`cutplane.risks.kink_system`.
 
 ``near`` holds what is known of the kinks that may be reached: arrays of their rows, scores, kinks,
 how fast these move, where they truly are, the least and the largest dual, the side of the score,
@@ -20,12 +13,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import REORDER, njit
-
-Numbers = NDArray[np.int64]
+from cutplane.risks.kink_system import (
+    Numbers,
+    add,
+    beside,
+    enter,
+    leave,
+    product,
+    row_times,
+    solve,
+)
 
 # Why a part of the way ended.
 REACHED, STRAYED, INACCURATE, LONG, FULL, STUCK, RENEWED = range(7)
@@ -39,38 +39,6 @@ _SHARE_OF_STEPS = 0.5
 _MOST_QUIET = 10
 _FEW = 32  # to have fewer to look at would gain nothing
 _MOST_IDLE = 200  # changes in a row without a step: it is going round in circles
-
-
-@njit(cache=True, nogil=True)
-def _product(csr: Any, row: int, vector: Vector) -> float:
-    values, indices, starts = csr
-    one = two = three = four = 0.0  # sums that do not wait for each other
-    e, end = starts[row], starts[row + 1]
-    while e + 3 < end:
-        one += values[e] * vector[indices[e]]
-        two += values[e + 1] * vector[indices[e + 1]]
-        three += values[e + 2] * vector[indices[e + 2]]
-        four += values[e + 3] * vector[indices[e + 3]]
-        e += 4
-    while e < end:
-        one += values[e] * vector[indices[e]]
-        e += 1
-    return (one + two) + (three + four)
-
-
-@njit(cache=True, nogil=True)
-def _add(csr: Any, row: int, factor: float, vector: Vector) -> None:
-    values, indices, starts = csr
-    for e in range(starts[row], starts[row + 1]):
-        vector[indices[e]] += factor * values[e]
-
-
-@njit(cache=True, nogil=True, fastmath=REORDER)
-def _row_times(row: Vector, vector: Vector, size: int) -> float:
-    total = 0.0
-    for b in range(size):
-        total += row[b] * vector[b]
-    return total
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -96,89 +64,6 @@ def _share_until(start: Vector, change: Vector, line: Vector, step: float, most:
 def _share_until_number(start: float, change: float, step: float, most: float) -> float:
     after = abs(start + step * change)
     return 1.0 if not after > most else max((most - abs(start)) / (after - abs(start)), 0.0)
-
-
-@njit(cache=True, nogil=True)
-def solve(matrix: Matrix, inverse: Matrix, right: Vector, size: int, out: Vector) -> float:
-    """Write the solution, refined once; return how far off it was before, relative."""
-    rest = np.empty(size)
-    worst = top = 0.0
-    for a in range(size):
-        out[a] = _row_times(inverse[a], right, size)
-        top = max(top, abs(right[a]))
-    for a in range(size):
-        rest[a] = right[a] - _row_times(matrix[a], out, size)
-        worst = max(worst, abs(rest[a]))
-    for a in range(size):
-        out[a] += _row_times(inverse[a], rest, size)
-    return worst / top if top > 0.0 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _beside(
-    csr: Any,
-    rows: Numbers,
-    members: Numbers,
-    n: int,
-    first: int,
-    matrix: Matrix,
-    inverse: Matrix,
-    row: int,
-    dense: Vector,
-    column: Vector,
-    mixture: Vector,
-) -> float:
-    """Write a row's column of the matrix, and the mixture of members that is next to it.
-
-    Return what is left, times -1: the squared distance from the mixture.
-    """
-    size = first + n
-    _add(csr, row, 1.0, dense)
-    if first:
-        column[0] = 1.0
-    for p in range(n):
-        column[first + p] = -_product(csr, rows[members[p]], dense)
-    column[size] = -_product(csr, row, dense)
-    indices, starts = csr[1], csr[2]
-    for e in range(starts[row], starts[row + 1]):
-        dense[indices[e]] = 0.0
-    solve(matrix, inverse, column, size, mixture)
-    return column[size] - _row_times(mixture, column, size)
-
-
-@njit(cache=True, nogil=True)
-def _enter(
-    matrix: Matrix, inverse: Matrix, size: int, column: Vector, mixture: Vector, left: float
-) -> None:
-    for a in range(size):
-        matrix[a, size] = matrix[size, a] = column[a]
-        share = mixture[a] / left
-        for b in range(size):
-            inverse[a, b] += share * mixture[b]
-        inverse[a, size] = inverse[size, a] = -share
-    matrix[size, size] = column[size]
-    inverse[size, size] = 1.0 / left
-
-
-@njit(cache=True, nogil=True)
-def _leave(matrix: Matrix, inverse: Matrix, size: int, r: int, column: Vector) -> bool:
-    """Take out row and column ``r``; the last one takes its place."""
-    pivot, last = inverse[r, r], size - 1
-    if pivot == 0.0:
-        return False
-    for a in range(size):
-        column[a] = inverse[a, r]
-    for a in range(size):
-        share = column[a] / pivot
-        for b in range(size):
-            inverse[a, b] -= share * column[b]
-    for a in range(size):
-        inverse[a, r] = inverse[a, last]
-        matrix[a, r] = matrix[a, last]
-    for a in range(size):
-        inverse[r, a] = inverse[last, a]
-        matrix[r, a] = matrix[last, a]
-    return True
 
 
 @njit(cache=True, nogil=True)
@@ -220,7 +105,7 @@ def _next_kink(
         if side[i] == 0:
             speeds[i] = moves[i]
             continue
-        speeds[i] = _product(csr, rows[i], direction) + dc
+        speeds[i] = product(csr, rows[i], direction) + dc
         toward = side[i] * (moves[i] - speeds[i])
         away = max(side[i] * (z[i] - kink[i]), 0.0)
         if away < step * toward and toward > noise * reach[i] and not wait[i]:
@@ -237,7 +122,7 @@ def _nearest(
     n = 0
     for i in range(len(rows)):
         if side[i] != 0:
-            z[i] = _product(csr, rows[i], w) + c
+            z[i] = product(csr, rows[i], w) + c
             if side[i] * (z[i] - kink[i]) > room * (reach[i] + mean_reach):
                 continue
         numbers[n] = i
@@ -247,7 +132,14 @@ def _nearest(
 
 @njit(cache=True, nogil=True)
 def _exchanged(
-    near: Any, members: Numbers, theta: Vector, mixture: Vector, n: int, first: int, u: float, i: int
+    near: Any,
+    members: Numbers,
+    theta: Vector,
+    mixture: Vector,
+    n: int,
+    first: int,
+    u: float,
+    i: int,
 ) -> tuple[int, float]:
     """Move duals along a dependency of rows until one is at an end; return whose, and how far.
 
@@ -348,7 +240,7 @@ def follow(
             right[0] = -du * total
         for p in range(n):
             i = members[p]
-            right[first + p] = moves[i] + du * _product(csr, rows[i], pull)
+            right[first + p] = moves[i] + du * product(csr, rows[i], pull)
         if solve(matrix, inverse, right, size, rates) > _OFF and changes > 0:
             status = INACCURATE
             break
@@ -356,7 +248,7 @@ def follow(
         mover = du * _length(pull, 0.0, nothing, nothing)
         for p in range(n):
             i = members[p]
-            _add(csr, rows[i], -rates[first + p], direction)
+            add(csr, rows[i], -rates[first + p], direction)
             mover += abs(rates[first + p]) * reach[i]
         dc = rates[0] if first else 0.0
         step, member, ends = _next_member(near, members, theta, rates[first:], n, u, du)
@@ -369,8 +261,8 @@ def follow(
             step, member, new = length - done, -1, -1
 
         # It may not stray too far from the line: the distance is convex along a step.
-        centered = dc + _row_times(mean, direction, d)
-        lean = centered - line_c - _row_times(mean, line, d)
+        centered = dc + row_times(mean, direction, d)
+        lean = centered - line_c - row_times(mean, line, d)
         share = min(
             _share_until(off, direction, line, step, most[0]),
             _share_until_number(off_c, lean, step, most[1]),
@@ -387,7 +279,7 @@ def follow(
 
         # A new knot begins where the last line would be left.
         if not is_new:
-            own_lean = dc - own_c + _row_times(mean, direction, d) - _row_times(mean, own_line, d)
+            own_lean = dc - own_c + row_times(mean, direction, d) - row_times(mean, own_line, d)
             after = _length(own_off, step, direction, own_line)
             after_c = abs(own_off_c + step * own_lean)
             if after > narrow[0] or after_c > narrow[1]:
@@ -449,7 +341,7 @@ def follow(
             if n == most_members:
                 status = FULL
                 break
-            left = _beside(
+            left = beside(
                 csr, rows, members, n, first, matrix, inverse, rows[new], dense, column, mixture
             )
             theta_new = u * (high[new] if side[new] > 0 else low[new])
@@ -462,7 +354,7 @@ def follow(
                 theta_new -= side[new] * room
                 if member < 0:
                     change = (low[new] - high[new]) * side[new]
-                    _add(csr, rows[new], change, pull)
+                    add(csr, rows[new], change, pull)
                     numbers[0] += change
                     side[new] = -side[new]
                     z[new] = kink[new]
@@ -472,7 +364,7 @@ def follow(
         wait[:] = False
         if member >= 0:
             i = members[member]
-            if not _leave(matrix, inverse, size, first + member, column):
+            if not leave(matrix, inverse, size, first + member, column):
                 status = STUCK
                 break
             n -= 1
@@ -481,23 +373,23 @@ def follow(
             z[i] = kink[i]
             wait[i] = True
             dual = high[i] if ends > 0 else low[i]
-            _add(csr, rows[i], dual, pull)
+            add(csr, rows[i], dual, pull)
             numbers[0] += dual
             if entering >= 0:
-                left = _beside(
+                left = beside(
                     csr, rows, members, n, first, matrix, inverse, rows[new], dense, column, mixture
                 )
         if entering >= 0:
             if left == 0.0:
                 status = STUCK
                 break
-            _enter(matrix, inverse, first + n, column, mixture, left)
+            enter(matrix, inverse, first + n, column, mixture, left)
             members[n], theta[n] = entering, theta_new
             n += 1
             dual = high[entering] if side[entering] > 0 else low[entering]
             side[entering] = 0
             z[entering] = kink[entering]
-            _add(csr, rows[entering], -dual, pull)
+            add(csr, rows[entering], -dual, pull)
             numbers[0] -= dual
         if n_knots + 2 > len(knots):
             status = LONG
@@ -505,65 +397,14 @@ def follow(
     marks[n_knots - 1, 2], marks[n_knots - 1, 3] = own_most, own_most_c
     knots[n_knots] = w
     marks[n_knots, 0], marks[n_knots, 1], marks[n_knots, 2], marks[n_knots, 3] = (
-        numbers[2], numbers[1], 0.0, 0.0,
+        numbers[2],
+        numbers[1],
+        0.0,
+        0.0,
     )
     if du != 0.0:
         numbers[3] = inner
     return status, changes, n, n_knots + 1, done, strayed, work + own_work
-
-
-@njit(cache=True, nogil=True)
-def settle(
-    csr: Any,
-    rows: Numbers,
-    kinks: Vector,
-    matrix: Matrix,
-    inverse: Matrix,
-    first: int,
-    pull: Vector,
-    total: float,
-    u: float,
-    theta: Vector,
-    w: Vector,
-) -> tuple[float, float]:
-    """Write duals and parameters for given members; return the intercept, and how exact it is."""
-    n = len(rows)
-    right, out = np.empty(first + n), np.empty(first + n)
-    if first:
-        right[0] = -u * total
-    for p in range(n):
-        right[first + p] = kinks[p] + u * _product(csr, rows[p], pull)
-    off = solve(matrix, inverse, right, first + n, out)
-    w[:] = -u * pull
-    for p in range(n):
-        theta[p] = out[first + p]
-        _add(csr, rows[p], -theta[p], w)
-    return (out[0] if first else 0.0), off
-
-
-@njit(cache=True, nogil=True)
-def members_matrix(csr: Any, rows: Numbers, first: int, d: int, matrix: Matrix) -> None:
-    """Write the matrix of the members' equations."""
-    n = len(rows)
-    matrix[0, 0] = 0.0
-    dense = np.zeros(d)
-    for p in range(n):
-        dense[:] = 0.0
-        _add(csr, rows[p], 1.0, dense)
-        for q in range(p + 1):
-            product = -_product(csr, rows[q], dense)
-            matrix[first + p, first + q] = matrix[first + q, first + p] = product
-        if first:
-            matrix[0, 1 + p] = matrix[1 + p, 0] = 1.0
-
-
-@njit(cache=True, nogil=True)
-def most_off(csr: Any, rows: Numbers, kinks: Vector, w: Vector, c: float) -> float:
-    """Return how far scores of members are from their kinks at most."""
-    worst = 0.0
-    for p in range(len(rows)):
-        worst = max(worst, abs(_product(csr, rows[p], w) + c - kinks[p]))
-    return worst
 
 
 @njit(cache=True, nogil=True)

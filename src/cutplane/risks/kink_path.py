@@ -7,12 +7,12 @@ are linear in ``u = 1 / lam``. So the path is a broken line, and is followed fro
 (after Hastie, Rosset, Tibshirani and Zhu, *The entire regularization path for the support vector
 machine*, JMLR 2004). A change costs a step with a matrix as large as the number of examples on
 their kinks, and the products with those rows that may come to theirs: all others are too far away,
-as long as the path stays next to a line that was guessed. When it strays, a pass over the data tells
-which rows are near now, and makes everything anew from the duals.
+as long as the path stays next to a line that was guessed. When it strays, a pass over the data
+tells which rows are near now, and makes everything anew from the duals.
 
 Nothing of this is taken on trust. With duals between the slopes, which sum to zero if there is an
 intercept, and ``w = -u sum_i dual_i x_i``, the objective at ``w`` exceeds the lower bound of the
-duals by the sum of ``(loss_i(z_i) - dual_i (z_i - kink_i))``. That is zero for examples on the right
+duals by the sum of ``loss_i(z_i) - dual_i (z_i - kink_i)``. That is zero for examples on the right
 side, and at most the distance to the kink times the jump of the slope for others. Every example's
 distance on the wrong side is measured (rounding errors, and what was moved to break ties), and with
 their sum, the gap ``G``, the best parameters are within ``sqrt(u G)`` of those on the path.
@@ -40,6 +40,7 @@ from cutplane.losses.pointwise.piecewise import PiecewiseLoss
 from cutplane.maps import Rows
 from cutplane.maps.kernels.matrix import one_blas_thread
 from cutplane.risks import kink_kernels as kernels
+from cutplane.risks import kink_system as system
 from cutplane.risks.scored import ScoredRisk
 
 MOST_FEATURES = 1024
@@ -83,8 +84,11 @@ def kinks_of(risk: ScoredRisk) -> Kinks | None:
     # A side as (where it bends, the change of the slope there), along the sign.
     bends = [(right.start, right.slope), (-left.start, left.slope)]
     sides = [
-        (center + sign * start, np.where(sign * direction > 0.0, slope, 0.0) * weights,
-         np.where(sign * direction < 0.0, slope, 0.0) * weights)
+        (
+            center + sign * start,
+            np.where(sign * direction > 0.0, slope, 0.0) * weights,
+            np.where(sign * direction < 0.0, slope, 0.0) * weights,
+        )
         for (start, slope), direction in zip(bends, (1.0, -1.0), strict=True)
         if slope > 0.0
     ]
@@ -100,12 +104,30 @@ def kinks_of(risk: ScoredRisk) -> Kinks | None:
 
 
 class _Part(NamedTuple):
-    """What is known of the scores of validation rows from one ``1 / lam`` to another."""
+    """The way from one ``1 / lam`` to another.
 
-    begin: float
-    end: float
-    lower: Vector
-    upper: Vector
+    Between two knots it is straight, up to what ``off`` says of parameters and intercept.
+    ``spread`` says the same of all of it.
+    """
+
+    u: Vector
+    knots: Matrix
+    c: Vector
+    off: Matrix
+    spread: Vector
+
+    def between(self, begin: float, end: float) -> _Part:
+        """Return what lies between two numbers."""
+        first = max(int(np.searchsorted(self.u, begin, side="right")) - 1, 0)
+        last = min(int(np.searchsorted(self.u, end)), len(self.u) - 1)
+        u, knots, c = (each[first : last + 1].copy() for each in self[:3])
+        for k, other, at in ((0, 1, begin), (-1, -2, end)):
+            if len(u) > 1 and u[k] != u[other]:
+                share = min(max((at - u[k]) / (u[other] - u[k]), 0.0), 1.0)
+                knots[k] += share * (knots[other] - knots[k])
+                c[k] += share * (c[other] - c[k])
+                u[k] += share * (u[other] - u[k])
+        return _Part(u, knots, c, self.off[first : last + 1], self.spread)
 
 
 class KinkPath:
@@ -191,19 +213,21 @@ class KinkPath:
         """Return what scores are at least and at most from ``high`` to ``low``; None if unknown."""
         begin, end = 1.0 / high, 1.0 / low
         parts = [
-            part for part in self._parts if part.end * _SAME >= begin and part.begin <= end * _SAME
+            part for part in self._parts if part.u[-1] * _SAME >= begin and part.u[0] <= end * _SAME
         ]
-        if not parts or parts[0].begin > begin * _SAME or parts[-1].end * _SAME < end:
+        if not parts or parts[0].u[0] > begin * _SAME or parts[-1].u[-1] * _SAME < end:
             return None
-        if any(after.begin > before.end * _SAME for before, after in pairwise(parts)):
+        if any(after.u[0] > before.u[-1] * _SAME for before, after in pairwise(parts)):
             return None
-        lower = np.minimum.reduce([part.lower for part in parts])
-        upper = np.maximum.reduce([part.upper for part in parts])
-        return (lower, upper) if np.isfinite(lower).all() else None
+        if not all(np.isfinite(part.spread).all() for part in parts):
+            return None
+        ranges = [self._seen(part.between(begin, end)) for part in parts]
+        lower, upper = zip(*ranges, strict=True)
+        return np.minimum.reduce(lower), np.maximum.reduce(upper)
 
     def forget_above(self, lam: float) -> None:
         """Drop what is known of all larger lams."""
-        self._parts = [part for part in self._parts if part.end * lam >= 1.0]
+        self._parts = [part for part in self._parts if part.u[-1] * lam >= 1.0]
 
     @property
     def _may_go_on(self) -> bool:
@@ -253,11 +277,12 @@ class KinkPath:
         self._is_lost |= left > 0.0
 
     def _others(self) -> tuple[Vector, float]:
-        """Return the sums over all who are not on their kinks: of duals times rows, and of duals."""
+        """Return sums over all who are not on their kinks: of duals times rows, and of duals."""
         kinks = self._kinks
         duals = np.where(self._side > 0, kinks.high, kinks.low)
         duals[self._members] = 0.0
-        by_row = np.bincount(kinks.rows, duals, minlength=self.risk.rows.shape[0])
+        by_row = np.zeros(self.risk.rows.shape[0])
+        np.add.at(by_row, kinks.rows, duals)
         return self.risk.rows.pullback(by_row), float(duals.sum())
 
     def _renew(self) -> None:
@@ -265,7 +290,7 @@ class KinkPath:
         rows = self._kinks.rows[self._members]
         d = self.risk.n_parameters
         size = self._first + len(rows)
-        kernels.members_matrix(self._entries, rows, self._first, d, self._matrix)
+        system.members_matrix(self._entries, rows, self._first, d, self._matrix)
         try:
             with one_blas_thread():
                 self._inverse[:size, :size] = np.linalg.inv(self._matrix[:size, :size])
@@ -336,8 +361,12 @@ class KinkPath:
             is_sure = slack.min() > _ROUNDING * float(np.abs(high).sum() + np.abs(low).sum())
             is_sure = (is_sure or not first) and away <= (1.0 - _USED_ROOM) * self._room
             widths = np.array([away, (beside + drift) * first]) if is_sure else np.full(2, np.inf)
-            spread = 2.0 * strayed * both + widths
-            self._parts.append(self._seen(knots[:n_knots], marks[:n_knots], widths, spread))
+            way, marks = knots[:n_knots], marks[:n_knots]
+            # From a knot to the next it is off the chord by twice what it is off a line at most.
+            off = 2.0 * np.maximum(marks[:, 2:], np.roll(marks[:, 2:], 1, axis=0)) + widths
+            spread = 2.0 * strayed * both + 2.0 * off.max(axis=0)
+            c_seen = marks[:, 1] + self.risk.shift * first
+            self._parts.append(_Part(marks[:, 0], way, c_seen, off, spread))
         self.changes += changes
         self.n_parts += 1
         least = _LEAST_ROOM * float(np.linalg.norm(w - knots[0])) + 2.0 / (1.0 - _USED_ROOM) * away
@@ -350,7 +379,7 @@ class KinkPath:
         rows, at = self._kinks.rows[self._members], self._at[self._members]
         for _ in range(2):
             equations = self._matrix, self._inverse, self._first, pull, total, self._u
-            c, off = kernels.settle(self._entries, rows, at, *equations, theta, w)
+            c, off = system.settle(self._entries, rows, at, *equations, theta, w)
             if off <= _INACCURATE:
                 break
             self._renew()
@@ -359,7 +388,7 @@ class KinkPath:
     def _drift(self, w: Vector, c: float) -> float:
         """Return how far scores of members are from their kinks at most."""
         rows, at = self._kinks.rows[self._members], self._at[self._members]
-        return float(kernels.most_off(self._entries, rows, at, w, c))
+        return float(system.most_off(self._entries, rows, at, w, c))
 
     def _guess(self, w: Vector, c: float, z: Vector) -> tuple[Vector, float, Vector]:
         """Return how parameters, intercept and scores should move: as they did before."""
@@ -369,17 +398,14 @@ class KinkPath:
         done = self._way - way
         return (w - old) / done, (c - old_c) / done, (z - old_z) / done
 
-    def _seen(self, knots: Matrix, marks: Matrix, widths: Vector, spread: Vector) -> _Part:
-        """Return the range of validation scores along knots, up to how far the best ones are."""
+    def _seen(self, part: _Part) -> tuple[Vector, Vector]:
+        """Return what validation scores are at least and at most."""
         lower, upper = np.empty((2, len(self._reach_seen)))
-        # From a knot to the next the way is off the chord by twice what it is off a line at most.
-        off = 2.0 * np.maximum(marks[:, 2:], np.roll(marks[:, 2:], 1, axis=0)) + widths
-        c = marks[:, 1] + self.risk.shift * self._first
-        along = np.ascontiguousarray(knots.T), np.ascontiguousarray(np.column_stack((c, off)).T)
-        if not self._signs_only:
-            spread = np.full(2, np.inf)
-        kernels.ranges_of_knots(self._entries_seen, *along, self._reach_seen, spread, lower, upper)
-        return _Part(float(marks[0, 0]), float(marks[-1, 0]), lower, upper)
+        marks = np.ascontiguousarray(np.column_stack((part.c, part.off)).T)
+        along = np.ascontiguousarray(part.knots.T), marks, self._reach_seen
+        spread = part.spread if self._signs_only else np.full(2, np.inf)
+        kernels.ranges_of_knots(self._entries_seen, *along, spread, lower, upper)
+        return lower, upper
 
     def _adapt(
         self, work: int, length: float, done: float, strayed: float, least_room: float
@@ -395,4 +421,3 @@ class KinkPath:
         else:
             self._room = max(_ROOM * strayed, 0.5 * self._room)
         self._room = max(self._room, least_room)
-
