@@ -179,7 +179,7 @@ def test_which_methods_are_for_some_problems_only():
         elif "grouped" in how:
             assert others == {"classes"}
         elif how == "dual ascent":
-            assert suitable == {"sparse", "sparse, smooth", "100,000 features"}
+            assert others == {"structured", "classes", "counts, weighted", "other metric"}
         elif how == "block ascent":
             assert suitable == {"structured"}
         elif how == "sparse quasi-newton":
