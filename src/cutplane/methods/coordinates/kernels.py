@@ -131,19 +131,10 @@ def _longest(w: Vector, free: Numbers, steps: Vector, length: float, penalty: Pe
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _conjugate_gradients(
-    columns: Columns,
-    chosen: Numbers,
-    penalty: Penalty,
-    w: Vector,
-    slopes: Vector,
-    total: float,
-    curvatures: Vector,
-    total_curvature: float,
-    bends: Vector,
-    first: Vector,
-    enough: float,
-    most: int,
-) -> tuple[float, int]:
+    columns: Columns, chosen: Numbers, penalty: Penalty, w: Vector, slopes: Vector, total: float,
+    curvatures: Vector, total_curvature: float, bends: Vector, first: Vector,
+    enough: float, most: int,
+) -> tuple[float, int]:  # fmt: skip
     """Minimize the model over the coordinates that are not zero, with their signs and bounds.
 
     ``w`` and ``slopes`` become those at its end, when no slope is larger than ``enough``; returns
