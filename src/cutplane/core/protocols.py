@@ -95,11 +95,14 @@ class KeptPoint:
     """What is needed of a point once its plane is taken.
 
     Scores and slopes of all examples are not. With many of them they take more memory than planes.
+    Where a regularizer allows no steep planes, a ``flatter`` one, if it is known, may prove more
+    than a mean of the touching one and the flat one at the risk's lower bound.
     """
 
     w: Vector
     value: float
     touching: Plane
+    flatter: Plane | None = None
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here."""

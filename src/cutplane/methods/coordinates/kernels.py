@@ -131,19 +131,10 @@ def _longest(w: Vector, free: Numbers, steps: Vector, length: float, penalty: Pe
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _conjugate_gradients(
-    columns: Columns,
-    chosen: Numbers,
-    slopes: Vector,
-    curvatures: Vector,
-    bends: Vector,
-    first: Vector,
-    total: float,
-    total_curvature: float,
-    penalty: Penalty,
-    w: Vector,
-    enough: float,
-    most: int,
-) -> tuple[float, int]:
+    columns: Columns, chosen: Numbers, penalty: Penalty, w: Vector, slopes: Vector, total: float,
+    curvatures: Vector, total_curvature: float, bends: Vector, first: Vector,
+    enough: float, most: int,
+) -> tuple[float, int]:  # fmt: skip
     """Minimize the model over the coordinates that are not zero, with their signs and bounds.
 
     ``w`` and ``slopes`` become those at its end, when no slope is larger than ``enough``; returns
@@ -260,8 +251,8 @@ def sparse_descent(
         n_passes, n_since = n_passes + 1, n_since + 1
         if n_since >= _PASSES_BEFORE and n_unsettled <= _UNSETTLED * n_active:
             total, n_steps = _conjugate_gradients(
-                columns, chosen, slopes, curvatures, bends, first, total, total_curvature, penalty,
-                w, max(_LEFT_SHARE * largest, 0.5 * enough), most - n_passes,
+                columns, chosen, penalty, w, slopes, total, curvatures, total_curvature, bends,
+                first, max(_LEFT_SHARE * largest, 0.5 * enough), most - n_passes,
             )  # fmt: skip
             n_passes, n_since, passes = n_passes + n_steps, 0, _ALL
     return -total / total_curvature

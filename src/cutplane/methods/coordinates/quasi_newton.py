@@ -13,7 +13,8 @@ are not zero or may become so. That costs no pass over the data, so that it is s
 
 Each point gives a plane below the risk. Where it is too steep for the regularizer, a mean of it and
 of the flat plane at the risk's lower bound is not: see `Coordinates.best_scale`. Where the
-regularizer has no squares, so is a mean of the last planes, which a linear program finds.
+regularizer has no squares, so is a mean of the last planes, which a linear program finds. Points
+of a conditional random field add a flatter plane, of the model's distribution and the right labels.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ _MOST_TRIALS = 20
 _SHORTEST, _LONGEST = 0.1, 0.5
 # Near the optimum the objective changes by less than it is rounded, while the bound still rises.
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# How many planes a mean is made of, and in which iterations.
-_PLANES, _MEAN_EVERY, _AT_ONCE = 12, 8, 300
+# How many planes a mean is made of, of half as many points where these have two, and in which
+# iterations.
+_PLANES, _MEAN_EVERY, _AT_ONCE = 24, 8, 300
 
 
 @dataclass(slots=True)
@@ -111,6 +113,7 @@ class SparseQuasiNewton(Query[SparseSteps]):
     """Query by quasi-Newton steps from the best point; so many past ``steps`` are remembered."""
 
     needs = (Need("risk", "loss.smooth", "a smooth loss"), BY_COORDINATE)
+    makes_planes: ClassVar[bool] = True
     uses_candidate: ClassVar[bool] = False
     steps: int = 20
 
@@ -145,7 +148,14 @@ class SparseQuasiNewton(Query[SparseSteps]):
         else:  # the end of what numbers can tell, or nothing that was learned holds here
             own.past.forget()
         own.remember(points[-1].w - best.w, points[-1].plane().slope - slope)
-        return Found(points, points), own
+        if not (problem.flat and offers(points[-1], "flatter")):
+            return Found(points, points), own
+        planes = list[Plane]()
+        for point in points:
+            flatter: Plane = point.flatter  # type: ignore[attr-defined]
+            # The newest plane of all must be the one that touches the risk.
+            planes += [flatter, point.plane()]
+        return Found(points, [], planes), own
 
 
 def _evaluated_near(problem: Problem, w: Vector, near: Any) -> Point:

@@ -55,14 +55,22 @@ def rough_bends(piece: LabeledChains, slopes: ChainSlopes) -> ChainSlopes:
     )
 
 
+# The share of the model's own distribution in a mean with the right labels.
+FLATTER = 0.97
+
+
 @dataclass
 class ChainSums:
-    """Value and slopes of the risk, summed over sequences; `rest` are those beside emissions."""
+    """Value and slopes of the risk, summed over sequences; `rest` are those beside emissions.
+
+    `mixing` is the entropy that `FLATTER` gains, of a loss that knows probabilities.
+    """
 
     pairs: PairSums
     rest: Vector
     value: float = 0.0
     offset: float = 0.0
+    mixing: float = 0.0
 
     def add_piece(
         self, piece: LabeledChains, begin: int, outcome: ChainOutcome, slopes: ChainSlopes,
@@ -73,6 +81,7 @@ class ChainSums:
         self.rest += sums_beside_emissions(piece.chains, slopes, ends=ends)
         self.value += outcome.value
         self.offset += float(slopes.offsets.sum())
+        self.mixing += outcome.mixing(FLATTER)
 
     def add(self, other: ChainSums) -> None:
         """Add the sums over other sequences."""
@@ -80,6 +89,7 @@ class ChainSums:
         self.rest += other.rest
         self.value += other.value
         self.offset += other.offset
+        self.mixing += other.mixing
 
 
 class ChainPieces:

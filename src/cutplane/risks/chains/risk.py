@@ -33,7 +33,7 @@ from cutplane.maps import (
     rows_and_map,
 )
 from cutplane.risks.chains.batches import ChainBatches
-from cutplane.risks.chains.pieces import ChainPieces, sums_beside_emissions
+from cutplane.risks.chains.pieces import FLATTER, ChainPieces, sums_beside_emissions
 from cutplane.risks.chains.points import ChainPoint
 from cutplane.risks.checks import normalized, require_finite
 from cutplane.risks.composite import Summable
@@ -249,7 +249,10 @@ class ChainRisk(Summable):
         coef, *rest = self._parts(w)
         found = self._pieces.evaluate(self.loss, w, coef, rest, ends=self.ends)
         slope = np.concatenate([found.pairs.by_pair(), found.rest])
-        return KeptPoint(w, found.value, Plane(slope, found.offset))
+        plane, flatter = Plane(slope, found.offset), None
+        if self.loss.probabilities:
+            flatter = Plane(FLATTER * slope, FLATTER * found.offset + found.mixing)
+        return KeptPoint(w, found.value, plane, flatter)
 
     def bends_at(self, w: Vector) -> Vector:
         """Return a rough second derivative by each parameter: as much work as an evaluation."""

@@ -81,6 +81,10 @@ class ChainOutcome(ABC):
     def slope_along(self, direction: ChainScores) -> float:
         """Return the derivative of the value if the scores move."""
 
+    def mixing(self, share: float) -> float:
+        """Return the sum of `entropy_of_mixing`, weighted; zero where it is not known."""
+        return 0.0
+
 
 class ChainLoss(ABC):
     """A convex function of the scores of sequences of labels."""
@@ -183,6 +187,20 @@ class ChainCRF(ChainLoss):
         return 0.0 - self.evaluate(data, scores).losses  # not -0.0
 
 
+def entropy_of_mixing(losses: Vector, share: float) -> Vector:
+    """Return the entropy that a mean of a distribution and the right labels has beyond its share.
+
+    Any distribution of labels gives a plane, with its entropy for an offset. That of ``share``
+    times the model's, and else the right labels, has ``share`` times the slope. The right labels
+    have the probability ``p``, whose negative logarithm is the loss: so the terms of the entropy
+    ``H`` that change are known, and it is ``share * H`` plus what this returns.
+    """
+    p = np.exp(-np.maximum(losses, 0.0))
+    right = 1.0 - share * (1.0 - p)
+    gain = -share * (1.0 - p) * np.log(share) - share * p * np.maximum(losses, 0.0)
+    return np.asarray(np.maximum(gain - right * np.log(right), 0.0))
+
+
 class Marginals(ChainOutcome):
     """The loss of each sequence; the probabilities of labels and of pairs, less those of y."""
 
@@ -193,7 +211,11 @@ class Marginals(ChainOutcome):
         offsets = np.clip(found.entropies, 0.0, data.largest_entropies)
         pairs = found.pairs[:, :, : data.chains.n_labels] - data.observed_pairs
         self._slopes = ChainSlopes(found.slopes, pairs, offsets)
-        self._chains = data.chains
+        self._chains, self._weights = data.chains, data.weights
+
+    def mixing(self, share: float) -> float:
+        """Return the sum of `entropy_of_mixing`, weighted."""
+        return dot(self._weights, entropy_of_mixing(self.losses, share))
 
     def slopes(self) -> ChainSlopes:
         """Return the derivatives: probabilities, less one where y is, weighted."""
