@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.maps import as_rows
 from cutplane.risks import kink_path
-from cutplane.risks.kink_path import kinks_of
+from cutplane.risks.kinks import kinks_of
 from cutplane.risks.lam_bounds import LamBounds
 
 LOSSES = [cp.Hinge(), cp.Absolute(), cp.Quantile(0.8), cp.EpsilonInsensitive(0.3)]

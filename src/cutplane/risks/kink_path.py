@@ -32,18 +32,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiling import clock
-from cutplane.losses.pointwise.piecewise import PiecewiseLoss
 from cutplane.maps import Rows
 from cutplane.maps.kernels.matrix import one_blas_thread
 from cutplane.risks import kink_kernels as kernels
 from cutplane.risks import kink_system as system
+from cutplane.risks.kinks import Kinks
 from cutplane.risks.scored import ScoredRisk
 
-MOST_FEATURES = 1024
 MOST_MEMBERS = 504
 _FEW_MEMBERS = 126
 _TIE_BREAK = 1e-10  # relative to the kinks
@@ -60,47 +58,6 @@ _MOST_FAILURES = 5
 _MOST_IDLE = 50  # parts in a row that go nowhere
 _LEAST_ROOM = 0.02  # the same, relative to how far the way was
 _USED_ROOM = 0.9  # the rest is for the distance from the path to the best model
-
-
-class Kinks(NamedTuple):
-    """Where losses bend: the number of the row, the score, and the duals on both sides."""
-
-    rows: NDArray[np.int64]
-    at: Vector
-    low: Vector
-    high: Vector
-
-
-def kinks_of(risk: ScoredRisk) -> Kinks | None:
-    """Return the kinks of a loss made of straight pieces; None for all other losses."""
-    loss, y = risk.loss, np.asarray(risk.y, dtype=np.float64)
-    is_straight = isinstance(loss, PiecewiseLoss) and loss.straight
-    if not is_straight or risk.rows.entries() is None or risk.n_parameters > MOST_FEATURES:
-        return None
-    used = np.flatnonzero(risk.weights > 0.0)
-    center, weights = y[used], risk.weights[used]
-    sign = np.ones(len(used)) if loss.of_residual else center
-    left, right = loss.left, loss.right
-    # A side as (where it bends, the change of the slope there), along the sign.
-    bends = [(right.start, right.slope), (-left.start, left.slope)]
-    sides = [
-        (
-            center + sign * start,
-            np.where(sign * direction > 0.0, slope, 0.0) * weights,
-            np.where(sign * direction < 0.0, slope, 0.0) * weights,
-        )
-        for (start, slope), direction in zip(bends, (1.0, -1.0), strict=True)
-        if slope > 0.0
-    ]
-    if len(sides) == 2 and right.start == -left.start:
-        (at, up, down), (_, more_up, more_down) = sides
-        sides = [(at, up + more_up, down + more_down)]
-    return Kinks(
-        np.tile(used, len(sides)),
-        np.concatenate([at for at, _, _ in sides]),
-        np.concatenate([-down for _, _, down in sides]),
-        np.concatenate([up for _, up, _ in sides]),
-    )
 
 
 class _Part(NamedTuple):
@@ -317,7 +274,7 @@ class KinkPath:
         drift = self._drift(w, c)
         z = self.risk.rows.scores(w)[kinks.rows] + c
         line, line_c, ahead = self._guess(w, c, z)
-        near = kernels.within_reach(
+        near = system.within_reach(
             z, self._at, self._side, length * (ahead - moves), self._room * self._margin
         )
         place = np.empty(len(z), dtype=np.int64)
@@ -404,7 +361,7 @@ class KinkPath:
         marks = np.ascontiguousarray(np.column_stack((part.c, part.off)).T)
         along = np.ascontiguousarray(part.knots.T), marks, self._reach_seen
         spread = part.spread if self._signs_only else np.full(2, np.inf)
-        kernels.ranges_of_knots(self._entries_seen, *along, spread, lower, upper)
+        system.ranges_of_knots(self._entries_seen, *along, spread, lower, upper)
         return lower, upper
 
     def _adapt(

@@ -195,3 +195,56 @@ def most_off(csr: Any, rows: Numbers, kinks: Vector, w: Vector, c: float) -> flo
     for p in range(len(rows)):
         worst = max(worst, abs(product(csr, rows[p], w) + c - kinks[p]))
     return worst
+
+
+@njit(cache=True, nogil=True)
+def within_reach(z: Vector, kink: Vector, side: Numbers, ahead: Vector, margin: Vector) -> Numbers:
+    """Return which kinks may be reached, if scores go ``ahead``, or astray by a margin."""
+    near, n = np.empty(len(z), dtype=np.int64), 0
+    for i in range(len(z)):
+        here = side[i] * (z[i] - kink[i])
+        if min(here, here + side[i] * ahead[i]) <= margin[i]:
+            near[n] = i
+            n += 1
+    return near[:n].copy()
+
+
+@njit(cache=True, nogil=True)
+def ranges_of_knots(
+    csr: Any,
+    knots: Matrix,
+    marks: Matrix,
+    reach: Vector,
+    spread: Vector,
+    lower: Vector,
+    upper: Vector,
+) -> None:
+    """Write the least and the largest score of each row on the way along knots.
+
+    ``knots`` has a row for each feature; ``marks`` are the intercepts, and how far parameters and
+    centered intercept are at most away from the way that is straight from knot to knot. ``spread``
+    is the same for the straight way from the first to the last: a row whose sign is certain with
+    that gets such a range.
+    """
+    values, indices, starts = csr
+    last = knots.shape[1] - 1
+    scores = np.empty(last + 1)
+    for i in range(len(lower)):
+        one, two = marks[0, 0], marks[0, last]
+        for e in range(starts[i], starts[i + 1]):
+            one += values[e] * knots[indices[e], 0]
+            two += values[e] * knots[indices[e], last]
+        away = spread[0] * reach[i] + spread[1]
+        lower[i], upper[i] = min(one, two) - away, max(one, two) + away
+        if lower[i] > 0.0 or upper[i] < 0.0:
+            continue
+        scores[:] = marks[0]
+        for e in range(starts[i], starts[i + 1]):
+            value, of_feature = values[e], knots[indices[e]]
+            for k in range(last + 1):
+                scores[k] += value * of_feature[k]
+        least, largest = np.inf, -np.inf
+        for k in range(last + 1):
+            away = marks[1, k] * reach[i] + marks[2, k]
+            least, largest = min(least, scores[k] - away), max(largest, scores[k] + away)
+        lower[i], upper[i] = least, largest

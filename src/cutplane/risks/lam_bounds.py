@@ -39,7 +39,8 @@ from cutplane.compute.sums import sum_and_size_over
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.maps import Rows
-from cutplane.risks.kink_path import KinkPath, kinks_of
+from cutplane.risks.kink_path import KinkPath
+from cutplane.risks.kinks import kinks_of
 from cutplane.risks.lam_curvature import CurvedStretch, is_curved
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
