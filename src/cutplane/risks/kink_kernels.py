@@ -21,6 +21,7 @@ from cutplane.risks.kink_system import (
     add,
     beside,
     enter,
+    exchanged,
     leave,
     product,
     row_times,
@@ -34,7 +35,6 @@ REACHED, STRAYED, INACCURATE, LONG, FULL, STUCK, RENEWED = range(7)
 _DEPENDENT = 1e-7
 _OFF = 1e-9  # relative residual at which the inverse is made anew
 _NOISE = 1e-13  # a score that moves so slowly, relative to what moves it, does not move
-_SMALLEST_RATE = 1e-7
 _SHARE_OF_STEPS = 0.5
 _MOST_QUIET = 10
 _FEW = 32  # to have fewer to look at would gain nothing
@@ -89,18 +89,12 @@ def _next_member(
 
 @njit(cache=True, nogil=True)
 def _next_kink(
-    csr: Any,
-    near: Any,
-    nearest: Numbers,
-    wait: Any,
-    direction: Vector,
-    dc: float,
-    noise: float,
+    csr: Any, near: Any, nearest: Numbers, wait: Any, way: tuple[Vector, float], noise: float,
     speeds: Vector,
-) -> tuple[float, int]:
+) -> tuple[float, int]:  # fmt: skip
     """Return the step after which a score reaches a kink, and which; write how fast all move."""
     rows, z, kink, moves, side, reach = near[0], near[1], near[2], near[3], near[7], near[8]
-    step, who = np.inf, -1
+    (direction, dc), step, who = way, np.inf, -1
     for i in nearest:
         if side[i] == 0:
             speeds[i] = moves[i]
@@ -131,44 +125,8 @@ def _nearest(
 
 
 @njit(cache=True, nogil=True)
-def _exchanged(
-    near: Any,
-    members: Numbers,
-    theta: Vector,
-    mixture: Vector,
-    n: int,
-    first: int,
-    u: float,
-    i: int,
-) -> tuple[int, float]:
-    """Move duals along a dependency of rows until one is at an end; return whose, and how far.
-
-    Neither parameters nor intercept change. It is that of the kink ``i`` itself if the number of
-    the member is -1.
-    """
-    low, high, side = near[5], near[6], near[7]
-    room, out = u * (high[i] - low[i]), -1
-    for p in range(n):
-        rate = side[i] * mixture[first + p]
-        if abs(rate) >= _SMALLEST_RATE:
-            end = high[members[p]] if rate > 0.0 else low[members[p]]
-            here = max((u * end - theta[p]) / rate, 0.0)
-            if here < room:
-                room, out = here, p
-    for p in range(n):
-        theta[p] += side[i] * mixture[first + p] * room
-    return out, room
-
-
-@njit(cache=True, nogil=True)
 def _measure(
-    near: Any,
-    nearest: Numbers,
-    members: Numbers,
-    theta: Vector,
-    n: int,
-    u: float,
-    slack: Vector,
+    near: Any, nearest: Numbers, members: Numbers, theta: Vector, n: int, u: float, slack: Vector
 ) -> None:
     """Note how far scores are on the wrong side, and how far duals of members are from ends."""
     z, truth, low, high, side, worst = near[1], near[4], near[5], near[6], near[7], near[9]
@@ -252,7 +210,7 @@ def follow(
             mover += abs(rates[first + p]) * reach[i]
         dc = rates[0] if first else 0.0
         step, member, ends = _next_member(near, members, theta, rates[first:], n, u, du)
-        here, new = _next_kink(csr, near, nearest, wait, direction, dc, _NOISE * mover, speeds)
+        here, new = _next_kink(csr, near, nearest, wait, (direction, dc), _NOISE * mover, speeds)
         if here < step:
             step, member = here, -1
         else:
@@ -350,7 +308,7 @@ def follow(
                     # A mixture of members, whose scores stand still: it cannot have moved.
                     wait[new] = True
                     continue
-                member, room = _exchanged(near, members, theta, mixture, n, first, u, new)
+                member, room = exchanged(near, (members, theta), mixture, n, first, u, new)
                 theta_new -= side[new] * room
                 if member < 0:
                     change = (low[new] - high[new]) * side[new]

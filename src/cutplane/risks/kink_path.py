@@ -335,8 +335,10 @@ class KinkPath:
         theta, w = np.zeros(self._capacity), np.empty(self.risk.n_parameters)
         rows, at = self._kinks.rows[self._members], self._at[self._members]
         for _ in range(2):
-            equations = self._matrix, self._inverse, self._first, pull, total, self._u
-            c, off = system.settle(self._entries, rows, at, *equations, theta, w)
+            equations = self._matrix, self._inverse, self._first
+            c, off = system.settle(
+                self._entries, rows, at, equations, (pull, total), self._u, theta, w
+            )
             if off <= _INACCURATE:
                 break
             self._renew()

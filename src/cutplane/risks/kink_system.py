@@ -23,6 +23,8 @@ from cutplane.compute.compiled import REORDER, njit
 
 Numbers = NDArray[np.int64]
 
+_SMALLEST_RATE = 1e-7
+
 
 @njit(cache=True, nogil=True)
 def product(csr: Any, row: int, vector: Vector) -> float:
@@ -145,19 +147,11 @@ def leave(matrix: Matrix, inverse: Matrix, size: int, r: int, column: Vector) ->
 
 @njit(cache=True, nogil=True)
 def settle(
-    csr: Any,
-    rows: Numbers,
-    kinks: Vector,
-    matrix: Matrix,
-    inverse: Matrix,
-    first: int,
-    pull: Vector,
-    total: float,
-    u: float,
-    theta: Vector,
-    w: Vector,
-) -> tuple[float, float]:
+    csr: Any, rows: Numbers, kinks: Vector, equations: tuple[Matrix, Matrix, int],
+    others: tuple[Vector, float], u: float, theta: Vector, w: Vector,
+) -> tuple[float, float]:  # fmt: skip
     """Write duals and parameters for given members; return the intercept, and how exact it is."""
+    (matrix, inverse, first), (pull, total) = equations, others
     n = len(rows)
     right, out = np.empty(first + n), np.empty(first + n)
     if first:
@@ -248,3 +242,27 @@ def ranges_of_knots(
             away = marks[1, k] * reach[i] + marks[2, k]
             least, largest = min(least, scores[k] - away), max(largest, scores[k] + away)
         lower[i], upper[i] = least, largest
+
+
+@njit(cache=True, nogil=True)
+def exchanged(
+    near: Any, duals: tuple[Numbers, Vector], mixture: Vector, n: int, first: int, u: float, i: int
+) -> tuple[int, float]:
+    """Move duals along a dependency of rows until one is at an end; return whose, and how far.
+
+    Neither parameters nor intercept change. It is that of the kink ``i`` itself if the number of
+    the member is -1.
+    """
+    low, high, side = near[5], near[6], near[7]
+    members, theta = duals
+    room, out = u * (high[i] - low[i]), -1
+    for p in range(n):
+        rate = side[i] * mixture[first + p]
+        if abs(rate) >= _SMALLEST_RATE:
+            end = high[members[p]] if rate > 0.0 else low[members[p]]
+            here = max((u * end - theta[p]) / rate, 0.0)
+            if here < room:
+                room, out = here, p
+    for p in range(n):
+        theta[p] += side[i] * mixture[first + p] * room
+    return out, room

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.losses.pointwise.piecewise import PiecewiseLoss
 from cutplane.risks.scored import ScoredRisk
 
 MOST_FEATURES = 1024
@@ -26,8 +25,7 @@ class Kinks(NamedTuple):
 def kinks_of(risk: ScoredRisk) -> Kinks | None:
     """Return the kinks of a loss made of straight pieces; None for all other losses."""
     loss, y = risk.loss, np.asarray(risk.y, dtype=np.float64)
-    is_straight = isinstance(loss, PiecewiseLoss) and loss.straight
-    if not is_straight or risk.rows.entries() is None or risk.n_parameters > MOST_FEATURES:
+    if not loss.straight or risk.rows.entries() is None or risk.n_parameters > MOST_FEATURES:
         return None
     used = np.flatnonzero(risk.weights > 0.0)
     center, weights = y[used], risk.weights[used]
