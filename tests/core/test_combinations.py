@@ -178,7 +178,7 @@ REASONS = [
     r"OverSet needs a set to stay in, cp\.Ball or cp\.Box; got .*",
     r"\w+ needs a quadratic regularizer such as cp\.L2; got (ElasticNet|L1|Box)\(.*\)",
     r"NewtonSteps needs a linear risk on dense or CSR rows; got .*",
-    r"DualEpochs needs a linear risk on sparse rows \(CSR\); got .*",
+    r"DualEpochs needs a linear risk on rows in memory; got .*",
     r"Class(Epochs|NewtonSteps) needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
     r"CoordinateSteps needs a linear risk with one score an example; got .*",
     r"SparseQuasiNewton needs a smooth loss; got .*",
