@@ -144,10 +144,13 @@ def gram_with_diagonal(rows: Matrix, diagonal: Vector) -> Matrix:
 
 
 def between(
-    start: NDArray[np.float64], end: NDArray[np.float64], step: float
+    start: NDArray[np.float64],
+    end: NDArray[np.float64],
+    step: float,
+    out: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Return ``start + step * (end - start)``."""
-    out = empty_like(start)
+    """Return ``start + step * (end - start)``, in ``out`` if it is given, which may be ``end``."""
+    out = empty_like(start) if out is None else out
 
     def block(i: slice) -> None:
         np.subtract(end[i], start[i], out=out[i])

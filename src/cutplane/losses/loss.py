@@ -212,7 +212,7 @@ class Loss(ScoreLoss):
             beyond = self._slopes_at(y, scores, offset - np.copysign(width, total), weights)
             rest = sum_over(beyond)
             if rest * total <= 0.0:
-                return between(slopes, beyond, total / (total - rest))
+                return between(slopes, beyond, total / (total - rest), out=beyond)
             width *= 4.0
             if not np.isfinite(width):
                 raise NonFiniteRisk("the loss has no minimum over the intercept")

@@ -131,14 +131,17 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
     at_once = offers(risk, "loss.of_shares") and not on_disk
     if at_once and (chosen := _for_classes(problem)):
         return chosen
-    if on_disk:
-        no_dual_ascent: str | None = "it would read rows on the disk at random"
+    no_newton = newton().obstacle(problem) or _too_dear(risk)
+    # Of dense rows nothing more is asked then: to know how long they are takes a pass over them.
+    if no_newton is None and not offers(risk, "rows.sparse"):
+        no_dual_ascent: str | None = "newton is faster on dense rows"
+    elif on_disk:
+        no_dual_ascent = "it would read rows on the disk at random"
     elif on_a_path:
         no_dual_ascent = "it takes no planes over"
     else:
         no_dual_ascent = dual_ascent().obstacle(problem) or _too_stiff(problem)
-    no_newton = newton().obstacle(problem) or _too_dear(risk)
-    if no_dual_ascent is None and (risk.rows.sparse or no_newton is not None):
+    if no_dual_ascent is None:
         kind = "sparse" if risk.rows.sparse else "dense"
         return dual_ascent(), f"{kind}, {risk.n_parameters} features"
     if no_newton is None:
