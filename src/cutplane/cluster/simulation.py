@@ -67,12 +67,12 @@ class Speeds:
     True
     """
 
-    entry: float = 5.0e-10
-    sparse_entry: float = 2.0e-9
-    row: float = 7.5e-8
-    message: float = 4.5e-5
-    number: float = 2.4e-9
-    iteration: float = 7.0e-4
+    entry: float = 4.0e-10
+    sparse_entry: float = 2.2e-9
+    row: float = 4.0e-8
+    message: float = 5.0e-5
+    number: float = 1.8e-9
+    iteration: float = 3.0e-4
 
     @classmethod
     def here(cls, *, n_rows: int = 1 << 17) -> Speeds:
