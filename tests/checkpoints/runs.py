@@ -9,6 +9,12 @@ import scipy.sparse
 
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
+from cutplane.maps.kernels.functions import Kernel
+from cutplane.maps.kernels.rows import KernelRows
+from cutplane.methods.kernels.newton import kernel_newton
+from cutplane.methods.kernels.pair_ascent import pair_ascent
+from cutplane.regularizers import KernelNorm
+from cutplane.risks.kernel import KernelRisk
 
 MOST = 14  # iterations of a run
 
@@ -48,6 +54,10 @@ def steep(w):
 
 def linear(loss, *, data=dense, **options):
     return lambda: cp.ScoredRisk(*data(), loss, **options)
+
+
+def kernel(loss):
+    return lambda: KernelRisk(KernelRows(Kernel("rbf", gamma=0.1), dense()[0]), dense()[1], loss)
 
 
 def chains(loss):
@@ -135,6 +145,10 @@ RUNS = {
     "optimistic, turns": (HINGE, L2, lambda: cp.optimistic(begin=cp.methods.Begin.BETTER)),
     "pegasos, batches": (LOGISTIC, L2, lambda: cp.pegasos(batch=7, iterate=cp.Iterate.BEST)),
     "svrg": (SMOOTH_SPARSE, L2, cp.methods.svrg),
+    "coordinate descent": (SPARSE, cp.ElasticNet(1e-2, 0.5), cp.methods.coordinate_descent),
+    "sparse quasi-newton": (LOGISTIC, cp.L1(1e-2), cp.methods.sparse_quasi_newton),
+    "pair ascent": (kernel(cp.Hinge()), KernelNorm(1e-2), pair_ascent),
+    "kernel newton": (kernel(cp.Logistic()), KernelNorm(1e-2), kernel_newton),
 }
 
 

@@ -55,7 +55,7 @@ def made():
             return SCALE
     return Local()
 
-X = scipy.sparse.random_array((20, 7), density=0.5, format="csr", rng=0)
+X = scipy.sparse.csr_array(np.eye(20, 7))
 y = np.where(np.arange(20) % 2, 1.0, -1.0)
 THINGS = dict(
     function=function, closure=(lambda a: lambda w: a + w)(SCALE), compiled=compiled,

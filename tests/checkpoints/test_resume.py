@@ -16,6 +16,7 @@ from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem
 
 from .runs import HINGE, L2, dense, outcome, steep
+from .signing import signed
 from .test_store import contents
 
 
@@ -111,7 +112,7 @@ def edit(folder, **changes):
     path = folder / "checkpoint.json"
     manifest = json.loads(path.read_text())
     manifest["about"] |= changes
-    path.write_text(json.dumps(manifest))
+    path.write_bytes(signed(manifest))
 
 
 def test_another_version_is_refused(tmp_path):

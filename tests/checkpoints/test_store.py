@@ -225,8 +225,8 @@ REFUSED = {
         "not the manifest of a checkpoint$",
     ),
     "a list": (damage("checkpoint.json", lambda b: b"[]"), "checkpoint.json: damaged"),
-    "newer": (edit(version=2), "of the newer format 2, this version reads 1$"),
-    "older": (edit(version=0), "of the older format 0, this version reads 1$"),
+    "newer": (edit(version=3), "of the newer format 3, this version reads 2$"),
+    "older": (edit(version=1), "of the older format 1, this version reads 2$"),
     "more": (edit(more=1), "checkpoint.json: damaged"),
     "other names": (
         edit(state=["../x", 1, "0"]),
@@ -259,6 +259,37 @@ def test_a_damaged_state_says_how_to_go_on_from_the_one_before(tmp_path):
         read(tmp_path)
     (tmp_path / "checkpoint-previous.json").rename(tmp_path / "checkpoint.json")
     assert read(tmp_path)[0] == 1
+
+
+def test_a_damaged_manifest_of_the_write_before_ends_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    with Store(tmp_path) as store:
+        write(store, 1)
+        write(store, 2)
+    previous = (tmp_path / "checkpoint-previous.json").read_bytes()
+    last = 2
+    for place in range(0, len(previous), 5):
+        for bit in (0x01, 0x80):
+            damaged = bytearray(previous)
+            damaged[place] ^= bit
+            (tmp_path / "checkpoint-previous.json").write_bytes(damaged)
+            assert read(tmp_path)[0] == last
+            with Store(tmp_path) as store:
+                store.read()
+                last += 1
+                write(store, last)
+    (tmp_path / "checkpoint-previous.json").write_bytes(b"[" * 10**5)
+    assert read(tmp_path)[0] == last
+
+
+def test_a_damaged_state_names_no_write_before_that_is_damaged_too(tmp_path):
+    with Store(tmp_path) as store:
+        write(store, 1)
+        write(store, 2)
+    damage("state-*2.*", flip)(tmp_path)
+    damage("checkpoint-previous.json", lambda b: b"\xff" + b)(tmp_path)
+    with pytest.raises(CheckpointError, match=r"it is not what was written$"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["data.csv", "state-000001.safetensors", "checkpoints.json"])

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from tests.processes import PATIENCE
 
 from cutplane.cli.app import app
 from cutplane.estimators import estimators_by_task
@@ -84,7 +85,7 @@ def data(tmp_path):
 def signalled(number, boundary, *arguments):
     """Run the program in a child that signals itself; return exit code and standard error."""
     command = [sys.executable, "-c", PROGRAM, str(int(number)), str(boundary)]
-    child = subprocess.run([*command, *map(str, arguments)], capture_output=True, timeout=120)
+    child = subprocess.run([*command, *map(str, arguments)], capture_output=True, timeout=PATIENCE)
     return child.returncode, child.stderr.decode()
 
 

@@ -25,8 +25,9 @@ from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
 from cutplane.checkpoints.snapshot import Snapshots
 from cutplane.checkpoints.store import About, Planes, Store, is_checkpoint
 from cutplane.checkpoints.tensors import CheckpointError
+from cutplane.compute.arrays import Vector
 from cutplane.core.fingerprint import Opaque, fingerprint, fingerprints_of_parts
-from cutplane.core.method import Method
+from cutplane.core.method import Method, PolicyStates
 from cutplane.core.state import Problem, State
 
 _log = logging.getLogger("cutplane.checkpoints")
@@ -36,6 +37,11 @@ _log = logging.getLogger("cutplane.checkpoints")
 # write would have written in any case.
 _EVERY = 60.0
 _RARELY = 33.0
+
+_POLICIES = tuple(field.name for field in fields(PolicyStates))
+
+# Letters of a file that are printed.
+_LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +85,20 @@ class NoKeeper:
     ----------
     keeps : bool
         Whether states are written.
+    folder : path
+        Where they are written.
     state : State or None
         The state to go on from, if there is one.
+    start : ndarray or None
+        Where to begin, if there is a state that is not believed.
     whole : bool
         Whether the run is between two iterations, where it can go on as if never stopped.
     """
 
     keeps = False
+    folder = Path()
     state: State | None = None
+    start: Vector | None = None
     whole = True
 
     def before_iteration(self) -> None:
@@ -118,6 +130,7 @@ class Keeper(NoKeeper):
         method: Method,
     ) -> None:
         self._store, self._writer, self._every = store, writer, every
+        self.folder = store.folder
         self._writing: Future[float] | None = None
         self._written, self._tried = -1, False
         self._inferences = 0
@@ -127,12 +140,26 @@ class Keeper(NoKeeper):
         if store.manifest is not None:
             _require_same(store.folder, store.manifest.about, self._about)
             try:
-                self.state = self._snapshots.restore(store.read())
+                self._read()
             except Unknown as error:
-                raise CheckpointError(f"{store.folder}: {error}") from error
-            self._written = self.state.iteration
-            _log.info("going on from iteration %d of %s", self._written, store.folder)
+                raise CheckpointError(f"{store.folder}: {_in_a_line(str(error))}") from error
         self._last = time.monotonic()
+
+    def _read(self) -> None:
+        """Take what is there: all of it, or of somebody else's checkpoint only the best point."""
+        store = self._store
+        if not store.own:
+            self.start = self._snapshots.best_point(store.read_without_planes())
+            _log.warning(
+                "%s: not signed with %s: it may be somebody else's, so its bounds are not "
+                "believed; going on from its best point, without its planes",
+                store.folder,
+                store.key.where,
+            )
+            return
+        self.state = self._snapshots.restore(store.read())
+        self._written = self.state.iteration
+        _log.info("going on from iteration %d of %s", self._written, store.folder)
 
     def after_iteration(self) -> None:
         """Note how many inferences belong to the state: a check of the end does not."""
@@ -215,13 +242,20 @@ def stored_method(path: str | os.PathLike[str]) -> Method:
     with Store(folder) as store:
         assert store.manifest is not None
         text = store.manifest.about.choices
+        if not store.own:
+            raise CheckpointError(f"{folder}: not signed with {store.key.where}, give method=")
     try:
         method = Codec({}).decode(Encoded(json.loads(text), {}))
-    except Unknown as error:
-        raise CheckpointError(f"{folder}: its method is unknown, give method= ({error})") from error
-    if not isinstance(method, Method):
+        # As if somebody had written it down: with the checks of its own.
+        policies = {name: replace(getattr(method, name)) for name in _POLICIES}
+        made: Method = replace(method, **policies)
+    except (Unknown, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError(
+            f"{folder}: its method is unknown, give method= ({_in_a_line(str(error))})"
+        ) from error
+    if not isinstance(made, Method):
         raise CheckpointError(f"{folder}: it has no method")
-    return method
+    return made
 
 
 def _about(folder: Path, problem: Problem, method: Method) -> About:
@@ -261,7 +295,8 @@ def _require_same(folder: Path, before: About, now: About) -> None:
     """Refuse a checkpoint of another problem, method or version."""
     if before.library != now.library:
         raise CheckpointError(
-            f"{folder}: a checkpoint of cutplane {before.library}, and this is {now.library}"
+            f"{folder}: a checkpoint of cutplane {_in_a_line(before.library)}, and this is "
+            f"{now.library}"
         )
     for what, old, new in (
         ("problem", before.problem, now.problem),
@@ -269,13 +304,19 @@ def _require_same(folder: Path, before: About, now: About) -> None:
     ):
         different = [name for name in old | new if old.get(name) != new.get(name)]
         if different:
-            names = ", ".join(different)
+            names = _in_a_line(", ".join(different))
             raise CheckpointError(f"{folder}: a checkpoint of another {what} (other: {names})")
     if before.processor != now.processor:
         _log.warning(
             "%s: written elsewhere (%s; here: %s): what follows may differ in its last digits "
             "from a run that was not stopped",
             folder,
-            before.processor,
+            _in_a_line(before.processor),
             now.processor,
         )
+
+
+def _in_a_line(text: str) -> str:
+    """Return words of a file, which may be anybody's, as they can be printed."""
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return short if short.isprintable() else repr(short)

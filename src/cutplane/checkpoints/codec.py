@@ -15,6 +15,7 @@ the user's risk and method). Objects are made without calling anything: a file c
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -32,8 +33,13 @@ _SHARED = (*_PLAIN, tuple, frozenset, bytes, Enum, np.generic, np.dtype)
 
 # Shorter lists of equal dataclasses are not worth columns.
 _FEW = 8
+# What is in lists of given things has a name if they are not longer.
+_SHORT = 100
 # How deep below the given things their parts have names: risk.map.rows.values is three deep.
 _DEEPEST = 4
+
+
+_DTYPE = re.compile(r"[<>|][?biufcmMSU]\d{1,9}(\[\w{1,9}\])?")
 
 
 class Unstorable(TypeError):
@@ -73,11 +79,17 @@ class Codec:
             known.update(map(id, new.values()))
             self._given |= new
             level = {
-                f"{name}.{attribute}": part
+                name_of_part: part
                 for name, thing in new.items()
-                for attribute, part in _attributes(thing)
+                for attribute, value in attributes(thing)
+                for name_of_part, part in _members(f"{name}.{attribute}", value)
             }
         self._names = {id(part): name for name, part in reversed(self._given.items())}
+
+    @property
+    def given(self) -> list[object]:
+        """What is not stored, and the parts of it that have names."""
+        return list(self._given.values())
 
     def encode(self, value: object, **more: object) -> Encoded:
         """Return a tree as text and arrays, which are not copied. ``more`` is given too, this time.
@@ -96,7 +108,7 @@ class Codec:
             return _Decoder(self._given | more, self._modules, encoded).value()
         except Unknown:
             raise
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise Unknown(f"not a stored state: {error}") from error
 
 
@@ -141,7 +153,7 @@ class _Encoder:
                 entry: dict[str, Any] = {"type": self._name(kind, path)}
                 self.objects.append(entry)
                 entry["fields"] = {
-                    name: self.node(part, f"{path}.{name}") for name, part in _attributes(value)
+                    name: self.node(part, f"{path}.{name}") for name, part in attributes(value)
                 }
         return self._seen[id(value)]
 
@@ -268,7 +280,7 @@ def _slots(kind: type) -> Iterator[str]:
         yield from (slots,) if isinstance(slots, str) else slots
 
 
-def _attributes(thing: object) -> Iterator[tuple[str, Any]]:
+def attributes(thing: object) -> Iterator[tuple[str, Any]]:
     """Yield what an object keeps: in its dictionary, and in its slots."""
     if isinstance(thing, type | np.ndarray):
         return
@@ -277,6 +289,15 @@ def _attributes(thing: object) -> Iterator[tuple[str, Any]]:
     for name in _slots(type(thing)):
         if name not in ("__dict__", "__weakref__") and hasattr(thing, name):
             yield name, getattr(thing, name)
+
+
+def _members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a value, or those in a short list, such as the terms of a sum, with their names."""
+    if isinstance(value, list | tuple) and len(value) <= _SHORT:
+        for i, part in enumerate(value):
+            yield from _members(f"{name}[{i}]", part)
+    else:
+        yield name, value
 
 
 def _fill(thing: object, parts: Mapping[str, Any]) -> None:
@@ -293,9 +314,9 @@ def _laid_out(
     array: AnyArray, dtype: str, shape: list[int], order: str, writeable: bool
 ) -> AnyArray:
     """Return an array as it was laid out in memory."""
+    if not _DTYPE.fullmatch(dtype) or min(shape, default=0) < 0:
+        raise Unknown(f"arrays of {dtype} and shape {shape} are not stored")
     kind = np.dtype(dtype)
-    if kind.hasobject:
-        raise Unknown(f"arrays of {dtype} are not stored")
     flat = array.reshape(-1).view(kind)
     made = flat.reshape(shape) if order == "C" else flat.reshape(shape[::-1]).T
     made.flags.writeable = writeable

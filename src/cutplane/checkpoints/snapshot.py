@@ -2,7 +2,10 @@
 
 Nearly all of a large state are the slopes of its planes. They never change, so they are stored by
 number, each once; the rest is small and stored anew each time. Matrices with room for more planes
-than there are (slopes, Gram matrix) are stored without the room, and get it back.
+than there are (slopes, Gram matrix) are stored without the room, and get some again.
+
+What is restored is believed: bounds and planes cannot be checked. Of a state that was written by
+somebody else only the place of its best point is taken, from which a run begins anew.
 
 The best point is stored as it is, with its scores. Evaluated afresh it would have others: those of
 a point on a line are a mean of two, and differ in their last bits from a product with the data. A
@@ -16,6 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from cutplane.checkpoints.checking import require_fitting
 from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
 from cutplane.checkpoints.store import Planes, Stored
 from cutplane.compute.arrays import Vector
@@ -38,7 +42,7 @@ class Snapshots:
     """
 
     def __init__(self, problem: Problem, method: Method) -> None:
-        self._problem = problem
+        self._problem, self._method = problem, method
         self._before = self._count()
         parts = {"risk": problem.risk, "regularizer": problem.regularizer}
         chosen = (*parts.values(), *method.policies)
@@ -70,13 +74,17 @@ class Snapshots:
         bundle = state.bundle
         slopes, gram = bundle.matrices
         storage = {"slopes": slopes, "gram": gram}
-        root = {"state": state, "gram": bundle.gram, "inferences": inferences}
+        root = {
+            "state": state,
+            "gram": bundle.gram,
+            "inferences": inferences,
+            "w": state.best.w,
+        }
         try:
             encoded = self._codec.encode(root, **storage)
         except Unstorable:
             root["state"] = replace(state, best=cast(Point, _Place(state.best.w)))
             encoded = self._codec.encode(root, **storage)
-        encoded.tree["room"] = list(slopes.shape)
         copies = {name: array.copy() for name, array in encoded.arrays.items()}
         slots = bundle.held = bundle.slots
         return Encoded(encoded.tree, copies), Planes(bundle.numbers, lambda row: slopes[slots[row]])
@@ -85,25 +93,44 @@ class Snapshots:
         """Let the run use the places of planes again that were dropped."""
         state.bundle.held = np.empty(0, dtype=np.int64)
 
+    def best_point(self, encoded: Encoded) -> Vector:
+        """Return where a state that anybody may have written has its best point; or Unknown."""
+        try:
+            nodes = dict(encoded.tree["root"]["dict"])
+            only = {"root": nodes["w"], "objects": [], "arrays": encoded.tree["arrays"]}
+        except (LookupError, TypeError, ValueError) as error:
+            raise Unknown(f"not a stored state: {error}") from error
+        w = self._codec.decode(Encoded(only, encoded.arrays))
+        if not (isinstance(w, np.ndarray) and w.dtype == np.float64):
+            raise Unknown("not a stored state: its best point is no vector")
+        problem = self._problem
+        if w.shape != (problem.risk.n_parameters,):
+            raise Unknown(f"its best point has shape {w.shape}")
+        with np.errstate(all="ignore"):
+            if not np.isfinite(problem.regularizer.value(w)):
+                raise Unknown("the regularizer is not finite at its best point")
+        return w.copy()
+
     def restore(self, stored: Stored) -> State:
         """Return the state that was taken, or raise Unknown; the risk goes on counting."""
         encoded, slopes = stored
+        nothing = np.empty((0, 0))
         try:
-            rows, length = encoded.tree["room"]
-            storage = {"slopes": np.zeros((rows, length)), "gram": np.zeros((rows, rows))}
-            root = self._codec.decode(encoded, **storage)
+            root = self._codec.decode(encoded, slopes=nothing, gram=nothing)
             state: State = root["state"]
-            n, bundle = len(root["gram"]), state.bundle
-            storage["gram"][:n, :n] = root["gram"]
-            for slot, number in zip(bundle.slots, bundle.numbers.tolist(), strict=True):
-                storage["slopes"][slot] = slopes[number]
+            inferences: int = root["inferences"]
+            counts = hasattr(self._problem.risk, "inferences")
+            if type(inferences) is not int or inferences < 0 or (inferences and not counts):
+                raise Unknown("no number of inferences")
+            require_fitting(state, self._problem, self._method, self._codec.given)
+            rows = [slopes[number] for number in state.bundle.numbers.tolist()]
+            state.bundle.refill(self._problem.risk.n_parameters, rows, root["gram"])
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise Unknown(f"not a stored state: {error}") from error
         if isinstance(state.best, _Place):
             state.best = self._problem.risk.at(state.best.w)
-        if root["inferences"]:
+        if inferences:
             risk: Any = self._problem.risk
-            risk.inferences += root["inferences"]
-        self.release(state)
+            risk.inferences += inferences
         state.stopped = state.interrupted = False
         return state

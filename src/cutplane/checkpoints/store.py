@@ -9,7 +9,7 @@
 A plane never changes once it is made, so each is written once. Planes that were dropped stay where
 they are until they are more than half of all; then those that are left go to a file of their own.
 A new manifest takes the place of the old one in one step, when all its files are on the disk. Files
-that neither manifest names are removed afterwards.
+that neither manifest names are removed afterwards. A manifest is signed: see `key`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.checkpoints.codec import Encoded
+from cutplane.checkpoints.key import Key
 from cutplane.checkpoints.tensors import CheckpointError, StoredFile, read_file, write_arrays
 from cutplane.compute import durable
 from cutplane.compute.arrays import Vector
@@ -37,11 +38,17 @@ if sys.platform != "win32":
     import fcntl
 
 FORMAT = "cutplane checkpoint"
-VERSION = 1
+VERSION = 2
 
 _MANIFEST, _PREVIOUS, _LOCK = "checkpoint.json", "checkpoint-previous.json", "lock"
-_FILE = re.compile(r"(state|planes)-\d{6,}\.safetensors")
+_FILE = re.compile(r"(state|planes)-(\d{6,18})\.safetensors")
 _NONE = np.empty(0, dtype=np.int64)
+
+
+# What reading a damaged manifest raises.
+_NO_MANIFEST = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=10**15)]
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,15 +71,21 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     version: int
     about: About
-    write: int
-    iteration: int
+    write: _Count
+    iteration: _Count
     state: StoredFile
     planes: list[StoredFile]
+    signature: str = ""
 
     @property
     def files(self) -> set[str]:
         """The names of all files that belong to it."""
         return {file.name for file in (self.state, *self.planes)}
+
+    @property
+    def signed_content(self) -> bytes:
+        """All of it but the signature."""
+        return msgspec.json.encode(msgspec.structs.replace(self, signature=""))
 
 
 class _Kind(msgspec.Struct):
@@ -110,12 +123,14 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.key = Key()
         self._lock: int | None = None
         self._segments: list[tuple[StoredFile, NDArray[np.int64]]] = []
         try:
             self._require_own()
             folder.mkdir(parents=True, exist_ok=True)
             self._take_lock()
+            parts = map(_FILE.fullmatch, os.listdir(folder))
         except OSError as error:
             raise CheckpointError(f"{folder}: cannot write: {error.strerror}") from error
         try:
@@ -123,7 +138,9 @@ class Store:
         except BaseException:
             self.close()
             raise
-        self._number = self.manifest.write if self.manifest else 0
+        # No file has a larger number than the manifest, unless somebody else wrote it.
+        numbers = [int(part[2]) for part in parts if part]
+        self._number = max([self.manifest.write if self.manifest else 0, *numbers])
 
     def __enter__(self) -> Self:
         return self
@@ -137,28 +154,52 @@ class Store:
             os.close(self._lock)
             self._lock = None
 
+    @property
+    def own(self) -> bool:
+        """Whether the last state was written by somebody with the key of the user."""
+        found = self.manifest
+        return found is not None and self.key.has_signed(found.signed_content, found.signature)
+
     def read(self) -> Stored:
         """Read the last state; raise CheckpointError if a file is not what was written."""
         assert self.manifest is not None
-        try:
-            words, arrays = read_file(self.folder, self.manifest.state)
-            # Copies, because places in a file are not aligned as new arrays are.
-            copies = {name: array.copy() for name, array in arrays.items()}
-            encoded = Encoded(json.loads(words["tree"]), copies)
-            slopes: dict[int, Vector] = {}
-            self._segments = []
-            for file in self.manifest.planes:
-                _, parts = read_file(self.folder, file)
+        encoded = self.read_without_planes()
+        slopes: dict[int, Vector] = {}
+        self._segments = []
+        for file in self.manifest.planes:
+            parts = self._arrays_of(file)[1]
+            try:
                 numbers = parts["numbers"].copy().view(np.int64)
                 rows = parts["slopes"].view(np.float64).reshape(len(numbers), -1)
-                self._segments.append((file, numbers))
-                slopes.update(zip(numbers.tolist(), rows, strict=True))
-        except CheckpointError as error:
-            if not (self.folder / _PREVIOUS).exists():
-                raise
-            hint = f"rename {_PREVIOUS} to {_MANIFEST} to go on from the write before"
-            raise CheckpointError(f"{error} ({hint})") from error
+            except (LookupError, ValueError) as error:
+                raise self._damaged(f"{self.folder / file.name}: damaged: no planes") from error
+            self._segments.append((file, numbers))
+            slopes.update(zip(numbers.tolist(), rows, strict=True))
         return Stored(encoded, slopes)
+
+    def read_without_planes(self) -> Encoded:
+        """Read the last state, but for its slopes."""
+        assert self.manifest is not None
+        file = self.manifest.state
+        words, arrays = self._arrays_of(file)
+        # Copies, because places in a file are not aligned as new arrays are.
+        copies = {name: array.copy() for name, array in arrays.items()}
+        try:
+            return Encoded(json.loads(words["tree"]), copies)
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            raise self._damaged(f"{self.folder / file.name}: damaged: no state") from error
+
+    def _arrays_of(self, file: StoredFile) -> tuple[dict[str, str], dict[str, NDArray[np.uint8]]]:
+        try:
+            return read_file(self.folder, file)
+        except CheckpointError as error:
+            raise self._damaged(str(error)) from error
+
+    def _damaged(self, message: str) -> CheckpointError:
+        """Return an error that says how to go on, if there is a way."""
+        if _manifest_in(self.folder / _PREVIOUS) is not None:
+            message += f" (rename {_PREVIOUS} to {_MANIFEST} to go on from the write before)"
+        return CheckpointError(message)
 
     def write(self, about: About, iteration: int, encoded: Encoded, planes: Planes) -> float:
         """Write a state; the last one stays, also after an OSError, and the one before it goes.
@@ -180,6 +221,9 @@ class Store:
         durable.sync_folder(self.folder)
         manifest = Manifest(
             FORMAT, VERSION, about, number, iteration, state, [file for file, _ in segments]
+        )
+        manifest = msgspec.structs.replace(
+            manifest, signature=self.key.signature(manifest.signed_content)
         )
         with contextlib.suppress(FileNotFoundError):
             durable.replace(self.folder / _PREVIOUS, (self.folder / _MANIFEST).read_bytes())
@@ -258,7 +302,7 @@ class Store:
                     f"{path}: of the {age} format {kind.version}, this version reads {VERSION}"
                 )
             manifest = msgspec.json.decode(text, type=Manifest)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _NO_MANIFEST as error:
             raise CheckpointError(f"{path}: damaged: not the manifest of a checkpoint") from error
         if not all(map(_FILE.fullmatch, manifest.files)):
             raise CheckpointError(f"{path}: damaged: it names files that are not of a checkpoint")
@@ -267,13 +311,19 @@ class Store:
     def _remove_others(self) -> None:
         """Remove files of ours that neither of the last two manifests names."""
         named: set[str] = set()
-        for manifest in (_MANIFEST, _PREVIOUS):
-            with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-                text = (self.folder / manifest).read_bytes()
-                named |= msgspec.json.decode(text, type=Manifest).files
+        for name in (_MANIFEST, _PREVIOUS):
+            manifest = _manifest_in(self.folder / name)
+            named |= manifest.files if manifest else set()
         for path in sorted(self.folder.iterdir()):
             if _is_part(path) and path.name not in named:
                 durable.remove(path)
+
+
+def _manifest_in(path: Path) -> Manifest | None:
+    """Return a manifest if there is one, and it is not damaged."""
+    with contextlib.suppress(FileNotFoundError, *_NO_MANIFEST):
+        return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    return None
 
 
 def _is_part(path: Path) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,17 +79,23 @@ def read_file(
     """
     path = folder / file.name
     try:
-        content = np.fromfile(path, dtype=np.uint8)
+        found = path.stat()
+        # Before it is opened: what is no plain file may have no end.
+        if found.st_size != file.bytes or not stat.S_ISREG(found.st_mode):
+            raise CheckpointError(f"{path}: truncated: {found.st_size} bytes of {file.bytes}")
+        content = np.fromfile(path, dtype=np.uint8, count=file.bytes)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: missing, it is a part of the checkpoint") from None
     except OSError as error:
         raise CheckpointError(f"{path}: cannot read: {error.strerror}") from error
-    if len(content) != file.bytes:
-        raise CheckpointError(f"{path}: truncated: {len(content)} bytes of {file.bytes}")
     if hashlib.sha256(content.data).hexdigest() != file.sha256:
         raise CheckpointError(f"{path}: damaged: it is not what was written")
-    begin = 8 + int(content[:8].view("<u8")[0])
-    header = json.loads(content[8:begin].tobytes())
-    words = header.pop("__metadata__", {})
-    places = {name: entry["data_offsets"] for name, entry in header.items()}
-    return words, {name: content[begin + a : begin + b] for name, (a, b) in places.items()}
+    try:
+        begin = 8 + int(content[:8].view("<u8")[0])
+        header = json.loads(content[8:begin].tobytes())
+        words = header.pop("__metadata__", {})
+        places = {name: entry["data_offsets"] for name, entry in header.items()}
+        arrays = {name: content[begin + a : begin + b] for name, (a, b) in places.items()}
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: damaged: not a file of arrays") from error
+    return words, arrays

@@ -1,0 +1,388 @@
+"""Compares a state that was read from a file with the problem: see `layouts`.
+
+What does not fit is `Unknown`, with the place where it is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from cutplane.checkpoints.codec import Unknown, attributes
+from cutplane.checkpoints.kinds import PLAIN, is_balance, is_named, own_kinds
+from cutplane.checkpoints.layouts import LAYOUTS, POINTS
+from cutplane.core.method import Method, Policy, PolicyStates, Query
+from cutplane.core.needs import as_quadratic, offers
+from cutplane.core.state import Problem, State
+
+_ARRAY = re.compile(r"([fiub]\d)(~?)\[([^\]]*)\](?:<(\w+)|(>=0))?")
+
+
+def require_fitting(
+    state: Any, problem: Problem, method: Method, given: Collection[object]
+) -> None:
+    """Raise Unknown unless a state is one of a method on a problem; ``given`` are their parts."""
+    if type(state) is not State:
+        raise Unknown("it is no state")
+    known = {
+        "problem": problem,
+        "method": method,
+        "metric": as_quadratic(problem.regularizer),
+    }
+    checker = _Checker(problem.risk, known, frozenset(map(id, given)))
+    checker.scope |= {"k": _length(state.bundle, "offsets"), "g": _count(state.bundle, "n_groups")}
+    checker.check(state, "State", "state")
+    groups = method.groups
+    if state.bundle.n_groups < 1 or groups not in (None, state.bundle.n_groups):
+        raise Unknown(f"state.bundle has {state.bundle.n_groups} groups")
+    if method.stabilizer.confined and state.bundle.tilts.any():
+        raise Unknown("state.bundle has planes of groups")
+    if state.convex and problem.risk.convex is False:
+        raise Unknown("state.convex is not what the risk says")
+    for place in (part.name for part in fields(PolicyStates)):
+        own = getattr(state.policies, place)
+        checker.check_own(own, getattr(method, place), f"state.policies.{place}")
+
+
+@dataclass
+class _Checker:
+    """One look at a state, or at the part of it that belongs to a risk."""
+
+    risk: Any
+    known: Mapping[str, Any]
+    given: Collection[int]
+    scope: dict[str, int] = field(default_factory=dict)
+
+    def check(self, value: Any, spec: str, path: str) -> None:
+        """Raise Unknown unless a value fits one of the alternatives."""
+        if not any(self._fits(value, each, path) for each in spec.split(" | ")):
+            raise Unknown(f"{path} is not what it was")
+
+    def check_own(self, own: Any, policy: Policy[Any], path: str) -> None:
+        """Check what a policy of the library remembers, if it knows the risk."""
+        if not type(policy).__module__.startswith("cutplane."):
+            return
+        # Of data that lie elsewhere a query remembers something else: what is kept there.
+        if isinstance(policy, Query) and type(self.risk).__name__ not in POINTS:
+            return
+        kinds = own_kinds(type(policy))
+        name = type(own).__name__
+        if kinds is not None and name not in kinds:
+            raise Unknown(f"{path} is not what {type(policy).__name__} remembers")
+        if name in LAYOUTS:
+            self.check(own, name, path)
+        elif isinstance(own, float):
+            self.check(own, "real", path)
+
+    def _fits(self, value: Any, spec: str, path: str) -> bool:
+        if spec in PLAIN:
+            return PLAIN[spec](value)
+        if match := _ARRAY.fullmatch(spec):
+            return self._is_array(value, *match.groups())
+        if spec.startswith("="):
+            name, *parts = spec[1:].split(".")
+            expected = self.risk if name == "risk" else self.known[name]
+            for part in parts:
+                expected = getattr(expected, part)
+            return value is expected
+        if spec.startswith("list of "):
+            return type(value) is list and all(self._fits(each, spec[8:], path) for each in value)
+        if special := _SPECIAL.get(spec):
+            return special(self, value, path)
+        if not is_named(value, spec):
+            return False
+        if spec in LAYOUTS:
+            self._check_fields(value, LAYOUTS[spec], path)
+        return True
+
+    def _is_array(
+        self, value: Any, dtype: str, loose: str, dims: str, below: str | None, natural: str | None
+    ) -> bool:
+        if not (
+            type(value) is np.ndarray and value.dtype.str[1:] == dtype and value.dtype.isnative
+        ):
+            return False
+        sizes = [dim for part in dims.split(", ") for dim in self._sizes(part)]
+        if value.ndim != len(sizes) or id(value) in self.given or not value.flags.writeable:
+            return False
+        for size, letter in zip(value.shape, sizes, strict=True):
+            if letter != "*" and self.scope.setdefault(letter, size) != size:
+                return False
+        if below or natural:
+            most = self.scope[self._sizes(below)[0]] if below else math.inf
+            return bool(((value >= 0) & (value < most)).all())
+        if loose or dtype[0] != "f":
+            return True
+        # Parameters and slopes can be squared: where they cannot, a run ends.
+        sizes_matter = "p" in sizes and dtype == "f8"
+        with np.errstate(over="ignore"):
+            return bool(np.isfinite(value * value if sizes_matter else value).all())
+
+    def _sizes(self, part: str) -> list[str]:
+        """Return the letters of a part of a shape; what the problem says of them is noted."""
+        if part.isdigit():
+            self.scope[part] = int(part)
+            return [part]
+        shape = _SHAPES[part](self.risk) if part in _SHAPES else None
+        if shape is None:
+            return [part]
+        names = [f"{part}{i}" if len(shape) > 1 else part for i in range(len(shape))]
+        self.scope |= dict(zip(names, shape, strict=True))
+        return names
+
+    def _check_fields(self, value: Any, layout: Mapping[str, str], path: str) -> None:
+        is_tuple = isinstance(value, tuple)
+        found = dict(zip(value._fields, value, strict=False) if is_tuple else attributes(value))
+        inner = _Checker(self.risk, self.known, self.given, self._inherited())
+        inner.scope |= _free_letters(value)
+        for name, spec in layout.items():
+            own = name.removesuffix("?")
+            if own in found:
+                inner.check(found.pop(own), spec, f"{path}.{own}")
+            elif own == name:
+                raise Unknown(f"{path}.{own} is missing")
+        if found:
+            raise Unknown(f"{path} has more than it had")
+        if is_tuple and len(value) != len(value._fields):
+            raise Unknown(f"{path} is not what it was")
+        rule = _RULES.get(type(value).__name__)
+        if rule is not None and not rule(value, inner):
+            raise Unknown(f"{path} is not what it was")
+
+    def _inherited(self) -> dict[str, int]:
+        """Return the letters that mean the same everywhere."""
+        return {letter: self.scope[letter] for letter in ("k", "g") if letter in self.scope}
+
+    def is_point(self, value: Any, path: str) -> bool:
+        """Say whether a value is a point of the risk, as far as points of such risks are known."""
+        kinds = POINTS.get(type(self.risk).__name__)
+        if is_named(value, "_Place"):
+            return self._fits(value, "_Place", path)
+        if kinds is None or not type(self.risk).__module__.startswith("cutplane."):
+            return self._is_array(getattr(value, "w", None), "f8", "", "p", None, None)
+        if "SumPoint" not in kinds:
+            return any(self._fits(value, kind, path) for kind in kinds.split(" | "))
+        parts = dict(attributes(value)).get("parts") if type(value).__name__ in kinds else None
+        terms = self.risk.terms
+        if type(parts) is not list or len(parts) != len(terms):
+            return False
+        for (factor, risk), part in zip(terms, parts, strict=True):
+            if type(part) is not tuple or len(part) != 2 or part[0] != factor:
+                return False
+            if not _Checker(risk, self.known, self.given).is_point(part[1], path):
+                return False
+        rest = {name: own for name, own in attributes(value) if name != "parts"}
+        return rest.keys() <= {"value", "_plane"} and all(
+            self._fits(own, "float" if name == "value" else "Plane", path)
+            for name, own in rest.items()
+        )
+
+    def is_witness(self, value: Any, path: str) -> bool:
+        """Say whether a value is what the loss may have found with its best offsets."""
+        loss = self.risk.loss
+        name, room = type(loss).__name__, type(loss).__module__.rpartition(".")[2]
+        if name == "FBeta" and self.risk.minimizes_intercept:
+            return is_balance(value)
+        return value is None or any(
+            (
+                bool(getattr(loss, "of_shares", False)) and self._fits(value, "BestOffsets", path),
+                room == "residuals" and PLAIN["float"](value),
+                room == "shared_score"
+                and type(value) is list
+                and len(value) == self.risk.intercept_shape[0]
+                and all(is_named(own, "AtBestOffset") and own.witness is None for own in value),
+            )
+        )
+
+
+def _free_letters(value: Any) -> dict[str, int]:
+    """Return what a part of a state says itself of its size."""
+    name = type(value).__name__
+    if name == "PlainBound":  # of planes some of which may be gone
+        return {"k": _length(value, "numbers")}
+    return {}
+
+
+def _length(value: Any, name: str) -> int:
+    part = getattr(value, name, None)
+    if type(part) is not np.ndarray or part.ndim != 1:
+        raise Unknown(f"{type(value).__name__}.{name} is not what it was")
+    return len(part)
+
+
+def _count(value: Any, name: str) -> int:
+    part = getattr(value, name, None)
+    if not PLAIN["count"](part):
+        raise Unknown(f"{type(value).__name__}.{name} is not what it was")
+    return int(part)  # type: ignore[arg-type]
+
+
+_SHAPES: dict[str, Callable[[Any], tuple[int, ...] | None]] = {
+    "p": lambda risk: (risk.n_parameters,),
+    "n": lambda risk: (_n_examples(risk),),
+    "d": lambda risk: (risk.rows.shape[1],),
+    "c": lambda risk: risk.map.score_shape[-1:] or (1,),
+    "scores": lambda risk: (_n_examples(risk), *risk.map.score_shape),
+    "u": lambda risk: (len(risk._used),),
+    "t": lambda risk: (risk.data.chains.n_tokens,),
+    "s": lambda risk: (risk.data.chains.n_sequences,),
+    "l": lambda risk: (risk.data.chains.n_labels,),
+    "b": lambda risk: (risk.data.chains.n_blocks,),
+}
+
+
+def _n_examples(risk: Any) -> int:
+    return int(risk.n_examples if hasattr(risk, "n_examples") else risk.data.chains.n_sequences)
+
+
+def _is_measured(checker: _Checker, value: Any, path: str) -> bool:
+    return (
+        type(value) is tuple
+        and len(value) == 2
+        and checker._fits(value[0], "f8[p]", path)
+        and checker._fits(value[1], "f8[k]", path)
+    )
+
+
+def _are_planes(checker: _Checker, value: Any, path: str) -> bool:
+    return type(value) is dict and all(
+        PLAIN["count"](n)
+        and type(planes) is list
+        and len(planes) == n
+        and all(checker._fits(plane, "Plane", path) for plane in planes)
+        for n, planes in value.items()
+    )
+
+
+def _are_slots(checker: _Checker, value: Any, path: str) -> bool:
+    rows = range(checker.scope.get("m", 0))
+    return (
+        type(value) is list
+        and all(type(slot) is int and slot in rows for slot in value)
+        and len({*value}) == len(value)
+    )
+
+
+def _increases(numbers: Any) -> bool:
+    return bool((np.diff(numbers) > 0).all())
+
+
+_SPECIAL: dict[str, Callable[[_Checker, Any, str], bool]] = {
+    "point": _Checker.is_point,
+    "witness": _Checker.is_witness,
+    "measured": _is_measured,
+    "planes": _are_planes,
+    "slots": _are_slots,
+}
+
+
+def _bundle_fits(bundle: Any, checker: _Checker) -> bool:
+    numbers = bundle.numbers
+    qp = bundle._qp
+    return (
+        _increases(numbers)
+        and (not len(numbers) or (numbers[-1] < bundle._n_added))
+        and len(qp.base) in (0, bundle.n_groups)
+    )
+
+
+def _solver_fits(qp: Any, checker: _Checker) -> bool:
+    n, k = len(qp.support), checker.scope["k"]
+    if qp.size > n or len(qp.warm) > k:
+        return False
+    planes = np.append(qp.support[: qp.size], qp.base)
+    within = bool(((planes >= 0) & (planes < k)).all())
+    # Without a base of each group the factor is made anew.
+    based = qp.scale == 0.0 or len(qp.base) == checker.scope["g"]
+    return within and based and len(np.unique(planes)) == len(planes)
+
+
+def _cache_fits(cache: Any, checker: _Checker) -> bool:
+    kept, outputs = cache.kept, cache.outputs
+    n, most = kept.losses.shape
+    if is_named(outputs, "Store"):
+        return bool(outputs.begins.shape == (n, most))
+    chains = checker.risk.data.chains
+    return len(outputs) == most * chains.n_tokens and bool(
+        ((outputs >= 0) & (outputs < chains.n_labels)).all()
+    )
+
+
+def _store_fits(store: Any, checker: _Checker) -> bool:
+    used, p = int(store.used[0]), checker.risk.n_parameters
+    taken = store.indices[:used]
+    return (
+        used <= len(store.indices)
+        and bool((store.begins <= store.ends).all())
+        and bool((store.ends <= used).all())
+        and bool(((taken >= 0) & (taken < p)).all())
+    )
+
+
+# What `cutplane.methods.stochastic.passes` asks for.
+_COMPILED_STEPS = ("map.plain", "loss.slope_form", "rows.one_by_one")
+
+
+def _walk_fits(walk: Any, checker: _Checker) -> bool:
+    """Say whether a walk has the arrays that its settings ask for."""
+    settings = checker.known["method"].query.settings
+    chosen = settings.rule.name == "OPTIMISTIC"
+    # Steps on the rows of a linear risk are compiled, and have a line of facts for each of them.
+    compiled = (
+        settings.batch is not None
+        and settings.batch < _n_examples(checker.risk)
+        and all(offers(checker.risk, what) for what in _COMPILED_STEPS)
+    )
+    return (
+        (len(walk.summed) > 0) == settings.averages
+        and (len(walk.chosen) > 0) == chosen
+        and (len(walk.facts) > 0 or not compiled)
+        and (chosen or not walk.confident)
+    )
+
+
+# What has to be true of several fields together.
+_RULES: dict[str, Callable[[Any, _Checker], bool]] = {
+    "Bundle": _bundle_fits,
+    "SimplexQP": _solver_fits,
+    "PlainBound": lambda own, _: _increases(own.numbers),
+    "AtBestOffset": lambda at, checker: _offset_fits(at.offset, checker.risk),
+    "StructuredPoint": lambda point, _: (
+        len(point.starts) == len(point.losses) + 1
+        and point.starts[0] == 0
+        and point.starts[-1] == len(point.indices)
+        and bool((np.diff(point.starts) >= 0).all())
+    ),
+    "Cache": _cache_fits,
+    "Kept": lambda kept, _: bool(
+        ((kept.counts >= 1) & (kept.counts <= kept.losses.shape[1])).all()
+    ),
+    "Store": _store_fits,
+    "SparseSteps": lambda own, _: (
+        own.squares.shape == own.mixed.shape == (len(own.past.steps), len(own.past.steps))
+    ),
+    "Shares": lambda own, _: own.shares.shape[1] <= own.W.shape[1],
+    "DescentState": lambda own, _: own.width == 0.0 or len(own.duals) > 0,
+    "Walk": lambda own, checker: _walk_fits(own, checker),
+    "ClassNewtonState": lambda own, checker: (
+        (own.centers.shape[1] == 0) == bool(checker.risk.loss.smooth)
+        and own.gradient.shape[1]
+        == checker.risk.rows.shape[1] + int(checker.risk.minimizes_intercept)
+    ),
+    "Spectrum": lambda own, checker: (
+        own.basis.shape[1] in (0, len(own.sizes))
+        and (len(own.sums) > 0) == (len(own.masses) > 0) == checker.risk.minimizes_intercept
+    ),
+}
+
+
+def _offset_fits(offset: Any, risk: Any) -> bool:
+    if not risk.minimizes_intercept:
+        return offset is None
+    shape = risk.intercept_shape
+    return bool(np.shape(offset) == shape and offset is not None and np.isfinite(offset).all())
