@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Plane
 from cutplane.maps.kernels.span import KernelMap
 from cutplane.maps.rows import ScoreMap
+from cutplane.risks.exact_kernel import ExactKernel, exact_kernel
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
+
+_ROUNDING = float(np.finfo(np.float64).eps)
 
 
 class KernelRisk(ScoredRisk):
@@ -23,6 +30,8 @@ class KernelRisk(ScoredRisk):
 
     spans_examples = True
     good_groups = 1  # planes of groups would each take a pass
+    _heaviest: float
+    _at_zero: tuple[float, float]
 
     def _usual_map(self) -> ScoreMap:
         return KernelMap(self.rows)
@@ -33,6 +42,61 @@ class KernelRisk(ScoredRisk):
         beta = w[: self.n_parameters // 2]
         return self.with_coefficients(beta, self.map.scores(w))
 
-    def with_coefficients(self, beta: Vector, values: Vector) -> ScoredPoint:
+    def with_scores(self, w: Vector, scores: Vector, **known: Any) -> ScoredPoint:
+        """Return the point at ``w``, whose scores are known."""
+        weight = float(np.abs(w[: len(w) // 2]) @ self._lengths)
+        self._heaviest = max(self._heaviest, weight)
+        return super().with_scores(w, scores, **known)
+
+    def with_coefficients(self, beta: Vector, values: Vector, **known: Any) -> ScoredPoint:
         """Return the point of a function whose values at the examples are known."""
-        return self.with_scores(np.concatenate([beta, values]), values)
+        return self.with_scores(np.concatenate([beta, values]), values, **known)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._heaviest = 0.0  # the sum of the lengths of a function's terms, at any point so far
+        zeros = np.zeros(len(self.y))
+        self._at_zero = (
+            abs(float(self.loss.value(self.y, zeros, self.weights))),
+            float(np.abs(self.loss.slopes(self.y, zeros, self.weights)).sum()),
+        )
+
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: losses, and entries of the matrix.
+
+        Scores may be small sums of large products of entries and coefficients, as with features
+        that are not scaled.
+        """
+        value, slope = self._at_zero
+        return value + slope * float(self._lengths.max()) * self._heaviest
+
+    def length_error(self, slope: Vector) -> float:
+        """Return by how much rounding may have changed the squared length of a plane's slope.
+
+        It is ``q'Kq``. Each entry of ``K q`` is a sum that is rounded at every step, by a share of
+        what it is then, no more than the sum of the terms' sizes; the errors of different entries
+        do not depend on each other, so that squares of them add up.
+        """
+        duals = 2.0 * slope[len(slope) // 2 :]
+        lengths = np.abs(duals) * self._lengths
+        return _ROUNDING * float(lengths.sum()) * float(np.sqrt(dot(lengths, lengths)))
+
+    @property
+    def _lengths(self) -> Vector:
+        """The length of each example in the space of the kernel."""
+        rows: Any = self.rows
+        return np.asarray(np.sqrt(np.maximum(rows.diagonal, 0.0)))
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the kernel is kept with less than the precision of predictions."""
+        rows: Any = self.rows
+        return isinstance(self.map.rows, type(rows)) and rows.source is not None
+
+    def exact_at(self, point: Any, plane: Plane, before: ExactKernel | None) -> ExactKernel:
+        """Return an exact risk for a run that has come to a point of this one, and has a plane.
+
+        ``before`` is the exact risk that the run was on last, if that was not the end.
+        """
+        return exact_kernel(self, point, plane, before)

@@ -29,6 +29,7 @@ from cutplane.estimators.parameters import look_up, threads_of
 from cutplane.maps.kernels.functions import Kernel
 from cutplane.maps.kernels.matrix import kernel_matrix, transformed
 from cutplane.maps.kernels.rows import KernelRows
+from cutplane.maps.kernels.source import KernelSource
 from cutplane.regularizers import KernelNorm
 from cutplane.report.words import mean_certificate
 
@@ -125,9 +126,9 @@ class ChoosesKernel(KernelModel):
         X = X[np.ix_(used, used)] if self._precomputed else X[used]
         kernels = self._kernels(X, examples.weights[used])
         base = kernel_matrix(kernels[0].base(), X, n_threads=threads_of(self.n_jobs))
-        paths = self._search(examples, used, kernels, base)
+        paths = self._search(examples, used, kernels, base, X)
         kernel, chosen, by_fold = self._choose(kernels, paths)
-        rows = self._rows_of(kernel, base, np.arange(len(used)))
+        rows = self._rows_of(kernel, base, np.arange(len(used)), X)
         del base
         known = KernelExamples(**vars(_only(examples, used, X)), kernel=kernel, rows=rows)
         plan = self._plan(known)
@@ -150,10 +151,11 @@ class ChoosesKernel(KernelModel):
         used: NDArray[np.intp],
         kernels: Sequence[Kernel],
         base: NDArray[Any],
+        X: Any,
     ) -> list[list[_Path]]:
         """Return the paths of all kernels, one for each fold."""
         folds = self._folds(examples, used)
-        plans = (self._fold_plan(folds[0], kernel, base)[1] for kernel in kernels)
+        plans = (self._fold_plan(folds[0], kernel, base, X)[1] for kernel in kernels)
         risks = (risk for plan in plans for risk in plan.risks)
         self.lams_ = lams_to_try(self.lams, risks, _N_LAMS, like=KernelNorm(1.0))
         paths: list[list[_Path]] = []
@@ -162,7 +164,7 @@ class ChoosesKernel(KernelModel):
             paths.append([])
             for f, fold in enumerate(folds):
                 limit = share_of_time(self.time_limit, examples.begin, n_left)
-                paths[g].append(self._path(fold, kernel, base, limit, f"gamma-{g}/fold-{f}"))
+                paths[g].append(self._path(fold, kernel, base, X, limit, f"gamma-{g}/fold-{f}"))
                 n_left -= 1
         return paths
 
@@ -223,18 +225,26 @@ class ChoosesKernel(KernelModel):
             folds.append(_Fold(train, test, _only(examples, used[train], None), score))
         return folds
 
-    def _rows_of(self, kernel: Kernel, base: NDArray[Any], places: NDArray[np.intp]) -> KernelRows:
+    def _rows_of(
+        self, kernel: Kernel, base: NDArray[Any], places: NDArray[np.intp], X: Any
+    ) -> KernelRows:
         threads = threads_of(self.n_jobs)
-        matrix = transformed(kernel, base, places, places, n_threads=threads)
-        return KernelRows.of_matrix(matrix, roundings=kernel.roundings_of_base, n_threads=threads)
+        return KernelRows.of_matrix(
+            transformed(kernel, base, places, places, n_threads=threads),
+            roundings=kernel.roundings_of_base,
+            source=KernelSource(kernel, X, places, threads),
+            n_threads=threads,
+        )
 
-    def _fold_plan(self, fold: _Fold, kernel: Kernel, base: NDArray[Any]) -> tuple[Self, Plan]:
+    def _fold_plan(
+        self, fold: _Fold, kernel: Kernel, base: NDArray[Any], X: Any
+    ) -> tuple[Self, Plan]:
         """Return a copy to fit to the training part of a fold, with its kernels given, and how."""
         model = copy(self)
         model.kernel = "precomputed"
         model.__dict__.pop("feature_names_in_", None)  # validated data has none
         model.n_features_in_ = len(fold.train)
-        rows = self._rows_of(kernel, base, fold.train)
+        rows = self._rows_of(kernel, base, fold.train, X)
         known = KernelExamples(**vars(fold.examples), kernel=Kernel("precomputed"), rows=rows)
         return model, model._plan(known)
 
@@ -243,12 +253,13 @@ class ChoosesKernel(KernelModel):
         fold: _Fold,
         kernel: Kernel,
         base: NDArray[Any],
+        X: Any,
         time_limit: float | None,
         part: str,
     ) -> _Path:
         """Fit a path to the training part of a fold, and score it on the test part."""
         lams = self.lams_
-        model, plan = self._fold_plan(fold, kernel, base)
+        model, plan = self._fold_plan(fold, kernel, base, X)
         found = all_along(model, plan.risks, lams, time_limit=time_limit, part=part)
         kernels = transformed(
             kernel, base, fold.test, fold.train, n_threads=threads_of(self.n_jobs)

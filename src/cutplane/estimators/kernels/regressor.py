@@ -6,18 +6,18 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.kernels.model import KernelModel, kernel_description
+from cutplane.estimators.linear.numbers import NumberScores
 from cutplane.losses import NU_REGRESSION, REGRESSION
 
 
 @estimator
-class KernelRegressor(RegressorMixin, KernelModel):
+class KernelRegressor(NumberScores, KernelModel):
     """Kernel regression that minimizes ``lam/2 |f|^2 + mean loss`` over all functions.
 
     The functions are those of the kernel's space, of whatever dimension, and what is proven holds

@@ -75,7 +75,8 @@ def landmark_features(
         wanted = default_threads() if n_threads is None else n_threads
         run_blocks(run, len(starts), n_threads=1 if kernel.function is not None else wanted)
     there = float(np.einsum("ij,ij->", features, features, dtype=np.float64))
-    lost = 1.0 - there / float(kernel.of_pairs(X).sum())
+    trace = float(kernel.of_pairs(X).sum())
+    lost = 1.0 - there / trace if trace > 0.0 else 0.0
     return LandmarkFeatures(features, back, max(lost, 0.0))
 
 
@@ -85,8 +86,11 @@ def _orthogonal(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix, float]:
     The columns of the triangle ``B`` are coefficients of functions that are orthogonal to each
     other in the kernel's space: ``B' matrix B`` is the identity, for the matrix in this order,
     without landmarks that the others say all of. The last number is the least that is left of one.
+    If all are zero in that space, one of them is kept, with a coefficient of zero.
     """
     largest = float(matrix.diagonal().max())
+    if not largest > 0.0:
+        return np.zeros(1, dtype=np.intp), np.zeros((1, 1)), 0.0
     factor, order, rank, _ = dpstrf(matrix, tol=_LEAST * largest, lower=0)
     inverse, _ = dtrtri(factor[:rank, :rank])
     left = float(factor[rank - 1, rank - 1]) ** 2 / largest

@@ -3,12 +3,12 @@
 It is symmetric, so each block is computed once and written twice. Threads share the blocks, each
 with a BLAS of one thread, so that exponentials are shared too.
 
-**Rounding.** Large matrices are kept in float32. What is kept is close to the kernel, and the
-problem that a fit solves, and proves something of, is the one with the matrix that is kept. That
-has to be positive semidefinite, which rounding takes away: independent errors of at most ``u =
-eps/2`` times an entry make a matrix with eigenvalues above ``-2 u sqrt(m) max(K)`` (Wigner's
-semicircle has ``2/sqrt(3)`` in place of 2). So much is added to the diagonal: 1e-5 for 10,000
-examples in float32, as if each example had that much noise of its own.
+**Rounding.** Large matrices are kept in float32, in which methods take their steps; what is proven
+is computed from the examples once more (`source.py`). What is kept has to be positive semidefinite,
+which rounding takes away: independent errors of at most ``u = eps/2`` times an entry make a matrix
+with eigenvalues above ``-2 u sqrt(m) max(K)`` (Wigner's semicircle has ``2/sqrt(3)`` in place of
+2). So much is added to the diagonal: 1e-5 for 10,000 examples, as if each example had that much
+noise of its own.
 """
 
 from __future__ import annotations
@@ -59,14 +59,26 @@ class IndefiniteKernel(ValueError):
 def kernel_matrix(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
     """Return the kernel of all pairs of examples; one that is no inner product is refused."""
     m = X.shape[0]
-    matrix = np.empty((m, m), dtype=np.float64 if m <= FULL_PRECISION else np.float32)
+    dtype = np.float64 if m <= FULL_PRECISION else np.float32
     if kernel.name == "precomputed":
-        _copy(X, matrix)
+        matrix = copied(X, dtype)
     else:
-        n_workers = default_threads() if n_threads is None else n_threads
-        compute(kernel, prepared(kernel, X, matrix.nbytes), matrix, n_workers)
+        matrix = _computed(kernel, X, dtype, n_threads)
     if not kernel.proven:
         _require_semidefinite(matrix)
+    return matrix
+
+
+def in_double(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> Matrix:
+    """Return the kernel of all pairs of examples in float64, however many they are."""
+    return _computed(kernel, X, np.float64, n_threads)
+
+
+def _computed(kernel: Kernel, X: Any, dtype: Any, n_threads: int | None) -> NDArray[Any]:
+    m = X.shape[0]
+    matrix = np.empty((m, m), dtype)
+    n_workers = default_threads() if n_threads is None else n_threads
+    compute(kernel, prepared(kernel, X, matrix.nbytes), matrix, n_workers)
     return matrix
 
 
@@ -184,9 +196,10 @@ def products_with(
     return out
 
 
-def _copy(X: Any, out: NDArray[Any]) -> None:
-    """Copy a matrix that was given, having compared it with its transpose."""
-    m = len(out)
+def copied(X: Any, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return a copy of a matrix that was given, having compared it with its transpose."""
+    m = X.shape[0]
+    out = np.empty((m, m), dtype)
     if X.shape != (m, m):
         raise ValueError(
             f"kernel='precomputed' needs the square matrix of all examples, got the shape {X.shape}"
@@ -198,6 +211,7 @@ def _copy(X: Any, out: NDArray[Any]) -> None:
             _require_symmetric(block, np.asarray(X[columns, rows], dtype=np.float64).T)
             out[columns, rows] = block.T
             out[rows, columns] = np.triu(block) + np.triu(block, 1).T if i == j else block
+    return out
 
 
 def _require_symmetric(block: NDArray[Any], other: NDArray[Any]) -> None:

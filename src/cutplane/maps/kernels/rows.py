@@ -23,6 +23,7 @@ from cutplane.maps.kernels.matrix import (
     kernel_matrix,
     prepared,
 )
+from cutplane.maps.kernels.source import KernelSource
 from cutplane.maps.rows import Examples, Rows
 
 # From this share of the rows on all are computed: as a symmetric matrix they take half the time.
@@ -32,7 +33,7 @@ _COPIED = 512
 
 
 class KernelRows(Rows):
-    """The kernel matrix of some examples, symmetric, raised on its diagonal.
+    """The kernel matrix of some examples, symmetric; in float32 raised on its diagonal.
 
     Parameters
     ----------
@@ -48,9 +49,14 @@ class KernelRows(Rows):
     Attributes
     ----------
     diagonal : ndarray of shape (n_examples,)
-        The diagonal, raised.
+        The diagonal, as it is kept.
     ridge : float
-        What was added to the diagonal, so that rounding leaves no negative eigenvalue.
+        What was added to the diagonal of a matrix in float32, so that rounding leaves no negative
+        eigenvalue.
+    error : float
+        By how much an entry beside the diagonal may be off, at most.
+    source : KernelSource or None
+        What the entries were computed from, if they are kept in less than float64.
     stored : ndarray of shape (n_examples, n_examples)
         The matrix; rows that are not ``ready`` hold anything.
     ready : ndarray of shape (n_examples,)
@@ -69,6 +75,7 @@ class KernelRows(Rows):
     ) -> None:
         m = X.shape[0]
         self._source: tuple[Kernel, Any] | None = None
+        self.source = KernelSource(kernel, X, n_threads=n_threads) if m > FULL_PRECISION else None
         if on_demand and kernel.proven and m > FULL_PRECISION:
             stored = np.empty((m, m), dtype=np.float32)
             self._source = kernel, prepared(kernel, X, stored.nbytes)
@@ -79,14 +86,19 @@ class KernelRows(Rows):
 
     @classmethod
     def of_matrix(
-        cls, matrix: NDArray[Any], *, roundings: float = 1.0, n_threads: int | None = None
+        cls,
+        matrix: NDArray[Any],
+        *,
+        roundings: float = 1.0,
+        source: KernelSource | None = None,
+        n_threads: int | None = None,
     ) -> KernelRows:
         """Return rows of a matrix that is known to hold inner products, and is kept.
 
         ``roundings`` is how many of its largest entry each entry may be off by.
         """
         made = cls.__new__(cls)
-        made._source = None
+        made._source, made.source = None, source if matrix.dtype == np.float32 else None
         made._take(matrix, matrix.diagonal(), roundings, n_threads)
         return made
 
@@ -94,13 +106,21 @@ class KernelRows(Rows):
         self, stored: NDArray[Any], diagonal: Vector, roundings: float, n_threads: int | None
     ) -> None:
         m = len(stored)
+        if self.source is not None:  # what a run ends with is computed from the examples again
+            self.files = self.source.files
         self.shape, self.n_entries = (m, m), m * m
         self.stored, self.ready = stored, np.full(m, self._source is None)
         self._products = as_rows(stored, n_threads=n_threads)
         self.n_threads = self._products.n_threads
         self._n_workers = default_threads() if n_threads is None else n_threads
         unit = 0.5 * float(np.finfo(stored.dtype).eps) * roundings
-        self.ridge = 2.0 * unit * float(np.sqrt(m)) * float(np.abs(diagonal).max())
+        largest = float(np.abs(diagonal).max())
+        # Beside the roundings of products, those of a matrix in float64 do not count.
+        rounded = stored.dtype != np.float64
+        self.ridge = 2.0 * unit * float(np.sqrt(m)) * largest if rounded else 0.0
+        # An exponential in float32 is off by up to 2.5 units in the last place (NumPy), and by what
+        # its exponent is; powers by less.
+        self.error = 8.0 * unit * largest
         raised = np.asarray(diagonal + self.ridge, dtype=stored.dtype)
         self.diagonal: Vector = raised.astype(np.float64)
         if self._source is None:

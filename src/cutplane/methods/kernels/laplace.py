@@ -16,11 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.maps.kernels.matrix import one_blas_thread
+from cutplane.methods.kernels.factor import lower_factor
 
 # Up to this standard deviation the logistic function is smooth beside the normal density, and few
 # nodes of Gauss and Hermite are exact to 1e-9; beyond it is the other way around, and the mean is
@@ -57,9 +58,7 @@ class Posterior:
         roots = np.sqrt(curvatures)
         inner = scale * roots[:, None] * matrix * roots
         inner[np.diag_indices_from(inner)] += 1.0
-        with one_blas_thread():
-            factor = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
-        return cls(roots, np.asarray(factor), scale)
+        return cls(roots, lower_factor(inner), scale)
 
     @property
     def half_log_determinant(self) -> float:

@@ -1,36 +1,40 @@
 """Newton's method for kernels and smooth losses, certified by planes at its points.
 
-At a function ``f`` with scores ``z = f(x) + c``, slopes ``g`` and curvatures ``h``, the quadratic
-model of the objective has the minimizer ``f' = sum_i beta_i k(x_i, .)`` with
+At a function ``sum_i b_i k(x_i, .)`` with slopes ``g`` and curvatures ``h`` of the loss, the
+quadratic model of the objective has its minimizer at coefficients ``b + d`` with
 
-    lam beta + h * (K beta + c') = h * z - g,            sum_i beta_i = 0 if there is an intercept
+    lam d + h * (K d + c') = -(g + lam b),            sum_i b_i + d_i = 0 if there is an intercept
 
-For examples without curvature ``beta_i = -g_i / lam``. For the others, with ``s = sqrt(h)`` and
-``beta = s * v``, it is a positive definite system
+For examples without curvature ``d_i = -g_i / lam - b_i``. For the others, with ``s = sqrt(h)`` and
+``d = s * v``, it is a positive definite system
 
-    (lam + s K s) v = s * (z - c' - K_rest beta_rest) - g / s
+    (lam + s K s) v = -(g + lam b) / s - s * (c' + K_rest d_rest)
 
 solved by Cholesky's factors, or by conjugate gradients where they would take too much time and
-memory. The model's intercept ``c'`` follows from a second right-hand side. The step ends in a
-search on the scores.
+memory. The change ``c'`` of the model's intercept follows from a second right-hand side. The step
+ends in a search on the scores. Since it is the change that is solved for, a matrix that is rounded,
+or a system that is not solved to the end, makes for a step that is too short or a little aside, and
+not for another minimizer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
 from cutplane.core.policies.bmrm import best_step
-from cutplane.core.protocols import SearchablePoint
+from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.state import Candidate, State
-from cutplane.maps.kernels.matrix import one_blas_thread
+from cutplane.methods.ascent.dual_ascent import balanced
 from cutplane.methods.bundle import with_query
+from cutplane.methods.kernels.factor import lower_factor
 from cutplane.methods.kernels.pair_ascent import SPANS_EXAMPLES
 from cutplane.methods.needs import CURVATURES
 
@@ -39,6 +43,11 @@ _DIRECT = 2048
 
 # Conjugate gradients end at this share of the right-hand side, or of what the gap calls for.
 _ROUGH, _EXACT = 0.1, 1e-10
+# But at no more than this share of the right-hand side: two solutions make the step, whose errors
+# would make it no descent.
+_LOOSEST = 1e-3
+# Examples with less curvature than this share of that of the regularizer have none.
+_STRAIGHT = 1e-6
 _MOST_PRODUCTS = 500
 
 
@@ -51,6 +60,7 @@ class KernelNewtonSteps(Query[None]):
         Need("risk", "loss.smooth", "a loss without kinks"),
         CURVATURES,
     )
+    makes_planes: ClassVar[bool] = True
 
     def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Solve the quadratic model at the best point, and search on the way there."""
@@ -64,50 +74,81 @@ class KernelNewtonSteps(Query[None]):
         segment = cast(SearchablePoint, best).toward(point)
         along = quadratic(state.problem.regularizer).along(best.w, point.w)
         lowest = segment.at(best_step(segment, along))
+        plane = _plane_of(risk, lam, point)
+        if plane is not None and state.problem.below(plane).lower > state.lower:
+            return Found([lowest], [], [plane]), None  # which saves the product for the other one
         return Found([lowest], [lowest]), None
 
 
+def _plane_of(risk: Any, lam: float, point: Any) -> Plane | None:
+    """Return the plane whose duals are the coefficients of a function, times ``-lam``.
+
+    At the minimizer of a quadratic model they are the slopes of the model there, and the product
+    with the matrix is known. None if they are no slopes of the loss.
+    """
+    beta, values = np.split(point.w, 2)
+    duals = -lam * beta
+    if risk.minimizes_intercept:
+        duals = balanced(duals)
+    offset = -risk.loss.conjugate(risk.y, duals, risk.weights)
+    if not np.isfinite(offset):
+        return None
+    return Plane(0.5 * np.concatenate([-lam * values, duals]), offset)
+
+
 def newton_coefficients(risk: Any, point: Any, lam: float, *, accuracy: float) -> Vector:
-    """Return the coefficients of the minimizer of the quadratic model at a point."""
+    """Return the coefficients of the minimizer of the quadratic model at a point.
+
+    Conjugate gradients leave ``accuracy`` of what the right-hand side would be at a function of
+    zero with these scores, slopes and curvatures.
+    """
     scores = point.scores + point.offset
     slopes = risk.loss.slopes(risk.y, scores, risk.weights)
     curvatures = risk.loss.curvatures(risk.y, scores, risk.weights)
-    bent = curvatures > 0.0
-    beta = np.where(bent, 0.0, -slopes / lam)
-    rest = risk.map.values(beta) if beta.any() else np.zeros_like(beta)
+    before = point.w[: len(scores)]
+    # Roots of next to nothing would make numbers that leave no digits to the others.
+    bent = curvatures * risk.rows.diagonal > _STRAIGHT * lam
+    change = np.where(bent, 0.0, -slopes / lam - before)
+    rest = risk.rows.pullback(change) if change.any() else np.zeros_like(change)
     used = np.flatnonzero(bent)
     roots = np.sqrt(curvatures[used])
-    right = roots * (scores - rest)[used] - slopes[used] / roots
-    solve = _solver(risk, lam, used, roots, accuracy)
+    right = -(slopes + lam * before)[used] / roots - roots * rest[used]
+    whole = roots * scores[used] - slopes[used] / roots
+    goal = accuracy * float(np.linalg.norm(whole))
+    solve = _solver(risk, lam, used, roots, goal)
     v = solve(right)
     if risk.minimizes_intercept and len(used):
         of_one = solve(roots)
-        v -= (dot(roots, v) + beta.sum()) / dot(roots, of_one) * of_one
-    beta[used] = roots * v
-    return beta
+        v -= (dot(roots, v) + before.sum() + change.sum()) / dot(roots, of_one) * of_one
+    change[used] = roots * v
+    return np.asarray(before + change)
 
 
-def _solver(risk: Any, lam: float, used: Any, roots: Vector, accuracy: float) -> Any:
+def _solver(risk: Any, lam: float, used: Any, roots: Vector, goal: float) -> Any:
     """Return a function that solves the system for a right-hand side."""
     if len(used) <= _DIRECT:
-        from scipy.linalg import cho_factor, cho_solve  # slow to import
+        from scipy.linalg import cho_solve  # slow to import
 
         matrix = np.asarray(risk.rows.matrix[np.ix_(used, used)], dtype=np.float64)
         matrix *= roots[:, None]
         matrix *= roots
         matrix[np.diag_indices_from(matrix)] += lam
-        # Several threads of LAPACK would go on spinning after each call.
-        with one_blas_thread():
-            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        # What is added if rounding has left negative eigenvalues makes for a shorter step.
+        factor = lower_factor(matrix), True
         return lambda right: cho_solve(factor, right, check_finite=False)
     spread = np.zeros(len(risk.y))
 
     def product(v: Vector) -> Vector:
         spread[used] = roots * v
-        images: Vector = lam * v + roots * risk.map.values(spread)[used]
+        images: Vector = lam * v + roots * risk.rows.pullback(spread)[used]
         return images
 
-    return lambda right: conjugate_gradients(product, right, max(accuracy, _EXACT))
+    def solve(right: Vector) -> Vector:
+        size = float(np.linalg.norm(right))
+        accuracy = min(max(goal / size, _EXACT), _LOOSEST) if size > 0.0 else _LOOSEST
+        return conjugate_gradients(product, right, accuracy)
+
+    return solve
 
 
 def conjugate_gradients(product: Any, right: Vector, accuracy: float) -> Vector:
@@ -118,10 +159,13 @@ def conjugate_gradients(product: Any, right: Vector, accuracy: float) -> Vector:
     squared = dot(residual, residual)
     goal = accuracy * accuracy * squared
     for _ in range(_MOST_PRODUCTS):
-        if squared <= goal or squared == 0.0:
+        if squared <= goal or squared == 0.0 or (x.any() and hurried()):
             break
         image = product(direction)
-        length = squared / dot(direction, image)
+        bend = dot(direction, image)
+        if bend <= 0.0:  # rounding is all that is left
+            break
+        length = squared / bend
         x += length * direction
         residual -= length * image
         before, squared = squared, dot(residual, residual)

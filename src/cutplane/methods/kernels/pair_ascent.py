@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
@@ -156,7 +157,7 @@ class PairSteps(Query["PairDuals | None"]):
                 accuracy = waiting.admit(rows, own.images, rise, fall)
             taken = steps(form, costs, duals, accuracy, most)
             over = taken < most and accuracy <= _ACCURACY
-            if over or gap_of(risk, lam, own) <= 0.9 * state.enough:
+            if over or hurried() or gap_of(risk, lam, own) <= 0.9 * state.enough:
                 break
             # Rows come in small batches, so few steps after some came are no whole look.
             looks += taken == most or np.count_nonzero(rows.ready) == n_ready

@@ -1,0 +1,173 @@
+"""What proves something of a kernel whose matrix is kept in float32: risks that do not round.
+
+A large kernel matrix is rounded, and something is added to its diagonal, so that a run on it proves
+nothing of the kernel that predicts. It ends with a run on an exact risk:
+
+- Examples without a loss, however large the errors of their scores may be, have no influence. If
+  the others are few, their kernel matrix is kept in float64, and the exact risk is the part of the
+  risk that is theirs. It is nowhere above the risk, so that its lower bounds hold for the risk, and
+  at the point where the run ends they are equal. If not, the examples that should not have been
+  left out are added, and the run goes on.
+- Else it is a risk of all examples. Values and planes are computed from the examples, by blocks,
+  and steps use the matrix that is kept only for what a function changes by: iterative refinement.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.core.protocols import Plane
+from cutplane.maps.kernels.rows import KernelRows
+from cutplane.maps.kernels.source import ExactRows
+from cutplane.maps.kernels.span import KernelMap
+
+# The matrix of some examples may be kept in float64 if it takes no more than this share of the
+# memory of all in float32, or if they are so few.
+_SHARE_OF_MEMORY, _FEW = 0.5, 1024
+# Refinement is slow if what was added to the diagonal changes scores by more than this share, as
+# with features that are not scaled. Then so many may have their matrix in float64: 512 MB.
+_COARSE, _MANY = 0.01, 8192
+
+
+@dataclass(frozen=True)
+class ExactKernel:
+    """An exact risk, and what its parameters are to the risk that it stands for.
+
+    Attributes
+    ----------
+    risk : KernelRisk
+    rounded : KernelRisk
+        The risk that it stands for.
+    counts : ndarray of bool
+        Which examples it is a risk of.
+    start : ndarray
+        Where a run on it begins: the point that it was made at.
+    plane : Plane
+        The plane that it was made with, which gives a bound for all functions.
+    by_blocks : bool
+        Whether it is a risk of all examples, without a matrix in float64. Only then is the plane
+        one of its planes.
+    """
+
+    risk: Any
+    rounded: Any
+    counts: NDArray[np.bool_]
+    start: Vector
+    plane: Plane
+    by_blocks: bool
+
+    @property
+    def has_plane(self) -> bool:
+        """Whether the plane is one of this risk."""
+        return self.by_blocks
+
+    def back(self, point: Any) -> Any:
+        """Return a point of this risk as one of that for which it stands."""
+        if self.by_blocks:
+            return self.rounded.with_scores(point.w, point.scores, at=point._at)
+        m = len(self.counts)
+        beta = np.zeros(m)
+        beta[self.counts] = point.w[: len(point.w) // 2]
+        values = self.rounded.map.values(beta)
+        values[self.counts] = point.scores
+        return self.rounded.with_coefficients(beta, values, at=point._at)
+
+    def misses(self, point: Any) -> bool:
+        """Say whether examples that were left out may have a loss, at a point that `back` gave."""
+        return bool((_influential(self.rounded, point) & ~self.counts).any())
+
+
+def exact_kernel(risk: Any, point: Any, plane: Plane, before: ExactKernel | None) -> ExactKernel:
+    """Return an exact risk in place of a kernel's, for a run that has come to a point.
+
+    No example is left out that was not left out ``before``.
+    """
+    counts = _influential(risk, point)
+    if before is not None:
+        counts |= before.counts
+    if not _vanishes(risk, point, ~counts):
+        counts[:] = True
+    m, n = len(counts), np.count_nonzero(counts)
+    beta, duals = point.w[:m], 2.0 * plane.slope[m:]
+    added = risk.rows.ridge * np.linalg.norm(beta)
+    few = _MANY if added > _COARSE * np.linalg.norm(point.scores) else _FEW
+    if 8 * n * n <= max(_SHARE_OF_MEMORY * 4 * m * m, 8 * few * few):
+        return _in_memory(risk, beta, duals, plane.offset, counts)
+    return _by_blocks(risk, beta, duals, plane.offset)
+
+
+def _by_blocks(risk: Any, beta: Vector, duals: Vector, offset: float) -> ExactKernel:
+    rows = ExactRows(risk.rows.source)
+    rows.learn(np.array([beta, duals]))
+    exact = copy(risk)
+    exact.map = KernelMap(rows)
+    exact._begin()
+    plane = Plane(exact.map.pullback(duals), offset)
+    everyone = np.ones(len(beta), dtype=np.bool_)
+    start = np.concatenate([beta, np.zeros_like(beta)])
+    return ExactKernel(exact, risk, everyone, start, plane, by_blocks=True)
+
+
+def _in_memory(
+    risk: Any, beta: Vector, duals: Vector, offset: float, counts: NDArray[np.bool_]
+) -> ExactKernel:
+    places = np.flatnonzero(counts)
+    exact = copy(risk)
+    # Nothing is added to the diagonal: predictions have no such thing.
+    matrix = risk.rows.source.part(places).matrix()
+    exact.rows = KernelRows.of_matrix(matrix, roundings=0.0, n_threads=risk.rows.n_threads)
+    exact.map = KernelMap(exact.rows)
+    exact.n_parameters = exact.map.n_parameters
+    # Weights are not scaled: it is a part of the sum.
+    exact.y, exact.weights, exact.loss = (
+        risk.y[places],
+        risk.weights[places],
+        risk.loss.part(places),
+    )
+    exact.__dict__.pop("term_size", None)
+    exact._begin()
+    start = np.concatenate([beta[places], np.zeros(len(places))])
+    plane = _with_exact_length(risk, duals, offset)
+    return ExactKernel(exact, risk, counts, start, plane, by_blocks=False)
+
+
+def _with_exact_length(risk: Any, duals: Vector, offset: float) -> Plane:
+    """Return a plane with these duals, whose images are right where its duals are not zero.
+
+    That is enough for the bound, in which only the product of both occurs.
+    """
+    used, images = np.flatnonzero(duals), np.zeros_like(duals)
+    if len(used):
+        images[used] = risk.rows.source.part(used).products(duals[None, used])[0]
+    return Plane(0.5 * np.concatenate([images, duals]), offset)
+
+
+def _influential(risk: Any, point: Any) -> NDArray[np.bool_]:
+    """Say which examples have a coefficient, or perhaps a loss, if scores are as far off as can be.
+
+    A convex loss whose slope vanishes on both sides of a score is as small as can be there.
+    """
+    m = risk.n_parameters // 2
+    beta = point.w[:m]
+    if not risk.loss.additive:
+        return np.ones(m, dtype=np.bool_)
+    off = risk.rows.error * float(np.abs(beta).sum())
+    scores = point.scores + point.offset
+    slopes = (risk.loss.slopes(risk.y, scores + side, risk.weights) for side in (-off, off))
+    influential: NDArray[np.bool_] = beta != 0.0
+    for each in slopes:
+        influential |= each != 0.0
+    return influential
+
+
+def _vanishes(risk: Any, point: Any, which: NDArray[np.bool_]) -> bool:
+    """Say whether the loss of some examples is zero, and not only as small as can be."""
+    loss = risk.loss.part(np.flatnonzero(which))
+    value = loss.value(risk.y[which], (point.scores + point.offset)[which], risk.weights[which])
+    return bool(value == 0.0)
