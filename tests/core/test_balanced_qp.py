@@ -64,9 +64,9 @@ def clarabel_value(problem):
     options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = 1e-10
     sums = (groups == np.arange(n_groups)[:, None]).astype(float)
     solution = clarabel.DefaultSolver(
-        sparse.triu(gram / lam / unit, format="csc"),
+        sparse.csc_array(np.triu(gram / lam / unit)),
         -offsets / unit,
-        sparse.csc_matrix(np.vstack([sums, tilts, -np.eye(n)])),
+        sparse.csc_array(np.vstack([sums, tilts, -np.eye(n)])),
         np.concatenate([np.ones(n_groups), [0.0], np.zeros(n)]),
         [clarabel.ZeroConeT(n_groups + 1), clarabel.NonnegativeConeT(n)],
         options,

@@ -82,9 +82,9 @@ def clarabel_value(problem, groups):
     options.tol_gap_abs = options.tol_gap_rel = options.tol_feas = 1e-10
     sums = (groups == np.arange(n_groups)[:, None]).astype(float)
     solution = clarabel.DefaultSolver(
-        sparse.triu(gram / lam / unit, format="csc"),
+        sparse.csc_array(np.triu(gram / lam / unit)),
         -(offsets - offsets.max()) / unit,
-        sparse.csc_matrix(np.vstack([sums, -np.eye(n)])),
+        sparse.csc_array(np.vstack([sums, -np.eye(n)])),
         np.append(np.ones(n_groups), np.zeros(n)),
         [clarabel.ZeroConeT(n_groups), clarabel.NonnegativeConeT(n)],
         options,

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
@@ -165,7 +166,7 @@ def test_good_number_of_groups(rows, features, groups):
 
 
 def test_wide_sparse_data_stay_together():
-    X = scipy.sparse.random_array((500, 5_000), density=0.01, rng=np.random.default_rng(0)).tocsr()
+    X = random_array((500, 5_000), density=0.01, rng=np.random.default_rng(0)).tocsr()
     assert cp.ScoredRisk(X, np.ones(500), cp.Hinge(), intercept=False).good_groups == 1
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.core import state as core
@@ -96,7 +97,7 @@ AT_KINKS = {
 def wide_problem(y):
     """Return a problem with 100,000 features; its optimum is that of an isometric small one."""
     rng = np.random.default_rng(8)
-    X = scipy.sparse.random_array((len(y), 100_000), density=1e-3, rng=rng, format="csr")
+    X = random_array((len(y), 100_000), density=1e-3, rng=rng, format="csr")
     short = np.linalg.cholesky((X @ X.T).toarray())
     problem = linear_problem("100,000 features", short, y, cp.Hinge(), 2.8, intercept=False)
     rows = cp.as_rows(X)

@@ -207,9 +207,9 @@ def clarabel_alpha(gram, offsets, lam):
     settings.verbose = False
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
     solution = clarabel.DefaultSolver(
-        sparse.triu(gram / lam / unit, format="csc"),
+        sparse.csc_array(np.triu(gram / lam / unit)),
         -(offsets - offsets.max()) / unit,
-        sparse.csc_matrix(np.vstack([np.ones(n), -np.eye(n)])),
+        sparse.csc_array(np.vstack([np.ones(n), -np.eye(n)])),
         np.append(1.0, np.zeros(n)),
         [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(n)],
         settings,

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.random_arrays import random_array
 
 from cutplane.maps import AllPairs, ObservedPairs, as_rows
 
@@ -64,7 +65,7 @@ def test_observed_pairs_are_a_matrix_with_zeros_elsewhere(seed, m, d, n_classes,
 
 def test_threads_leave_no_trace():
     rng = np.random.default_rng(0)
-    X = scipy.sparse.random_array((20_000, 50), density=0.2, rng=rng, format="csr")
+    X = random_array((20_000, 50), density=0.2, rng=rng, format="csr")
     y = rng.integers(0, 4, 20_000).astype(np.int32)
     slopes = rng.normal(size=(20_000, 4))
     found = [ObservedPairs(as_rows(X, n_threads=n), y, 4) for n in (1, 2, 3)]

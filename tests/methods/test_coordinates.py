@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cvxpy.transforms import indicator
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
@@ -157,6 +157,7 @@ def test_columns_of_zeros_and_equal_columns():
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 1000), st.booleans(), st.sampled_from([0.0, 0.3]), st.floats(0.0, 1.0))
+@example(135, False, 0.0, 5e-324)
 def test_conjugate_of_a_sum_over_coordinates(seed, bounded, l2, l1):
     rng = np.random.default_rng(seed)
     n = 4

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
+from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.compute.arrays import copied
@@ -34,7 +35,7 @@ every_loss = pytest.mark.parametrize("loss", [*PIECEWISE, cp.Logistic()], ids=re
 
 def sample(loss, seed, m=40, d=15, dtype=np.float64, intercept=False):
     rng = np.random.default_rng(seed)
-    X = sp.random_array((m, d), density=0.3, rng=rng, dtype=np.float64).tocsr().astype(dtype)
+    X = random_array((m, d), density=0.3, rng=rng, dtype=np.float64).tocsr().astype(dtype)
     X.data[:] = rng.normal(size=len(X.data))
     X.data[: X.indptr[1]] = 0.0  # a row of stored zeros
     y = rng.normal(size=m) if loss.task == "regression" else rng.choice([-1.0, 1.0], m)
@@ -218,7 +219,7 @@ def test_bounds_hold_with_an_intercept_for_odd_data(loss, what):
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_number_of_threads_leaves_no_trace(intercept):
     rng = np.random.default_rng(2)
-    X = sp.random_array((3000, 1500), density=0.1, rng=rng).tocsr()  # several blocks
+    X = random_array((3000, 1500), density=0.1, rng=rng).tocsr()  # several blocks
     y = np.where(X @ rng.normal(size=1500) > 0.1, 1.0, -1.0)
     found = [
         cp.LinearClassifier(lam=1e-3, fit_intercept=intercept, method="dual-ascent", n_jobs=n).fit(

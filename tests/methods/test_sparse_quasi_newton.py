@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
+from cutplane.core.start import first_state
+from cutplane.core.state import Problem
+from cutplane.methods.coordinates import quasi_newton
 from cutplane.methods.coordinates.kernels import low_rank_descent, products_with_rows
 from cutplane.methods.coordinates.quasi_newton import SparseSteps, bounding
 from cutplane.regularizers.coordinates import Coordinates
@@ -201,3 +204,61 @@ def test_no_other_scale_of_a_plane_bounds_more(seed, l2, bounded, centered):
     for scale in np.linspace(0.0, 1.0, 50):
         other = bound(cp.Plane(scale * plane.slope, scale * plane.offset + (1 - scale) * floor))
         assert best >= other - 0.02 * abs(other) - 1e-3
+
+
+def awkward_classes(seed):
+    """Return rows, labels and lam: features that are zero, constant or of wild sizes, small lams.
+
+    Near an optimum of about 1e-10 what a step promises is rounding, of either sign.
+    """
+    rng = np.random.default_rng(seed)
+    k, d = int(rng.integers(2, 5)), int(rng.integers(1, 5))
+    m = int(rng.choice([k, k + 1, 12]))
+    X = rng.normal(size=(m, d)).round(int(rng.integers(0, 6)))
+    kind = seed % 4
+    if kind == 0:
+        X[:, 0] = 0.0
+    elif kind == 1:
+        X[:, 0] = 1.0
+    elif kind == 2:
+        X *= 10.0 ** rng.uniform(-60, 60)
+    else:
+        X[:] = X[0]
+    y = np.append(np.arange(k), np.zeros(m - k, dtype=int))
+    lam = 10.0 ** (rng.uniform(-12, -8) if seed % 3 else rng.uniform(6, 12))
+    return X, y, lam
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_awkward_features_and_lams_end_with_finite_numbers(seed):
+    X, y, lam = awkward_classes(seed)
+    for intercept in (True, False):
+        pairs = cp.maps.AllPairs(cp.as_rows(X), int(y.max()) + 1)
+        risk = cp.ScoredRisk(pairs, y, cp.Softmax(), intercept=intercept)
+        for regularizer in (cp.L1(lam), cp.ElasticNet(lam, 0.5)):
+            method = cp.methods.sparse_quasi_newton()
+            result = cp.minimize(risk, regularizer, method=method, tol=1e-8, max_iter=60)
+            assert np.isfinite(result.w).all()
+            assert np.isfinite(result.objective)
+
+
+def test_a_direction_that_promises_nothing_is_given_up(monkeypatch):
+    """The model may lead uphill by rounding, along a line on which the risk does not bend."""
+    flat = cp.FunctionRisk(
+        lambda w: (1.0 + w.sum(), np.ones(3)), 3, convex=True, lower_bound=-np.inf
+    )
+    monkeypatch.setattr(quasi_newton, "minimum_of_model", lambda own, w, *others: w + 2.0**-20)
+    monkeypatch.setattr(quasi_newton, "coordinates_of", lambda problem: None)
+    state = first_state(Problem(flat, cp.L1(0.25)), None, cp.bmrm(), convex=True)
+    own = SparseSteps.none_yet(5, 3)
+    found, _ = quasi_newton.SparseQuasiNewton()(state, None, own)
+    assert all(np.isfinite(point.value) for point in found.points)
+
+
+@pytest.mark.parametrize("sizes", [(1e60, 1.0), (1.0, 1e60), (1e-60, 1.0)])
+def test_steps_beyond_single_precision_are_not_remembered(sizes):
+    past = quasi_newton.PastSteps.none_yet(5, 3)
+    past.remember(*(size * np.ones(3) for size in sizes))
+    assert not past.slots
+    past.remember(np.ones(3), np.ones(3))
+    assert len(past.slots) == 1

@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.core.protocols import NonFiniteRisk
@@ -83,7 +84,7 @@ def test_a_touched_point_has_the_value_and_the_plane(loss, observed_only, seed, 
 def test_pieces_are_the_same_for_any_number_of_threads(loss):
     rng = np.random.default_rng(5)
     n, n_labels = 20_000, 12
-    X = scipy.sparse.random_array((n, 300), density=0.03, rng=rng, format="csr")
+    X = random_array((n, 300), density=0.03, rng=rng, format="csr")
     X.data[:] = np.round(X.data, 1)
     y = rng.integers(0, n_labels, n)
     offsets = np.concatenate([[0], np.sort(rng.integers(0, n, 900)), [n, n, n]])

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.risks.chains.pieces import FLATTER
@@ -17,6 +18,7 @@ def entropy(p):
 
 
 @given(st.integers(0, 10**6), st.floats(0.01, 1.0), st.floats(0.1, 50.0))
+@example(47, 1.0, 19.0)
 def test_the_entropy_of_a_mean_with_the_right_label(seed, share, spread):
     scores = spread * np.random.default_rng(seed).normal(size=7)
     p = np.exp(scores - scores.max())
@@ -29,7 +31,7 @@ def test_the_entropy_of_a_mean_with_the_right_label(seed, share, spread):
 @given(st.integers(0, 10**6))
 def test_flatter_planes_stay_below_the_risk(seed):
     rng = np.random.default_rng(seed)
-    X = sp.csr_array(sp.random_array((12, 5), density=0.5, rng=rng))
+    X = sp.csr_array(random_array((12, 5), density=0.5, rng=rng))
     risk = cp.ChainRisk(
         X, rng.integers(0, 3, 12), [0, 1, 5, 5, 12], cp.ChainCRF(), n_labels=3,
         observed_only=True, weights=rng.uniform(0.1, 2.0, 4),

@@ -14,7 +14,7 @@ from cutplane.risks.lam_curvature import CurvedStretch, _Metric, is_curved
 STEADY = [cp.Logistic(), cp.Exponential(), cp.Poisson(), cp.Squared()]
 
 
-def problem(loss, *, intercept=True, seed=0, sparse=False, n=80):
+def problem(loss, *, intercept=True, seed=0, sparse=False, n=80, d=4):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)) * (rng.uniform(size=(n, 4)) < 0.6) + np.array([0.5, 0, 0, -0.3])
     y = X @ [1.0, -1.0, 0.3, 0.0] + rng.normal(size=n)
@@ -22,7 +22,7 @@ def problem(loss, *, intercept=True, seed=0, sparse=False, n=80):
         y = np.where(y > 0.0, 1.0, -1.0)
     elif isinstance(loss, cp.Poisson):
         y = rng.poisson(np.exp(np.clip(y, -2.0, 2.0))).astype(float)
-    half = n // 2
+    X, half = np.ascontiguousarray(X[:, :d]), n // 2
     seen = sp.csr_array(X[half:]) if sparse else X[half:]
     X = sp.csr_array(X[:half]) if sparse else X[:half]
     return cp.ScoredRisk(X, y[:half], loss, intercept=intercept), as_rows(seen)
@@ -44,12 +44,13 @@ def curved_stretch(risk, rows, lams, tol):
     ratio=st.sampled_from([1.0, 0.9, 0.5, 0.1]),
     lam=st.sampled_from([1.0, 0.1, 1e-3]),
     part=st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)),
+    d=st.sampled_from([4, 1]),
 )
 @settings(max_examples=30, deadline=None)
 def test_scores_of_the_best_models_are_in_their_ranges(
-    loss, seed, intercept, sparse, tol, ratio, lam, part
+    loss, seed, intercept, sparse, tol, ratio, lam, part, d
 ):
-    risk, rows = problem(loss, intercept=intercept, seed=seed, sparse=sparse)
+    risk, rows = problem(loss, intercept=intercept, seed=seed, sparse=sparse, d=d)
     _, curved, _ = curved_stretch(risk, rows, (lam, lam * ratio), tol)
     high, low = (lam * ratio**share for share in sorted(part))
     found = curved.scores(high, low)
@@ -107,6 +108,35 @@ def test_norms_are_those_of_the_inverse(sparse, intercept):
     np.testing.assert_allclose(metric.inverse, inverse, rtol=1e-8, atol=1e-12)
     expected = np.sqrt(np.einsum("ij,jk,ik->i", seen, inverse, seen))
     np.testing.assert_allclose(metric.norms(rows), expected, rtol=1e-6, atol=1e-6)
+
+
+def in_extended_precision(metric, parts, mixture):
+    """Return the norm of a mixture of vectors, by the factor of the metric."""
+    factor, vector = (np.asarray(a).astype(np.longdouble) for a in (metric.factor, mixture @ parts))
+    solved = np.zeros_like(vector)
+    for i in range(len(vector)):
+        solved[i] = (vector[i] - factor[i, :i] @ solved[:i]) / factor[i, i]
+    return np.sqrt(solved @ solved)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("d", [1, 4])
+def test_a_gradient_of_nearly_zero_is_no_shorter_than_it_is(d, intercept):
+    for seed in range(20):
+        risk, rows = problem(cp.Logistic(), intercept=intercept, seed=seed, d=d)
+        _, curved, _ = curved_stretch(risk, rows, (1.0, 0.05), 1e-10)
+        # Vectors that cancel but for their last digits.
+        rng = np.random.default_rng(seed)
+        parts = np.array(10.0 ** rng.uniform(-3, 3, (4, 1)) * rng.normal(size=(1, d + intercept)))
+        mixture = rng.normal(size=4)
+        parts[3] = -(mixture[:3] @ parts[:3]) / mixture[3] * (1.0 + rng.choice([0.0, 1e-13, 1e-9]))
+        curved._roots = curved._metric.divided(parts)
+        curved._gram = curved._roots @ curved._roots.T
+        exact = in_extended_precision(curved._metric, parts.astype(np.longdouble), mixture)
+        found = curved._length(mixture)
+        assert exact <= found
+        longest = np.abs(mixture * np.linalg.norm(curved._roots, axis=1)).max()
+        assert found <= 1.2 * exact + 1e-10 * longest
 
 
 def test_what_is_nearly_singular_or_far_away_is_left_to_the_balls():

@@ -17,6 +17,7 @@ whoever says nothing for as long as the leader's patience is taken for lost. No 
 
 from __future__ import annotations
 
+import io
 import socket
 import struct
 import threading
@@ -190,7 +191,7 @@ class Link:
         """Send a message."""
         self.send_packed(packed(kind, content))
 
-    def send_packed(self, message: Any) -> None:
+    def send_packed(self, message: bytes) -> None:
         """Send a message that is packed: one for all, say."""
         with self._sending:
             self.n_bytes += len(message)
@@ -221,9 +222,12 @@ class Link:
         self._connection.close()
 
 
-def packed(kind: str, content: Any) -> Any:
+def packed(kind: str, content: Any) -> bytes:
     """Return a message as it is sent."""
-    return ForkingPickler.dumps((kind, content))
+    # Not a view into the stream, as `ForkingPickler.dumps` returns: it could not be closed before.
+    stream = io.BytesIO()
+    ForkingPickler(stream).dump((kind, content))
+    return stream.getvalue()
 
 
 def serve(connection: Connection, service: Callable[..., Any]) -> None:

@@ -18,6 +18,7 @@ The ordinary bundle has one group.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING
 
@@ -215,6 +216,23 @@ class Bundle:
         measured_anew.alpha, measured_anew.idle = bundle.alpha, bundle.idle
         measured_anew._qp.free, measured_anew.floor = bundle._qp.free, bundle.floor
         return measured_anew
+
+    def refill(self, n_parameters: int, slopes: Sequence[Vector], gram: Matrix) -> None:
+        """Take over the slopes and inner products of the planes, which were kept elsewhere."""
+        n, room = self.n_planes, _FIRST_CAPACITY
+        fitting = gram.dtype == np.float64 and gram.shape == (n, n)
+        fitting &= self.metric is None or bool(np.isfinite(gram).all())
+        for slope in slopes:
+            fitting &= slope.shape == (n_parameters,) and np.isfinite(dot(slope, slope))
+        if not fitting or len(slopes) != n:
+            raise ValueError("slopes or inner products are not those of the planes")
+        while room < n:
+            room *= 2
+        self._slopes, self._gram = np.zeros((room, n_parameters)), np.zeros((room, room))
+        for row, slope in enumerate(slopes):
+            self._slopes[row] = slope
+        self._gram[:n, :n] = gram
+        self.slots, self.held = np.arange(n), np.empty(0, dtype=np.int64)
 
     def minimize(self, problem: Problem, *, accuracy: float) -> Candidate:
         """Solve the reduced problem of a strictly convex regularizer, and take its weights."""

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from cutplane.core.state import State
 
 
+NO_BOUND = "there is no lower bound"
+"""Why a certificate is not valid whose lower bound is not finite."""
+
+VANISHES = "as far as rounding allows to tell"
+"""What an optimal one rests on whose objective is no more than rounding of larger terms."""
+
+
 class Status(StrEnum):
     """Why a run ended; the value is the word that users see."""
 
@@ -42,6 +49,8 @@ def relative(gap: float, objective: float) -> float:
     """Return the gap as a share of the objective; zero when both vanish."""
     if gap <= 0.0:
         return 0.0
+    if not math.isfinite(gap):
+        return math.inf
     return gap / max(abs(objective), float(np.finfo(np.float64).tiny))
 
 
@@ -77,6 +86,9 @@ class _Bounds:
 class Certificate(_Bounds):
     """What is proven about a fit: ``lower_bound <= min J <= objective``.
 
+    Numbers that are not finite prove nothing: with one of them a certificate is never valid, nor
+    its status a success, whatever it was made with.
+
     Attributes
     ----------
     objective : float
@@ -97,6 +109,17 @@ class Certificate(_Bounds):
     status: Status
     valid: bool
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        if math.isfinite(self.objective) and math.isfinite(self.lower_bound):
+            return
+        if self.valid:
+            finite = math.isfinite(self.objective)
+            why = NO_BOUND if finite else f"the objective is {self.objective}"
+            object.__setattr__(self, "valid", False)
+            object.__setattr__(self, "reason", f"{why}, {self.reason}" if self.reason else why)
+        if self.status.success:
+            object.__setattr__(self, "status", Status.STOPPED)
 
     def __str__(self) -> str:
         if self.valid:
@@ -144,12 +167,15 @@ class Stationarity:
     Attributes
     ----------
     radius : float
-        The smallest ball around it in which slopes were taken, in the metric of the regularizer.
+        That of the smallest ball in which slopes were taken, in the metric of the regularizer. The
+        largest had ``sqrt(2 tolerance / lam) / 10``, each a tenth of the one before.
     slope : float
-        The length of the shortest vector in their hull; zero in the limit at a stationary point.
+        The length of the shortest vector in the hull of the slopes taken in the smallest ball, that
+        at the point included; zero in the limit at a stationary point.
     tolerance : float
         The gap that was small enough. No step that was tried lowers the objective by more than a
-        tenth of it.
+        tenth of it. The point that is returned, the lowest of all that were seen, is at most a
+        500th of it below the one that passed.
     """
 
     radius: float
@@ -207,7 +233,7 @@ class Result:
     @property
     def iterations(self) -> int:
         """How many times the reduced problem was solved."""
-        return self.state.iteration
+        return len(self.history)
 
     @property
     def evaluations(self) -> int:

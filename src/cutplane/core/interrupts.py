@@ -47,6 +47,11 @@ def interrupted_so_far() -> bool:
     return _watch.taken or _watch.waiting
 
 
+def is_waiting() -> bool:
+    """Whether there was a Ctrl-C that nobody has looked at yet."""
+    return _watch.waiting
+
+
 class _Watch(threading.local):
     """What is known of Ctrl-C in a thread."""
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
+from cutplane.compute import pace
+from cutplane.compute.mapped import require_same
 from cutplane.compute.room import Room, using
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
 from cutplane.core.method import Found
-from cutplane.core.needs import evaluated_again
+from cutplane.core.needs import evaluated_again, files_of
 from cutplane.core.state import State, iterate
 from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
@@ -51,8 +54,9 @@ def descend(
 
     ``clock`` writes time and evaluations so far into the state. ``check`` raises KeyboardInterrupt
     if Ctrl-C was pressed. It is called between two verbs; where states are kept, between two
-    iterations only.
+    iterations only. Elsewhere steps that take long hear of both while they are taken, by the pace.
     """
+    files = files_of(state.problem.risk)
     with using(Room()):
         while True:
             status = rule(state)
@@ -67,9 +71,14 @@ def descend(
                 if status is not Status.OPTIMAL or rule(final) is not Status.RUNNING:
                     return status, final
             check()
+            require_same(files)
             state.seconds_left, state.enough = rule.seconds_left(state), rule.tolerance(state)
             keeper.before_iteration()
-            iterate(state, (lambda: None) if keeper.keeps else check)
+            if keeper.keeps:  # what is resumed later is a run of whole steps
+                iterate(state, lambda: None)
+            else:
+                with pace.using(pace.Pace(state.seconds_left, interrupts.is_waiting)):
+                    iterate(state, check)
             keeper.after_iteration()
             clock(state)
             state.history.append(state.record())
@@ -77,21 +86,33 @@ def descend(
             with interrupts.at_once():
                 # Every callback is called, whatever the first one says.
                 state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
+            require_same(files)  # before bounds that hold for no data are kept
             keeper.write_if_due(state)
 
 
 def leave(state: State, tolerance: float, check: Callable[[], None]) -> bool:
-    """Test the best point before it is called stationary; say whether a lower one was found."""
+    """Test the best point before it is called stationary; say whether a lower one was found.
+
+    If it does not pass, its gap was small without reason, and nothing is known of it until the
+    method has taken its next step, from the lower point.
+    """
     if state.problem.quadratic is None or is_tested(state, tolerance):
         return False
     state.stationarity, lowest = look_for_descent(state, tolerance, check)
     before, own = state.best, state.policies
     if state.keep_best([lowest]):
         _, own.cuts = state.method.cuts.add(state, Found([], [lowest]), before, own.cuts)
+    if state.stationarity is None:
+        state.lower = -math.inf
     return state.best is not before
 
 
 def recomputed(state: State) -> State:
-    """Return the state as it looks when the objective is computed afresh from the data."""
-    best = evaluated_again(state.problem.risk, state.best)
-    return replace(state, best=best, objective=state.problem.objective(best))
+    """Return the state as it looks when the objective is computed afresh from the data.
+
+    A point on a ray between two that satisfy bounds may leave these by rounding: then that is the
+    objective of the point next to it that does not.
+    """
+    problem = state.problem
+    best = evaluated_again(problem.risk, state.best, problem.regularizer)
+    return replace(state, best=best, objective=problem.objective(best))

@@ -8,10 +8,13 @@ as a tuple of `Need`, and `unmet` says before the run, in one sentence, what is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, cast
 
+import numpy as np
+
 from cutplane.compute.arrays import Vector
+from cutplane.compute.mapped import MappedFile
 from cutplane.compute.products import dot
 from cutplane.core.protocols import (
     CurvedRegularizer,
@@ -22,6 +25,7 @@ from cutplane.core.protocols import (
     QuadraticRegularizer,
     Regularizer,
     Risk,
+    RoundedRisk,
     Segment,
     SlopedSegment,
 )
@@ -123,14 +127,45 @@ def term_size(risk: Risk) -> float:
     return float(getattr(risk, "term_size", 0.0))
 
 
+def length_error_of(risk: Risk) -> Callable[[Vector], float] | None:
+    """Return what tells how far off the squared length of a plane's slope may be, if anything does.
+
+    The length that counts is that of a quadratic regularizer.
+    """
+    error: Callable[[Vector], float] | None = getattr(risk, "length_error", None)
+    return error
+
+
+def gradient_of(regularizer: Regularizer, w: Vector) -> Vector | None:
+    """Return the gradient of a regularizer, or None if it tells none."""
+    gradient = getattr(regularizer, "gradient", None)
+    return None if gradient is None else np.asarray(gradient(w))
+
+
 def why_unproven(risk: Risk) -> str:
     """Return why a gap is no proof, as far as the risk has more to say than that."""
     return str(getattr(risk, "unproven", ""))
 
 
+def files_of(risk: Risk) -> tuple[MappedFile, ...]:
+    """Return the files that a risk reads its data from while it is evaluated."""
+    return tuple(getattr(risk, "files", ()))
+
+
+def change_of_data(risk: Risk, *, thorough: bool = False) -> str:
+    """Return in one line which of its files has changed since the risk was made, or nothing."""
+    changes = (file.change(thorough=thorough) for file in files_of(risk))
+    return next(filter(None, changes), "")
+
+
 def good_groups(risk: Risk) -> int:
     """Return how many groups should make a run the fastest; 1 if the risk cannot be split."""
     return int(getattr(risk, "good_groups", 1))
+
+
+def as_rounded(risk: Risk) -> RoundedRisk | None:
+    """Return a risk that computes with less precision than models are used with, or None."""
+    return cast(RoundedRisk, risk) if getattr(risk, "rounded", False) else None
 
 
 def as_grouped(risk: Risk) -> GroupedRisk:
@@ -166,8 +201,21 @@ def evaluated_once(risk: Risk, w: Vector) -> Point:
     return point
 
 
-def evaluated_again(risk: Risk, point: Point) -> Point:
-    """Evaluate a risk afresh where a point of it is."""
+def evaluated_again(risk: Risk, point: Point, regularizer: Regularizer) -> Point:
+    """Evaluate a risk afresh where a point of it is; if it left bounds by rounding, inside them."""
+    inside = getattr(regularizer, "inside", None)
+    if inside is not None and (w := inside(point.w)) is not point.w:
+        return evaluated_once(risk, w)
     again = getattr(risk, "evaluate_again", None)
     afresh: Point = again(point) if again else evaluated_once(risk, point.w)
     return afresh
+
+
+def terms_at(point: Point) -> float:
+    """Return the size of the terms that the risk is made of at a point, as far as they move it.
+
+    A point may tell, by ``term_size``, of terms that cancel in its plane.
+    """
+    plane = point.plane()
+    in_plane = abs(plane.offset) + dot(np.abs(plane.slope), np.abs(point.w))
+    return max(in_plane, float(getattr(point, "term_size", 0.0)))

@@ -179,6 +179,66 @@ class GroupedRisk(Risk, Protocol):
         """Return a value for each group that its part of the risk never goes below, or -inf."""
 
 
+class Exact(Protocol):
+    """A risk that stands for one that rounds.
+
+    Attributes
+    ----------
+    risk : Risk
+    start : ndarray
+        Where a run on it begins.
+    plane : Plane
+        What gives a lower bound for the risk that it stands for, with any regularizer.
+    has_plane : bool
+        Whether that is a plane of this risk, too.
+    """
+
+    @property
+    def risk(self) -> Risk:
+        """See above."""
+
+    @property
+    def start(self) -> Vector:
+        """See above."""
+
+    @property
+    def plane(self) -> Plane:
+        """See above."""
+
+    @property
+    def has_plane(self) -> bool:
+        """See above."""
+
+    def back(self, point: Any) -> Point:
+        """Return a point of this risk as one of that for which it stands, with the same value."""
+
+    def misses(self, point: Any) -> bool:
+        """Say whether the other risk may be higher at a point of it, as `back` returns it.
+
+        Then a run has to go on, on another exact risk. Elsewhere it may be higher, never lower.
+        """
+
+
+class RoundedRisk(Risk, Protocol):
+    """A risk that computes with less precision than models are used with.
+
+    Attributes
+    ----------
+    rounded : bool
+        Whether this one does.
+    """
+
+    @property
+    def rounded(self) -> bool:
+        """See above."""
+
+    def exact_at(self, point: Any, plane: Plane, before: Any) -> Exact:
+        """Return an exact risk for a run that has come to a point, and has a plane.
+
+        ``before`` is the exact risk that the run was on last, if that was not the end; else None.
+        """
+
+
 class Regularizer(Protocol):
     """A strictly convex function of ``w`` known through its value and its conjugate."""
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cutplane.compute.pace import hurried
 from cutplane.core.protocols import Quadratic, Segment
 
 _MAX_STEPS = 100
@@ -326,8 +327,9 @@ def wolfe_search(
     def side(trial: Trial) -> int:
         return 1 if is_too_long(trial, start) else -is_too_short(trial, start, curvature)
 
-    def propose(last: Trial, low: Trial, high: Trial | None) -> float:
-        return between(low, high, margin) if high else beyond(low, start)
+    def propose(last: Trial, low: Trial, high: Trial | None) -> float | None:
+        step = between(low, high, margin) if high else beyond(low, start)
+        return None if hurried() else step
 
     search(evaluate, start, first, side=side, propose=propose, most=most)
 

@@ -11,7 +11,7 @@ from cutplane.compute.arrays import Vector, copied
 from cutplane.core.bundle import Bundle
 from cutplane.core.method import Found, Method, PolicyStates
 from cutplane.core.needs import as_grouped, evaluated_again, good_groups, offers
-from cutplane.core.protocols import Plane, Point, Risk
+from cutplane.core.protocols import Exact, Plane, Point, Risk
 from cutplane.core.state import DISAGREEMENT, Problem, State, sum_of
 
 
@@ -36,7 +36,7 @@ def first_state(
             raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
         w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
     if known is not None and offers(risk, "evaluate_again"):
-        best = evaluated_again(risk, known)
+        best = evaluated_again(risk, known, regularizer)
     else:
         best = method.query.first(problem, w)
     groups = good_groups(risk) if method.groups is None else method.groups
@@ -74,6 +74,35 @@ def _cut_at_best(state: State) -> None:
     """Add the planes of the best point, the only one so far."""
     own, found = state.policies, Found([state.best], [state.best])
     _, own.cuts = state.method.cuts.add(state, found, state.best, own.cuts)
+
+
+def begun_exactly(exact: Exact, earlier: State, lower: float) -> State:
+    """Return the first state on an exact risk, of a run that has come to where that begins.
+
+    ``lower`` is a bound of the objective with the risk that it stands for.
+    """
+    problem, method = Problem(exact.risk, earlier.problem.regularizer), earlier.method
+    best = exact.risk.at(exact.start)
+    state = State(
+        problem=problem,
+        method=method,
+        bundle=Bundle(exact.risk.n_parameters, problem.regularizer),
+        best=best,
+        objective=problem.objective(best),
+        policies=method.init(problem),
+        lower=lower,
+        iteration=earlier.iteration,
+        stopped=earlier.stopped,
+        history=list(earlier.history),
+    )
+    floor = Plane(np.zeros(exact.risk.n_parameters), exact.risk.lower_bound)
+    if floor.offset > -np.inf:
+        state.bundle.add(floor)
+    if exact.has_plane:
+        state.bundle.add(exact.plane)
+    elif not method.query.knows_first_plane:
+        _cut_at_best(state)
+    return state
 
 
 def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: bool) -> State:

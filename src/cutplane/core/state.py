@@ -17,7 +17,16 @@ from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Certificate, Record, Stationarity, relative
 from cutplane.core.fingerprint import fingerprint, fingerprints_of_parts
 from cutplane.core.method import Method, PolicyStates
-from cutplane.core.needs import as_flat, as_grouped_point, as_quadratic, has_identity, term_size
+from cutplane.core.needs import (
+    as_flat,
+    as_grouped_point,
+    as_quadratic,
+    gradient_of,
+    has_identity,
+    length_error_of,
+    term_size,
+    terms_at,
+)
 from cutplane.core.protocols import (
     FlatRegularizer,
     NonFiniteRisk,
@@ -65,15 +74,16 @@ class Candidate:
     model: float
 
 
-def candidate_below(plane: Plane, regularizer: Regularizer) -> Candidate:
+def candidate_below(plane: Plane, regularizer: Regularizer, error: float = 0.0) -> Candidate:
     """Minimize ``regularizer + plane``: the certificate of every method.
 
     A plane lies below the risk, so this minimum lies below the minimum of the objective. For the
     aggregate ``(A'alpha, b.alpha)`` of a bundle it is ``D(alpha) = b.alpha - r*(-A'alpha)``, valid
-    for any ``alpha`` on the simplex however it was found.
+    for any ``alpha`` on the simplex however it was found. The conjugate may be off by ``error``, if
+    that is known.
     """
     conjugate, w = regularizer.conjugate(-plane.slope)
-    rounding = _ROUNDING * (abs(plane.offset) + abs(conjugate))
+    rounding = max(_ROUNDING * (abs(plane.offset) + abs(conjugate)), error)
     lower = plane.offset - conjugate - rounding
     return Candidate(w, lower, lower - regularizer.value(w))
 
@@ -95,7 +105,22 @@ class Problem:
 
     def below(self, plane: Plane) -> Candidate:
         """Return the bound that any plane below the risk gives, and where it is attained."""
-        return candidate_below(plane, self.regularizer)
+        error = 0.0
+        if self._length_error is not None and self.quadratic:
+            error = self._length_error(plane.slope) / (2.0 * self.quadratic.lam)
+        return candidate_below(plane, self.regularizer, error)
+
+    def rounding_at(self, point: Point) -> float:
+        """Return by how much the objective at a point may be off: a share of its terms."""
+        terms = abs(self.regularizer.value(point.w)) + terms_at(point)
+        gradient = gradient_of(self.regularizer, point.w)
+        if gradient is not None:  # a center may be much larger than the distance from it
+            terms += dot(np.abs(gradient), np.abs(point.w))
+        return _ROUNDING * terms
+
+    @cached_property
+    def _length_error(self) -> Callable[[Vector], float] | None:
+        return length_error_of(self.risk)
 
     @cached_property
     def quadratic(self) -> QuadraticRegularizer | None:
@@ -194,6 +219,23 @@ class State:
         """Whether a bound or a plane is clearly above the risk: no convex one allows that."""
         scale = abs(self.objective) + abs(self.lower) + self.bundle.offset_scale
         return self.refuted or self._beyond_rounding(-self.gap, scale)
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether objective and gap are no more than rounding of the terms that they are made of.
+
+        These are the regularizer and the terms of the risk at the best point, and those of the
+        plane that the bound comes from.
+        """
+        problem, bundle = self.problem, self.bundle
+        rounding = problem.rounding_at(self.best)
+        if bundle.alpha.any():
+            plane = bundle.aggregate()
+            conjugate = abs(problem.regularizer.conjugate(-plane.slope)[0])
+            below = _ROUNDING * (bundle.offset_scale + conjugate)
+            if problem.below(plane).lower + 2.0 * below >= self.lower:
+                rounding += below
+        return max(self.gap, abs(self.objective)) <= rounding < np.inf
 
     def _beyond_rounding(self, excess: float, scale: float) -> bool:
         """Say whether something is too high by more than rounding explains.

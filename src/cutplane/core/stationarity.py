@@ -6,10 +6,12 @@ when the gap is small enough, steps from the best point ``w*`` are tried in the 
 
     -d,   d = the shortest vector in the hull of slopes of J taken within r of w*
 
-for a radius ``r`` that shrinks. A step that does not lower the objective brings a slope into the
-hull, which makes ``d`` shorter. If ``d`` vanishes, the point is stationary in Goldstein's sense
-(A. Goldstein: Optimization of Lipschitz continuous functions, 1977; the search is that of
-N. Mahdavi-Amiri and R. Yousefpour, 2012). Lengths are those of the regularizer's metric.
+for a radius ``r`` that shrinks until the slope at ``w*`` itself promises nothing so near. A step
+that does not lower the objective brings a slope into the hull, which makes ``d`` shorter. If ``d``
+vanishes, the point is stationary in Goldstein's sense for that radius (A. Goldstein: Optimization
+of Lipschitz continuous functions, 1977; the search is that of N. Mahdavi-Amiri and R. Yousefpour,
+2012). That alone says little: a large ball holds opposite slopes of the two sides of any narrow
+valley. Lengths are those of the regularizer's metric.
 """
 
 from __future__ import annotations
@@ -25,25 +27,34 @@ from cutplane.core.certificate import Stationarity
 from cutplane.core.needs import quadratic
 from cutplane.core.policies.bmrm import as_searchable
 from cutplane.core.protocols import Point
+from cutplane.core.reduced.proximal import distance
 from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.state import State, sum_of
 
-# With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam), and a slope
-# of length sqrt(2 lam eps) would not be told from zero. The radii are shares of that distance.
-_RADII = (0.1, 0.01)
-# How many steps are tried in each; chosen with the radii on random transductive problems,
-# differences of convex functions and the chained functions of paper 004, so that few of them were
-# needed, and other directions found no descent.
-_STEPS = (6, 8)
-# A descent is worth going on for if it is more than this share of eps.
+# With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam). The first
+# radius is a share of that distance, each of the others a share of the one before.
+_LARGEST = 0.1
+_SHRINK = 0.1
+# How many steps are tried in each; chosen on random transductive problems, differences of convex
+# functions and the chained functions of paper 004, so that few of them were needed, and other
+# directions found no descent.
+_STEPS = 8
+# A descent is worth going on for if it is more than this share of eps. No step is tried that can
+# gain no more than that by the slopes that are known.
 _WORTH = 0.1
-# No step is tried that can gain no more than this share of that, by the slopes that are known.
-_HOPEFUL = 0.5
+# A descent by more than this share of that is followed: in a curved valley, many steps that gain
+# little each may gain much.
+_FOLLOWED = 0.02
+# A slope that gains no more than eps over all that distance is flat: it is no longer than this
+# share of sqrt(2 eps lam).
+_FLAT = 0.5
 # Within a small radius little can be gained: a step that gains this share of what its slope
 # promises is followed as long as doubling it gains more.
 _PROMISE = 0.1
 # Points that know the risk along lines find the best step at once, up to so many times the radius.
 _FARTHEST = 100.0
+# Steps that are shorter than this share of the parameters' length are rounding.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -55,7 +66,7 @@ def is_tested(state: State, tolerance: float) -> bool:
 def look_for_descent(
     state: State, tolerance: float, check: Callable[[], None]
 ) -> tuple[Stationarity | None, Point]:
-    """Test the best point; return how, or None if it failed, and the lowest point that was seen.
+    """Test the best point, and others a little lower that are found on the way.
 
     Parameters
     ----------
@@ -65,52 +76,89 @@ def look_for_descent(
         The gap that is small enough.
     check : callable
         Called before each evaluation; may raise KeyboardInterrupt.
+
+    Returns
+    -------
+    Stationarity or None
+        How a point passed the test; None if a descent was found that is worth going on for.
+    Point
+        The lowest that was seen: at most a 500th of the tolerance below the one that passed.
     """
-    search = _Search(state, _WORTH * tolerance, check)
-    lam = quadratic(state.problem.regularizer).lam
-    distance, flat = math.sqrt(2.0 * tolerance / lam), math.sqrt(2.0 * tolerance * lam)
-    for share, most in zip(_RADII, _STEPS, strict=True):
-        radius = share * distance
-        if search.descends_within(radius, flat, most):
+    lam, worth = quadratic(state.problem.regularizer).lam, _WORTH * tolerance
+    flat = _FLAT * math.sqrt(2.0 * tolerance * lam)
+    radius = _LARGEST * math.sqrt(2.0 * tolerance / lam)
+    center, gained = state.best, 0.0
+    while True:
+        search = _Search(state, center, worth, worth - gained, check)
+        smallest = search.try_radii(radius, flat)
+        gained += search.gained
+        if gained > worth:
             return None, search.lowest
-    return Stationarity(radius, search.length, tolerance), search.lowest
+        if search.gained <= _FOLLOWED * worth:
+            return Stationarity(smallest, search.shortest(), tolerance), search.lowest
+        center, radius = search.lowest, search.gained_within
 
 
 class _Search:
-    """Slopes of the objective around the best point, and what their hull says."""
+    """Slopes of the objective around a point, and what their hull says."""
 
-    def __init__(self, state: State, worth: float, check: Callable[[], None]) -> None:
-        self._problem, self._worth, self._check = state.problem, worth, check
-        self._center, self._objective = state.best, state.objective
+    def __init__(
+        self, state: State, center: Point, worth: float, missing: float, check: Callable[[], None]
+    ) -> None:
+        self._problem, self._worth, self._missing = state.problem, worth, missing
+        self._check = check
+        self._center, self._objective = center, state.problem.objective(center)
         self._planes_at = state.planes_at
         self._regularizer = quadratic(state.problem.regularizer)
         self._slopes: list[tuple[float, Vector]] = []
         self._gram = np.empty((0, 0))
-        self._add(0.0, self._slope(state.best))
-        outward = self._regularizer.gradient(state.best.w)
+        self._add(0.0, self._slope(center))
+        self._steepness = math.sqrt(self._gram[0, 0])
+        outward = self._regularizer.gradient(center.w)
+        if not outward.any():  # any direction will do: a top is as flat as a hollow
+            outward = np.cos(np.arange(1.0, len(outward) + 1.0))
         image = self._regularizer.dual_metric(outward)
-        size = max(math.sqrt(dot(outward, image)), _TINY)
+        size = max(math.sqrt(max(dot(outward, image), 0.0)), _TINY)
         self._radial = image / (-size if dot(self._slopes[0][1], image) > 0.0 else size)
-        self.length = math.inf
-        self.lowest, self._gained = state.best, 0.0
+        self._length = math.inf
+        self.lowest, self.gained, self.gained_within = center, 0.0, 0.0
+        self._rounding = _ROUNDING * distance(self._regularizer, np.zeros_like(center.w), center.w)
 
-    def descends_within(self, radius: float, flat: float, most: int) -> bool:
+    def try_radii(self, radius: float, flat: float) -> float:
+        """Try steps of this length, then shorter ones, until one descends; return the last."""
+        first = True
+        while True:
+            shorter = _SHRINK * radius
+            last = self._steepness * shorter <= self._worth or shorter <= self._rounding
+            self._try_within(radius, flat, first=first, last=last)
+            if last or self.gained > self._missing:
+                return radius
+            radius, first = shorter, False
+
+    def shortest(self) -> float:
+        """Return the length of the shortest vector in the hull of the slopes taken last."""
+        self._descent()
+        return self._length
+
+    def _try_within(self, radius: float, flat: float, *, first: bool, last: bool) -> None:
         """Try steps of this length until one descends, or the hull's shortest vector is flat."""
         near = [i for i, (at, _) in enumerate(self._slopes) if at <= radius]
         self._slopes, self._gram = [self._slopes[i] for i in near], self._gram[np.ix_(near, near)]
-        for trial in range(most):
+        for _ in range(_STEPS):
             direction = self._descent()
-            if self.length <= flat or self.length * radius <= _HOPEFUL * self._worth:
+            if first:
+                # All weights larger, or all smaller: hulls of few slopes are often blind to that.
+                self._followed(self._radial, radius)
+                first = False
+            hopeless = self._length * radius <= self._worth
+            # The last direction is tried all the same: it may lead down beyond the radius.
+            if self._length <= flat or (hopeless and not last) or self.gained > self._missing:
                 break
             slope = self._slope(self._followed(direction, radius))
             if np.isfinite(slope).all():
                 self._add(radius, slope)
-            if trial == 0 and self._gained <= self._worth:
-                # All weights larger, or all smaller: hulls of few slopes are often blind to that.
-                self._followed(self._radial, radius)
-            if self._gained > self._worth:
-                return True
-        return False
+            if hopeless:
+                break
 
     def _descent(self) -> Vector:
         """Return the direction of steepest descent for the hull, of length one."""
@@ -120,35 +168,36 @@ class _Search:
             if weight > 0.0:
                 shortest += weight * slope
         image = self._regularizer.dual_metric(shortest)
-        self.length = math.sqrt(max(dot(shortest, image), 0.0))
-        return np.asarray(image / -max(self.length, _TINY))
+        self._length = math.sqrt(max(dot(shortest, image), 0.0))
+        return np.asarray(image / -max(self._length, _TINY))
 
-    def _followed(self, direction: Vector, step: float) -> Point:
+    def _followed(self, direction: Vector, radius: float) -> Point:
         """Return the point after a step; go on while doubling the step pays."""
-        first, gain = self._after(direction, step)
+        first, gain = self._after(direction, radius, radius)
         if (center := as_searchable(self._center)) is not None:
             segment = center.toward(first)
             way = self._regularizer.along(center.w, first.w)
-            self._keep(segment.at(min(segment.minimize(way), _FARTHEST)))
+            self._keep(segment.at(min(segment.minimize(way), _FARTHEST)), radius)
             return first
-        while _PROMISE * step * self.length < gain <= self._worth:
+        step = radius
+        while _PROMISE * step * self._length < gain <= self._missing:
             step, before = 2.0 * step, gain
-            gain = self._after(direction, step)[1]
+            gain = self._after(direction, step, radius)[1]
             if gain <= before:
                 break
         return first
 
-    def _after(self, direction: Vector, step: float) -> tuple[Point, float]:
+    def _after(self, direction: Vector, step: float, radius: float) -> tuple[Point, float]:
         """Return the point after a step, and how much lower it is."""
         self._check()
         point = self._problem.risk.at(self._center.w + step * direction)
-        return point, self._keep(point)
+        return point, self._keep(point, radius)
 
-    def _keep(self, point: Point) -> float:
+    def _keep(self, point: Point, radius: float) -> float:
         """Return how much lower a point is, and keep it if none was as low."""
         gain = self._objective - self._problem.objective(point)
-        if gain > self._gained:
-            self.lowest, self._gained = point, gain
+        if gain > self.gained:
+            self.lowest, self.gained, self.gained_within = point, gain, radius
         return gain
 
     def _add(self, radius: float, slope: Vector) -> None:

@@ -39,6 +39,10 @@ class StoppingRule(ABC):
         """Return the gap that is small enough; zero for rules that do not look at it."""
         return 0.0
 
+    def met(self, state: State) -> bool:
+        """Say whether a run that can do no more has got what the rule asks for."""
+        return self(state) is Status.OPTIMAL
+
     def __or__(self, other: StoppingRule) -> StoppingRule:
         """Stop when either rule says so; the first one names the reason."""
         return _Either(self, other)
@@ -61,6 +65,10 @@ class _Either(StoppingRule):
     def tolerance(self, state: State) -> float:
         """Return the gap that is small enough."""
         return max(self.first.tolerance(state), self.second.tolerance(state))
+
+    def met(self, state: State) -> bool:
+        """Say whether a run that can do no more has got what one of the rules asks for."""
+        return self.first.met(state) or self.second.met(state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +104,13 @@ class Gap(StoppingRule):
         """Return the gap that is small enough."""
         return max(self.absolute or 0.0, (self.relative or 0.0) * abs(state.objective))
 
+    def met(self, state: State) -> bool:
+        """Say whether a run that can do no more has got what the rule asks for.
+
+        A share of an objective that vanishes, up to rounding, cannot be asked for.
+        """
+        return self(state) is Status.OPTIMAL or (self.relative is not None and state.vanishes)
+
 
 @dataclass(frozen=True, slots=True)
 class Iterations(StoppingRule):
@@ -113,7 +128,7 @@ class Iterations(StoppingRule):
 
 @dataclass(frozen=True, slots=True)
 class Seconds(StoppingRule):
-    """Stop when ``limit`` seconds have passed; checked between iterations."""
+    """Stop when ``limit`` seconds have passed; iterations that take long are cut short."""
 
     limit: float
 

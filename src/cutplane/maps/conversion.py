@@ -80,8 +80,9 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
     X
         Used where it lies, never copied or written to: a dense array in C or Fortran order, or a
         SciPy CSR matrix or array, with float32 or float64 values; read-only arrays and memory maps
-        too. Anything else (other sparse formats, integers, strided views, lists, data frames) is
-        converted once, to CSR or C order and float64 if it was neither float32 nor float64.
+        too (of the latter ``indptr`` is copied, since the file may change). Anything else (other
+        sparse formats, integers, strided views, lists, data frames) is converted once, to CSR or C
+        order and float64 if it was neither float32 nor float64.
         An object that has ``shape``, ``scores`` and ``pullback`` is asked for these products.
     n_threads
         Number of threads for each product; by default see

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import added, rows_in_all
 from cutplane.compute.compiled import REORDER, njit
+from cutplane.compute.mapped import in_memory
 from cutplane.compute.threads import count_blocks
 from cutplane.maps.rows import Bounds, Entries, Examples, Kernels, StoredRows, read_only
 from cutplane.maps.shards import most_sparse_sums
@@ -142,6 +143,8 @@ class CompressedRows(StoredRows):
         *,
         n_threads: int,
     ) -> None:
+        # Where rows begin must stay as it is checked here: few numbers, beside the entries.
+        starts = in_memory(starts)
         _check_structure(values, indices, starts, shape)
         self.values = read_only(values)
         self.indices = read_only(indices)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from mmap import mmap
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import bounds_here, rows_in_all, total_of_rows
+from cutplane.compute.mapped import MappedFile, files_of, is_mapped, require_same
 from cutplane.compute.room import empty
 from cutplane.compute.threads import count_blocks, run_blocks
 from cutplane.maps.shards import class_sums
@@ -64,6 +64,8 @@ class Rows(ABC):
         Whether they have `weighted_gram`.
     on_disk : bool
         Whether they lie in files that memory may not hold, so that they are best read in order.
+    files : tuple of MappedFile
+        The files that they lie in: a bound holds only if none of them has changed.
     """
 
     shape: tuple[int, int]
@@ -71,6 +73,7 @@ class Rows(ABC):
     n_entries: int = 0
     n_threads: int = 1
     on_disk: bool = False
+    files: tuple[MappedFile, ...] = ()
     sparse: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = False
     dual_steps: ClassVar[bool] = False
@@ -280,6 +283,7 @@ class StoredRows(Rows):
         self.matrix, self.shape, self.n_entries = matrix, shape, n_entries
         self._gram_work = gram_work
         arrays = matrix if isinstance(matrix, tuple) else (matrix,)
+        self.files = files_of(arrays)
         self.on_disk = sum(a.nbytes for a in arrays if is_mapped(a)) > IN_CACHE
         # What is small enough for one block is not worth a second thread, however it is cut.
         self.n_threads = n_threads if count_blocks(n_entries) > 1 else 1
@@ -337,6 +341,7 @@ class StoredRows(Rows):
         curvatures = read_only(as_array(curvatures, self.shape[:1], "curvatures"))
 
         def add(rows: Indices, out: Matrix) -> None:
+            require_same(self.files)
             self.kernels.add_gram(self.matrix, curvatures, rows, out)
 
         return sum_over_rows(
@@ -352,11 +357,12 @@ class StoredRows(Rows):
         self, kernel: Callable[..., None], bounds: Bounds, factor: Matrix, out: NDArray[np.float64]
     ) -> None:
         factor = read_only(factor)
-        run_blocks(
-            lambda first, last: kernel(self.matrix, factor, out, bounds, first, last),
-            len(bounds) - 1,
-            n_threads=self.n_threads,
-        )
+
+        def task(first: int, last: int) -> None:
+            require_same(self.files)
+            kernel(self.matrix, factor, out, bounds, first, last)
+
+        run_blocks(task, len(bounds) - 1, n_threads=self.n_threads)
 
 
 def as_array(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
@@ -375,14 +381,6 @@ def _blocks_alone(slopes: NDArray[Any], bounds: Bounds) -> list[NDArray[Any]]:
         alone[begin:end] = slopes[begin:end]
         blocks.append(alone)
     return blocks
-
-
-def is_mapped(array: NDArray[Any]) -> bool:
-    """Whether the numbers of an array lie in a file that is mapped into memory."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, mmap)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

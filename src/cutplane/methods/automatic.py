@@ -22,7 +22,7 @@ from cutplane.methods.coordinates.descent import coordinate_descent
 from cutplane.methods.coordinates.quasi_newton import sparse_quasi_newton
 from cutplane.methods.kernels.newton import kernel_newton
 from cutplane.methods.kernels.pair_ascent import pair_ascent
-from cutplane.methods.newton import newton
+from cutplane.methods.newton import cost_of_step, newton
 from cutplane.methods.quasi_newton import quasi_newton
 
 _log = logging.getLogger("cutplane")
@@ -54,12 +54,10 @@ _SOFT_ENOUGH, _SOFT_ENOUGH_FOR_FEW = 1.5, 20.0
 _ROUNDING = 1e-9
 
 # A Newton step takes the place of some ten iterations of the bundle method, so it may cost as much
-# as six. Costs are counts of entries that are read and multiplied twice, as in an iteration: what a
-# multiplication in the matrix of second derivatives counts (dense rows, sparse rows) and one in its
-# factors, and what an iteration costs that reads nothing. (Measured on two cores in 2026, in
-# nanoseconds: an entry 1, the multiplications 0.1, 1 and 0.3, an empty iteration 300,000.)
+# as six. Costs are those of `cost_of_step`, in which an iteration that reads nothing costs 300,000,
+# the nanoseconds that it takes.
 _WORTH = 6.0
-_DENSE, _SPARSE, _FACTOR, _EMPTY_ITERATION = 0.1, 1.0, 0.3, 300_000
+_EMPTY_ITERATION = 300_000
 # Processor seconds of block ascent, and of bmrm with groups, on the first words of the OCR letters.
 # To 1e-2: 10 words 0.11 and 0.52 at lam = 1e-2, 0.27 and 0.59 at 1e-4; 30 words 0.14 and 0.41 at
 # 1e-3, 0.79 and 0.41 at 1e-4; 100 words 0.29 and 1.24 at 1e-3, 1.11 and 1.52 at 1e-4; 300 words
@@ -90,8 +88,6 @@ _FEW_STEPS, _FEW_PLANES = 8, 6
 # 0.03, 0.024 and 0.025; generated 0.14 and 0.11, 0.05 and 0.13. Set on these.)
 _FEW_FEATURES = 500
 _SOFT_FOR_CLASSES = 1.0
-# The share of examples inside the rounded parts of a kink, on average over a run.
-_NEAR_A_KINK = 0.25
 
 
 def automatic(problem: Problem, *, on_a_path: bool = False) -> Method:
@@ -260,12 +256,7 @@ def _stiffness(problem: Problem) -> float:
 
 def _too_dear(risk: Any) -> str | None:
     """Return why Newton steps do not pay, or None if they do."""
-    m, d = risk.rows.shape
-    length = risk.rows.n_entries / m
-    share = 1.0 if risk.loss.smoothed(1.0) is risk.loss else _NEAR_A_KINK
-    products = 0.5 * share * m * length * length
-    step = (_SPARSE if risk.rows.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0
-    iteration = m * length + _EMPTY_ITERATION
+    step, iteration = cost_of_step(risk), risk.rows.n_entries + _EMPTY_ITERATION
     if step <= _WORTH * iteration:
         return None
     return f"a step would cost as much as {step / iteration:.0f} iterations"

@@ -54,6 +54,11 @@ _FIRST_EPOCHS = 10
 _ROOM = 0.5
 # What a line search may leave of the gain.
 _ROUGH = 0.1
+# How much of the gradient a direction may leave, in the norm of the rough inverse. Once an inner
+# problem was not solved in as many steps as are allowed, only the first direction of each may leave
+# as much, and each further one half of that: steps of a hundredth of rough directions are what
+# fails. (Finer ones from the beginning are worse where `lam` is tiny and classes are many.)
+_LEFT = 0.3
 
 
 @dataclass(slots=True)
@@ -88,6 +93,10 @@ class ClassNewtonState:
         That of the shares.
     objective : float
         That of the exact loss.
+    floor : float
+        The bound of the plane of the centers.
+    careful : bool
+        Whether an inner problem was not solved.
     """
 
     w: Vector
@@ -103,6 +112,8 @@ class ClassNewtonState:
     said: float = 0.0
     plane: Plane = field(default_factory=lambda: Plane(np.empty(0), 0.0))
     objective: float = np.inf
+    floor: float = -np.inf
+    careful: bool = False
 
 
 class ClassNewton:
@@ -145,6 +156,7 @@ class ClassNewton:
         offsets = np.zeros(point.scores.shape[1]) + point.offset
         own = ClassNewtonState(point.w, point.scores, offsets, width, centers, spectrum)
         own.objective = self._problem.objective(point)
+        own.floor = own.objective - gap
         self._measure(own)
         return own
 
@@ -233,28 +245,40 @@ class ClassNewton:
         """Take a Newton step; return the planes that were met."""
         planes = []
         if own.width > 0.0 and self._solved(own):
-            own.centers = own.shares
+            own.centers, own.floor = own.shares, self._problem.below(own.plane).lower
             own.width, own.steps = _SHRINK * own.width, 0
             planes.append(self._measure(own))
         elif own.width > 0.0 and own.steps >= _MOST_STEPS:
-            own.width, own.steps = _WIDEN * own.width, 0
+            own.width, own.steps, own.careful = _WIDEN * own.width, 0, True
             planes.append(self._measure(own))
         own.steps += 1
         self._move(own)
         return [*planes, self._derive(own)]
 
     def _solved(self, own: ClassNewtonState) -> bool:
-        """Say whether all else costs the bound no more than the rounding does."""
-        gap = own.objective - self._problem.below(own.plane).lower
-        rounding = own.objective - self._problem.regularizer.value(own.w) - own.said
-        return gap - rounding <= _SOLVED * rounding
+        """Say whether all else costs the bound no more than the rounding does.
+
+        Where classes can be told apart the rounding costs far more than there is to gain. Shares
+        with a lower bound than those before them would then pass, and be what kinks are rounded
+        around, so that no bound ever rises. So once an inner problem has failed, the new bound must
+        not be lower, unless the inner problem is so well solved that its value is below it. (From
+        shares that do not balance the way to those that do may lead down.)
+        """
+        lower = self._problem.below(own.plane).lower
+        regularizer = self._problem.regularizer.value(own.w)
+        gap, rounding = own.objective - lower, own.objective - regularizer - own.said
+        rises = not own.careful or lower >= own.floor or regularizer + own.value <= lower
+        return rises and gap - rounding <= _SOLVED * rounding
 
     def _move(self, own: ClassNewtonState) -> None:
         """Go along Newton's direction."""
         risk, d = self._risk, len(own.spectrum.mean)
         risk.evaluations += 1
         curvature = Curvature(risk, self._lam, own.spectrum, own.shares, own.width)
-        direction = curvature.direction(own.gradient)
+        # The first steps of an inner problem may be rough. Those that it still needs must see where
+        # hardly anything bends, which is what conjugate gradients see last.
+        finer = 0.5 ** (own.steps - 1) if own.careful and own.width > 0.0 else 1.0
+        direction = curvature.direction(own.gradient, left=_LEFT * finer)
         coefficients = direction[:, :d].ravel()
         speeds = np.zeros_like(own.offsets)
         if direction.shape[1] > d:

@@ -8,16 +8,26 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Any, cast
 
-from cutplane.checkpoints.checkpoint import Checkpoint, keeper, stored_method
+from cutplane.checkpoints.checkpoint import Checkpoint, NoKeeper, keeper, stored_method
+from cutplane.checkpoints.tensors import CheckpointError
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiling import clock
+from cutplane.compute.mapped import ChangedData, require_same
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
-from cutplane.core.certificate import Certificate, Result, Status
+from cutplane.core.certificate import VANISHES, Certificate, Result, Status
 from cutplane.core.loop import Callback, descend, leave, recomputed
 from cutplane.core.method import Method
-from cutplane.core.needs import size_known_to, term_size, why_unproven
-from cutplane.core.protocols import Regularizer, Risk
+from cutplane.core.needs import (
+    as_rounded,
+    change_of_data,
+    files_of,
+    size_known_to,
+    term_size,
+    why_unproven,
+)
+from cutplane.core.protocols import NonFiniteRisk, Regularizer, Risk
+from cutplane.core.refinement import AtOnce, Refinement
 from cutplane.core.start import continued, first_state, with_planes_of
 from cutplane.core.state import DISAGREEMENT, Problem, State
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
@@ -29,6 +39,9 @@ from cutplane.risks.function import Function, as_risk, is_function_of
 # comes first. Near the end the gap shrinks by a constant factor an iteration, so the last digit is
 # cheap, and what the user gets is safely inside. Where the gap is no proof, nothing is promised.
 _AIM = 0.25
+
+# Endings after which more time would not help: what is left may be rounding.
+_NO_MORE = (Status.STALLED, Status.ITERATION_LIMIT)
 
 # The objective may come out differently when it is computed once more by this share of the terms
 # that the risk is made of.
@@ -93,7 +106,8 @@ def minimize(
         A folder where the state of the run is kept, about once a minute. If there is one of the
         same problem and method, the run goes on from it, and gives the same bits as a run that was
         never stopped; `start`, `resume` and `planes_from` then say nothing. One of anything else is
-        refused. With it, Ctrl-C waits for the end of an iteration.
+        refused; of one that somebody else has written only the best point is taken, to begin at.
+        With it, Ctrl-C waits for the end of an iteration.
     verbose : int, default=0
         Print the progress if positive.
 
@@ -141,17 +155,28 @@ def minimize(
     method.require_suitable(problem)
     promise = stop or Gap(relative=tol)
     # Trouble comes first: a gap below zero is small enough, but no success.
-    rule = Trouble() | (stop or (Gap(relative=_AIM * tol) if convex else promise))
-    if max_iter is not None:
-        rule |= Iterations(max_iter)
-    if time_limit is not None:
-        rule |= Seconds(time_limit)
+    aim = stop or (Gap(relative=_AIM * tol) if convex else promise)
+
+    def limited(aim: StoppingRule) -> StoppingRule:
+        rule = Trouble() | aim
+        if max_iter is not None:
+            rule |= Iterations(max_iter)
+        return rule if time_limit is None else rule | Seconds(time_limit)
+
+    rule = limited(aim)
+    for file in files_of(risk):
+        file.remember()
     progress = Progress(sys.stdout)
     told: tuple[Callback, ...] = (*callbacks, progress) if verbose else (*callbacks,)
     with progress, keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
-        clock = _Clock(risk, kept.state or resume)
+        clock = _Clock(risk, kept.state or (resume if kept.start is None else None))
         if kept.state:
             state = kept.state
+        elif kept.start is not None:
+            try:
+                state = first_state(problem, kept.start, method, convex=convex)
+            except NonFiniteRisk as error:
+                raise CheckpointError(f"{kept.folder}: its best point is none: {error}") from error
         elif resume:
             state = continued(resume, problem, method)
         elif planes_from:
@@ -160,6 +185,7 @@ def minimize(
             state = first_state(problem, start, method, convex=convex)
         clock.read(state)
         kept.after_iteration()  # the first state is whole, too
+        rounded, refinement = as_rounded(risk), None
         try:
             status, final = descend(state, rule, clock.read, told, kept, run.check)
             small = promise(final) is Status.OPTIMAL  # as far as the gap tells
@@ -167,15 +193,28 @@ def minimize(
                 leave(state, promise.tolerance(state), run.check)
                 clock.read(state)
                 final = recomputed(state)
+            require_same(files_of(risk))
             kept.write(state)
             if run.late:  # in the last moment
                 raise KeyboardInterrupt
+            if rounded is not None:
+                # It has come within the aim on rounded data. What was promised is enough now.
+                refinement = Refinement(rounded, state)
+                status, final = refinement.run(
+                    limited(promise), clock.read, told, NoKeeper(), run.check
+                )
+        except ChangedData as error:
+            clock.read(state)
+            return _result(Status.INCONSISTENT, promise, state, state, changed=str(error))
         except BaseException as error:
             if kept.whole and interrupts.is_interrupt(error) and not run.insisted:
                 kept.write(state)
             clock.read(state)
             if not interrupts.is_interrupt(error):
                 if isinstance(error, Exception):
+                    # Of numbers that somebody writes at the same time anything may become.
+                    if changed := change_of_data(risk):
+                        return _result(Status.INCONSISTENT, promise, state, state, changed=changed)
                     _attach(error, _result(Status.FAILED, promise, state, state))
                 raise
             run.take()
@@ -185,11 +224,18 @@ def minimize(
             try:
                 if run.insisted:
                     raise KeyboardInterrupt
-                final = recomputed(state)
+                if rounded is None:
+                    final = recomputed(state)
+                else:
+                    refinement = refinement or Refinement(rounded, state)
+                    at_once = AtOnce(status)
+                    _, final = refinement.run(at_once, clock.read, (), NoKeeper(), run.check)
             except KeyboardInterrupt as again:
                 _attach(again, _result(status, promise, state, state))
                 raise
-        return _result(status, promise, final, state)
+        if refinement is not None:
+            state.stopped = state.stopped or refinement.state.stopped
+        return _result(status, promise, final, state, refinement)
 
 
 def resume(
@@ -282,28 +328,42 @@ def _disagree(final: State, state: State) -> bool:
     return difference > _ROUNDING * terms
 
 
-def _result(status: Status, promise: StoppingRule, final: State, state: State) -> Result:
-    risk = state.problem.risk
+def _result(
+    status: Status,
+    promise: StoppingRule,
+    final: State,
+    state: State,
+    refinement: Refinement | None = None,
+    changed: str = "",
+) -> Result:
+    risk, last = state.problem.risk, state if refinement is None else refinement.state
+    # What an error, or a second Ctrl-C, leaves of a run on rounded data proves nothing.
+    exact = refinement is not None or as_rounded(risk) is None
+    changed = changed or change_of_data(risk, thorough=True)
     consistent = not (
-        status is Status.INCONSISTENT or final.contradictory or _disagree(final, state)
+        changed or status is Status.INCONSISTENT or final.contradictory or _disagree(final, last)
     )
+    reason = why_unproven(risk)
     if not consistent:
         status = Status.INCONSISTENT
-    elif status is not Status.FAILED and promise(final) is Status.OPTIMAL:
+    elif status is not Status.FAILED and exact and promise(final) is Status.OPTIMAL:
         if state.convex:
             status = Status.OPTIMAL
         elif state.stationarity is not None or status is Status.OPTIMAL:
             status = Status.STATIONARY
         # Else a limit, or Ctrl-C, came before the point was tested.
+    elif state.convex and status in _NO_MORE and promise.met(final):
+        status, reason = Status.OPTIMAL, VANISHES
     certificate = Certificate(
         objective=final.objective,
         lower_bound=min(final.lower, final.objective) if consistent else final.lower,
         status=status,
-        valid=state.convex and consistent,
-        reason=(
+        valid=state.convex and consistent and exact,
+        reason=changed
+        or (
             "if the risk is convex, as was assumed"
             if risk.convex is None and state.convex and consistent
-            else why_unproven(risk)
+            else reason
         ),
     )
-    return Result(final.best.w, final.best, certificate, state.history, state)
+    return Result(final.best.w, final.best, certificate, last.history, state)

@@ -14,6 +14,9 @@ optimum its bound lacks ``mu/2 * sum p_i (beta_i' - beta_i)^2`` at most. So ``be
 slopes, ``mu`` is halved, and a handful of inner problems reach any gap. The matrix of second
 derivatives is made of the examples inside the rounded parts only: few, once ``mu`` is small.
 
+With many features the matrix would take more time and memory than the data, and so would its
+factors. Then conjugate gradients take its place, which ask for its products only.
+
 Where examples abound, the first inner problems are solved on a sample of them: up to its
 statistical error its solution is that of all examples, at a fraction of the cost.
 """
@@ -27,6 +30,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.conjugate_gradients import conjugate_gradients
+from cutplane.compute.pace import affords
 from cutplane.compute.positive_solve import solve_positive
 from cutplane.compute.sums import product_over, sum_over
 from cutplane.core.certificate import Status
@@ -69,6 +74,21 @@ _SAMPLE_SHARE = 1.0 / 8.0
 _SAMPLE_TOL = 1e-2
 _SAMPLE_STEPS = 30
 
+# Costs are counts of entries that are read and multiplied twice, as in an iteration of a bundle
+# method: what a multiplication in the matrix of second derivatives counts (dense rows, sparse rows)
+# and one in its factors. (Measured on two cores in 2026, in nanoseconds: an entry 1, the
+# multiplications 0.1, 1 and 0.3.)
+_DENSE, _SPARSE, _FACTOR = 0.1, 1.0, 0.3
+_SECONDS = 1e-9
+# The share of examples inside the rounded parts of a kink, on average over a run.
+_NEAR_A_KINK = 0.25
+# Conjugate gradients take the place of a matrix that costs more than so many products with it. What
+# a product costs besides its entries, and how much of the gradient the first direction of an inner
+# problem may leave; each further one leaves half of that.
+_MOST_PRODUCTS = 250
+_EMPTY_PRODUCT = 30_000
+_LEFT = 0.1
+
 
 @dataclass(slots=True)
 class NewtonState:
@@ -102,10 +122,17 @@ class NewtonState:
 
 
 class SmoothedNewton:
-    """Newton's method for one problem; all that changes is in the state."""
+    """Newton's method for one problem; all that changes is in the state.
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+    Parameters
+    ----------
+    problem : Problem
+    by_products : bool
+        Whether directions come from conjugate gradients, in place of a matrix.
+    """
+
+    def __init__(self, problem: Problem, *, by_products: bool = False) -> None:
+        self._problem, self._by_products = problem, by_products
         self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
@@ -190,16 +217,40 @@ class SmoothedNewton:
         risk = self._risk
         curvatures = self._loss(state.width).curvatures(risk.y, state.scores, risk.weights)
         assert curvatures is not None
-        hessian = risk.rows.weighted_gram(curvatures)
-        hessian[np.diag_indices_from(hessian)] += self._regularizer.curvature()
         total = sum_over(curvatures) if risk.intercept else 0.0
-        if total == 0.0:
-            return -solve_positive(hessian, self._gradient(state)), 0.0
         # The intercept follows the coefficients: its slope is zero, and must stay so.
-        mixed = risk.rows.pullback(curvatures)
-        hessian -= np.outer(mixed, mixed / total)
-        direction = -solve_positive(hessian, self._gradient(state))
-        return direction, -float(mixed @ direction) / total
+        mixed = risk.rows.pullback(curvatures) if total > 0.0 else None
+        if self._by_products:
+            direction = self._by_conjugate_gradients(state, curvatures, mixed, total)
+        else:
+            hessian = risk.rows.weighted_gram(curvatures)
+            hessian[np.diag_indices_from(hessian)] += self._regularizer.curvature()
+            if mixed is not None:
+                hessian -= np.outer(mixed, mixed / total)
+            direction = -solve_positive(hessian, self._gradient(state))
+        return direction, 0.0 if mixed is None else -float(mixed @ direction) / total
+
+    def _by_conjugate_gradients(
+        self, state: NewtonState, curvatures: Vector, mixed: Vector | None, total: float
+    ) -> Vector:
+        """Return Newton's direction without the matrix of second derivatives."""
+        rows, of_regularizer = self._risk.rows, self._regularizer.curvature()
+
+        def times(direction: Vector) -> Vector:
+            speeds = rows.scores(direction)
+            speeds *= curvatures
+            product: Vector = rows.pullback(speeds) + of_regularizer * direction
+            if mixed is not None:
+                product -= mixed * (float(mixed @ direction) / total)
+            return product
+
+        return conjugate_gradients(
+            times,
+            -self._gradient(state),
+            roughly_divided=lambda vector: vector / of_regularizer,
+            left=_LEFT * 0.5 ** (state.steps - 1),
+            most=_MOST_PRODUCTS,
+        )
 
     def _length(self, state: NewtonState, speed: Vector, regularizer: Quadratic) -> float:
         """Return how far to go along a direction of scores."""
@@ -292,10 +343,26 @@ class NewtonSteps(Query[NewtonState | None]):
 def _steps_for(problem: Problem) -> Any:
     """Return what takes the steps: here, or where the rows are."""
     if not offers(problem.risk, "sharded"):
-        return SmoothedNewton(problem)
+        return SmoothedNewton(problem, by_products=_prefers_products(problem.risk))
     from cutplane.methods.shards.newton import ShardedNewton  # which needs this module
 
     return ShardedNewton(problem)
+
+
+def cost_of_step(risk: Any) -> float:
+    """Return what a step with a matrix of second derivatives costs, in entries that are read."""
+    m, d = risk.rows.shape
+    length = risk.rows.n_entries / m
+    share = 1.0 if risk.loss.smoothed(1.0) is risk.loss else _NEAR_A_KINK
+    products = 0.5 * share * m * length * length
+    return float((_SPARSE if risk.rows.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0)
+
+
+def _prefers_products(risk: Any) -> bool:
+    """Say whether a matrix of second derivatives would cost too much, or take too long."""
+    cost = cost_of_step(risk)
+    of_products = _MOST_PRODUCTS * (risk.rows.n_entries + _EMPTY_PRODUCT)
+    return cost > of_products or not affords(_SECONDS * cost)
 
 
 def _width_for(gap: float, duals: Vector, weights: Vector) -> float:

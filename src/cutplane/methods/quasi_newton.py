@@ -104,11 +104,12 @@ class PastSteps:
         most = len(self.steps)
         others = self.slots[1:] if len(self.slots) == most else self.slots
         slot = next(k for k in range(most) if k not in others)
-        self.steps[slot], self.changes[slot] = step, change
+        with np.errstate(over="ignore"):
+            self.steps[slot], self.changes[slot] = step, change
         product = dot(*(kept[slot].astype(np.float64) for kept in (self.steps, self.changes)))
         self.products[slot] = product
-        # Single precision may underflow.
-        self.slots = [*others, slot] if product > 0.0 else others
+        # Single precision may underflow, or overflow.
+        self.slots = [*others, slot] if 0.0 < product < np.inf else others
 
     def forget(self) -> None:
         """Drop all steps."""

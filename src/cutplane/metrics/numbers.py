@@ -6,9 +6,54 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.metrics.quality import Measures
+
+
+def pinball_losses(y: Vector, predicted: Matrix, quantiles: Vector) -> Matrix:
+    """Return the pinball loss of each example, a column for each quantile."""
+    errors = y[:, None] - predicted
+    losses: Matrix = np.maximum(quantiles * errors, (quantiles - 1.0) * errors)
+    return losses
+
+
+def d2_of_quantiles(y: Vector, predicted: Matrix, quantiles: Vector, weights: Vector) -> float:
+    """Return by which share pinball losses, added up, are below those of the best constants.
+
+    For one quantile it is scikit-learn's ``d2_pinball_score``.
+    """
+    constants = np.quantile(y, quantiles, weights=weights, method="inverted_cdf")
+    own, others = (
+        float(np.average(pinball_losses(y, of, quantiles).sum(axis=1), weights=weights))
+        for of in (predicted, np.broadcast_to(constants, predicted.shape))
+    )
+    return _share_saved(own, others)
+
+
+def d2_of_counts(y: Vector, predicted: Vector, weights: Vector) -> float:
+    """Return by which share the Poisson deviance is below that of the mean count.
+
+    It is scikit-learn's ``d2_tweedie_score`` with ``power=1``.
+    """
+    if (y < 0.0).any():
+        raise ValueError("counts must be zero or positive")
+    # A mean that underflowed is not zero.
+    means = np.maximum(predicted, np.finfo(np.float64).tiny)
+    mean = float(np.average(y, weights=weights))
+
+    def deviance(of: Any) -> float:
+        return float(np.average(xlogy(y, y / of) - y + of, weights=weights))
+
+    return _share_saved(deviance(means), deviance(mean) if mean > 0.0 else 0.0)
+
+
+def _share_saved(own: float, others: float) -> float:
+    """Return which share of a constant's loss predictions save, as scikit-learn defines it."""
+    if others > 0.0:
+        return 1.0 - own / others
+    return 1.0 if own <= 0.0 else 0.0
 
 
 class NumberQuality:
@@ -80,9 +125,8 @@ class QuantileQuality:
     def __init__(self, y: Vector, predicted: Matrix, quantiles: Vector) -> None:
         self.n_units = len(y)
         self._quantiles = np.asarray(quantiles, dtype=np.float64)
-        errors = y[:, None] - predicted
-        self._below = (errors <= 0.0).astype(np.float64)
-        self._pinball = np.maximum(self._quantiles * errors, (self._quantiles - 1.0) * errors)
+        self._below = (y[:, None] <= predicted).astype(np.float64)
+        self._pinball = pinball_losses(y, predicted, self._quantiles)
         self._inside = ((predicted[:, 0] <= y) & (y <= predicted[:, -1])).astype(np.float64)
 
     def facts(self) -> dict[str, Any]:

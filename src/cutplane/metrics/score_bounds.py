@@ -56,6 +56,20 @@ def r2_at_most(y: Vector, lower: Vector, upper: Vector, weights: Vector) -> floa
     return 1.0 + squared_error_at_least(y, lower, upper, weights) / spread
 
 
+def best_between(
+    measure: Callable[[Vector, Vector, Vector], float],
+    y: Vector,
+    lower: Vector,
+    upper: Vector,
+    weights: Vector,
+) -> float:
+    """Return the largest value of a measure of predictions between bounds.
+
+    The measure must be the better, the nearer a prediction is to its target from one side.
+    """
+    return measure(y, np.clip(y, lower, upper), weights)
+
+
 BOUNDS_OF_NUMBERS: dict[str, Callable[[Vector, Vector, Vector, Vector], float]] = {
     "r2": r2_at_most,
     "neg_mean_absolute_error": absolute_error_at_least,

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import gram_with_diagonal
-from cutplane.regularizers.bounded_l2 import checked_bounds, within
+from cutplane.regularizers.bounded_l2 import Bounded, checked_bounds, within
 from cutplane.regularizers.coordinates import Coordinates
 from cutplane.regularizers.l2 import positive
 
 
-class BoundedElasticNet:
+class BoundedElasticNet(Bounded):
     """Elastic net with ``lower <= w <= upper``.
 
     Without squares (``l1_ratio=1``) it has no curvature, and goes with `coordinate_descent`.

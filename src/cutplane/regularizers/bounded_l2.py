@@ -40,7 +40,19 @@ def within(regularizer: Any, w: Vector) -> bool:
     return not ((w < lower - slack).any() or (w > upper + slack).any())
 
 
-class BoundedL2(Centered):
+class Bounded:
+    """What regularizers with bounds on the parameters have in common."""
+
+    lower: Vector
+    upper: Vector
+
+    def inside(self, w: Vector) -> Vector:
+        """Return ``w``, or the point next to it that is within the bounds, exactly."""
+        near = np.clip(w, self.lower, self.upper)
+        return w if np.array_equal(near, w) else near
+
+
+class BoundedL2(Bounded, Centered):
     """Squared Euclidean regularizer ``lam/2 * |w - center|^2`` with ``lower <= w <= upper``.
 
     Parameters

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.regularizers.bounded_l2 import checked_bounds, within
+from cutplane.regularizers.bounded_l2 import Bounded, checked_bounds, within
 
 
-class Box:
+class Box(Bounded):
     """Constraint ``lower <= w <= upper`` in place of a penalty: for `kelley`.
 
     Parameters

@@ -72,7 +72,10 @@ class Coordinates(NamedTuple):
         """Return the largest number up to 1 that times ``u`` has a finite conjugate."""
         free = (self.l2 == 0.0) & np.where(u > 0.0, self.upper == np.inf, self.lower == -np.inf)
         steepest = float(np.abs(u[free]).max(initial=0.0))
-        return 1.0 if steepest <= self.l1 else self.l1 / steepest * _INSIDE
+        if steepest <= self.l1:
+            return 1.0
+        scale = self.l1 / steepest * _INSIDE
+        return scale if scale * steepest <= self.l1 else 0.0  # tiny numbers are rounded coarsely
 
     def best_scale(self, u: Vector, gain: float) -> float:
         """Return the ``s`` from 0 to 1 where ``s gain - r*(s u)`` is the largest."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.mapped import MappedFile
 from cutplane.core import needs
 from cutplane.core.policies.bmrm import as_searchable
 from cutplane.core.protocols import Plane, Point, Quadratic, Risk, Segment
@@ -29,10 +30,18 @@ class Summable:
         Whether planes of the risk stay below it everywhere; None if nobody has said.
     unproven : str
         Why a gap is no proof, where there is more to say than that the risk is not convex.
+    rows : Rows or None
+        The features, if it has any.
     """
 
     convex: bool | None = True
     unproven = ""
+    rows: Any = None
+
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """The files that the features are read from while a run goes on."""
+        return () if self.rows is None else self.rows.files
 
     @property
     def term_size(self) -> float:
@@ -120,6 +129,11 @@ class WeightedSum(Summable):
         return _sum_point([(factor, risk.at(w)) for factor, risk in self.terms])
 
     @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """Those of all terms."""
+        return tuple(file for _, risk in self.terms for file in needs.files_of(risk))
+
+    @property
     def has_majorants(self) -> bool:
         """Whether all terms have convex risks above them, and none is subtracted."""
         return all(
@@ -163,6 +177,11 @@ class SumPoint:
     def value(self) -> float:
         """The sum of the values."""
         return float(sum(factor * point.value for factor, point in self.parts))
+
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of."""
+        return sum(abs(factor) * needs.terms_at(point) for factor, point in self.parts)
 
     def plane(self) -> Plane:
         """Return the sum of the planes; computed on first use, then kept."""

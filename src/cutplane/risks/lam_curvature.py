@@ -24,10 +24,11 @@ on the way, whose norm is bounded in the same way. One matrix serves all lams be
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
@@ -62,8 +63,10 @@ def is_curved(risk: ScoredRisk) -> bool:
 class _Metric:
     """The inverse of ``M``, and the norms that it gives to rows."""
 
+    factor: Matrix  # lower triangular: ``M`` is its product with its transpose
     inverse: Matrix
     inflation: float  # what rounding may have taken off norms
+    unit: float  # by how much of its length rounding may move a vector divided by the factor
 
     @classmethod
     def of(cls, risk: ScoredRisk, curvatures: Vector, lam: float) -> _Metric | None:
@@ -82,8 +85,17 @@ class _Metric:
                 return None
             inverse = lapack.dpotri(factor, lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        inflation = 1.0 + _ROUNDING * size * float(np.trace(matrix) * np.trace(inverse))
-        return cls(inverse, inflation) if inflation <= _MOST_INFLATED else None
+        condition = float(np.trace(matrix) * np.trace(inverse))
+        inflation = 1.0 + _ROUNDING * size * condition
+        if not inflation <= _MOST_INFLATED:
+            return None
+        return cls(factor, inverse, inflation, _ROUNDING * size * sqrt(condition))
+
+    def divided(self, vectors: Matrix) -> Matrix:
+        """Return vectors whose inner products are those of ``M^-1``; each is a row."""
+        with one_blas_thread():
+            solved = solve_triangular(self.factor, vectors.T, lower=True, check_finite=False)
+        return np.ascontiguousarray(solved.T)
 
     def norms(self, rows: Rows) -> Vector:
         """Return the norm of each row, with a one for the intercept if there is any."""
@@ -171,7 +183,8 @@ class CurvedStretch:
             if risk.minimizes_intercept:
                 parts[2 + k, d] = sum_over(slopes)
         steps = np.einsum("ki,ij->kj", parts, self._metric.inverse)
-        self._gram = np.array([[dot(a, b) for a in steps] for b in parts])
+        self._roots = self._metric.divided(parts)
+        self._gram = np.array([[dot(a, b) for a in self._roots] for b in self._roots])
         self._moves = np.array([rows.scores(step[:d]) for step in steps])
         if risk.minimizes_intercept:
             self._moves += steps[:, d:]
@@ -188,8 +201,7 @@ class CurvedStretch:
         share = self._share(0.5 * (high + low))
         # For a fixed point the gradient is linear in lam, so that its norm is largest at an end.
         mixtures = [self._mixture(share, lam) for lam in (high, low)]
-        squares = [float(mixture @ self._gram @ mixture) for mixture in mixtures]
-        length = max(squares) ** 0.5 * self._metric.inflation + self._rounding
+        length = max(map(self._length, mixtures)) + self._rounding
         bend = 0.5 * share * (1.0 - share) * self._bend
         if not length + bend <= self._most:
             return None
@@ -197,6 +209,17 @@ class CurvedStretch:
         center = (1.0 - share) * self._seen[0] + share * self._seen[1]
         moves = [-0.5 * np.einsum("k,ki->i", each, self._moves) for each in mixtures]
         return center + np.minimum(*moves) - away, center + np.maximum(*moves) + away
+
+    def _length(self, mixture: Vector) -> float:
+        """Return what the norm of a mixture of the four vectors is at most.
+
+        They nearly cancel where the gradient vanishes. So they are mixed before their products are
+        taken: of the sum of products nothing but rounding would be left, perhaps below zero.
+        """
+        assert self._metric is not None
+        mixed = np.einsum("k,ki->i", mixture, self._roots)
+        size = float(np.abs(mixture) @ np.sqrt(np.diagonal(self._gram)))
+        return sqrt(dot(mixed, mixed)) * self._metric.inflation + self._metric.unit * size
 
     def _mixture(self, share: float, lam: float) -> Vector:
         """Return the gradient at the interpolated point, as a mixture of the four vectors."""

@@ -12,13 +12,14 @@ scores: moving along the line between two points costs no pass over the data.
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.lazy import lazy
+from cutplane.compute.mapped import in_memory
 from cutplane.compute.products import all_finite, between
 from cutplane.core.needs import offers
 from cutplane.core.protocols import Plane, Quadratic
@@ -28,6 +29,7 @@ from cutplane.maps import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_an
 from cutplane.risks.checks import middle, normalized, overflow
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
+from cutplane.risks.terms import terms_of_scores
 
 Scores = NDArray[np.float64]
 
@@ -88,7 +90,7 @@ class ScoredRisk(Summable):
         self.weights = normalized(weights, n_samples)
         # Methods know more of a loss than a risk does: what it declares to have.
         self.loss: Any = loss
-        self.y = loss.targets(y, n_samples, self.weights)
+        self.y = in_memory(loss.targets(y, n_samples, self.weights))
         self.intercept = intercept
         self.map = given or self._usual_map()
         # To a loss of differences of scores an intercept means nothing.
@@ -324,9 +326,10 @@ class ScoredPoint:
     @property
     def slopes(self) -> Scores:
         """The derivative of the risk by each score; computed afresh each time."""
-        risk = self._risk
-        loss: ScoreLoss = risk.loss
-        return loss.slopes_at(risk.y, self.scores, risk.weights, self._at)
+        risk, loss = self._risk, self._risk.loss
+        return cast(Scores, loss.slopes_at(risk.y, self.scores, risk.weights, self._at))
+
+    term_size = property(terms_of_scores)
 
     @lazy
     def intercept(self) -> Any:

@@ -89,7 +89,7 @@ class BalancedProximal(Stabilizer[Balance | None]):
         bundle, lam, accuracy = state.bundle, regularizer.lam, state.accuracy
         balance = self._so_far(state, own)
         newest = bundle.gram[-bundle.n_groups :, -bundle.n_groups :]
-        balance = balance.with_term(lam, float(np.sqrt(newest.sum())))
+        balance = balance.with_term(lam, float(np.sqrt(max(newest.sum(), 0.0))))
         here = ProximalProblem(bundle, regularizer, balance.center, accuracy)
         solution = here.minimize(balance.total / balance.t)
         plain, bound = balance.plain.solved(bundle, regularizer, accuracy)

@@ -61,7 +61,9 @@ class NonConvexCuts(Cuts[None]):
         # Lowered planes make a lower model: its minimum takes the place of the last one.
         lam = quadratic(state.problem.regularizer).lam
         bundle.weigh(lam, accuracy=state.accuracy)
-        state.lower = bundle.lowest(lam)
+        # The planes are not above the objective at the best point. A small difference of large
+        # terms may be.
+        state.lower = min(bundle.lowest(lam), state.objective)
         return state.lower > last, None
 
     def repaired(self, point: Point, state: State) -> Plane:

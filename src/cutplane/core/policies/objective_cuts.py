@@ -48,7 +48,7 @@ def minimize_near_best(state: State) -> Candidate:
     known = bundle.alpha.any()
     slope = bundle.aggregate().slope if known else bundle.last_slope
     length = 1.0 if state.last_step is None else state.last_step
-    u = math.sqrt(dot(slope, regularizer.dual_metric(slope))) / length
+    u = math.sqrt(max(dot(slope, regularizer.dual_metric(slope)), 0.0)) / length
     # Exactly: with a large u the minimum is so close to the best objective that a share of the
     # gap, which is that for lam in place of u, would be no accuracy at all.
     bundle.weigh(max(u, regularizer.lam), accuracy=0.0, shift=heights - bundle.centered_offsets)

@@ -19,10 +19,13 @@ lower bound, which makes its slope smaller. So the bound holds whatever the accu
 
 from __future__ import annotations
 
+from math import isinf
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import hurried, seconds_left
 from cutplane.core.protocols import FlatRegularizer, Plane
 from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_kernels import EPS
@@ -78,6 +81,7 @@ def best_plane(
             A_eq=sums,
             b_eq=np.ones(model.n_groups),
             method="highs",
+            options={} if isinf(left := seconds_left()) else {"time_limit": max(left, 0.0)},
         )
         if solution.x is None:
             break
@@ -94,7 +98,7 @@ def best_plane(
             best = plane
         violated = _steepest(slope, (1.0 + 1e-6) * radius, at_once)
         entering = np.setdiff1d(violated, chosen)
-        if len(entering) == 0:
+        if len(entering) == 0 or hurried():
             break
         chosen = np.union1d(chosen, entering)
     return best

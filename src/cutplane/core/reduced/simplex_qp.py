@@ -278,14 +278,15 @@ def _starting_point(start: Vector | None, n: int, groups: Indices | None) -> Vec
     if start is None or not 0 < len(start) <= n or not start.min() >= 0.0:
         return None
     if groups is None:
-        totals = start.sum()
+        totals = divisors = np.array([start.sum()])
     else:
         used = groups[: len(start)]
         totals = np.bincount(used, weights=start, minlength=int(groups.max()) + 1)
+        divisors = totals[used]
     if not np.all(np.abs(totals - 1.0) <= 1e-9):
         return None
     alpha = np.zeros(n)
-    alpha[: len(start)] = start / (totals if groups is None else totals[used])
+    alpha[: len(start)] = start / divisors
     return alpha
 
 

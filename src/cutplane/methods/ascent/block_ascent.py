@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cutplane.compute.pace import hurried
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
 from cutplane.core.state import Candidate, State
@@ -105,7 +106,7 @@ class BlockAscent(Query[Cache | None]):
         examples = outputs.examples(kept)
         for _ in range(self.passes):
             gaps = outputs.ascend(kept, w, pull, order.permutation(examples))
-            if gaps.sum() <= _ENOUGH * state.gap:
+            if gaps.sum() <= _ENOUGH * state.gap or hurried():
                 break
             examples = np.flatnonzero(gaps > _WORTHWHILE * gaps.mean())
         plane, minimizer = outputs.plane(kept, pull)

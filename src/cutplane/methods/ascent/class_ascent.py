@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector, copied
+from cutplane.compute.pace import hurried
 from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, quadratic
@@ -179,7 +180,7 @@ class ClassAscent:
             gain = float(gains[examples].sum())
             examples = examples[gains[examples] > least]
             at_first = min(at_first, gain) if n == 0 else at_first
-            if gain <= _ENOUGH * at_first or not len(examples):
+            if gain <= _ENOUGH * at_first or not len(examples) or hurried():
                 break
         return own
 

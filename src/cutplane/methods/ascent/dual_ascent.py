@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
@@ -166,7 +167,7 @@ class DualAscent:
             if gap < last:
                 left *= max(math.sqrt(gap / last), _LEFT_OVER)
             last = gap
-            if seen >= budget:
+            if seen >= budget or hurried():
                 break
             if left * objective <= enough * lowest:
                 # What counts is the objective that the duals lead to. It falls from epoch to epoch.

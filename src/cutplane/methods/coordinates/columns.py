@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import seconds_left
 from cutplane.compute.sums import sum_over
 from cutplane.maps import Rows
 from cutplane.methods.coordinates.kernels import (
@@ -33,6 +34,8 @@ _DENSE = 0.1
 # Passes over the chosen columns: each reads data, or the matrix.
 _MOST_PASSES = 100
 _MOST_GRAM_PASSES = 2000
+# About how long a pass takes for each entry that it reads.
+_SECONDS = 3e-9
 
 
 class Step(NamedTuple):
@@ -77,7 +80,7 @@ def minimum_by_gram(rows: Rows, model: QuadraticModel, enough: float) -> Step:
         gram -= np.outer(mixed, mixed / total)
     w, slope, form = model.w.copy(), model.slope.copy(), model.form
     penalty = penalty_of(form)
-    gram_descent(gram, slope, penalty, w, enough, _MOST_GRAM_PASSES)
+    gram_descent(gram, slope, penalty, w, enough, _in_time(_MOST_GRAM_PASSES, gram.size))
     step = w - model.w
     return Step(w, rows.scores(step), -float(mixed @ step) / total)
 
@@ -92,13 +95,18 @@ def minimum_by_columns(
     total = model.total_curvature
     intercept = sparse_descent(
         columns, places, model.slopes.copy(), model.curvatures, second, first, total,
-        penalty_of(some), w, enough, _MOST_PASSES,
+        penalty_of(some), w, enough, _in_time(_MOST_PASSES, columns[0].size),
     )  # fmt: skip
     speed = np.zeros(len(model.slopes))
     sparse_scores(columns, places, w - model.w[chosen], speed)
     moved = model.w.copy()
     moved[chosen] = w
     return Step(moved, speed, intercept)
+
+
+def _in_time(most: int, n_entries: int) -> int:
+    """Return how many passes over so many entries there is time for: one, whatever is left."""
+    return int(max(1.0, min(most, seconds_left() / (_SECONDS * max(n_entries, 1)))))
 
 
 def columns_of(rows: Any, chosen: Numbers) -> tuple[Columns, Numbers]:

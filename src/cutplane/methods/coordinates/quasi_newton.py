@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.pace import hurried
 from cutplane.compute.products import Numbers, dot
 from cutplane.core.method import Found, Method, Query, Stabilizer
 from cutplane.core.needs import Need, evaluated_once, offers
@@ -101,7 +102,11 @@ class SparseSteps:
         below = np.tril(mixed, -1)
         squares = scale * both * self.squares[np.ix_(slots, slots)]
         inner = np.block([[squares, below], [below.T, -np.diag(np.diag(mixed))]])
+        if not np.isfinite(inner).all():  # steps of wild sizes tell nothing
+            past.forget()
+            return self.model(slope, chosen)
         values, vectors = np.linalg.eigh(inner)
+        values, vectors = values[values != 0.0], vectors[:, values != 0.0]
         steps, changes = (kept[:, chosen][slots] for kept in (past.steps, past.changes))
         W = np.concatenate([scale * steps, changes]) * np.tile(sizes, 2)[:, None]
         factor = np.ascontiguousarray(W.T @ (vectors / np.sqrt(np.abs(values))))
@@ -133,6 +138,9 @@ class SparseQuasiNewton(Query[SparseSteps]):
         form = coordinates_of(problem)
         slope, here = best.plane().slope, problem.regularizer.value(best.w)
         goal = minimum_of_model(own, best.w, slope, form)
+        if not np.isfinite(goal).all():
+            own.past.forget()
+            goal = minimum_of_model(own, best.w, slope, form)
         direction = goal - best.w
         promised = dot(slope, direction) + problem.regularizer.value(goal) - here
         rounding = _ROUNDING * abs(state.objective)
@@ -141,9 +149,12 @@ class SparseQuasiNewton(Query[SparseSteps]):
             w = goal if length == 1.0 else best.w + length * direction
             points.append(_evaluated_near(problem, w, best))
             gained = state.objective - problem.objective(points[-1])
-            if gained >= -_FALL * length * min(promised, 0.0) - rounding:
+            if gained >= -_FALL * length * min(promised, 0.0) - rounding or hurried():
                 break
-            fitted = 0.5 * promised * length / (promised * length + gained)
+            # Along a direction that promises nothing but by rounding there is no parabola.
+            fitted = 0.0
+            if promised < 0.0:
+                fitted = 0.5 * promised * length / (promised * length + gained)
             length *= min(max(fitted, _SHORTEST), _LONGEST)
         else:  # the end of what numbers can tell, or nothing that was learned holds here
             own.past.forget()

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.conjugate_gradients import conjugate_gradients
+from cutplane.compute.pace import affords
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.methods import class_newton_kernels as kernels
@@ -29,10 +31,10 @@ from cutplane.risks import ScoredRisk
 _PER_FEATURE = 16
 # With more features the decomposition takes longer than it saves.
 _MOST_FEATURES = 2000
+_SECONDS_PER_CUBE = 3e-9
 # Examples that bend less than this share of the mean are left out: together they are no more.
 _NEGLIGIBLE = 0.01
-# How much of the gradient may be left, in the norm of the rough inverse, and the most products.
-_LEFT = 0.3
+# The most products with a matrix of second derivatives, for one direction.
 _MOST_PRODUCTS = 250
 # A constant added to all intercepts changes nothing, and of a class nothing may bend.
 _RIDGE = 1e-6
@@ -74,7 +76,7 @@ class Spectrum:
             sums = risk.map.pullback(of_classes).reshape(-1, d)
             masses = column_sums(of_classes)
         mean = sums.sum(axis=0)
-        if d > _MOST_FEATURES:
+        if d > _MOST_FEATURES or not affords(_SECONDS_PER_CUBE * d**3):
             square = dot(weights, rows.squared_norms()) - dot(mean, mean)
             sizes = np.full(d, max(square, 0.0) / d)
             return cls(mean, sizes, np.empty((d, 0)), sums, masses)
@@ -194,38 +196,26 @@ class Curvature:
             divided[:, d] = self._of_intercepts @ gradient[:, d]
         return divided
 
-    def direction(self, gradient: Matrix) -> Matrix:
-        """Return Newton's direction against a gradient, by conjugate gradients."""
+    def direction(self, gradient: Matrix, *, left: float) -> Matrix:
+        """Return Newton's direction against a gradient, by conjugate gradients.
+
+        Of the gradient a share ``left`` may be left, in the norm of the rough inverse.
+        """
         if self.means is None:
-            return self._solved(-gradient)
+            return self._solved(-gradient, left)
         # From the mean example to those that bend, and back.
         d, moves = gradient.shape[1] - 1, self._spectrum.mean - self.means
         right = -gradient
         right[:, :d] += right[:, d:] * moves
-        direction = self._solved(right)
+        direction = self._solved(right, left)
         direction[:, d] += np.einsum("ij,ij->i", direction[:, :d], moves)
         return direction
 
-    def _solved(self, left: Matrix) -> Matrix:
-        """Return a direction whose product is nearly what is given."""
-        direction = np.zeros_like(left)
-        divided = self.roughly_divided(left)
-        along, size = divided, _dot(left, divided)
-        enough = _LEFT**2 * size
-        for _ in range(_MOST_PRODUCTS):
-            changed = self.times(along)
-            bent = _dot(along, changed)
-            if not bent > 0.0:
-                break
-            length = size / bent
-            direction += length * along
-            left -= length * changed
-            divided = self.roughly_divided(left)
-            before, size = size, _dot(left, divided)
-            if size <= enough:
-                break
-            along = divided + (size / before) * along
-        return direction
+    def _solved(self, right: Matrix, left: float) -> Matrix:
+        """Return a direction whose product is what is given, but for a share that is left."""
+        return conjugate_gradients(
+            self.times, right, roughly_divided=self.roughly_divided, left=left, most=_MOST_PRODUCTS
+        )
 
 
 def pulled_back(map_: Any, mean: Vector, slopes: Matrix, *, with_sums: bool) -> Matrix:
@@ -242,7 +232,3 @@ def column_sums(values: Matrix) -> Vector:
     sums = np.zeros(values.shape[1])
     kernels.add_rows(values, sums)
     return sums
-
-
-def _dot(a: Matrix, b: Matrix) -> float:
-    return float(dot(a.ravel(), b.ravel()))

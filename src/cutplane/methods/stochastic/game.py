@@ -45,7 +45,10 @@ class Game:
 
 def game_of(settings: Settings, lam: float, drop: float, steepest: float) -> Game:
     """Return the constants, from ``R(0)`` less a lower bound, and the steepest slope in a round."""
-    radius = math.sqrt(max(drop, 0.0) / lam) if settings.radius is None else settings.radius
+    # Where zero costs nothing it is the minimizer, which lies in a ball of any radius; steps divide
+    # by it.
+    known = math.sqrt(max(drop, 0.0) / lam) or 1.0
+    radius = known if settings.radius is None else settings.radius
     steepness = lam * radius + steepest if math.isfinite(steepest) else math.nan
     if settings.epsilon > 0.0 and not math.isfinite(steepness):
         raise ValueError(
@@ -54,7 +57,7 @@ def game_of(settings: Settings, lam: float, drop: float, steepest: float) -> Gam
         )
     # So many phases there are at most: the radius doubles in square, from 1 or less up to twice
     # that of the ball and a little more. With the hinge loss and lam <= 1 it is 3 - log2(lam).
-    phases = 3.0 + max(2.0 * math.log2(radius), 0.0) if radius > 0.0 else 3.0
+    phases = 3.0 + max(2.0 * math.log2(radius), 0.0)
     return Game(
         lam=lam,
         radius=radius,

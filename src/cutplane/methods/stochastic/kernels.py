@@ -47,6 +47,8 @@ _LEAST_SCALE, _LEAST_WITH_SUM = 1e-9, 1e-4
 # So does a step that is this many times as long, squared, as the iterate before it.
 _WIDE = 1e8
 _NEVER = 1e15  # steps
+# Squares of larger numbers would overflow, or be no numbers to compute with.
+LARGEST = 1e150
 # Rows are visited in random order, so that each would be waited for. What belongs to the row this
 # many steps ahead is asked for already: a pass over a9a takes a third of the time, over text two
 # thirds.
@@ -75,9 +77,9 @@ def draw(examples: IndexVector, order: IndexVector, seed: NDArray[np.uint64]) ->
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT, inlined=True)
 def _balance(rule: int, steepness: float, radius: float) -> float:
     """Return what ``tau_t`` balances: a bound on subgradients, by one on the optimum, squared."""
-    square = (steepness / radius) ** 2
     if rule == PEGASOS:
         return 0.0
+    square = min(steepness / radius, LARGEST) ** 2
     return square * 8.0 / 3.0 if rule == ADAPTIVE else square
 
 

@@ -17,6 +17,7 @@ is never negative.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,11 @@ from cutplane.methods.stochastic.game import game_of, steepest_slope
 from cutplane.methods.stochastic.settings import Iterate, Rule, Settings, Walk, first_walk
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
+
+# By how much more than was hoped for the optimum may be away until a phase of Algorithm 3 begins
+# anew: as much as it grows in one.
+_GROWTH = math.sqrt(2.0)
+_OVERFLOW = "the steps overflow: scale the features, or raise lam"
 
 
 @dataclass
@@ -108,6 +114,7 @@ class Stream:
             return np.zeros(len(y))
         y, weights = np.ascontiguousarray(y), np.ascontiguousarray(weights)
         zeros = np.zeros(len(y))
+        hoped = self._size_of_targets if self.n_seen else 0.0
         self.weight += float(weights.sum())
         self.n_seen += len(used)
         self.at_zero += self.loss.value(y, zeros, weights)
@@ -119,17 +126,25 @@ class Stream:
         steepest = steepest_slope(form) * self.longest_row if self.longest_row else 0.0
         drop = self.at_zero / self.weight - self.loss.lower_bound
         game = game_of(self.settings, self.lam, drop, steepest)
+        # Slopes that know no bound grow with the rows once more.
+        if (steepest if steepest < math.inf else self.longest_row**2) > kernels.LARGEST:
+            raise NonFiniteRisk(_OVERFLOW)
         walk, numbers, rule = self.walk, self.walk.numbers, self.settings.rule
+        is_first = self.n_seen == len(used)
         if rule is not Rule.OPTIMISTIC:
+            _lengthen(numbers, kernels.TAU, float(numbers[kernels.RADIUS]), game.radius)
             numbers[kernels.RADIUS] = game.radius
-        elif self.n_seen == len(used):  # the first batch
+        elif is_first or min(1.0, game.radius) > _GROWTH * numbers[kernels.RADIUS]:
+            # In a later batch: the first ones cost so little that far less was hoped for.
             numbers[kernels.RADIUS] = min(1.0, game.radius)
             kernels.begin_phase(
                 numbers, game.epsilon, game.delta, game.lam, game.steepness, walk.seed
             )
         size = 0.0
         if self.intercept:
-            size = self.reach / self.weight if form[0] == RESIDUAL_PIECES else 1.0
+            size = self._size_of_targets if form[0] == RESIDUAL_PIECES else 1.0
+            if form[0] == RESIDUAL_PIECES:
+                _lengthen(numbers, kernels.OFFSET_TAU, hoped, size)
         facts = np.column_stack([y, importance, norms, zeros])
         shuffle(used, walk.seed)
         kernels.epoch(
@@ -140,10 +155,16 @@ class Stream:
         )  # fmt: skip
         self._forget()
         slopes: Vector = facts[:, kernels.SLOPE].copy()
-        if not (np.isfinite(walk.v).all() and np.isfinite(slopes).all()):
-            raise NonFiniteRisk("the steps overflow: scale the features, or raise lam")
+        found = walk.w, self.w, slopes, self.offset
+        if not all(np.isfinite(numbers).all() for numbers in found):
+            raise NonFiniteRisk(_OVERFLOW)
         self._add(rows, y, weights, slopes)
         return slopes
+
+    @property
+    def _size_of_targets(self) -> float:
+        """Their mean absolute value so far."""
+        return self.reach / self.weight
 
     def _forget(self) -> None:
         """Let steps be as long as after a window of them."""
@@ -176,7 +197,14 @@ class Stream:
         plane = Plane(
             shares @ self.slopes / self.weight, float(shares @ self.offsets) / self.weight
         )
-        return max(candidate_below(plane, L2(self.lam)).lower, self.loss.lower_bound)
+        # In this order: slopes that overflow give a bound that is no number.
+        return max(self.loss.lower_bound, candidate_below(plane, L2(self.lam)).lower)
+
+
+def _lengthen(numbers: Vector, tau: int, before: float, now: float) -> None:
+    """Let steps be as long as if the larger size had been known from the beginning."""
+    if now > before:
+        numbers[tau] *= before / now
 
 
 @dataclass(frozen=True)
@@ -185,6 +213,8 @@ class Bounds:
 
     objective: float
     lower_bound: float
+    small: bool  # their difference, beside the tolerance
+    vanishes: bool = False  # the objective and that difference, up to rounding
 
 
 def bounds_on(
@@ -202,11 +232,18 @@ def bounds_on(
         scaled = balanced(scaled)
     older = Plane(risk.rows.pullback(scaled), -risk.loss.conjugate(risk.y, scaled, risk.weights))
     objective, lower = problem.objective(point), problem.below(older).lower
+    if not math.isfinite(objective):
+        return Bounds(objective, risk.lower_bound, False)
+    # In this order: slopes that overflow give a bound that is no number.
+    lower = max(risk.lower_bound, lower, problem.below(point.plane()).lower)
     if lower < objective - tol * abs(objective) and max_iter > 0:
-        method = automatic(problem)
-        run = minimize(
-            risk, problem.regularizer, method=method, tol=tol, max_iter=max_iter, start=w
-        )
-        lower = max(lower, run.certificate.lower_bound)
-    lower = max(lower, risk.lower_bound, problem.below(point.plane()).lower)
-    return Bounds(objective, min(lower, objective))
+        with suppress(NonFiniteRisk):  # then there is no run, and the bounds are those so far
+            method = automatic(problem)
+            run = minimize(
+                risk, problem.regularizer, method=method, tol=tol, max_iter=max_iter, start=w
+            )
+            lower = max(lower, run.certificate.lower_bound)
+    gap = max(objective - lower, 0.0)
+    small = gap <= tol * abs(objective)
+    vanishes = not small and max(gap, abs(objective)) <= problem.rounding_at(point)
+    return Bounds(objective, min(lower, objective), small, vanishes)

@@ -232,13 +232,13 @@ def class_masses(holding: Holding, classes: NDArray[Any]) -> Vector:
     return masses
 
 
-def total_weight(holding: Holding) -> float:
-    """Return the sum of the weights of all examples."""
-    return float(sum_over(_weights(holding)))
+def total_weight(holding: Holding, target: Target) -> float:
+    """Return the sum of the weights of all examples, with what their classes add to them."""
+    return float(sum_over(_weights(holding, target)))
 
 
-def _weights(holding: Holding) -> Vector:
-    weights: Vector | None = holding.data.get("weights")
+def _weights(holding: Holding, target: Target = Target()) -> Vector:
+    weights = target.of(holding.data)[1]
     return np.ones(holding.data["X"].shape[0]) if weights is None else weights
 
 

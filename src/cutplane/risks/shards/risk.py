@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.mapped import MappedFile
 from cutplane.core.needs import offers
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.losses.score_loss import ScoreLoss
@@ -36,6 +37,11 @@ class RowFacts(NamedTuple):
     n_entries: int
     sparse: bool
     second_derivatives: bool
+
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """None here: members look at their own."""
+        return ()
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -81,7 +87,7 @@ class ShardedRisk(Summable):
         require_sum(loss)
         if offers(loss, "of_shares") and target.classes is None:
             raise ValueError(f"{loss!r} needs target=Target(classes), with all labels, sorted")
-        self.sample, self.loss, self.intercept, self._target = sample, loss, intercept, target
+        self.sample, self.loss, self.intercept, self.target = sample, loss, intercept, target
         self.step = Step(name_of(calls.make_risk), (), (loss, intercept, target))
         self.facts: Facts = sample.keep(self, self.step)
         self.n_parameters = self.facts.n_parameters
@@ -133,7 +139,7 @@ class ShardedRisk(Summable):
     def part(self, examples: NDArray[np.int64]) -> ScoredRisk:
         """Return the risk of some of the examples, which are brought here."""
         arrays = self.sample.ask(calls.some, [self.step], np.sort(examples))
-        target = replace(self._target, factors=None)  # they are in the weights
+        target = replace(self.target, factors=None)  # they are in the weights
         rows = as_rows(arrays["X"])
         return target.risk(rows, arrays, self.loss, intercept=self.intercept)
 
@@ -141,7 +147,7 @@ class ShardedRisk(Summable):
         """Return what the risk consists of: of its rows their digests, shard by shard."""
         return {
             "shards": self._digests,
-            "target": self._target,
+            "target": self.target,
             "loss": self.loss,
             "intercept": self.intercept,
         }

@@ -196,7 +196,7 @@ def entropy_of_mixing(losses: Vector, share: float) -> Vector:
     ``H`` that change are known, and it is ``share * H`` plus what this returns.
     """
     p = np.exp(-np.maximum(losses, 0.0))
-    right = 1.0 - share * (1.0 - p)
+    right = (1.0 - share) + share * p  # not zero, however small p is
     gain = -share * (1.0 - p) * np.log(share) - share * p * np.maximum(losses, 0.0)
     return np.asarray(np.maximum(gain - right * np.log(right), 0.0))
 

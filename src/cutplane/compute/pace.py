@@ -1,0 +1,76 @@
+"""Whether a step that takes long should come to its end: the time is over, or Ctrl-C waits.
+
+A run looks at its limits between two iterations. Where an iteration is itself a loop (epochs,
+products of conjugate gradients, trials of a search) the loop asks `hurried` after each turn, and
+ends with what it has: a shorter step, whose state is whole and whose plane holds like any other.
+What cannot be left once it was begun (a factorization, a linear program) is asked for before, by
+`affords` and `seconds_left`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+
+from cutplane.compute.compiling import clock
+
+# What an estimate of seconds is trusted with: machines differ, and do other work besides.
+_CAUTION = 4.0
+
+
+class Pace:
+    """How long a step may take.
+
+    Parameters
+    ----------
+    seconds : float
+        Until the limit of the run, from now on.
+    waiting : callable, optional
+        Says whether somebody waits for the step to end.
+    """
+
+    def __init__(self, seconds: float, waiting: Callable[[], bool] | None = None) -> None:
+        self._deadline = clock() + seconds if seconds < inf else inf
+        self._waiting = waiting
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the limit; below zero after it."""
+        return self._deadline - clock() if self._deadline < inf else inf
+
+    @property
+    def hurried(self) -> bool:
+        """Whether the step should end."""
+        return self.seconds_left <= 0.0 or (self._waiting is not None and self._waiting())
+
+
+_pace: ContextVar[Pace | None] = ContextVar("pace of a run", default=None)
+
+
+@contextmanager
+def using(pace: Pace) -> Iterator[None]:
+    """Let steps be taken at this pace meanwhile."""
+    token = _pace.set(pace)
+    try:
+        yield
+    finally:
+        _pace.reset(token)
+
+
+def hurried() -> bool:
+    """Say whether a step should end with what it has."""
+    pace = _pace.get()
+    return pace is not None and pace.hurried
+
+
+def seconds_left() -> float:
+    """Return how long the step may still take; infinite if nobody has said."""
+    pace = _pace.get()
+    return inf if pace is None else pace.seconds_left
+
+
+def affords(seconds: float) -> bool:
+    """Say whether there is time for something that takes about so many seconds."""
+    return _CAUTION * seconds <= seconds_left()
