@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from tests.processes import PATIENCE
 from typer.testing import CliRunner
 
 import cutplane as cp
@@ -220,7 +221,7 @@ while True:
 """
 
 
-def test_readers_see_whole_models_while_writers_write(tmp_path, models):
+def test_readers_see_whole_models_while_writers_write(start_process, tmp_path, models):
     path = tmp_path / "shared" / "model"
     path.parent.mkdir()
     save_model(models[0], path)
@@ -229,40 +230,38 @@ def test_readers_see_whole_models_while_writers_write(tmp_path, models):
         save_model(model, source)
     whole = {source.read_bytes() for source in sources}
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, source, path], stderr=subprocess.PIPE)
+        start_process([sys.executable, "-c", WRITER, source, path], stderr=subprocess.PIPE)
         for source in sources
     ]
-    seen, loads, deadline = set(), 0, time.monotonic() + 300
-    try:
-        # Until both have been seen, and many times more.
-        while len(seen) < 2 or loads < 200:
-            assert all(writer.poll() is None for writer in writers)
-            assert time.monotonic() < deadline
-            content = path.read_bytes()
-            assert content in whole
-            seen.add(load_model(path).lam)
-            loads += 1
-    finally:
-        for writer in writers:
-            writer.send_signal(signal.SIGKILL)  # in the middle of a file, maybe
-            writer.communicate()
+    seen, loads, deadline = set(), 0, time.monotonic() + PATIENCE
+    # Until both have been seen, and many times more.
+    while len(seen) < 2 or loads < 200:
+        assert all(writer.poll() is None for writer in writers)
+        assert time.monotonic() < deadline
+        content = path.read_bytes()
+        assert content in whole
+        seen.add(load_model(path).lam)
+        loads += 1
+    for writer in writers:
+        writer.send_signal(signal.SIGKILL)  # in the middle of a file, maybe
+        writer.communicate()
     assert seen == {0.1, 10.0}
     assert load_model(path).lam in seen
     # Whoever is killed like this cannot clean up; two at most were at it.
     assert len([name for name in only(path.parent) if name != "model"]) <= 2
 
 
-def test_two_fits_into_one_file(tmp_path, data):
+def test_two_fits_into_one_file(start_process, tmp_path, data):
     path = tmp_path / "out" / "model"
     path.parent.mkdir()
     program = "from cutplane.cli import main; main()"
     fit = [sys.executable, "-c", program, "fit", data, "--task", "regression", "-q", "--out", path]
     runs = [
-        subprocess.Popen([*fit, "--lam", lam], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        start_process([*fit, "--lam", lam], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for lam in ("0.1", "10")
     ]
     for run in runs:
-        assert run.communicate(timeout=300) == (b"", b"")
+        assert run.communicate(timeout=PATIENCE) == (b"", b"")
         assert run.returncode == ExitCode.SUCCESS
     assert load_model(path).lam in (0.1, 10.0)
     assert only(path.parent) == ["model"]

@@ -18,6 +18,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from tests.processes import PATIENCE, Started
 
 import cutplane as cp
 from cutplane.cli.labels import class_labels
@@ -31,13 +32,13 @@ os.write(int(sys.argv.pop(1)), b".")
 from cutplane.cli import main
 main()
 """
-# The disk takes its time, so that a signal can meet the program while it writes.
+# The disk waits for the end of standard input, so that a signal meets the program while it writes.
 SLOW_DISK = """
-import os, sys, time
+import os, sys
 ready, fsync = int(sys.argv.pop(1)), os.fsync
 def slow(handle):
     os.write(ready, b".")
-    time.sleep(1.0)
+    os.read(0, 1)
     fsync(handle)
 os.fsync = slow
 from cutplane.cli import main
@@ -120,15 +121,24 @@ def job_of(folder):
     return prepare
 
 
+STARTED = Started()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_running():
+    yield
+    STARTED.end()
+
+
 def start(*arguments, program=PROGRAM):
     """Start the program, and return when Python runs it."""
     ready, write = os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(write), *map(str, arguments)],
+    process = STARTED(
+        [sys.executable, "-c", program, write, *arguments],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=[write],
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     os.close(write)
     assert os.read(ready, 1) == b"."
@@ -141,12 +151,9 @@ def signalled(job, number, delay):
     with open(job.model, "wb") as file:
         file.write(job.before)
     process = start(*job.arguments)
-    try:
-        time.sleep(delay)
-        process.send_signal(number)
-        output, errors = process.communicate(timeout=120)
-    finally:
-        process.kill()
+    time.sleep(delay)
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert output == b""
     return process.returncode, errors.decode()
 
@@ -285,7 +292,7 @@ def test_an_interrupt_while_the_model_is_written_comes_too_late(job_of, bounds_o
     job = job_of("bmrm")
     process = start_writing(job)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1, errors  # the time limit, as if there had been no signal
     assert require_sound(job, bounds_of, new=True) == "new model"
     assert leftovers(job) == []
@@ -295,7 +302,7 @@ def test_a_kill_while_the_model_is_written_leaves_the_old_one(job_of, bounds_of)
     job = job_of("bmrm")
     process = start_writing(job)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert require_sound(job, bounds_of, new=False) == "old model"
     assert len(leftovers(job)) == 1
     require_harmless_leftovers(job)

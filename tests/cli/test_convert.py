@@ -4,10 +4,10 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
+from tests.processes import PATIENCE, wait_until
 
 import cutplane as cp
 
@@ -160,20 +160,15 @@ def test_a_damaged_folder(run, complaint, two_classes, model, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is a signal")
-def test_ctrl_c_leaves_nothing(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cutplane", "convert", "-", str(tmp_path / "d")],
+def test_ctrl_c_leaves_nothing(start_process, tmp_path):
+    process = start_process(
+        [sys.executable, "-m", "cutplane", "convert", "-", tmp_path / "d"],
         stdin=subprocess.PIPE,  # from which nothing comes
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 120
-    while not any(tmp_path.iterdir()):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: any(tmp_path.iterdir()), process=process)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60) == (b"", b"cutplane: interrupted\n")
+    assert process.communicate(timeout=PATIENCE) == (b"", b"cutplane: interrupted\n")
     assert process.returncode == 130
     assert [*tmp_path.iterdir()] == []

@@ -7,12 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from tests.processes import PATIENCE, wait_until
 
 import cutplane
 from cutplane.io import load_model
@@ -20,15 +20,15 @@ from cutplane.io import load_model
 PROGRAM = [sys.executable, "-m", "cutplane"]
 
 
-def start(*arguments, **options):
-    return subprocess.Popen(
-        [*PROGRAM, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # Where the tests themselves run in the background, Ctrl-C may be ignored by inheritance.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        **options,
-    )
+@pytest.fixture
+def start(start_process):
+    """Return a function that starts the program, which ends with the test."""
+
+    def start(*arguments, **options):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return start_process([*PROGRAM, *arguments], **pipes, **options)
+
+    return start
 
 
 def test_version(run):
@@ -44,14 +44,14 @@ def test_unknown_command(run):
     assert run("fitt").exit_code == 2
 
 
-def test_exit_codes_and_streams_of_a_process(two_classes, tmp_path):
+def test_exit_codes_and_streams_of_a_process(start, two_classes, tmp_path):
     process = start("fit", two_classes, "--lam", 0.01, "--json", "-q")
-    output, errors = process.communicate()
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert errors == b""
     assert json.loads(output)["status"] == "optimal"
     process = start("fit", tmp_path / "gone")
-    output, errors = process.communicate()
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2
     assert output == b""
     assert (
@@ -70,14 +70,18 @@ def hard_problem(tmp_path):
     return path
 
 
-def test_interruption_keeps_the_best_model(hard_problem, tmp_path):
+def lines_of(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_interruption_keeps_the_best_model(start, hard_problem, tmp_path):
     model, trace = tmp_path / "model", tmp_path / "run.jsonl"
     process = start("fit", hard_problem, "--lam", 1e-9, "--tol", 1e-14, "--max-iter", 10**8,
                     "--method", "bmrm",
                     "--out", model, "--trace", trace, "--json", "-q")  # fmt: skip
-    wait_for(lambda: trace.exists() and trace.read_bytes().count(b"\n") >= 5, process)
+    wait_until(lambda: lines_of(trace) >= 5, process=process)
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     report = json.loads(output)
     assert report["status"] == "interrupted"
@@ -88,32 +92,31 @@ def test_interruption_keeps_the_best_model(hard_problem, tmp_path):
     assert load_model(model).certificate_.objective == report["objective"]
 
 
-def test_a_program_that_passes_ctrl_c_on_keeps_the_best_model_too(hard_problem, tmp_path):
+def test_a_program_that_passes_ctrl_c_on_keeps_the_best_model_too(
+    start_process, hard_problem, tmp_path
+):
     # It signals the process, and then its group, which the process belongs to.
     if shutil.which("timeout") is None:
         pytest.skip("there is no timeout here")
     model, trace = tmp_path / "model", tmp_path / "run.jsonl"
     arguments = ["fit", hard_problem, "--lam", 1e-9, "--tol", 1e-14, "--max-iter", 10**8, "-q",
                  "--method", "bmrm", "--out", model, "--trace", trace]  # fmt: skip
-    process = subprocess.Popen(
-        ["timeout", "--signal=INT", "300", *PROGRAM, *map(str, arguments)],
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    wait_for(lambda: trace.exists() and trace.read_bytes().count(b"\n") >= 5, process)
+    command = ["timeout", "--signal=INT", 2 * PATIENCE, *PROGRAM, *arguments]
+    process = start_process(command, stderr=subprocess.PIPE)
+    wait_until(lambda: lines_of(trace) >= 5, process=process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert b"Traceback" not in errors
     assert load_model(model).certificate_.status == "interrupted"
 
 
-def test_interruption_while_packages_are_imported_is_one_line(tmp_path):
+def test_interruption_while_packages_are_imported_is_one_line(start, tmp_path):
     # Its own package for NumPy's: one that answers to Ctrl-C with a page of its own.
     (tmp_path / "numpy.py").write_text(
         "import os, sys, time\n"
         "os.write(1, b'.')\n"
         "try:\n"
-        "    time.sleep(60)\n"
+        f"    time.sleep({PATIENCE})\n"
         "except BaseException:\n"
         "    raise ImportError('numpy failed to import')\n"
     )
@@ -122,7 +125,7 @@ def test_interruption_while_packages_are_imported_is_one_line(tmp_path):
     process = start("fit", "data.svm", env=environment)
     assert process.stdout.read(1) == b"."
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert output == b""
     assert errors == b"cutplane: interrupted\n"
@@ -172,18 +175,18 @@ def test_shell_completion(words, found):
     assert found in done.stdout.split()
 
 
-def test_interruption_before_the_fit_is_one_line(tmp_path):
+def test_interruption_before_the_fit_is_one_line(start, tmp_path):
     process = start("fit", "-", "--out", tmp_path / "model", stdin=subprocess.PIPE)
     process.stdin.write(b"1 1:1\n" * 200_000)  # more than a pipe holds: now it is reading
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert output == b""
     assert errors == b"cutplane: interrupted\n"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_pipe_is_no_error(model, two_classes, tmp_path):
+def test_a_closed_pipe_is_no_error(start, model, two_classes, tmp_path):
     many = tmp_path / "many.svm"
     many.write_bytes(two_classes.read_bytes() * 1000)
     process = start("predict", model, many, "--scores")
@@ -191,17 +194,19 @@ def test_a_closed_pipe_is_no_error(model, two_classes, tmp_path):
     process.stdout.close()  # as `| head -1` does
     assert process.stderr.read() == b""
     process.stderr.close()
-    process.wait(timeout=30)
+    process.wait(timeout=PATIENCE)
 
 
-def test_labels_that_the_terminal_cannot_show(tmp_path):
+def test_labels_that_the_terminal_cannot_show(start, tmp_path):
     data, model = tmp_path / "data.svm", tmp_path / "model"
     data.write_text("grün 1:1\nrot 1:-1\n" * 5, encoding="utf-8")
     plain = os.environ | {"PYTHONIOENCODING": "ascii"}
-    output, errors = start("fit", data, "--out", model, "--lam", 0.1, env=plain).communicate()
+    output, errors = start("fit", data, "--out", model, "--lam", 0.1, env=plain).communicate(
+        timeout=PATIENCE
+    )
     assert b"Traceback" not in errors
     assert b"(gr\\xfcn, rot)" in output
-    output, errors = start("predict", model, data, env=plain).communicate()
+    output, errors = start("predict", model, data, env=plain).communicate(timeout=PATIENCE)
     assert errors == b""
     assert output.decode("utf-8") == "grün\nrot\n" * 5
 
@@ -255,11 +260,3 @@ def test_slow_packages_are_imported_where_they_are_used(path):
             if isinstance(statement, ast.ImportFrom):
                 names = {str(statement.module)}
             assert not any(name.split(".")[0] in slow or name in slow for name in names)
-
-
-def wait_for(condition, process, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -6,7 +6,8 @@ distributed = pytest.importorskip("distributed", reason="needs the extra cutplan
 
 import dask  # noqa: E402
 from distributed.utils import get_mp_context  # noqa: E402
-from tests.cluster.processes import pids_of, wait_until  # noqa: E402
+from tests.cluster.processes import pids_of  # noqa: E402
+from tests.processes import wait_until  # noqa: E402
 
 N_WORKERS = 5
 
@@ -65,4 +66,4 @@ def wait_for_all(client):
         known = client.scheduler_info(n_workers=-1)["workers"]
         return len(known) == N_WORKERS and len(pids_of(client)) == N_WORKERS
 
-    wait_until(all_answer, seconds=300.0)
+    wait_until(all_answer)

@@ -15,7 +15,8 @@ from cutplane.cli import clusters
 
 pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 
-from tests.cluster.processes import ended_after, wait_until
+from tests.cluster.processes import ended_after
+from tests.processes import PATIENCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +67,21 @@ def test_what_cannot_be_is_said_in_one_line(client, complaint, folder, monkeypat
 
 
 @pytest.mark.slow
-def test_control_c_ends_a_fit_on_workers_started_here_with_its_best_model(folder, tmp_path):
+def test_control_c_ends_a_fit_on_workers_started_here_with_its_best_model(
+    start_process, folder, tmp_path
+):
     command = [sys.executable, "-m", "cutplane", "fit", str(folder), "--workers", "2"]
     command += ["--loss", "hinge", "--lam", "1e-9", "--tol", "1e-12", "--out", str(tmp_path / "m")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = start_process(command, stderr=subprocess.PIPE, text=True)
     with ended_after(process):
         while process.stderr.readline().split()[:1] != ["5"]:
             assert process.poll() is None
     # As a terminal does: to the program and to the workers that it has started.
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=300)
+    _, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, told
     assert cp.load_model(tmp_path / "m").coef_.shape == (1, 4)
-    wait_until(lambda: not _is_there(process.pid), seconds=30.0)
+    wait_until(lambda: not _is_there(process.pid))
 
 
 def _is_there(group):

@@ -19,7 +19,8 @@ import cutplane as cp
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 distributed = pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 
-from tests.cluster.processes import Processes, ended_after, pids_of, wait_until  # noqa: E402
+from tests.cluster.processes import Processes, ended_after, pids_of  # noqa: E402
+from tests.processes import PATIENCE, wait_until  # noqa: E402
 
 from cutplane.cluster import sharded_sample  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
@@ -59,8 +60,8 @@ def plain():
 
 
 @pytest.fixture
-def processes(tmp_path):
-    cluster = Processes(tmp_path)
+def processes(start_process, tmp_path):
+    cluster = Processes(tmp_path, start_process)
     yield cluster
     cluster.close()
 
@@ -91,7 +92,7 @@ def test_workers_killed_at_random_moments_leave_no_trace(client, plain):
     usual = time.monotonic() - begin
     for k in range(50):
         # One that a kill has ended may still be being started again.
-        wait_until(lambda: len(pids_of(client)) >= 2, seconds=300.0)
+        wait_until(lambda: len(pids_of(client)) >= 2)
         pids = pids_of(client)
         victim = pids[rng.choice(sorted(pids))]
         if k % 2:  # while it works: then it is missed
@@ -117,7 +118,7 @@ def test_a_stopped_worker_is_given_up_after_the_patience(processes, plain):
     stopped = processes.address(first)
     begin = time.monotonic()
     result, losses = fit([once(3, lambda: first.send_signal(signal.SIGSTOP))], patience=8.0)
-    assert time.monotonic() - begin < 120.0
+    assert time.monotonic() - begin < PATIENCE
     (loss,) = losses
     assert stopped in loss
     assert "shards [" in loss
@@ -184,12 +185,12 @@ def test_a_scheduler_that_is_gone_is_named(processes):
     def kill():
         processes.scheduler.kill()
         # The workers leave when they hear of it. Until then a fit would go on.
-        wait_until(lambda: all(each.poll() is not None for each in processes.workers), 120.0)
+        wait_until(lambda: all(each.poll() is not None for each in processes.workers))
 
     begin = time.monotonic()
     with pytest.raises(ClusterError, match="the scheduler is gone"):
         fit([once(2, kill)])
-    assert time.monotonic() - begin < 240.0
+    assert time.monotonic() - begin < PATIENCE
 
 
 SCRIPT = """
@@ -219,13 +220,12 @@ with distributed.Client(scheduler_file=sys.argv[1]) as client:
 
 def start(processes, folder, iterations):
     """Start a client; return it after that many iterations, also of clients before it."""
-    client = subprocess.Popen(
+    client = processes.start_process(
         [sys.executable, "-c", SCRIPT, processes.file, str(folder / "run")],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    processes.clients.append(client)
     with ended_after(client):
         while int(client.stdout.readline()) < iterations:
             pass
@@ -238,19 +238,19 @@ def test_a_client_is_interrupted_or_killed_and_goes_on_from_its_checkpoint(proce
     undisturbed.fit(*data())
     client = start(processes, tmp_path, 5)
     client.send_signal(signal.SIGINT)
-    out, _ = client.communicate(timeout=300)
+    out, _ = client.communicate(timeout=PATIENCE)
     assert out.splitlines()[-1].startswith("end interrupted")
     assert client.returncode == 0
     client = start(processes, tmp_path, 8)
     client.kill()
-    client.communicate(timeout=120)
+    client.communicate(timeout=PATIENCE)
     processes.add()
     processes.workers[0].kill()
-    out, _ = start(processes, tmp_path, 9).communicate(timeout=300)
+    out, _ = start(processes, tmp_path, 9).communicate(timeout=PATIENCE)
     bits = [float(w).hex() for w in undisturbed.coef_[0]]
     assert out.splitlines()[-1] == f"end optimal {bits}"
     # What the killed client had on the workers is gone: nobody serves it any more.
-    wait_until(lambda: not any(processes.client.run(_n_members).values()), 300.0)
+    wait_until(lambda: not any(processes.client.run(_n_members).values()))
 
 
 def _n_members():

@@ -4,10 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import scale
 
 import cutplane as cp
+from cutplane.estimators.cautions import warn_unless_successful
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
 
 
@@ -337,3 +341,25 @@ def test_sensible_parameters_of_other_types():
             verbose=False,
             callbacks=[],
         ).fit(X, y)
+
+
+# Advice for bounds that stand still
+
+
+@pytest.mark.parametrize(
+    ("X", "scaled"),
+    [
+        (scale(np.random.default_rng(1).exponential(size=(200, 4)) * [1e-4, 1, 1e3, 0]), True),
+        (np.random.default_rng(1).normal(size=(50, 3)) * [1.0, 1e4, 1.0], False),
+        (np.random.default_rng(1).normal(size=(50, 3)) * 1e-5, False),
+        (sp.random_array((60, 30), density=0.1, rng=np.random.default_rng(1)).tocsr(), True),
+        (sp.random_array((60, 30), density=0.1, rng=np.random.default_rng(1)).tocsr() * 1e6, False),
+        (np.eye(5, dtype=np.uint8), True),
+        ([["words"], ["more"]], False),
+    ],
+)
+def test_only_features_that_are_not_scaled_are_to_be_scaled(X, scaled):
+    stalled = cp.Certificate(1.0, 0.9, cp.Status.STALLED, True)
+    with pytest.warns(ConvergenceWarning, match="raise lam or tol") as record:
+        warn_unless_successful("Model", 1e-3, [stalled], X)
+    assert ("scale the features" in str(record[0].message)) is not scaled

@@ -1,6 +1,7 @@
 """A choice of lam with a proof: what is proven of all lams is true of those that are tried."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import cutplane as cp
 from cutplane import LinearClassifierCV, LinearRegressorCV
+from cutplane.estimators.lams.proof import LamProof
 from cutplane.metrics.score_bounds import (
     absolute_error_at_least,
     accuracy_at_most,
@@ -49,8 +51,8 @@ def errors_of_exact_fits(loss, X, y, folds, lams, *, intercept):
     return errors
 
 
-def check_by_brute_force(loss, n_lams, *, intercept):
-    X, y = data()
+def check_by_brute_force(loss, n_lams, *, intercept, d=5):
+    X, y = data(d=d)
     folds = list(StratifiedKFold(3).split(X, y))
     model = LinearClassifierCV(
         loss, lams=LAMS, cv=folds, certified=0.04, fit_intercept=intercept
@@ -70,6 +72,35 @@ def check_by_brute_force(loss, n_lams, *, intercept):
 @pytest.mark.parametrize("loss", [cp.Hinge(), cp.Logistic()], ids=repr)
 def test_no_lam_beats_the_proof(loss, intercept):
     check_by_brute_force(loss, 40, intercept=intercept)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_no_lam_beats_the_proof_with_one_feature(intercept):
+    check_by_brute_force(cp.Logistic(), 20, intercept=intercept, d=1)
+
+
+def test_what_is_wanted_is_proven_up_to_rounding():
+    """Shares of examples: 16/20 less 15/20 is 0.05 and some last digits."""
+    highs = lows = lams = np.ones(1)
+    error, at_least = 1.0 - 0.75, np.array([1.0 - 0.8])
+    assert error - at_least[0] > 0.05
+    proof = LamProof(1.0, error, 0.05, highs, lows, at_least, lams, np.array([error]), "error")
+    assert proof.success
+    assert proof.proven == 0.05
+    assert not replace(proof, wanted=0.05 - 1e-9).success
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_single_feature_is_enough(seed):
+    """The gradient of an exact fit is zero but for rounding, perhaps below zero when squared."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 1)) * 10.0 ** rng.uniform(-3, 3)
+    y = np.where(X[:, 0] / np.abs(X).max() + 0.3 * rng.normal(size=60) > 0.0, 1, -1)
+    for fit_intercept in (True, False):
+        model = LinearClassifierCV(
+            "logistic", lams=[1.0, 0.05], cv=2, certified=0.05, fit_intercept=fit_intercept
+        ).fit(X, y)
+        assert model.lam_proof_.success
 
 
 @pytest.mark.slow

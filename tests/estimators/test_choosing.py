@@ -79,6 +79,29 @@ def test_every_estimator_with_a_lam_can_choose_it(tmp_path, name):
     assert not hasattr(model.set_params(lam=0.1).fit(X, y, **options), "scores_")
 
 
+@pytest.mark.parametrize("name", WITH_LAM)
+def test_every_estimator_with_a_lam_can_choose_it_by_weights(name):
+    estimator, X, y, options = problem(name)
+    estimator.set_params(lam=SEARCH)
+    plain = clone(estimator).fit(X, y, **options)
+    weighted = estimator.fit(X, y, **options, sample_weight=np.ones(len(X)))
+    np.testing.assert_allclose(weighted.scores_, plain.scores_, atol=1e-12)
+    assert weighted.lam_ == plain.lam_
+
+
+def test_tokens_have_the_weight_of_their_sequence():
+    X, y = sequences()
+    counts = np.arange(len(X)) % 3
+    copies = [[each for each, k in zip(of, counts, strict=True) for _ in range(k)] for of in (X, y)]
+    for model in (
+        cp.SequenceTagger(lam=10.0),
+        cp.HMMTagger(n_states=1, likelihood_iter=2, tol=0.1),
+    ):
+        model.fit(X, [["b", *tags[1:]] for tags in y])
+        assert model.score(X, y) < 1.0
+        assert model.score(X, y, sample_weight=counts) == pytest.approx(model.score(*copies))
+
+
 def _flat(predicted):
     return np.concatenate([np.ravel(each) for each in predicted])
 

@@ -12,6 +12,7 @@ from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.losses import ROBUST_CLASSIFICATION, ROBUST_REGRESSION
 
 ROBUST = [*ROBUST_CLASSIFICATION, *ROBUST_REGRESSION]
+FOUND = ("clip_", "width_")
 every_loss = pytest.mark.parametrize("loss", ROBUST)
 
 # Tiny data, whose fits are compared with each other: a tight fit, and strong regularization.
@@ -30,6 +31,8 @@ WITH_WEIGHTS = (
         cp.LinearClassifier("ramp", method="cccp", **TIGHT),
         cp.LinearRegressor("clipped_absolute", clip=50.0, **TIGHT),
         cp.LinearRegressor("clipped_absolute", clip=50.0, method="cccp", **TIGHT),
+        cp.LinearRegressor("clipped_absolute", method="cccp", **TIGHT),
+        cp.LinearRegressor("tukey", method="cccp", **TIGHT),
     ]
 )
 def test_estimator_checks(estimator, check):
@@ -101,9 +104,9 @@ def test_a_fit_is_stationary_and_proves_nothing(loss):
 def test_a_fit_is_not_above_its_start(loss, fit_intercept):
     X, y = data(loss)
     model = model_of(loss, fit_intercept=fit_intercept)
-    risk, regularizer = risk_of(model, X, y), cp.L2(1e-2)
     start = with_convex_starts(model, model._plan(model._examples(X, y, None))).starts[0]
     model.fit(X, y)
+    risk, regularizer = risk_of(model, X, y), cp.L2(1e-2)  # with the width that was found
     begin = regularizer.value(start) + risk.at(start).value
     assert model.certificate_.objective <= begin * (1.0 + 1e-9)
     at = risk.at(np.ravel(model.coef_))
@@ -197,7 +200,10 @@ def test_model_files(loss, tmp_path):
 def test_paths_and_cross_validation(loss):
     X, y = data(loss)
     path = cp.path(X, y, loss, [1.0, 1e-2])
-    alone = model_of(loss).fit(X, y)
+    # A path has one width for all its lams.
+    width = {name: value for name, value in vars(path.estimator).items() if name in FOUND}
+    alone = model_of(loss, **{name[:-1]: value for name, value in width.items()}).fit(X, y)
+    assert len(width) == (loss in ROBUST_REGRESSION)
     assert path.certificates[1].objective == pytest.approx(alone.certificate_.objective, rel=1e-6)
     of = cp.LinearClassifierCV if loss in ROBUST_CLASSIFICATION else cp.LinearRegressorCV
     chosen = of(loss, lams=[0.1, 1e-2], cv=2, n_starts=2).fit(X, y)

@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from tests.processes import PATIENCE
+from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.core.interrupts import held, interrupted_so_far
@@ -16,7 +17,7 @@ from cutplane.estimators.side_by_side import SideBySide
 
 def texts(n_classes=5, seed=0):
     rng = np.random.default_rng(seed)
-    X = sp.random_array((240, 60), density=0.15, rng=rng, format="csr")
+    X = random_array((240, 60), density=0.15, rng=rng, format="csr")
     return X, (X @ rng.normal(size=(60, n_classes))).argmax(axis=1)
 
 
@@ -99,7 +100,7 @@ def test_an_error_in_one_problem_ends_the_others():
 
     with pytest.raises(ZeroDivisionError, match="the first"), SideBySide(solve, 3, 2) as ahead:
         ahead.result(0)
-    assert ended.wait(10.0)
+    assert ended.wait(PATIENCE)
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals of threads")

@@ -355,3 +355,55 @@ def test_other_refusals():
     sums = {"error_rate"}  # the hinge loss, for a measure
     for model in (LinearClassifierCV(), *map(LinearClassifier, MEASURES.keys() - sums)):
         assert not hasattr(model, "partial_fit")
+
+
+COSTLESS = [
+    "squared",
+    "absolute",
+    "quantile",
+    "huber",
+    "epsilon_insensitive",
+    "squared_epsilon_insensitive",
+]
+
+
+@pytest.mark.parametrize("method", STOCHASTIC_METHODS)
+@pytest.mark.parametrize("first", [0.0, 1e-300, 1e-12])
+@pytest.mark.parametrize("loss", COSTLESS)
+def test_a_first_batch_that_costs_nothing_is_no_obstacle(loss, first, method):
+    """The ball that holds the minimizer has no radius then, or next to none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = X @ [1.0, -1.0, 0.5, 2.0] + 0.5
+    errors = []
+    for scale in (first, 1.0):
+        model = LinearRegressor(loss, lam=1e-3, method=method)
+        for begin in range(0, 2000, 100):
+            part = slice(begin, begin + 100)
+            model.partial_fit(X[part], y[part] if begin else scale * y[part])
+            assert np.isfinite([*model.coef_, model.intercept_, model.seen_lower_bound_]).all()
+        errors.append(np.mean(np.abs(X @ model.coef_ + model.intercept_ - y)))
+    # As well as from a stream with an ordinary first batch, though some methods learn slowly.
+    assert errors[0] <= 2.0 * errors[1] + 0.5
+
+
+@pytest.mark.parametrize("loss", COSTLESS)
+def test_a_stream_that_costs_nothing_is_certified(loss):
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    model = LinearRegressor(loss, lam=1e-2).partial_fit(X, np.zeros(100), window=50)
+    certificate = model.certify()
+    assert (certificate.objective, certificate.lower_bound) == (0.0, 0.0)
+    assert certificate.valid
+    assert certificate.status == "optimal"
+
+
+def test_an_objective_that_overflows_is_not_certified():
+    rng = np.random.default_rng(0)
+    X, y = 30.0 * rng.normal(size=(200, 5)), np.where(rng.random(200) < 0.5, 1.0, -1.0)
+    model = LinearClassifier("exponential", lam=1e-5, method="pegasos", fit_intercept=False)
+    model.partial_fit(X, y, classes=[-1.0, 1.0], window=100)
+    certificate = model.certify()
+    assert certificate.objective == np.inf
+    assert not certificate.valid
+    assert certificate.status == "stopped"
+    assert certificate.reason == "the objective is inf, on the last 100 examples"

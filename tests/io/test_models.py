@@ -511,7 +511,12 @@ def test_a_message_has_one_line_of_some_length(tmp_path, binary):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"lower_bound": None, "status": "interrupted"},
+        {
+            "lower_bound": None,
+            "status": "interrupted",
+            "valid": False,
+            "reason": "there is no lower bound",
+        },
         {"lower_bound": 2.0, "status": "inconsistent", "valid": False},
         {"lower_bound": 0.1, "status": "iteration_limit"},
         {"valid": False, "status": "stationary", "reason": "inference is not exact"},

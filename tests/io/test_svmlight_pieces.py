@@ -138,14 +138,29 @@ def peak_of(work):
         tracemalloc.stop()
 
 
+def resizing_counts_twice():
+    """Whether NumPy names the new place of an array before it takes back the old one, as 2.5 does.
+
+    The memory is enlarged in place all the same.
+    """
+    array = np.empty(100_000)
+    tracemalloc.start()
+    try:
+        array.resize(125_000, refcheck=False)  # the first was there before anything was counted
+        array.resize(100_000, refcheck=False)
+        return tracemalloc.get_traced_memory()[1] > 1.5e6
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
 def test_reading_takes_little_more_memory_than_the_result(tmp_path, small_chunks, compress):
     path = tmp_path / "data.svm"
     path.write_bytes(compress(text_of(100_000)))
     peak, (X, y, _) = peak_of(lambda: read_svmlight(path))
-    result = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes
+    arrays = [X.data.nbytes, X.indices.nbytes, X.indptr.nbytes, y.nbytes]
     # Each array has room for a quarter more; ends of rows are counted in int64 first.
-    assert peak < 1.6 * result + 2e6
+    assert peak < 1.6 * sum(arrays) + 2e6 + max(arrays) * resizing_counts_twice()
 
 
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)

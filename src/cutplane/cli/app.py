@@ -96,12 +96,14 @@ class LazyCommand(TyperCommand):
 
 def _expected_errors() -> tuple[type[Exception], ...]:
     """Return the errors that say by themselves what is wrong with files, options or packages."""
+    from cutplane.compute.mapped import ChangedData
     from cutplane.io import InputError, OutputError
     from cutplane.io.tables.columns import TablesUnavailable
     from cutplane.maps.networks.network import TorchUnavailable
     from cutplane.report.figures import PlottingUnavailable
 
-    return InputError, OutputError, PlottingUnavailable, TablesUnavailable, TorchUnavailable
+    unavailable = PlottingUnavailable, TablesUnavailable, TorchUnavailable
+    return InputError, OutputError, ChangedData, *unavailable
 
 
 def _told(message: object, code: ExitCode = ExitCode.BAD_INPUT) -> typer.Exit:

@@ -7,6 +7,7 @@ and names that no label has, raise `InputError`.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from cutplane.io import InputError
 _MUST_REPEAT = {5: 2, 20: 10}
 _MANY_CLASSES = max(_MUST_REPEAT)
 _LARGEST_EXACT_INTEGER = 2.0**53
+# What a spreadsheet takes for a formula, and where its next cell may begin. It drops blanks and
+# quotation marks before both; some take the wide forms of the signs, too. A sign alone is text.
+_FORMULA = re.compile(r"""(?:^|[,;|\t\r\n])["'\s]*[=+\-@\uff1d\uff0b\uff0d\uff20]\s*\S|^[\t\r]""")
 
 
 def training_labels(
@@ -54,6 +58,25 @@ def training_labels(
     if "unlabeled" in named:
         named["unlabeled"] = _label_there("--unlabeled", named["unlabeled"], labels, name)
     return labels
+
+
+def harmless(label: str) -> str:
+    """Return a label as a spreadsheet may read it: a number as it is, text never as a formula.
+
+    Text that one would evaluate begins with an apostrophe, and is one cell in quotation marks.
+    """
+    if _FORMULA.search(label) is None or _is_number(label):
+        return label
+    quoted = label.replace('"', '""')
+    return f'"\'{quoted}"' if re.search(r"""[,;\t\r\n|"]""", label) else f"'{label}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def label_matrix(sets: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:

@@ -164,7 +164,8 @@ def kinds_of(preparation: Any) -> dict[str, Kind]:
     """Return what the columns are that a preparation of this module takes."""
     return {
         column: Kind(name)
-        for name, _, columns in preparation[0].transformers_
+        for name, transformer, columns in preparation[0].transformers_
+        if transformer != "drop"  # columns that were empty
         for column in columns
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,6 +18,10 @@ from cutplane.maps import Rows
 
 # Scores that differ by less, beside their size, differ by rounding.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+# Columns of features count as scaled if their largest entries are in this range, or up to the root
+# of the number of examples: a standardized column has one between 1 and that, and a row of length
+# one has entries of a tenth or more if fewer than a hundred others are as large.
+_SMALLEST_SCALE, _LARGEST_SCALE = 1e-2, 1e2
 # Frames of these are passed over when a warning looks for the line that it is about.
 _LIBRARIES = ("cutplane", "sklearn")
 
@@ -45,8 +50,13 @@ def warn(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def warn_unless_successful(name: str, tol: float, certificates: Sequence[Certificate]) -> None:
-    """Warn with the worst of the gaps if a run did not reach its tolerance."""
+def warn_unless_successful(
+    name: str, tol: float, certificates: Sequence[Certificate], X: Any = None
+) -> None:
+    """Warn with the worst of the gaps if a run did not reach its tolerance.
+
+    What ``X`` holds decides whether scaling it is worth a word.
+    """
     failed = [certificate for certificate in certificates if not certificate.status.success]
     if not failed:
         return
@@ -56,9 +66,11 @@ def warn_unless_successful(name: str, tol: float, certificates: Sequence[Certifi
         Status.TIME_LIMIT: "raise time_limit, or tol",
         Status.INTERRUPTED: "the best model so far was kept",
         Status.STOPPED: "a callback ended the fit; the best model so far was kept",
-        Status.STALLED: "the bounds no longer move: scale the features, or raise lam or tol",
-        Status.INCONSISTENT: "the lower bound is above the objective: is the loss convex, and are "
-        "its slopes right?",
+        Status.STALLED: "the bounds no longer move: "
+        + ("" if columns_are_scaled(X) else "scale the features, or ")
+        + "raise lam or tol",
+        Status.INCONSISTENT: worst.reason
+        or "the lower bound is above the objective: is the loss convex, and are its slopes right?",
     }[worst.status]
     of_how_many = f" in {len(failed)} of {len(certificates)} runs" if len(certificates) > 1 else ""
     warn(
@@ -66,6 +78,23 @@ def warn_unless_successful(name: str, tol: float, certificates: Sequence[Certifi
         f"{worst.relative_gap:.2e}, tolerance {tol:.2e}; {advice}",
         ConvergenceWarning,
     )
+
+
+def columns_are_scaled(X: Any) -> bool:
+    """Say whether the columns of a matrix have entries of usual sizes; columns of zeros do."""
+    known = sp.issparse(X) or isinstance(X, np.ndarray)
+    if not known or X.ndim != 2 or X.dtype.kind not in "fiub":
+        return False
+    if not (X.shape[0] and X.shape[1]):
+        return True
+    if sp.issparse(X):
+        largest, smallest = X.max(axis=0).toarray(), X.min(axis=0).toarray()
+    else:
+        largest, smallest = X.max(axis=0), X.min(axis=0)
+    sizes = np.maximum(largest.astype(np.float64), -smallest.astype(np.float64)).ravel()
+    sizes = sizes[sizes > 0.0]
+    most = max(_LARGEST_SCALE, np.sqrt(X.shape[0]))
+    return bool((sizes >= _SMALLEST_SCALE).all() and (sizes <= most).all())
 
 
 def warn_of_unused(estimator: Any, unused: Mapping[str, str]) -> None:

@@ -135,7 +135,9 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     intercept = np.zeros((len(risks), *(plan.intercept_shape or ())))
 
     def best_so_far(state: State, k: int) -> Attributes:
-        point: Any = state.best
+        return made_of(state.best, k)
+
+    def made_of(point: Any, k: int) -> Attributes:
         coef[k] = point.w
         if plan.intercept_shape is not None:
             intercept[k] = point.intercept
@@ -174,7 +176,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             reached.append(np.array([each.objective for each in found]))
             evaluations += sum(each.evaluations for each in found)
             seen.append(plan.look(risk, result))
-            model = best_so_far(result.state, k)
+            model = made_of(result.point, k)
             if several:
                 task.end(model)
     for display in progress:
@@ -199,7 +201,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     context.end(model)
     name = type(estimator).__name__
     before = [*plan.certificates, *plan.start_certificates]
-    warn_unless_successful(name, estimator.tol, [*before, *certificates])
+    warn_unless_successful(name, estimator.tol, [*before, *certificates], plan.examples.X)
     # Of a fit that did not succeed the warning says enough.
     if all(certificate.status.success for certificate in certificates):
         symptom = plan.symptom(seen, result)

@@ -124,9 +124,9 @@ def check_parameters(estimator: Any) -> None:
     ValueError
         With the name of the parameter.
     """
-    for name in defaults_of(type(estimator)):
+    for name, default in defaults_of(type(estimator)).items():
         value = getattr(estimator, name)
-        if name not in _RULES or (value is None and name in _NONE_ALLOWED):
+        if name not in _RULES or (value is None and (default is None or name in _NONE_ALLOWED)):
             continue
         is_right, what = _RULES[name]
         if not is_right(value):

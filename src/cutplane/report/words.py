@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from cutplane.core.certificate import Certificate, Status, percent
+from cutplane.core.certificate import NO_BOUND, Certificate, Status, percent
 
 # From best to worst. An interruption comes last because the user must hear of it above all.
 _SEVERITY = [
@@ -39,10 +38,12 @@ def certificate_in_words(certificate: Certificate) -> str:
             "tolerance.\nThe risk is not convex, so that there may be better models: nothing is "
             "proven."
         )
+    if certificate.status is Status.INCONSISTENT and certificate.reason:
+        return f"Not proven: inconsistent: {certificate.reason}."
+    if certificate.reason.startswith(NO_BOUND):
+        return f"Nothing is proven yet: {_ENDINGS[certificate.status]} before there was a bound."
     if not certificate.valid:
         return f"Not proven: {_ENDINGS.get(certificate.status, certificate.status)}."
-    if not math.isfinite(certificate.lower_bound):
-        return f"Nothing is proven yet: {_ENDINGS[certificate.status]} before there was a bound."
     share = percent(certificate.relative_gap)
     if certificate.status.success:
         return (
@@ -64,9 +65,11 @@ def mean_certificate(certificates: Sequence[Certificate]) -> Certificate:
     """
     if len(certificates) == 1:
         return certificates[0]
+    worst = max(certificates, key=lambda each: _SEVERITY.index(each.status))
     return Certificate(
         objective=float(np.mean([each.objective for each in certificates])),
         lower_bound=float(np.mean([each.lower_bound for each in certificates])),
-        status=max((each.status for each in certificates), key=_SEVERITY.index),
+        status=worst.status,
         valid=all(each.valid for each in certificates),
+        reason=worst.reason,
     )

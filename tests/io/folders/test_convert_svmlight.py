@@ -110,7 +110,9 @@ def test_fits_have_the_bits_of_those_in_memory(tmp_path, long_text):
     rows = as_rows(folder.X)
     for name in ("data", "indices", "indptr"):
         mapped = getattr(folder.X, name)
-        assert any(np.shares_memory(mapped, part) for part in rows.entries())
+        # Where rows begin is copied: a file that changes must not lead compiled code astray.
+        shared = any(np.shares_memory(mapped, part) for part in rows.entries())
+        assert shared == (name != "indptr")
         assert not mapped.flags.writeable
     X, y, _ = read_svmlight(path)
     on_disk = cp.LinearClassifier(lam=1e-3).fit(folder.X, folder.y)

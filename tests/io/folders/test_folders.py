@@ -47,7 +47,7 @@ def test_nothing_is_left_of_an_interrupted_conversion(source, tmp_path, error):
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, warnings
 from pathlib import Path
 from cutplane.io.folders import conversion, convert, staging
 from cutplane.compute import durable
@@ -66,6 +66,7 @@ def before_the_name():
 def at_bytes():
     pass
 
+warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # Python 3.12: there are threads
 convert(source, f"{place}/warm")  # kernels are loaded once, not in each child
 for prepare in (at_bytes, before_the_manifest, before_the_name):
     child = os.fork()

@@ -79,3 +79,26 @@ def test_other_data_are_refused(source, tmp_path):
     sample = Placement(source_of_shards, Crew(2), [0, 1])
     with pytest.raises(RuntimeError, match=r"shard 0 \(rows 0 to 197\): .*not the data that"):
         ShardedRisk(sample, cp.Hinge())
+
+
+@pytest.mark.parametrize("owners", [[0], [0, 1]])
+def test_shards_whose_file_changes_meanwhile(tmp_path, owners):
+    pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(397, 4))
+    y = np.sign(X[:, 0] + rng.normal(size=397))
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "d": X[:, 3], "y": y})
+    folder = cp.convert(table, tmp_path / "d", target="y")
+    sample = Placement(FolderSource(folder), Crew(len(owners)), owners)
+
+    def change(state):
+        if state.iteration == 2:
+            np.load(tmp_path / "d" / "X.npy", mmap_mode="r+")[:] *= 3.0
+
+    risk = ShardedRisk(sample, cp.Hinge())
+    method = cp.bmrm(line_search=False)
+    result = cp.minimize(risk, cp.L2(1e-2), method=method, callbacks=[change])
+    sample.close()
+    assert result.status == "inconsistent"
+    assert not result.certificate.valid
+    assert result.certificate.reason.endswith("X.npy has changed since the fit began")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
 
 from cutplane.cli.data import FileModel, load_for_files, require_columns
-from cutplane.cli.labels import show_label
+from cutplane.cli.labels import harmless, show_label
 from cutplane.cli.options import (
     DataArgument,
     ModelArgument,
@@ -38,13 +38,18 @@ def predict(
         int | None,
         typer.Option("--n-best", metavar="N", help="For sequences: print the N best labelings."),
     ] = None,
+    formulas: Annotated[
+        bool,
+        typer.Option("--formulas", help="Print labels such as =A1+1 as they are, not as '=A1+1."),
+    ] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Predict a label for every line of DATA; the labels in DATA are ignored.
 
-    Labels are printed as they stood in the training file. With two classes, --scores prints one
-    column: positive for the second class. For a ranker, the predictions are the scores by which
-    the documents of a query are ranked, highest first.
+    Labels are printed as they stood in the training file; words that a spreadsheet would take for
+    a formula, such as =A1+1, have an apostrophe before them, unless --formulas is given. With two
+    classes, --scores prints one column: positive for the second class. For a ranker, the
+    predictions are the scores by which the documents of a query are ranked, highest first.
 
     A model of several quantiles prints a column for each of them, a model of many labels the
     numbers of those that an example has, with commas between them.
@@ -71,7 +76,9 @@ def predict(
         text = _tagged(loaded, data, probabilities, n_best, quiet=quiet)
     else:
         X = loaded.inputs(data)
-        text = "".join(f"{line}\n" for line in _lines(estimator, X, *chosen, quiet=quiet))
+        show = str if formulas else harmless
+        lines = _lines(estimator, X, *chosen, show=show, quiet=quiet)
+        text = "".join(f"{line}\n" for line in lines)
     if out is None:
         sys.stdout.buffer.write(text.encode())  # as in the training file, whatever the terminal
     else:
@@ -97,21 +104,25 @@ def _require_method(estimator: Any, option: str, *, sequences: bool) -> None:
     raise InputError(f"{option}: a {kind}{loss} has none{instead}")
 
 
-def _lines(estimator: Any, X: Any, option: str = "", *, quiet: bool) -> Iterable[str]:
-    """Return the line of each example: a prediction, or what the option asks for."""
+def _lines(
+    estimator: Any, X: Any, option: str = "", *, show: Callable[[str], str], quiet: bool
+) -> Iterable[str]:
+    """Return the line of each example: a label as it is shown, or what the option asks for."""
     if estimator.description.targets is Targets.TAGS:
-        return [line for tags in estimator.predict(X) for line in (*map(show_label, tags), "")]
+        tagged = estimator.predict(X)
+        return [show(line) for tags in tagged for line in (*map(show_label, tags), "")]
     values = getattr(estimator, _METHODS[False].get(option, "predict"))(X)
     if values.ndim == 1:
         if option or not hasattr(estimator, "classes_"):
             return map(repr, values.tolist())
-        shown = dict(zip(estimator.classes_.tolist(), _class_names(estimator), strict=True))
+        texts = map(show, _class_names(estimator))
+        shown = dict(zip(estimator.classes_.tolist(), texts, strict=True))
         return [shown[label] for label in values.tolist()]
     if values.dtype.kind == "f":
         _say_columns(estimator, quiet=quiet)
         return _numbers(values)
     # Many labels, as in files of the svmlight format; an empty line has none.
-    names = _class_names(estimator)
+    names = [*map(show, _class_names(estimator))]
     return [",".join(names[label] for label in row.nonzero()[0]) for row in values]
 
 

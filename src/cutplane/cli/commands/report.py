@@ -12,6 +12,7 @@ from cutplane.cli.data import load_for_files
 from cutplane.cli.options import QuietOption, require_outputs
 from cutplane.estimators.report import report_of
 from cutplane.io import InputError, load_model, read_trace, split_runs, write_atomically
+from cutplane.io.errors import require_regular
 from cutplane.io.sources import name_of
 from cutplane.report.curves import mean_run
 from cutplane.report.page import Report
@@ -83,6 +84,7 @@ def _model_page(
 
 def _is_trace(path: str) -> bool:
     """Say whether a file is a trace: it begins with an object of JSON, a model with its length."""
+    require_regular(path)  # it is opened again
     try:
         with open(path, "rb") as file:
             return file.read(64).lstrip().startswith(b"{")

@@ -129,12 +129,12 @@ class HMMTagger(HMMModel):
             found.append([*map(Segment, labels, starts.tolist(), ends)])
         return found
 
-    def score(self, X: Any, y: Any, *, lengths: Any = None) -> float:
-        """Return the share of frames whose label is right."""
+    def score(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of frames whose label is right, with the weights of their sequences."""
         frames, numbers, _ = self._labeled(X, lengths)
         if not len(numbers):
             raise ValueError("there is no frame to score")
-        return float(np.mean(self.classes_[numbers] == read_labels(y, frames)))
+        return frames.share_of(self.classes_[numbers] == read_labels(y, frames), sample_weight)
 
     def _labeled(self, X: Any, lengths: Any) -> tuple[Tokens, NDArray[np.int32], NDArray[np.bool_]]:
         check_is_fitted(self)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiling import clock
+from cutplane.compute.mapped import require_same
 from cutplane.core.certificate import Certificate, Result
+from cutplane.core.needs import files_of
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.estimators.cautions import warn
@@ -29,8 +32,9 @@ from cutplane.estimators.fit import method_of, solve
 from cutplane.estimators.lams.along import fits_along
 from cutplane.estimators.lams.proof import ERRORS, LamProof
 from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.numbers import measure_of
 from cutplane.methods import automatic
-from cutplane.metrics.score_bounds import BOUNDS_OF_NUMBERS, accuracy_at_most
+from cutplane.metrics.score_bounds import BOUNDS_OF_NUMBERS, accuracy_at_most, best_between
 from cutplane.regularizers import L2
 from cutplane.risks.lam_bounds import Anchor, LamBounds, Stretch
 
@@ -134,6 +138,7 @@ class CertifiedFold:
     def _finished(self, run: Result) -> _Kept:
         if run.state.stopped:
             raise KeyboardInterrupt  # there is no model yet
+        require_same(files_of(run.state.problem.risk))  # or nothing is proven of any lam
         self.evaluations += run.evaluations
         state, point = run.state, run.point
         state.bundle.minimize(state.problem, accuracy=state.accuracy)
@@ -199,6 +204,14 @@ def require_boundable(model: Any, risks: Sequence[Any]) -> None:
         )
 
 
+def _own_measure(model: LinearModel) -> str:
+    """Return the name of the measure that is an estimator's own score."""
+    if model.description.loss_task == "classification":
+        return "accuracy"
+    own = measure_of(model.loss_function())
+    return "r2" if own is None else own.name
+
+
 def _bound_of(model: LinearModel, y: Any) -> Callable[..., float]:
     """Return a function of bounds on scores, and weights, that bounds the estimator's measure."""
     if model.description.loss_task == "classification":
@@ -212,11 +225,15 @@ def _bound_of(model: LinearModel, y: Any) -> Callable[..., float]:
             return accuracy_at_most(codes, lower, upper, weights)
 
         return accuracy
-    measure = BOUNDS_OF_NUMBERS[model.scoring or "r2"]
-    predict = model.loss_function().predict
+    loss = model.loss_function()
+    own = measure_of(loss) if model.scoring is None else None
+    if own is None:
+        measure = BOUNDS_OF_NUMBERS[model.scoring or "r2"]
+    else:
+        measure = partial(best_between, own.share_saved)
 
     def of_numbers(lower: Any, upper: Any, weights: Vector) -> float:
-        return measure(y, predict(lower[0]), predict(upper[0]), weights)
+        return measure(y, loss.predict(lower[0]), loss.predict(upper[0]), weights)
 
     return of_numbers
 
@@ -275,10 +292,7 @@ class LamSearch:
 
     def proof(self, estimator: Any) -> LamProof:
         """Return what is proven, and warn if it is less than what was wanted."""
-        scoring = estimator.scoring or (
-            "accuracy" if estimator.description.loss_task == "classification" else "r2"
-        )
-        zero, measure = ERRORS[scoring]
+        zero, measure = ERRORS[estimator.scoring or _own_measure(estimator)]
         parts = sorted(self.parts, key=lambda part: -part.high)
         lam = max(self.lams.tolist(), key=self.score)
         proof = LamProof(

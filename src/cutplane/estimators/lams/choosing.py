@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Certificate
 from cutplane.core.interrupts import interrupted_so_far
@@ -124,6 +125,8 @@ def _search(
 
     if "lengths" in options:
         raise ValueError("lam='cv' takes a list of sequences, not a matrix with lengths")
+    for name, given in {"X": X, "y": y, **options}.items():
+        _require_rows(name, given)
     plain = clone(estimator).set_params(callbacks=(), verbose=0, checkpoint=None, warm_start=False)
     lams = _lams(plain, settings.lams, X, y, options)
     folds = list(_folds(estimator, X, y, options, settings.cv))
@@ -148,11 +151,31 @@ def _search(
             by_lam[k] += _listed(model.certificate_)
             evaluations += model.evaluations_
     warn_unless_successful(
-        type(estimator).__name__, estimator.tol, [each for found in by_lam for each in found]
+        type(estimator).__name__,
+        estimator.tol,
+        [each for found in by_lam for each in found],
+        train["X"],
     )
     chosen = chosen_lam(scores, settings.rule)
     means = [mean_certificate(found) for found in by_lam]
     return _Search(float(lams[chosen]), lams, scores, means, evaluations)
+
+
+def _require_rows(name: str, given: Any) -> None:
+    """Raise TypeError, in one sentence, for a Dask collection that cannot be cut into folds."""
+    if not is_dask(given):
+        return
+    if not hasattr(given, "chunks"):
+        advice = "give a Dask array"
+        if hasattr(given, "to_dask_array"):
+            advice = f"give {name}.to_dask_array(lengths=True)"
+        elif hasattr(given, "foldby"):
+            advice = "give a list of sequences"
+        raise TypeError(
+            f"lam='cv' cannot cut {name}, a {type(given).__name__}, into folds; {advice}"
+        )
+    if np.isnan(given.shape[0]):
+        raise TypeError(f"lam='cv' needs the lengths of the chunks: {name}.compute_chunk_sizes()")
 
 
 def _quietly(model: Any, **data: Any) -> None:

@@ -60,8 +60,8 @@ class ChoosesLam(LinearModel):
     certified : float, optional
         Go on until it is proven that no lam from the smallest to the largest of ``lams`` has a mean
         score that is better by more than this; see docs/proven-lam.md. For losses that are convex
-        and sums over examples, and for ``scoring`` by accuracy, "r2", "neg_mean_absolute_error" or
-        "neg_mean_squared_error".
+        and sums over examples, and for ``scoring`` by the estimator's own score, accuracy, "r2",
+        "neg_mean_absolute_error" or "neg_mean_squared_error".
     max_iter : int or None, default=1000
         Limit on iterations, for each lam.
     verbose : int, default=0
@@ -92,6 +92,8 @@ class ChoosesLam(LinearModel):
     lam: ClassVar[None] = None  # type: ignore[misc]
     C: ClassVar[None] = None  # type: ignore[misc]
     warm_start: ClassVar[bool] = False  # type: ignore[misc]
+    # Paths of folds are fitted to rows in memory; without them there would be no choice at all.
+    _fit_collection = LinearModel._fit_collection
 
     def _fit(self, examples: Examples) -> Self:
         plan = self._with_best_lam(self._plan(examples), examples)
@@ -134,7 +136,7 @@ class ChoosesLam(LinearModel):
             starts=_mean_start([fold.coefs[best] for fold in folds], shape)
             if risks[0].convex
             else None,
-            evaluations=sum(fold.evaluations for fold in folds),
+            evaluations=plan.evaluations + sum(fold.evaluations for fold in folds),
             certificates=[*chain(*by_lam)],
             part="final",
         )
@@ -150,8 +152,8 @@ class ChoosesLam(LinearModel):
         part: str,
     ) -> _Fold:
         """Fit a path to the training part, and score it on the test part."""
-        model, risks = self._fold_risks(examples, train)
-        found = all_along(model, risks, lams, time_limit=time_limit, part=part)
+        model, plan = self._fold_plan(examples, train)
+        found = all_along(model, plan.risks, lams, time_limit=time_limit, part=part)
         score = _score_on(examples, test, scorer)
         scores = [
             score(model._fitted_with(coef, intercept))
@@ -160,16 +162,16 @@ class ChoosesLam(LinearModel):
         return _Fold(
             np.array(scores, dtype=np.float64),
             found.parameters,
-            found.evaluations,
+            plan.evaluations + found.evaluations,
             found.certificates,
         )
 
-    def _fold_risks(self, examples: Examples, train: NDArray[Any]) -> tuple[Self, Sequence[Any]]:
-        """Return a copy to fit to the training part of a fold, and its risks."""
+    def _fold_plan(self, examples: Examples, train: NDArray[Any]) -> tuple[Self, Plan]:
+        """Return a copy to fit to the training part of a fold, and what to fit."""
         model = copy(self)
         if hasattr(model, "feature_names_in_"):
             del model.feature_names_in_  # validated data has none
-        return model, model._plan(_training_part(examples, train)).risks
+        return model, model._plan(_training_part(examples, train))
 
     def _certified_folds(
         self,
@@ -182,7 +184,8 @@ class ChoosesLam(LinearModel):
         folds = list[CertifiedFold]()
         for done, (train, test) in enumerate(splits):
             time_limit = share_of_time(self.time_limit, examples.begin, len(splits) - done + 1)
-            model, risks = self._fold_risks(examples, train)
+            model, plan = self._fold_plan(examples, train)
+            risks = plan.risks
             require_boundable(self, risks)
             held_out = examples.X[test], examples.y[test], examples.weights[test]
             score = _score_on(examples, test, scorer)

@@ -154,7 +154,7 @@ def path(
         if not kept:
             raise
     coefs, intercepts, certificates, evaluations, seconds, planes = zip(*kept, strict=True)
-    warn_unless_successful("path", tol, certificates)
+    warn_unless_successful("path", tol, certificates, plan.examples.X)
     succeeded = all(certificate.status.success for certificate in certificates)
     if succeeded and not np.any(coefs) and plan.could_vary():
         warn(
@@ -212,7 +212,7 @@ class Path:
         return model
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> Vector:
-        """Return the score of each fit on other data: accuracy, or R^2 of a regression."""
+        """Return the score of each fit on other data: that of its estimator, such as accuracy."""
         models = map(self.model, range(len(self.lams)))
         return np.array([model.score(X, y, sample_weight) for model in models])
 

@@ -240,14 +240,20 @@ def class_weights(
     """Return the weight of each example's class; zero where that is none of the classes."""
     used = np.isin(y, classes)
     index = np.searchsorted(classes, y[used])
+    masses = np.zeros(len(classes))
+    masses += np.bincount(index, weights=weights[used], minlength=len(classes))
+    result = np.zeros(len(y))
+    result[used] = class_factors(class_weight, classes, masses)[index]
+    return result
+
+
+def class_factors(class_weight: Any, classes: NDArray[Any], masses: Vector) -> Vector:
+    """Return what the weights of each class are multiplied by, from the sum of these weights."""
     if class_weight == "balanced":
         # By weight, not by count, so that a weight of k stays the same as k copies.
-        mass = np.bincount(index, weights=weights[used], minlength=len(classes))
-        of_class = mass.sum() / (len(classes) * mass)
+        factors: Vector = masses.sum() / (len(classes) * masses)
     else:
-        of_class = compute_class_weight(class_weight, classes=classes, y=y[used])
-    if not (of_class > 0.0).all():
+        factors = compute_class_weight(class_weight, classes=classes, y=classes)
+    if not (factors > 0.0).all():
         raise ValueError(f"class weights must be positive, got {class_weight}")
-    result = np.zeros(len(y))
-    result[used] = of_class[index]
-    return result
+    return factors

@@ -24,6 +24,7 @@ from cutplane.estimators.linear.classes import (
     ClassScores,
     LogProbabilities,
     check_pos_label,
+    class_factors,
     class_weights,
     doubt_about_positive,
     is_turned,
@@ -39,7 +40,6 @@ from cutplane.estimators.linear.costs import cost_matrix
 from cutplane.estimators.linear.model import FLOATS, flat_symptom
 from cutplane.estimators.linear.penalties import Constrained
 from cutplane.estimators.linear.sharded import (
-    balanced,
     by_parts,
     classes_of,
     fit_collection,
@@ -277,14 +277,18 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         return type(joint)(accuracy=accuracy, costs=self.costs_)
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        classes = self.classes_ = classes_of(y)
-        require_two_classes(classes)
-        check_pos_label(self.pos_label, classes)
-        joint = self._joint_loss()
-        self.costs_ = self._costs()
+        labels, joint = classes_of(y), self._joint_loss()
+        require_two_classes(labels)
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
-            factors = balanced(self.class_weight, classes, masses)
+            # Examples of other classes have no weight.
+            classes = self.classes_ = labels[masses > 0.0]
+            require_two_classes(classes)
+            check_pos_label(self.pos_label, classes)
+            self.costs_ = self._costs()
+            factors = None
+            if self.class_weight is not None:
+                factors = class_factors(self.class_weight, classes, masses[masses > 0.0])
             if joint is not None:
                 loss: Any = self._loss_of_all(joint)
                 targets = [Target(classes, None, factors)]
@@ -296,8 +300,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
                 targets = [Target(classes, label, factors) for label in wanted.tolist()]
             return target_risks(sample, loss, targets, intercept=self.fit_intercept)
 
-        n_classes = 1 if joint is None else len(classes)
-        fit_collection(self, X, y, sample_weight, risks, n_classes=n_classes, classes=classes)
+        n_classes = 1 if joint is None else len(labels)
+        fit_collection(self, X, y, sample_weight, risks, n_classes=n_classes, classes=labels)
 
     def _plan(self, examples: Examples) -> Plan:
         y, weights = examples.y, examples.weights

@@ -53,7 +53,7 @@ class LabeledMachine:
         cls, found: Result, rows: Rows, y: Vector, weights: Vector, free: Vector
     ) -> LabeledMachine:
         """Return the machine that a run has found for labels -1 and 1."""
-        point: Any = found.state.best  # as in a fit of its own
+        point: Any = found.point  # as in a fit of its own
         intercept, n_labeled = float(point.intercept), float(weights.sum())
         share = float(weights[y > 0.0].sum()) / n_labeled
         before = _share(rows.scores(found.w) + intercept, free)

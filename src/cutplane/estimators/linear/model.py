@@ -151,7 +151,13 @@ class LinearModel(Regularized):
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the model to Dask collections, where their rows are."""
-        raise TypeError(f"{type(self).__name__} takes no Dask collections")
+        from cutplane.estimators import ESTIMATORS  # which lists this one
+
+        like = self.description.becomes
+        advice = "give it arrays, such as X.compute()"
+        if like and takes_collections(ESTIMATORS[like]):
+            advice = f"{like}(lam='cv') chooses lam on a cluster"
+        raise TypeError(f"{type(self).__name__} takes no Dask collections: {advice}")
 
     def _plan(self, examples: Examples) -> Plan:
         """Return what to fit to these examples."""

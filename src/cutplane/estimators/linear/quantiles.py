@@ -6,7 +6,6 @@ from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
-from sklearn.metrics import mean_pinball_loss
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
@@ -21,7 +20,9 @@ from cutplane.estimators.description import (
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import LinearModel, split_off_shifts
+from cutplane.estimators.linear.numbers import validated
 from cutplane.losses import NonCrossing, Quantile, SharedScore
+from cutplane.metrics.numbers import d2_of_quantiles
 from cutplane.risks import ScoredRisk
 
 
@@ -99,20 +100,13 @@ class LinearQuantiles(LinearModel):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return by which share the pinball losses are below those of constant quantiles."""
-        predicted = self.predict(X)
-        weights = np.ones(len(predicted)) if sample_weight is None else np.asarray(sample_weight)
-        constants = np.quantile(
-            y, self.quantiles, weights=weights, method="inverted_cdf"
-        ) + np.zeros_like(predicted)
-
-        def losses(of: Matrix) -> float:
-            return sum(
-                float(mean_pinball_loss(y, column, sample_weight=weights, alpha=quantile))
-                for quantile, column in zip(self.quantiles, of.T, strict=True)
-            )
-
-        baseline = losses(constants)
-        return 1.0 - losses(predicted) / baseline if baseline > 0.0 else 0.0
+        quantiles = np.asarray(self.quantiles, dtype=np.float64)
+        return validated(
+            lambda y, predicted, weights: d2_of_quantiles(y, predicted, quantiles, weights),
+            y,
+            self.predict(X),
+            sample_weight,
+        )
 
     def layout(self) -> Layout:  # noqa: D102
         n_quantiles = len(NonCrossing(self.quantiles, self.crossing_penalty).quantiles)

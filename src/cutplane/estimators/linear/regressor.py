@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Targets
+from cutplane.estimators.description import STRENGTH, Description, Positive, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear.numbers import NumberScores
 from cutplane.estimators.linear.penalties import Constrained
+from cutplane.estimators.linear.scales import UNITS, Unit, scale_of_errors
 from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.estimators.linear.streams import Streams, can_stream
-from cutplane.losses import NU_REGRESSION, REGRESSION, ROBUST_REGRESSION
+from cutplane.losses import NU_REGRESSION, REGRESSION, ROBUST_REGRESSION, Loss
 from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
 from cutplane.risks.shards.calls import Target
@@ -26,7 +27,7 @@ from cutplane.risks.shards.risk import ShardedRisk
 
 
 @estimator
-class LinearRegressor(RegressorMixin, Constrained, Streams):
+class LinearRegressor(NumberScores, Constrained, Streams):
     """Linear regression that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -47,10 +48,13 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
         the zone without loss.
     delta : float, default=1.35
         Residual from which on the loss "huber" is linear.
-    clip : float, default=3.0
-        The most that an example can cost with "clipped_absolute".
-    width : float, default=4.685
-        Residual from which on "tukey" is flat.
+    clip : float, optional
+        The most that an example can cost with "clipped_absolute", in units of the targets. By
+        default it is found: three times the scale of the errors, which is 1.4826 times the median
+        size of the residuals of the absolute loss.
+    width : float, optional
+        Residual from which on "tukey" is flat, in units of the targets. By default 4.685 times the
+        scale of the errors, found in the same way.
     n_starts : int, default=1
         How many starts to try with a loss that is not convex: the solution of a convex one, then
         those of bootstrap samples. The best is kept.
@@ -61,6 +65,8 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
+    clip_, width_ : float
+        Only if they were found: the ``clip`` or the ``width`` that was used.
     start_certificate_ : Certificate
         Only with a loss that is not convex: what is proven of the convex fit that was the start.
     start_objectives_ : ndarray of shape (n_starts,)
@@ -81,6 +87,7 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
         targets=Targets.NUMBERS,
         losses=REGRESSION | NU_REGRESSION | ROBUST_REGRESSION,
         methods=ROBUST_METHODS,
+        saved=STRENGTH | {unit.found: (Positive | None, None) for unit in UNITS.values()},
     )
 
     loss: Any = field(default="squared", kw_only=False)
@@ -89,8 +96,8 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
     epsilon: float = 0.1
     nu: float = 0.5
     delta: float = 1.35
-    clip: float = 3.0
-    width: float = 4.685
+    clip: float | None = None
+    width: float | None = None
     n_starts: int = 1
     random_state: int | None = 0  # type: ignore[assignment]
 
@@ -119,6 +126,18 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
             self.loss_function().check_targets(target)
         return self._learn(examples.X, [target], examples.weights, window)
 
+    def loss_function(self) -> Loss:
+        """Return the loss that the parameters describe, with the width that was found for it."""
+        if (unit := self._unit_to_find()) is None:
+            return super().loss_function()
+        given = {unit.parameter: vars(self)[unit.found]} if unit.found in vars(self) else {}
+        return ROBUST_REGRESSION[self.loss](**given)
+
+    def _unit_to_find(self) -> Unit | None:
+        """Return what is to be found of the loss; None if it needs nothing, or has it."""
+        unit = UNITS.get(self.loss) if isinstance(self.loss, str) else None
+        return unit if unit is not None and getattr(self, unit.parameter) is None else None
+
     @by_parts
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""
@@ -134,9 +153,16 @@ class LinearRegressor(RegressorMixin, Constrained, Streams):
 
     def _plan(self, examples: Examples) -> Plan:
         y = np.asarray(examples.y, dtype=np.float64)
-        loss, rows = self.loss_function(), self._rows(examples.X)
+        rows, evaluations = self._rows(examples.X), 0
+        for unit in UNITS.values():  # of an earlier fit
+            self.__dict__.pop(unit.found, None)
+        if (unit_to_find := self._unit_to_find()) is not None:
+            scale, evaluations = scale_of_errors(self, rows, y, examples, unit_to_find)
+            setattr(self, unit_to_find.found, unit_to_find.times * scale)
+        loss = self.loss_function()
         risk = ScoredRisk(rows, y, loss, weights=examples.weights, intercept=self.fit_intercept)
-        return self._plan_of(examples, [risk], varied=bool(np.ptp(y) > 0.0))
+        plan = self._plan_of(examples, [risk], varied=bool(np.ptp(y) > 0.0))
+        return replace(plan, evaluations=evaluations)
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef[0], "intercept_": float(intercept[0])}

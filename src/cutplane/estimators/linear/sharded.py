@@ -18,7 +18,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.cluster import is_dask, sharded_sample
-from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.parameters import lam_of
@@ -77,7 +76,7 @@ def fit_collection(
     X: Any,
     y: Any,
     sample_weight: Any,
-    risks: Callable[[Any, NDArray[Any] | None], Sequence[ShardedRisk]],
+    risks: Callable[[Any, Any], Sequence[ShardedRisk]],
     *,
     n_classes: int = 1,
     classes: NDArray[Any] | None = None,
@@ -90,7 +89,8 @@ def fit_collection(
     model : estimator
     X, y, sample_weight : dask collections
     risks : callable
-        From the sample, and the weight of each class, to the risks to minimize.
+        From the sample, and the weight of each class, to the risks to minimize; those of several
+        classes have the same weights.
     n_classes : int
         How many scores an example has.
     classes : ndarray, optional
@@ -106,7 +106,7 @@ def fit_collection(
     try:
         masses = None if classes is None else sample.ask(calls.class_masses, (), classes)
         made = risks(sample, masses)
-        total = sample.ask(calls.total_weight)
+        total = sample.ask(calls.total_weight, (), made[0].target)
         model.n_features_in_ = n_features_of(X)
         model.__dict__.pop("feature_names_in_", None)
         if hasattr(X, "columns"):
@@ -133,17 +133,6 @@ def classes_of(y: Any) -> NDArray[Any]:
     classes = unique_values(y)
     check_classification_targets(classes)
     return classes
-
-
-def balanced(class_weight: Any, classes: NDArray[Any], masses: Vector | None) -> Vector | None:
-    """Return what the weights of each class are multiplied by; None for nothing."""
-    if class_weight is None:
-        return None
-    if isinstance(class_weight, dict):
-        return np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
-    assert masses is not None
-    factors: Vector = masses.sum() / (len(classes) * masses)
-    return factors
 
 
 def target_risks(

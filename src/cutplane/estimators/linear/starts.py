@@ -100,7 +100,14 @@ def _convex_solution(
         weights=risk.weights if weights is None else weights,
         intercept=risk.intercept,
     )
-    problem = Problem(convex, regularizer)
+    return loose_solution(model, convex, regularizer, time_limit=time_limit, part=part)
+
+
+def loose_solution(
+    model: Any, risk: ScoredRisk, regularizer: Any, *, time_limit: float | None, part: str
+) -> Result:
+    """Minimize a convex risk as well as a start needs it."""
+    problem = Problem(risk, regularizer)
     loose = copy(model)
     loose.tol = max(model.tol, _LOOSE)
     return solve(

@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import thread_limit
-from cutplane.core.certificate import Certificate, Status
+from cutplane.core.certificate import VANISHES, Certificate, Status
 from cutplane.core.method import Method
 from cutplane.core.protocols import NonFiniteRisk
 from cutplane.estimators.fit import Examples
@@ -174,11 +174,9 @@ class Streams(LinearModel):
                 bounds = bounds_on(
                     *(risk, stream.lam, stream.w, slopes), tol=self.tol, max_iter=max_iter
                 )
-                small = bounds.objective - bounds.lower_bound <= self.tol * abs(bounds.objective)
-                status = Status.OPTIMAL if small else Status.STOPPED
-                found.append(
-                    Certificate(bounds.objective, bounds.lower_bound, status, True, reason)
-                )
+                status = Status.OPTIMAL if bounds.small or bounds.vanishes else Status.STOPPED
+                why = f"{VANISHES}, {reason}" if bounds.vanishes else reason
+                found.append(Certificate(bounds.objective, bounds.lower_bound, status, True, why))
         self.certificate_: Any = found[0] if len(found) == 1 else found
         return self.certificate_
 

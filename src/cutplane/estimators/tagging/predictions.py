@@ -103,13 +103,13 @@ class TaggerPredictions(Regularized):
         tokens, chains, scores = self._scored(X, lengths)
         return tokens.like_input(ChainCRF().marginals(chains, scores))
 
-    def score(self, X: Any, y: Any, *, lengths: Any = None) -> float:
-        """Return the share of tokens whose label is right."""
+    def score(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of tokens whose label is right, with the weights of their sequences."""
         tokens, chains, scores = self._scored(X, lengths)
         labels = read_labels(y, tokens)
         if len(labels) == 0:
             raise ValueError("there is no token to score")
-        return float(np.mean(self.classes_[chains.best(scores)] == labels))
+        return tokens.share_of(self.classes_[chains.best(scores)] == labels, sample_weight)
 
     @property
     def state_features_(self) -> dict[tuple[Any, Any], float]:

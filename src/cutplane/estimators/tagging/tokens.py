@@ -17,6 +17,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import _num_samples
 
+from cutplane.estimators.parameters import weights_of
 from cutplane.estimators.tagging.names import COLLECTIONS, transform_names
 from cutplane.structured.templates import TemplateVectorizer
 
@@ -45,6 +46,11 @@ class Tokens(NamedTuple):
     def named(self) -> bool:
         """Whether tokens are dictionaries or lists of strings."""
         return isinstance(self.X, list)
+
+    def share_of(self, right: NDArray[np.bool_], sample_weight: Any) -> float:
+        """Return which share of the tokens is right, each with the weight of its sequence."""
+        weights = weights_of(sample_weight, len(self.lengths))
+        return float(np.average(right, weights=np.repeat(weights, self.lengths)))
 
     def some(self, n_sequences: int) -> Tokens:
         """Return at most ``n_sequences`` sequences, evenly spread, of a matrix of tokens."""

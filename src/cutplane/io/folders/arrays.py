@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.io.errors import InputError, reason
+from cutplane.io.errors import InputError, reason, require_regular
 from cutplane.io.folders.manifest import MANIFEST, StoredArray
 
 # Bytes that are digested, or numbers that are converted, at a time.
@@ -101,6 +101,7 @@ def map_array(folder: Path, name: str, stored: StoredArray) -> NDArray[Any]:
         If it is not, or cannot be read.
     """
     path = array_file(folder, name)
+    require_regular(path)
     try:
         with open(path, "rb") as file:
             version = np.lib.format.read_magic(file)

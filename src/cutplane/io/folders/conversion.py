@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.io.errors import InputError, reason
+from cutplane.io.errors import InputError, reason, require_regular
 from cutplane.io.folders.folder import DataFolder, open_folder
 from cutplane.io.folders.manifest import Source, write_manifest
 from cutplane.io.folders.staging import new_folder
@@ -212,6 +212,7 @@ class _Watch:
         """Digest the whole file, which is going to be read in another order."""
         assert self._digest is not None
         assert self._path is not None
+        require_regular(self._path)  # it is opened again
         try:
             with open(self._path, "rb") as file:
                 while part := file.read(_PART):

@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from cutplane.io.errors import InputError, reason
+from cutplane.io.errors import InputError, reason, require_regular
 
 FORMAT: Literal["cutplane data"] = "cutplane data"
 VERSION = 1
@@ -126,6 +126,7 @@ def read_manifest(folder: Path) -> Manifest:
         there = "not a folder" if folder.exists() else "no such folder"
         raise InputError(f"{folder}: {there}")
     path = folder / MANIFEST
+    require_regular(path)
     try:
         content = path.read_bytes()
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from cutplane.estimators.description import Description, Reads, parameters_of
 from cutplane.estimators.estimator import Estimator
 from cutplane.estimators.parameters import threads_of
 from cutplane.io.atomic import write_atomically
-from cutplane.io.errors import InputError
+from cutplane.io.errors import InputError, require_regular
 from cutplane.io.models import hmm, kernel, linear, structured, tagger
 from cutplane.io.models.pipeline import (
     PLACE,
@@ -38,7 +38,7 @@ from cutplane.io.models.schema import (
     python_value,
     restored_certificates,
 )
-from cutplane.io.sources import name_of, read_bytes
+from cutplane.io.sources import STANDARD_INPUT, name_of, read_bytes
 from cutplane.io.tables.reader import TableLayout
 
 # A pipeline has a number of its own: a reader that knows no preparation would leave it out.
@@ -219,6 +219,8 @@ def _read(path: str | os.PathLike[str]) -> Content:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    if os.fspath(path) != STANDARD_INPUT:
+        require_regular(path)
     # Not decompressed: a small file could fill the memory.
     raw = read_bytes(path, decompress=False)
     try:

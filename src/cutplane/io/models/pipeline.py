@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from cutplane.io.models.schema import Malformed
 from cutplane.io.models.transformers import (
@@ -28,6 +28,8 @@ from cutplane.io.models.transformers import (
     restore,
     with_parameters,
 )
+from cutplane.io.tables.cells import TableColumns
+from cutplane.io.tables.columns import Kind
 from cutplane.io.tables.reader import TableLayout
 
 PLACE = "preparation"
@@ -50,6 +52,8 @@ def describe_preparation(pipeline: Any, tensors: Tensors, table: TableLayout | N
     TypeError says which transformer cannot be kept.
     """
     *steps, (name, _) = pipeline.steps
+    if steps and table is None:
+        table = getattr(steps[0][1], "layout_", None)  # of a file that was loaded
     return Preparation(_described_parts(steps, PLACE, tensors), name, table)
 
 
@@ -62,6 +66,8 @@ def restored_pipeline(preparation: Preparation, estimator: Any, tensors: Tensors
     if tensors:
         raise Malformed(f"array {min(tensors)} belongs to nothing")
     _require_different([*(name for name, _ in steps), preparation.model])
+    if steps and preparation.table is not None and _is_of_tables(steps[0][1]):
+        steps[0] = steps[0][0], TableColumns.of(steps[0][1], preparation.table)
     pipeline = Pipeline([*steps, (preparation.model, estimator)])
     n_outputs = _check_widths([transformer for _, transformer in steps])
     if n_outputs not in (None, estimator.n_features_in_):
@@ -69,16 +75,26 @@ def restored_pipeline(preparation: Preparation, estimator: Any, tensors: Tensors
     return pipeline
 
 
+def _is_of_tables(transformer: Any) -> bool:
+    """Say whether a transformer is one that the command line makes for a table."""
+    return isinstance(transformer, ColumnTransformer) and all(
+        of == "drop" or (name in {*Kind} and (name != Kind.WORDS or isinstance(of, OneHotEncoder)))
+        for name, of, _ in transformer.transformers_
+    )
+
+
 def _described(transformer: Any, place: str, tensors: Tensors) -> Any:
     if transformer is None or isinstance(transformer, str):
         return transformer or "passthrough"
     if is_transformer(transformer):
         return describe(transformer, place, tensors)
-    name = type(transformer).__name__
-    if type(transformer) is not _MADE_OF_OTHERS.get(name):
+    of_tables = type(transformer) is TableColumns
+    name = ColumnTransformer.__name__ if of_tables else type(transformer).__name__
+    if not of_tables and type(transformer) is not _MADE_OF_OTHERS.get(name):
         known = ", ".join([*KINDS, *_MADE_OF_OTHERS])
         raise TypeError(f"cannot save a {name} in a pipeline; only {known}")
     entry = described_parameters(transformer)
+    entry.kind = name
     if isinstance(transformer, Pipeline):
         entry.n_features = entry.feature_names = None  # those of its first step
         entry.parts = _described_parts(transformer.steps, place, tensors)

@@ -203,7 +203,7 @@ def _plain(values: Any, column: str, name: str, *, text: bool) -> Any:
     if kind in "iuf":
         if not text:
             return values.astype(np.float64)
-        return values.map(_shown_number, na_action="ignore").astype(object)
+        return values.map(shown_number, na_action="ignore").astype(object)
     words = values.astype(object).where(values.notna(), np.nan)
     strange = [each for each in words.dropna() if not isinstance(each, str | bool)]
     if strange:
@@ -214,5 +214,6 @@ def _plain(values: Any, column: str, name: str, *, text: bool) -> Any:
     return words.map(lambda each: str(each).strip(), na_action="ignore")
 
 
-def _shown_number(value: float) -> str:
+def shown_number(value: Any) -> str:
+    """Return a number as it stands in a file, without a point if it is whole."""
     return str(int(value)) if value == math.floor(value) else repr(float(value))
