@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
+pip     = $(1)/bin/python -m pip --quiet --disable-pip-version-check
+PIP    := $(call pip,$(VENV))
 
 .PHONY: demo docs test test-all test-processors test-plain test-haswell lint bench clean
 .DELETE_ON_ERROR:
@@ -10,33 +11,44 @@ PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # One stamp per set of packages, so that a second run installs nothing.
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --editable '.[plot]'
+	$(PIP) install --editable ".[plot,tables]"
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
 	$(PIP) install --upgrade 'pip>=25.1'
-	$(PIP) install --group test --group lint
+	$(PIP) install --group test
+	touch $@
+
+# Style and types are checked in an environment of their own, with the packages that they were
+# checked with before: these need not be the ones that the tests run with.
+LINT := $(VENV)/lint
+
+$(LINT)/installed: pyproject.toml
+	$(PYTHON) -m venv $(LINT)
+	$(call pip,$(LINT)) install --upgrade 'pip>=25.1'
+	$(call pip,$(LINT)) install --editable ".[plot,tables]" --group lint
 	touch $@
 
 demo: $(VENV)/installed
 	$(BIN)/cutplane demo
 
-lint: $(VENV)/installed-dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+lint: $(LINT)/installed
+	$(LINT)/bin/ruff check .
+	$(LINT)/bin/ruff format --check .
+	$(LINT)/bin/mypy
 
-test: lint
-	$(BIN)/pytest --numprocesses auto -m "not slow"
+TESTS ?= tests
 
-# Torch for the CPU, a driver of browsers and others: tests are skipped where they are missing.
+test: $(VENV)/installed-dev
+	$(BIN)/pytest --numprocesses auto -m "not slow" $(TESTS)
+
+# Torch, a driver of browsers and others: tests are skipped where they are missing.
 $(VENV)/installed-torch: $(VENV)/installed-dev
-	$(PIP) install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu \
-		--extra-index-url https://pypi.org/simple || $(PIP) install torch==2.13.0
+	$(PIP) install torch==2.13.0
 	$(PIP) install --group release --group more
 	touch $@
 
-test-all: lint $(VENV)/installed-torch
+test-all: $(VENV)/installed-torch
 	$(BIN)/pytest --numprocesses auto
 
 # The tests as on other processors: results differ in their last bits, and nothing may hang on them.
@@ -47,7 +59,6 @@ as_on = NUMBA_CPU_NAME=$(1) NUMBA_CPU_FEATURES= OPENBLAS_CORETYPE=$(2) \
 	NUMBA_CACHE_DIR=$(abspath $(VENV))/kernels-$(1)
 CHOSEN_BY_NUMPY = $$($(BIN)/python -c \
 	"from numpy._core._multiarray_umath import __cpu_dispatch__ as names; print(*names)")
-TESTS ?= tests
 
 test-plain: $(VENV)/installed-dev
 	$(call as_on,generic,Prescott) NPY_DISABLE_CPU_FEATURES="$(CHOSEN_BY_NUMPY)" \

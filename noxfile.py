@@ -15,7 +15,7 @@ nox.options.reuse_existing_virtualenvs = True
 def install(session: nox.Session, *groups: str) -> None:
     """Install cutplane, editable, with groups of packages of pyproject.toml."""
     session.install("--upgrade", "pip>=25.1")
-    session.install("--editable", ".[plot]", *(f"--group={group}" for group in groups))
+    session.install("--editable", ".[plot,tables]", *(f"--group={group}" for group in groups))
 
 
 @nox.session
@@ -27,8 +27,8 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and types."""
-    install(session, "test", "lint")
+    """Check style and types, with the packages that they were checked with before."""
+    install(session, "lint")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -38,8 +38,31 @@ def lint(session: nox.Session) -> None:
 def test(session: nox.Session) -> None:
     """Run all tests but the slow ones; arguments after -- are those of pytest."""
     install(session, "test")
+    run_tests(session)
+
+
+def run_tests(session: nox.Session) -> None:
+    """Run those that the arguments choose."""
     chosen = session.posargs or ["-m", "not slow"]
     session.run("pytest", "--numprocesses", "auto", *chosen)
+
+
+@nox.session(python=["3.11", "3.12", "3.13"])
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest packages, with each Python that is there."""
+    session.install("--upgrade", "pip>=25.1")
+    everything = ["--upgrade", "--upgrade-strategy", "eager"]
+    session.install(*everything, "--editable", ".[plot,tables]", "--group=test")
+    run_tests(session)
+
+
+@nox.session(python="3.11")
+def lowest(session: nox.Session) -> None:
+    """Run the tests with the oldest packages that pyproject.toml allows."""
+    session.install("uv")
+    session.run("uv", "pip", "install", "--resolution", "lowest-direct",
+                "--editable", ".[plot,tables]", "--group", "test")  # fmt: skip
+    run_tests(session)
 
 
 @nox.session

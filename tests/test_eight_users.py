@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from itertools import product
 from pathlib import Path
@@ -21,6 +20,7 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.processes import wait_until
 
 import cutplane as cp
 
@@ -334,7 +334,7 @@ def test_a_pipeline_a_search_and_a_file(tmp_path):
 # -- data larger than memory -----------------------------------------------------------------------
 
 
-def test_a_folder_a_kill_and_the_rest_of_the_fit(tmp_path):
+def test_a_folder_a_kill_and_the_rest_of_the_fit(start_process, tmp_path):
     rng = np.random.default_rng(0)
     n, d = 20_000, 40
     X = rng.normal(size=(n, d)) * np.logspace(0, -2, d)
@@ -351,12 +351,9 @@ def test_a_folder_a_kill_and_the_rest_of_the_fit(tmp_path):
 
     kept = ["--checkpoint", "state", "--every", "0", "--out", "killed.model"]
     command = [sys.executable, "-m", "cutplane", *how, *kept]
-    fit = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 300
-    while not (tmp_path / "state" / "checkpoint.json").exists():  # the first writes are there
-        assert fit.poll() is None, "the fit ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    fit = start_process(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    # The first writes are there.
+    wait_until((tmp_path / "state" / "checkpoint.json").exists, process=fit)
     fit.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
     assert fit.wait() != 0
     assert not (tmp_path / "killed.model").exists()

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.experiments import EXPERIMENTS
@@ -16,7 +17,7 @@ from cutplane.io import InputError
 @pytest.fixture
 def small_data(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
-    X = scipy.sparse.random_array((80, 30), density=0.2, rng=rng, format="csr")
+    X = random_array((80, 30), density=0.2, rng=rng, format="csr")
     groups = rng.integers(0, 20, 80)
     y = np.where(groups < 10, 1, -1)
     for name in ("reuters_lasvm", "a9a"):
