@@ -24,7 +24,7 @@ from cutplane.maps.kernels.landmarks import landmark_features
 from cutplane.maps.kernels.waves import wave_features
 from cutplane.risks import ScoredRisk
 
-Reduced = tuple[NDArray[Any], Callable[[Matrix], Attributes]]
+Reduced = tuple[Matrix, Callable[[Matrix], Attributes]]
 """Features of the examples, and what makes attributes of the coefficients of these."""
 
 

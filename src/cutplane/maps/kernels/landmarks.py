@@ -8,6 +8,9 @@ functions, and the objective of the best of them is above that of all functions.
 ``R`` is a triangle by Cholesky's method, which takes the landmark that the others say least of
 next, and ends when they say all: such landmarks get no coefficient. With 4,000 of them it takes a
 thirtieth of the time of eigenvectors.
+
+Features are kept in float64, however many there are: what is proven of them is then proven of the
+function that predicts, which is computed from kernels with the landmarks.
 """
 
 from __future__ import annotations
@@ -21,15 +24,11 @@ from scipy.linalg.lapack import dpstrf, dtrtri
 from cutplane.compute.arrays import Matrix
 from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.maps.kernels.functions import Kernel, around_zero
-from cutplane.maps.kernels.matrix import FULL_PRECISION, one_blas_thread
+from cutplane.maps.kernels.matrix import one_blas_thread
 
 _ROWS, _COLUMNS = 1024, 512
 # What is left of a landmark beside the others, as a share of the largest: less is rounding.
 _LEAST = 1e-10
-# Features that are kept in float32 are computed in it, too, if that leaves them right to five
-# digits: if more than this is left of each landmark, and the exponents of the corners of a box
-# around the examples are no larger than that.
-_CLEAR, _LARGEST_EXPONENT = 1e-3, 100.0
 
 
 class LandmarkFeatures(NamedTuple):
@@ -38,7 +37,6 @@ class LandmarkFeatures(NamedTuple):
     Attributes
     ----------
     features : ndarray of shape (n_examples, n_features)
-        In float32 for more than 2,048 examples.
     back : ndarray of shape (n_landmarks, n_features)
         From a weight vector of the features to coefficients of the landmarks.
     lost : float
@@ -46,7 +44,7 @@ class LandmarkFeatures(NamedTuple):
         all examples.
     """
 
-    features: NDArray[Any]
+    features: Matrix
     back: Matrix
     lost: float
 
@@ -56,87 +54,49 @@ def landmark_features(
 ) -> LandmarkFeatures:
     """Return the features that some of the examples give as landmarks."""
     m = X.shape[0]
-    dtype = np.float64 if m <= FULL_PRECISION else np.float32
     with one_blas_thread():
-        order, triangle, left = _orthogonal(_between(kernel, X[chosen], X[chosen]))
-    single = dtype == np.float32 and left > _CLEAR and _fits_single(kernel, X)
-    products = _Products(kernel, X[chosen[order]], triangle, single=single)
+        order, triangle = _orthogonal(_between(kernel, X[chosen], X[chosen]))
+    landmarks = X[chosen[order]]
     back = np.zeros((len(chosen), len(order)))
     back[order] = triangle
-    features = np.empty((m, back.shape[1]), dtype)
+    features = np.empty((m, back.shape[1]))
     starts = range(0, m, _ROWS)
 
     def run(first: int, last: int) -> None:
         for begin in starts[first:last]:
             rows = slice(begin, begin + _ROWS)
-            features[rows] = products.of(X[rows])
+            _features(_between(kernel, X[rows], landmarks), triangle, out=features[rows])
 
     with one_blas_thread():
         wanted = default_threads() if n_threads is None else n_threads
         run_blocks(run, len(starts), n_threads=1 if kernel.function is not None else wanted)
-    there = float(np.einsum("ij,ij->", features, features, dtype=np.float64))
+    there = float(np.einsum("ij,ij->", features, features))
     trace = float(kernel.of_pairs(X).sum())
     lost = 1.0 - there / trace if trace > 0.0 else 0.0
     return LandmarkFeatures(features, back, max(lost, 0.0))
 
 
-def _orthogonal(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix, float]:
+def _orthogonal(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix]:
     """Return an order of landmarks, and what makes functions of length one of them.
 
     The columns of the triangle ``B`` are coefficients of functions that are orthogonal to each
     other in the kernel's space: ``B' matrix B`` is the identity, for the matrix in this order,
-    without landmarks that the others say all of. The last number is the least that is left of one.
-    If all are zero in that space, one of them is kept, with a coefficient of zero.
+    without landmarks that the others say all of. If all are zero in that space, one of them is
+    kept, with a coefficient of zero.
     """
     largest = float(matrix.diagonal().max())
     if not largest > 0.0:
-        return np.zeros(1, dtype=np.intp), np.zeros((1, 1)), 0.0
+        return np.zeros(1, dtype=np.intp), np.zeros((1, 1))
     factor, order, rank, _ = dpstrf(matrix, tol=_LEAST * largest, lower=0)
     inverse, _ = dtrtri(factor[:rank, :rank])
-    left = float(factor[rank - 1, rank - 1]) ** 2 / largest
-    return order[:rank].astype(np.intp) - 1, np.triu(inverse), left
+    return order[:rank].astype(np.intp) - 1, np.triu(inverse)
 
 
-def _fits_single(kernel: Kernel, X: Any) -> bool:
-    """Say whether the kernels of dense examples are right to five digits in float32."""
-    if kernel.name != "rbf" or not isinstance(X, np.ndarray):
-        return False
-    widths = X.max(axis=0).astype(np.float64) - X.min(axis=0)
-    return bool(kernel.gamma * (widths @ widths) <= _LARGEST_EXPONENT)
-
-
-class _Products:
-    """The features of some examples: their kernels with the landmarks, times a matrix."""
-
-    def __init__(self, kernel: Kernel, landmarks: Any, triangle: Matrix, *, single: bool) -> None:
-        self.kernel, self.landmarks = kernel, landmarks
-        self.triangle, self.single = triangle, single
-        if single:
-            self.middle = landmarks.mean(axis=0, dtype=np.float64)
-            centered = landmarks - self.middle
-            norms = kernel.gamma * np.einsum("ij,ij->i", centered, centered)
-            self.norms, self.columns = norms.astype(np.float32), centered.astype(np.float32).T
-            self.triangle = triangle.astype(np.float32)
-
-    def of(self, X: Any) -> NDArray[Any]:
-        """Return the features of these examples."""
-        kernels = self._kernels(X)
-        out = np.empty_like(kernels)
-        for begin in range(0, out.shape[1], _COLUMNS):  # what is below the diagonal is zero
-            end = min(begin + _COLUMNS, out.shape[1])
-            np.matmul(kernels[:, :end], self.triangle[:end, begin:end], out=out[:, begin:end])
-        return out
-
-    def _kernels(self, X: Any) -> NDArray[Any]:
-        if not self.single:
-            return _between(self.kernel, X, self.landmarks)
-        rows = np.asarray(X - self.middle, dtype=np.float32)
-        exponents = rows @ self.columns
-        exponents *= 2.0 * self.kernel.gamma
-        exponents -= self.norms
-        exponents -= self.kernel.gamma * np.einsum("ij,ij->i", rows, rows)[:, None]
-        np.minimum(exponents, 0.0, out=exponents)
-        return np.asarray(np.exp(exponents, out=exponents))
+def _features(kernels: Matrix, triangle: Matrix, *, out: Matrix) -> None:
+    """Write kernels with the landmarks, times the triangle; what is below its diagonal is zero."""
+    for begin in range(0, out.shape[1], _COLUMNS):
+        end = min(begin + _COLUMNS, out.shape[1])
+        np.matmul(kernels[:, :end], triangle[:end, begin:end], out=out[:, begin:end])
 
 
 def _between(kernel: Kernel, A: Any, B: Any) -> Matrix:

@@ -14,12 +14,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
 from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.matrix import FULL_PRECISION, one_blas_thread
+from cutplane.maps.kernels.matrix import one_blas_thread
 
 _ROWS = 1024
 # Examples whose kernels are compared with the products of their features.
@@ -33,13 +32,14 @@ class WaveFeatures(NamedTuple):
     ----------
     frequencies : ndarray of shape (n_waves, n_features)
     features : ndarray of shape (n_examples, 2 * n_waves)
-        In float32 for more than 2,048 examples.
+        In float64, as predictions compute them: what is proven holds for the function that
+        predicts.
     error : float
         The root of the mean squared error of the kernel, over pairs of examples.
     """
 
     frequencies: Matrix
-    features: NDArray[Any]
+    features: Matrix
     error: float
 
 
@@ -50,7 +50,7 @@ def wave_features(
     draw = np.random.default_rng(seed)
     frequencies = np.sqrt(2.0 * kernel.gamma) * draw.normal(size=(number, X.shape[1]))
     m = X.shape[0]
-    features = np.empty((m, 2 * number), np.float64 if m <= FULL_PRECISION else np.float32)
+    features = np.empty((m, 2 * number))
     starts = range(0, m, _ROWS)
 
     def run(first: int, last: int) -> None:
@@ -62,7 +62,7 @@ def wave_features(
         wanted = default_threads() if n_threads is None else n_threads
         run_blocks(run, len(starts), n_threads=wanted)
         some = np.sort(draw.choice(m, min(m, _COMPARED), replace=False))
-        made = np.asarray(features[some], dtype=np.float64)
+        made = features[some]
         errors = made @ made.T - kernel.between(X[some], X[some])
     return WaveFeatures(frequencies, features, float(np.sqrt(np.mean(errors * errors))))
 
