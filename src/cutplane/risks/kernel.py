@@ -12,6 +12,7 @@ from cutplane.core.protocols import Plane
 from cutplane.maps.kernels.span import KernelMap
 from cutplane.maps.rows import ScoreMap
 from cutplane.risks.exact_kernel import ExactKernel, exact_kernel
+from cutplane.risks.groups import Groups
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
 _ROUNDING = float(np.finfo(np.float64).eps)
@@ -29,7 +30,7 @@ class KernelRisk(ScoredRisk):
     """
 
     spans_examples = True
-    good_groups = 1  # planes of groups would each take a pass
+    good_groups = 1
     _heaviest: float
     _at_zero: tuple[float, float]
 
@@ -41,6 +42,12 @@ class KernelRisk(ScoredRisk):
         self.evaluations += 1
         beta = w[: self.n_parameters // 2]
         return self.with_coefficients(beta, self.map.scores(w))
+
+    def groups(self, n_groups: int) -> Groups:
+        """Refuse: the plane of a group is a function as well, so that each would take a pass."""
+        raise ValueError(
+            f"planes of groups are not possible with a kernel: use groups=1, not {n_groups}"
+        )
 
     def with_scores(self, w: Vector, scores: Vector, **known: Any) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known."""
