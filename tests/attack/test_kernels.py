@@ -195,6 +195,12 @@ def test_other_methods_claim_no_more(method):
     assert model.certificate_.lower_bound > 0.5 * best.certificate_.objective
 
 
+def test_planes_of_groups_are_refused():
+    X, z = data(50, seed=4)
+    with pytest.raises(ValueError, match=r"^planes of groups are not possible with a kernel: use"):
+        cp.KernelRegressor(method=cp.bmrm(groups=3)).fit(X, z)
+
+
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_run_that_is_cut_short_claims_no_more(loss, limit):
@@ -326,6 +332,24 @@ def test_features_that_are_not_scaled(kernel, scale, loss, C):
             with quiet():
                 better = linear(loss, lam=lam, tol=1e-6).fit(X / scale, y).certificate_
             assert certificate.lower_bound <= better.objective * (1.0 + ROUNDING)
+
+
+@pytest.mark.parametrize("scale", [1e2, 1e4])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "absolute"])
+def test_many_examples_with_features_that_are_not_scaled(scale, loss):
+    """Rounded to float32, the matrix of such features is that of another problem."""
+    X, z = data(M, seed=3)
+    y = np.where(z > 0.2, 1.0, -1.0) if loss in CLASSIFICATION else z
+    kinds = (cp.KernelClassifier, cp.LinearClassifier)
+    if loss not in CLASSIFICATION:
+        kinds = (cp.KernelRegressor, cp.LinearRegressor)
+    model = kinds[0](loss, kernel="linear", C=1.0, max_iter=120).fit(scale * X, y)
+    assert model.certificate_.status == "optimal"
+    # Scores of size one are sums of terms of up to 1e9.
+    assert model.certificate_.objective == pytest.approx(objective(model, scale * X, y), rel=1e-7)
+    better = kinds[1](loss, lam=model.lam_ / scale**2, tol=1e-6).fit(X, y).certificate_
+    assert model.certificate_.lower_bound <= better.objective * (1.0 + ROUNDING)
+    assert model.certificate_.objective >= better.lower_bound * (1.0 - ROUNDING)
 
 
 @pytest.mark.parametrize("shift", [0.0, 5.0])

@@ -26,6 +26,8 @@ from cutplane.maps.kernels.functions import SQUARED_DISTANCE, Kernel, around_zer
 
 # Up to so many examples the matrix is kept in float64: it takes 32 MB at most.
 FULL_PRECISION = 2048
+# And up to so many where float32 would be too coarse: 512 MB.
+MOST_IN_DOUBLE = 8192
 
 # Rows of a block. Blocks of 512 x 512 float64 numbers, 2 MB, stay in a core's cache.
 _ROWS = 512
@@ -56,10 +58,30 @@ class IndefiniteKernel(ValueError):
     """A matrix that should hold inner products has a negative eigenvalue."""
 
 
-def kernel_matrix(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> NDArray[Any]:
-    """Return the kernel of all pairs of examples; one that is no inner product is refused."""
+def ridge_of(dtype: Any, n_examples: int, largest: float) -> float:
+    """Return what rounding to a type asks to be added to a diagonal with this largest entry."""
+    return float(np.finfo(dtype).eps) * float(np.sqrt(n_examples)) * largest
+
+
+def precision_of(kernel: Kernel, X: Any, most_added: float = np.inf) -> Any:
+    """Return the type to keep a matrix in, if no more than so much should be added to its diagonal.
+
+    Beyond 8,192 examples it is float32 all the same.
+    """
     m = X.shape[0]
-    dtype = np.float64 if m <= FULL_PRECISION else np.float32
+    if m <= FULL_PRECISION:
+        return np.float64
+    if m > MOST_IN_DOUBLE or kernel.function is not None or most_added == np.inf:
+        return np.float32
+    own = X.diagonal() if kernel.name == "precomputed" else kernel.of_pairs(X)
+    return np.float64 if ridge_of(np.float32, m, float(own.max())) > most_added else np.float32
+
+
+def kernel_matrix(
+    kernel: Kernel, X: Any, dtype: Any = None, *, n_threads: int | None = None
+) -> NDArray[Any]:
+    """Return the kernel of all pairs of examples; one that is no inner product is refused."""
+    dtype = precision_of(kernel, X) if dtype is None else dtype
     if kernel.name == "precomputed":
         matrix = copied(X, dtype)
     else:

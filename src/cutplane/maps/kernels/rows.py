@@ -17,11 +17,12 @@ from cutplane.compute.threads import default_threads
 from cutplane.maps.conversion import as_rows
 from cutplane.maps.kernels.functions import Kernel
 from cutplane.maps.kernels.matrix import (
-    FULL_PRECISION,
     compute,
     compute_rows,
     kernel_matrix,
+    precision_of,
     prepared,
+    ridge_of,
 )
 from cutplane.maps.kernels.source import KernelSource
 from cutplane.maps.rows import Examples, Rows
@@ -43,6 +44,9 @@ class KernelRows(Rows):
     on_demand : bool
         Whether rows of a large matrix are computed only when they are needed. The last bits of an
         entry then depend on which of its rows was needed first.
+    most_added : float, optional
+        If more had to be added to the diagonal of a matrix in float32, one of up to 8,192 examples
+        is kept in float64.
     n_threads : int, optional
         How many threads may work.
 
@@ -71,17 +75,24 @@ class KernelRows(Rows):
     layout = "kernel"
 
     def __init__(
-        self, kernel: Kernel, X: Any, *, on_demand: bool = False, n_threads: int | None = None
+        self,
+        kernel: Kernel,
+        X: Any,
+        *,
+        on_demand: bool = False,
+        most_added: float = np.inf,
+        n_threads: int | None = None,
     ) -> None:
-        m = X.shape[0]
+        m, dtype = X.shape[0], precision_of(kernel, X, most_added)
         self._source: tuple[Kernel, Any] | None = None
-        self.source = KernelSource(kernel, X, n_threads=n_threads) if m > FULL_PRECISION else None
-        if on_demand and kernel.proven and m > FULL_PRECISION:
+        rounded = dtype == np.float32
+        self.source = KernelSource(kernel, X, n_threads=n_threads) if rounded else None
+        if on_demand and kernel.proven and rounded:
             stored = np.empty((m, m), dtype=np.float32)
             self._source = kernel, prepared(kernel, X, stored.nbytes)
             self._take(stored, kernel.of_pairs(X), 1.0, n_threads)
         else:
-            stored = kernel_matrix(kernel, X, n_threads=n_threads)
+            stored = kernel_matrix(kernel, X, dtype, n_threads=n_threads)
             self._take(stored, stored.diagonal(), 1.0, n_threads)
 
     @classmethod
@@ -117,7 +128,7 @@ class KernelRows(Rows):
         largest = float(np.abs(diagonal).max())
         # Beside the roundings of products, those of a matrix in float64 do not count.
         rounded = stored.dtype != np.float64
-        self.ridge = 2.0 * unit * float(np.sqrt(m)) * largest if rounded else 0.0
+        self.ridge = roundings * ridge_of(stored.dtype, m, largest) if rounded else 0.0
         # An exponential in float32 is off by up to 2.5 units in the last place (NumPy), and by what
         # its exponent is; powers by less.
         self.error = 8.0 * unit * largest
