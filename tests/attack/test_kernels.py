@@ -20,6 +20,10 @@ from sklearn.svm import SVC, SVR
 
 import cutplane as cp
 from cutplane.core.certificate import Status
+from cutplane.core.protocols import Plane
+from cutplane.maps.kernels.functions import Kernel
+from cutplane.maps.kernels.rows import KernelRows
+from cutplane.risks.kernel import KernelRisk
 
 # Just above what is kept in float64.
 M = 2100
@@ -193,6 +197,21 @@ def test_other_methods_claim_no_more(method):
     best = cp.KernelClassifier(C=30.0, tol=1e-6).fit(X, y)
     assert model.certificate_.lower_bound <= best.certificate_.objective * (1.0 + ROUNDING)
     assert model.certificate_.lower_bound > 0.5 * best.certificate_.objective
+
+
+def test_what_is_left_for_rounding_is_the_worst_case():
+    """Sums of n terms may be off by n roundings of their sizes, however unlikely that is."""
+    X, z = data(M, seed=4)
+    rows = KernelRows(Kernel("rbf", 0.2), X)
+    risk = KernelRisk(rows, np.where(z > 0.2, 1.0, -1.0), cp.Hinge())
+    point, duals = risk.at(np.zeros(2 * M)), np.full(M, 1.0 / M)
+    plane = Plane(risk.map.pullback(duals), 0.0)
+    worst = M * np.finfo(np.float64).eps
+    exact = risk.exact_at(point, plane, None)
+    assert risk.length_error(plane.slope) >= worst
+    assert exact.risk.length_error(exact.risk.map.pullback(duals[exact.counts])) >= (
+        worst * np.count_nonzero(exact.counts) / M * duals[exact.counts].sum() ** 2
+    )
 
 
 def test_planes_of_groups_are_refused():

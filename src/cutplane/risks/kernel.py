@@ -31,6 +31,7 @@ class KernelRisk(ScoredRisk):
 
     spans_examples = True
     good_groups = 1
+    worst_case: bool = False
     _heaviest: float
     _at_zero: tuple[float, float]
 
@@ -61,6 +62,8 @@ class KernelRisk(ScoredRisk):
 
     def _begin(self) -> None:
         super()._begin()
+        # An exact risk, a copy of one that is rounded, keeps its allowance.
+        self.worst_case = self.worst_case or self.rounded
         self._heaviest = 0.0  # the sum of the lengths of a function's terms, at any point so far
         zeros = np.zeros(len(self.y))
         self._at_zero = (
@@ -81,13 +84,22 @@ class KernelRisk(ScoredRisk):
     def length_error(self, slope: Vector) -> float:
         """Return by how much rounding may have changed the squared length of a plane's slope.
 
-        It is ``q'Kq``. Each entry of ``K q`` is a sum that is rounded at every step, by a share of
-        what it is then, no more than the sum of the terms' sizes; the errors of different entries
-        do not depend on each other, so that squares of them add up.
+        It is ``q'Kq``, sums of products of duals and entries, none of which is larger than the
+        lengths of its examples, multiplied. Where the kernel is computed from the examples again,
+        because its matrix is rounded, this is the worst case: in whatever order ``n`` terms are
+        taken, their sum is off by ``n`` roundings of the sum of their sizes (Higham 2002, section
+        3.1), and so is the sum of these sums.
+
+        A matrix in float64 may be one of features that are not scaled, of which the worst case
+        would leave no proof. There errors of different entries of ``K q`` are taken to be
+        independent of each other, so that squares of them add up.
         """
         duals = 2.0 * slope[len(slope) // 2 :]
         lengths = np.abs(duals) * self._lengths
-        return _ROUNDING * float(lengths.sum()) * float(np.sqrt(dot(lengths, lengths)))
+        total = float(lengths.sum())
+        if self.worst_case:
+            return _ROUNDING * (np.count_nonzero(duals) + 2.0) * total * total
+        return _ROUNDING * total * float(np.sqrt(dot(lengths, lengths)))
 
     @property
     def _lengths(self) -> Vector:
