@@ -231,6 +231,37 @@ def test_a_run_that_is_cut_short_claims_no_more(loss, limit):
     require_true(model.certificate_, objective(model, X, y), tol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"method": "bmrm"},
+        {"loss": "logistic"},
+        {"loss": "squared_hinge", "kernel": "linear", "C": 1e4},
+    ],
+    ids=["hinge", "bmrm", "logistic", "float64"],
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_time_may_be_over_before_there_is_a_matrix(options, several, monkeypatch):
+    X, z = data(4000, seed=5)
+    y = np.digitize(z, [-0.5, 0.8]) if several else np.where(z > 0.2, 1.0, -1.0)
+    made, between = [], Kernel.between
+
+    def counted(*given):
+        made.append(1)
+        return between(*given)
+
+    monkeypatch.setattr(Kernel, "between", counted)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model = cp.KernelClassifier(time_limit=1e-3, **options).fit(X, y)
+    assert len(made) < 18  # of 36 blocks
+    certificates = model.certificate_ if several else [model.certificate_]
+    for k, certificate in enumerate(certificates):
+        assert certificate.status is Status.TIME_LIMIT
+        own = np.where(y == k, 1.0, -1.0) if several else y
+        require_true(certificate, objective(model, X, own, k=k), tol=1e-3)
+
+
 def test_a_run_that_an_error_ends_proves_nothing():
     X, z = data(M, 0)
 

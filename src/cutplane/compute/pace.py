@@ -3,6 +3,7 @@
 A run looks at its limits between two iterations. Where an iteration is itself a loop (epochs,
 products of conjugate gradients, trials of a search) the loop asks `hurried` after each turn, and
 ends with what it has: a shorter step, whose state is whole and whose plane holds like any other.
+A step that has nothing before it is whole (a matrix) is left by `OutOfTime`, and counts as not taken.
 What cannot be left once it was begun (a factorization, a linear program) is asked for before, by
 `affords` and `seconds_left`.
 """
@@ -18,6 +19,10 @@ from cutplane.compute.compiling import clock
 
 # What an estimate of seconds is trusted with: machines differ, and do other work besides.
 _CAUTION = 4.0
+
+
+class OutOfTime(Exception):
+    """A step was left before it had anything: nothing has changed, and the run should end."""
 
 
 class Pace:
@@ -63,6 +68,17 @@ def hurried() -> bool:
     """Say whether a step should end with what it has."""
     pace = _pace.get()
     return pace is not None and pace.hurried
+
+
+def deadline() -> Callable[[], None]:
+    """Return what raises `OutOfTime` if the step should end, from whatever thread it is called."""
+    pace = _pace.get()
+
+    def look() -> None:
+        if pace is not None and pace.hurried:
+            raise OutOfTime
+
+    return look
 
 
 def seconds_left() -> float:

@@ -77,8 +77,13 @@ def descend(
             if keeper.keeps:  # what is resumed later is a run of whole steps
                 iterate(state, lambda: None)
             else:
-                with pace.using(pace.Pace(state.seconds_left, interrupts.is_waiting)):
-                    iterate(state, check)
+                try:
+                    with pace.using(pace.Pace(state.seconds_left, interrupts.is_waiting)):
+                        iterate(state, check)
+                except pace.OutOfTime:  # nothing has come of this step
+                    check()
+                    clock(state)
+                    continue
             keeper.after_iteration()
             clock(state)
             state.history.append(state.record())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cutplane.compute import pace
 from cutplane.core.certificate import Status
 from cutplane.core.loop import Callback, Keeper, descend
 from cutplane.core.protocols import Exact, Plane, Point, RoundedRisk
@@ -65,7 +66,8 @@ class Refinement:
         while True:
             if self._exact is not None:
                 self._lower = max(self._lower, self.state.lower)
-            exact = self._risk.exact_at(self._point(self.state), self._plane(), self._exact)
+            with pace.using(pace.Pace(rule.seconds_left(self.state))):
+                exact = self._risk.exact_at(self._point(self.state), self._plane(), self._exact)
             self._lower = max(self._lower, self._rounded.problem.below(exact.plane).lower)
             state = begun_exactly(exact, self.state, self._lower)
             self._exact, self.state = exact, state

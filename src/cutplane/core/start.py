@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cutplane.compute import pace
 from cutplane.compute.arrays import Vector, copied
 from cutplane.core.bundle import Bundle
 from cutplane.core.method import Found, Method, PolicyStates
@@ -22,10 +23,12 @@ def first_state(
     *,
     convex: bool,
     known: Point | None = None,
+    seconds: float = np.inf,
 ) -> State:
     """Return the state of a run that begins at a point, zero by default.
 
-    ``known`` is a point of the same risk there, if there is one.
+    ``known`` is a point of the same risk there, if there is one. The first plane is left out if it
+    takes more than so many ``seconds``, and the risk has a bound.
     """
     risk, regularizer = problem.risk, problem.regularizer
     w = np.zeros(risk.n_parameters) if start is None else np.array(start, dtype=np.float64)
@@ -57,8 +60,12 @@ def first_state(
     if bounded and method.query.knows_first_plane:
         state.require_finite(best, planes=())
         return state
-    state.require_finite(best)
-    _cut_at_best(state)
+    try:
+        with pace.using(pace.Pace(seconds if bounded else np.inf)):
+            state.require_finite(best)
+            _cut_at_best(state)
+    except pace.OutOfTime:  # the bound of the floors is all that there is
+        pass
     return state
 
 

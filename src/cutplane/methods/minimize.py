@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from math import inf
 from numbers import Real
 from typing import Any, cast
 
@@ -182,7 +183,8 @@ def minimize(
         elif planes_from:
             state = with_planes_of(planes_from, problem, method, convex=convex)
         else:
-            state = first_state(problem, start, method, convex=convex)
+            seconds = inf if time_limit is None else time_limit
+            state = first_state(problem, start, method, convex=convex, seconds=seconds)
         clock.read(state)
         kept.after_iteration()  # the first state is whole, too
         rounded, refinement = as_rounded(risk), None

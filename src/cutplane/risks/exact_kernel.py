@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import OutOfTime
 from cutplane.core.protocols import Plane
 from cutplane.maps.kernels.rows import KernelRows
 from cutplane.maps.kernels.source import ExactRows
@@ -98,7 +99,10 @@ def exact_kernel(risk: Any, point: Any, plane: Plane, before: ExactKernel | None
     added = risk.rows.ridge * np.linalg.norm(beta)
     few = _MANY if added > _COARSE * np.linalg.norm(point.scores) else _FEW
     if 8 * n * n <= max(_SHARE_OF_MEMORY * 4 * m * m, 8 * few * few):
-        return _in_memory(risk, beta, duals, plane.offset, counts)
+        try:
+            return _in_memory(risk, beta, duals, plane.offset, counts)
+        except OutOfTime:  # without steps to come, products are enough
+            pass
     return _by_blocks(risk, beta, duals, plane.offset)
 
 

@@ -189,6 +189,7 @@ class KernelModel(LinearModel):
                 kernel,
                 X,
                 on_demand=len(targets) == 1,
+                later=self.time_limit is not None,
                 most_added=_COARSE * lam_of(self.lam, self.C, total) * total / float(weights.max()),
                 n_threads=threads_of(self.n_jobs),
             )

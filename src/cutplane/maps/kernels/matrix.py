@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from cutplane.compute.arrays import Matrix
+from cutplane.compute.pace import deadline
 from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.maps.kernels.functions import SQUARED_DISTANCE, Kernel, around_zero
 
@@ -138,12 +139,17 @@ def compute(
     n_threads: int,
     places: NDArray[np.intp] | None = None,
 ) -> None:
-    """Write the kernel of all pairs of examples; with ``places``, of those alone."""
+    """Write the kernel of all pairs of examples; with ``places``, of those alone.
+
+    It is left, by `OutOfTime`, when the step of the run should end.
+    """
     starts = range(0, len(out) if places is None else len(places), _ROWS)
     pairs = [(i, j) for i in starts for j in starts if j >= i]
+    require_time = deadline()
 
     def run(first: int, last: int) -> None:
         for i, j in pairs[first:last]:
+            require_time()
             rows, columns = _block(places, i), _block(places, j)
             block = _finite(kernel.between(X[rows], X[columns], out.dtype))
             if i == j:
@@ -175,9 +181,11 @@ def compute_rows(
 ) -> None:
     """Write the kernel of some examples with all of them, into the rows of these."""
     given, starts = X[rows], range(0, len(out), _COLUMNS)
+    require_time = deadline()
 
     def run(first: int, last: int) -> None:
         for j in starts[first:last]:
+            require_time()
             columns = slice(j, j + _COLUMNS)
             out[rows, columns] = _finite(kernel.between(given, X[columns], out.dtype))
 

@@ -17,6 +17,7 @@ from cutplane.compute.threads import default_threads
 from cutplane.maps.conversion import as_rows
 from cutplane.maps.kernels.functions import Kernel
 from cutplane.maps.kernels.matrix import (
+    FULL_PRECISION,
     compute,
     compute_rows,
     kernel_matrix,
@@ -44,6 +45,9 @@ class KernelRows(Rows):
     on_demand : bool
         Whether rows of a large matrix are computed only when they are needed. The last bits of an
         entry then depend on which of its rows was needed first.
+    later : bool
+        Whether a large matrix is computed only when any row is needed: in a step of the run, which
+        looks at its limit of time.
     most_added : float, optional
         If more had to be added to the diagonal of a matrix in float32, one of up to 8,192 examples
         is kept in float64.
@@ -80,6 +84,7 @@ class KernelRows(Rows):
         X: Any,
         *,
         on_demand: bool = False,
+        later: bool = False,
         most_added: float = np.inf,
         n_threads: int | None = None,
     ) -> None:
@@ -87,8 +92,9 @@ class KernelRows(Rows):
         self._source: tuple[Kernel, Any] | None = None
         rounded = dtype == np.float32
         self.source = KernelSource(kernel, X, n_threads=n_threads) if rounded else None
-        if on_demand and kernel.proven and rounded:
-            stored = np.empty((m, m), dtype=np.float32)
+        if (later or (on_demand and rounded)) and kernel.proven and m > FULL_PRECISION:
+            self._on_demand = _MOST_ON_DEMAND if on_demand and rounded else 0.0
+            stored = np.empty((m, m), dtype=dtype)
             self._source = kernel, prepared(kernel, X, stored.nbytes)
             self._take(stored, kernel.of_pairs(X), 1.0, n_threads)
         else:
@@ -149,7 +155,7 @@ class KernelRows(Rows):
         if not len(rows) or self._source is None:
             return
         known = np.flatnonzero(self.ready)
-        if len(known) + len(rows) > _MOST_ON_DEMAND * len(self.ready):
+        if len(known) + len(rows) > self._on_demand * len(self.ready):
             self._complete()
             return
         stored = self.stored

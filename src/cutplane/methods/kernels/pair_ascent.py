@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.pace import hurried
+from cutplane.compute.pace import OutOfTime, hurried
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
@@ -154,7 +154,10 @@ class PairSteps(Query["PairDuals | None"]):
         while looks < self.looks:
             n_ready = np.count_nonzero(rows.ready)
             if n_ready < m:
-                accuracy = waiting.admit(rows, own.images, rise, fall)
+                try:
+                    accuracy = waiting.admit(rows, own.images, rise, fall)
+                except OutOfTime:  # the rows that are there have given a plane
+                    break
             taken = steps(form, costs, duals, accuracy, most)
             over = taken < most and accuracy <= _ACCURACY
             if over or hurried() or gap_of(risk, lam, own) <= 0.9 * state.enough:
