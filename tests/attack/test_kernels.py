@@ -262,6 +262,16 @@ def test_time_may_be_over_before_there_is_a_matrix(options, several, monkeypatch
         require_true(certificate, objective(model, X, own, k=k), tol=1e-3)
 
 
+@pytest.mark.parametrize("limits", [{"max_iter": 2}, {"time_limit": 1e-3}])
+@pytest.mark.parametrize("loss", ["nu_insensitive", "poisson"])
+def test_losses_of_all_examples_together_and_without_a_floor_are_cut_short_too(loss, limits):
+    X, z = data(M, seed=6)
+    with quiet():
+        model = cp.KernelRegressor(loss, **limits).fit(X, np.exp(np.clip(z, -2.0, 2.0)))
+    assert model.certificate_.valid
+    assert model.certificate_.lower_bound <= model.certificate_.objective
+
+
 def test_a_run_that_an_error_ends_proves_nothing():
     X, z = data(M, 0)
 

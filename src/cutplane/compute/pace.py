@@ -3,7 +3,7 @@
 A run looks at its limits between two iterations. Where an iteration is itself a loop (epochs,
 products of conjugate gradients, trials of a search) the loop asks `hurried` after each turn, and
 ends with what it has: a shorter step, whose state is whole and whose plane holds like any other.
-A step that has nothing before it is whole (a matrix) is left by `OutOfTime`, and counts as not taken.
+A step that has nothing before it is whole (a matrix) is left by `OutOfTime`, and is not counted.
 What cannot be left once it was begun (a factorization, a linear program) is asked for before, by
 `affords` and `seconds_left`.
 """

@@ -92,7 +92,7 @@ def exact_kernel(risk: Any, point: Any, plane: Plane, before: ExactKernel | None
     counts = _influential(risk, point)
     if before is not None:
         counts |= before.counts
-    if not _vanishes(risk, point, ~counts):
+    if not (counts.all() or _vanishes(risk, point, ~counts)):
         counts[:] = True
     m, n = len(counts), np.count_nonzero(counts)
     beta, duals = point.w[:m], 2.0 * plane.slope[m:]
