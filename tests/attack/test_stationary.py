@@ -194,11 +194,11 @@ def test_no_path_leads_down_from_what_is_called_stationary(kind):
 
 
 @pytest.mark.slow
-def test_paths_lead_down_from_few_of_many():
+def test_paths_lead_down_from_none_of_many():
+    # Constants were chosen on seeds from 10,000 on.
     n_problems = int(os.environ.get("CUTPLANE_ATTACKS", "1200"))
-    counts, found = attack(range(10_000, 10_000 + n_problems))
+    counts, found = attack(range(20_000, 20_000 + n_problems))
     print(table(counts))
-    # It is a test and no proof. Where several kinks meet, or the floor of a valley is a curved
-    # kink, straight steps may all gain too little to be seen.
     claims = sum(counts[kind, "stationary"] for kind, what in counts if what == "runs")
-    assert len(found) <= 0.01 * claims, "\n".join(found)
+    assert claims > n_problems / 2
+    assert not found, "\n".join(found)

@@ -173,9 +173,9 @@ class Stationarity:
         The length of the shortest vector in the hull of the slopes taken in the smallest ball, that
         at the point included; zero in the limit at a stationary point.
     tolerance : float
-        The gap that was small enough. No step that was tried lowers the objective by more than a
+        The gap that was small enough. No point that was tried lowers the objective by more than a
         tenth of it. The point that is returned, the lowest of all that were seen, is at most a
-        500th of it below the one that passed.
+        twentieth of it below the one that passed.
     """
 
     radius: float

@@ -12,12 +12,19 @@ vanishes, the point is stationary in Goldstein's sense for that radius (A. Golds
 of Lipschitz continuous functions, 1977; the search is that of N. Mahdavi-Amiri and R. Yousefpour,
 2012). That alone says little: a large ball holds opposite slopes of the two sides of any narrow
 valley. Lengths are those of the regularizer's metric.
+
+Straight steps see little of a valley whose floor is a curved kink: each gains next to nothing, and
+many gain much. There the shortest vector of the smallest ball is not short, and if parameters are
+few, BFGS goes on from ``w*``. It learns where the floor lies and then follows it, if its steps need
+only satisfy Wolfe's weak conditions (A. Lewis, M. Overton: Nonsmooth optimization via quasi-Newton
+methods, 2013).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +36,7 @@ from cutplane.core.policies.bmrm import as_searchable
 from cutplane.core.protocols import Point
 from cutplane.core.reduced.proximal import distance
 from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.state import State, sum_of
 
 # With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam). The first
@@ -48,6 +56,21 @@ _FOLLOWED = 0.02
 # A slope that gains no more than eps over all that distance is flat: it is no longer than this
 # share of sqrt(2 eps lam).
 _FLAT = 0.5
+# BFGS is tried where the shortest vector is longer than this share of a flat slope, and ends at a
+# slope that is no longer. With more than this many parameters it would take more steps to learn of
+# kinks than a test is worth.
+_LEVEL = 0.1
+_FEW = 20
+# It ends after this many steps in a row that gained less than the share to be followed: the kinks
+# of a valley of three dimensions took up to 28. Once it has gained what is worth it, fewer do. If
+# it gains more than this share of what is worth it, the run goes on from there.
+_IDLE = 30
+_GOING = 10
+_SIGN = 0.5
+# Trials of one of its steps, the constant of Wolfe's second condition, and the bracket's halves.
+_TRIALS = 20
+_CURVATURE = 0.5
+_BISECTION = 0.5
 # Within a small radius little can be gained: a step that gains this share of what its slope
 # promises is followed as long as doubling it gains more.
 _PROMISE = 0.1
@@ -82,7 +105,7 @@ def look_for_descent(
     Stationarity or None
         How a point passed the test; None if a descent was found that is worth going on for.
     Point
-        The lowest that was seen: at most a 500th of the tolerance below the one that passed.
+        The lowest that was seen: at most a twentieth of the tolerance below the one that passed.
     """
     lam, worth = quadratic(state.problem.regularizer).lam, _WORTH * tolerance
     flat = _FLAT * math.sqrt(2.0 * tolerance * lam)
@@ -95,8 +118,92 @@ def look_for_descent(
         if gained > worth:
             return None, search.lowest
         if search.gained <= _FOLLOWED * worth:
-            return Stationarity(smallest, search.shortest(), tolerance), search.lowest
+            break
         center, radius = search.lowest, search.gained_within
+    slope, lowest = search.shortest(), search.lowest
+    if slope > _LEVEL * flat and len(lowest.w) <= _FEW:
+        aside = worth / search.steepness * search.radial
+        lowest = _along_valley(state, search.lowest, aside, worth, _LEVEL * flat, check)
+        gain = state.problem.objective(search.lowest) - state.problem.objective(lowest)
+        if gain > _SIGN * worth:
+            return None, lowest
+    return Stationarity(smallest, slope, tolerance), lowest
+
+
+def _along_valley(
+    state: State,
+    center: Point,
+    aside: Vector,
+    worth: float,
+    level: float,
+    check: Callable[[], None],
+) -> Point:
+    """Go on by BFGS from beside a point, while there is hope; return the lowest point seen.
+
+    From beside it: where only rounding is between the point and a kink, no slope tells where to go.
+    """
+    problem, dual_metric = state.problem, quadratic(state.problem.regularizer).dual_metric
+
+    lowest = _Place(problem.objective(center), center, _slope(state, center))
+
+    def evaluate(w: Vector) -> _Place:
+        nonlocal lowest
+        check()
+        point = problem.risk.at(w)
+        place = _Place(problem.objective(point), point, _slope(state, point))
+        lowest = place if place.objective < lowest.objective else lowest
+        return place
+
+    enough, idle = lowest.objective - worth, 0
+    at = evaluate(center.w + aside)
+    inverse, known = np.array([dual_metric(unit) for unit in np.eye(len(aside))]), False
+    while idle < (_IDLE if lowest.objective > enough else _GOING):
+        direction = -(inverse @ at.slope)
+        promise = -dot(at.slope, direction)
+        if not promise > 0.0 or dot(at.slope, dual_metric(at.slope)) <= level * level:
+            break
+        before = lowest.objective
+        # Without second derivatives, the first step promises just what is worth it.
+        then = _wolfe_step(evaluate, at, direction, 1.0 if known else worth / promise)
+        if not then.objective < at.objective:
+            break
+        idle = 0 if before - lowest.objective > _FOLLOWED * worth else idle + 1
+        step, change = then.point.w - at.point.w, then.slope - at.slope
+        curved, at = dot(step, change), then
+        if curved > _TINY + _ROUNDING * math.sqrt(dot(step, step) * dot(change, change)):
+            if not known:
+                inverse, known = inverse * (curved / dot(change, dual_metric(change))), True
+            turn = np.eye(len(step)) - np.outer(step, change) / curved
+            inverse = turn @ inverse @ turn.T + np.outer(step, step) / curved
+    return lowest.point
+
+
+class _Place(NamedTuple):
+    objective: float
+    point: Point
+    slope: Vector
+
+
+def _wolfe_step(
+    evaluate: Callable[[Vector], _Place], at: _Place, direction: Vector, first: float
+) -> _Place:
+    """Return the trial that satisfies Wolfe's weak conditions, or else the lowest."""
+    trials: list[_Place] = []
+
+    def trial(step: float) -> Trial:
+        trials.append(evaluate(at.point.w + step * direction))
+        return Trial(step, trials[-1].objective, dot(trials[-1].slope, direction))
+
+    start = Trial(0.0, at.objective, dot(at.slope, direction))
+    wolfe_search(trial, start, first, most=_TRIALS, margin=_BISECTION, curvature=_CURVATURE)
+    last = trials[-1]
+    return last if last.objective < at.objective else min(trials, key=lambda t: t.objective)
+
+
+def _slope(state: State, point: Point) -> Vector:
+    """Return a slope of the objective."""
+    plane = sum_of(state.planes_at(point))
+    return np.asarray(plane.slope + quadratic(state.problem.regularizer).gradient(point.w))
 
 
 class _Search:
@@ -108,18 +215,18 @@ class _Search:
         self._problem, self._worth, self._missing = state.problem, worth, missing
         self._check = check
         self._center, self._objective = center, state.problem.objective(center)
-        self._planes_at = state.planes_at
+        self._state = state
         self._regularizer = quadratic(state.problem.regularizer)
         self._slopes: list[tuple[float, Vector]] = []
         self._gram = np.empty((0, 0))
-        self._add(0.0, self._slope(center))
-        self._steepness = math.sqrt(self._gram[0, 0])
+        self._add(0.0, _slope(state, center))
+        self.steepness = math.sqrt(self._gram[0, 0])
         outward = self._regularizer.gradient(center.w)
         if not outward.any():  # any direction will do: a top is as flat as a hollow
             outward = np.cos(np.arange(1.0, len(outward) + 1.0))
         image = self._regularizer.dual_metric(outward)
         size = max(math.sqrt(max(dot(outward, image), 0.0)), _TINY)
-        self._radial = image / (-size if dot(self._slopes[0][1], image) > 0.0 else size)
+        self.radial = image / (-size if dot(self._slopes[0][1], image) > 0.0 else size)
         self._length = math.inf
         self.lowest, self.gained, self.gained_within = center, 0.0, 0.0
         self._rounding = _ROUNDING * distance(self._regularizer, np.zeros_like(center.w), center.w)
@@ -129,7 +236,7 @@ class _Search:
         first = True
         while True:
             shorter = _SHRINK * radius
-            last = self._steepness * shorter <= self._worth or shorter <= self._rounding
+            last = self.steepness * shorter <= self._worth or shorter <= self._rounding
             self._try_within(radius, flat, first=first, last=last)
             if last or self.gained > self._missing:
                 return radius
@@ -148,13 +255,13 @@ class _Search:
             direction = self._descent()
             if first:
                 # All weights larger, or all smaller: hulls of few slopes are often blind to that.
-                self._followed(self._radial, radius)
+                self._followed(self.radial, radius)
                 first = False
             hopeless = self._length * radius <= self._worth
             # The last direction is tried all the same: it may lead down beyond the radius.
             if self._length <= flat or (hopeless and not last) or self.gained > self._missing:
                 break
-            slope = self._slope(self._followed(direction, radius))
+            slope = _slope(self._state, self._followed(direction, radius))
             if np.isfinite(slope).all():
                 self._add(radius, slope)
             if hopeless:
@@ -209,7 +316,3 @@ class _Search:
         gram = np.empty((n, n))
         gram[:-1, :-1], gram[-1], gram[:, -1] = self._gram, row, row
         self._gram = gram
-
-    def _slope(self, point: Point) -> Vector:
-        plane = sum_of(self._planes_at(point))
-        return np.asarray(plane.slope + self._regularizer.gradient(point.w))
