@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.collections import require_in_memory
 from cutplane.core.certificate import Certificate
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
@@ -107,6 +108,7 @@ def path(
     >>> all(certificate.relative_gap <= 1e-3 for certificate in path.certificates)
     True
     """
+    require_in_memory("path", X, "fit an estimator to it for each lam, or give path X.compute()")
     estimator = _estimator_of(loss)(
         loss,
         penalty=penalty,
