@@ -17,7 +17,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.mapped import ChangedData
-from cutplane.core.certificate import Result
+from cutplane.core.certificate import Certificate, Result
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.state import Problem
 from cutplane.estimators.fit import Plan, certificate_of_zero, share_of_time, solve
@@ -40,7 +40,7 @@ def with_convex_starts(model: Any, plan: Plan) -> Plan:
     if known or not _has_twins(risks):
         return plan
     random = np.random.default_rng(model.random_state)
-    starts, certificates, evaluations = list[list[Vector]](), [], 0
+    starts, certificates, evaluations = list[list[Vector]](), list[Certificate](), 0
     for k, risk in enumerate(risks):
         starts.append([])
         for s in range(model.n_starts):
