@@ -169,7 +169,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
                     ]
                     found, interrupted = _found(estimator, plan, k, watching)
             except ChangedData as error:
-                if not (certificates or plan.start_certificates):
+                if not (several or plan.start_certificates):
                     raise  # before anything was fitted
                 methods.append(methods[-1] if methods else "none")
                 certificates.append(certificate_of_zero(risk, error))
