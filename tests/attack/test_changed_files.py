@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 
@@ -204,12 +205,85 @@ def test_estimators_warn_with_the_name_of_the_file(mapped_rows):
     assert not model.certificate_.valid
 
 
-def test_a_fit_that_cannot_go_on_says_so(mapped_rows):
-    """Of three problems the second has no point yet, and so no result."""
+def scale_at_evaluation(number, path, monkeypatch):
+    """Let a file change where no callback is called."""
+    evaluate, seen = cp.ScoredRisk.at, []
+
+    def at(risk, w):
+        seen.append(risk)
+        if len(seen) == number:
+            changing_files.scaled(0.5)(path)
+        return evaluate(risk, w)
+
+    monkeypatch.setattr(cp.ScoredRisk, "at", at)
+
+
+def require_inconsistent(model, at_least):
+    """Assert that the last problems say so, and name the file."""
+    certificates = model.certificate_[-at_least:]
+    for certificate in certificates:
+        assert certificate.status == "inconsistent"
+        assert not certificate.valid
+        assert re.fullmatch(r".*X\.npy has changed since the fit began", certificate.reason)
+        assert np.isfinite(certificate.objective)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("change", ["scaled by 3", "truncated"])
+def test_all_problems_of_a_fit_end_alike(mapped_rows, tmp_path, change, labels):
+    """Of three problems two have no point yet: their models stay zero."""
     path, X = mapped_rows
-    model = cp.LinearClassifier(lam=0.001, method="bmrm", callbacks=[scaling(path)])
-    with pytest.raises(ChangedData, match=r"^[^\n]*X\.npy has changed since the fit began$"):
-        model.fit(X, np.arange(len(X)) % 3)
+    y = np.arange(len(X)) % 3
+    of = cp.MultilabelClassifier if labels else cp.LinearClassifier
+
+    def spoil(state):
+        if state.iteration == 2 and not spoiled:
+            spoiled.append(CHANGES[change]()(path))
+
+    spoiled = []
+    model = of(lam=0.001, method="bmrm", callbacks=[spoil])
+    with pytest.warns(ConvergenceWarning, match=r"inconsistent in 3 of 3 .*X\.npy has changed"):
+        model.fit(X, np.eye(3, dtype=int)[y] if labels else y)
+    require_inconsistent(model, 3)
+    assert not model.coef_[1:].any()
+    assert model.certificate_[1].objective == model.certificate_[2].objective == 1.0
+    cp.save_model(model, tmp_path / "model")
+    assert cp.load_model(tmp_path / "model").certificate_ == model.certificate_
+
+
+def test_problems_side_by_side_end_alike(mapped_rows, monkeypatch):
+    path, X = mapped_rows
+    monkeypatch.setattr("cutplane.estimators.side_by_side.LEAST_ENTRIES", 0)
+    scale_at_evaluation(5, path, monkeypatch)
+    model = cp.LinearClassifier(lam=1e-5, tol=1e-9, method="bmrm", n_jobs=2)
+    with pytest.warns(ConvergenceWarning, match=r"inconsistent.*X\.npy has changed"):
+        model.fit(X, np.arange(len(X)) % 6)
+    require_inconsistent(model, 3)
+
+
+@pytest.mark.parametrize("n_starts", [1, 2])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_starts_of_a_fit_end_alike(mapped_rows, monkeypatch, classes, n_starts):
+    """The convex fit, whose solution is the start, is the one that the change comes into."""
+    path, X = mapped_rows
+    scale_at_evaluation(3, path, monkeypatch)
+    model = cp.LinearClassifier("ramp", lam=0.001, n_starts=n_starts)
+    with pytest.warns(ConvergenceWarning, match=r"inconsistent.*X\.npy has changed"):
+        model.fit(X, np.arange(len(X)) % classes)
+    if classes == 2:
+        model.certificate_ = [model.certificate_]
+    require_inconsistent(model, len(model.certificate_))
+
+
+def test_a_path_ends_with_the_lams_that_were_reached(mapped_rows, monkeypatch):
+    path, X = mapped_rows
+    scale_at_evaluation(15, path, monkeypatch)
+    with pytest.warns(ConvergenceWarning, match=r"inconsistent.*X\.npy has changed"):
+        found = cp.path(X, targets_of(X), method="bmrm")
+    assert 1 < len(found.lams) < 20
+    *before, last = found.certificates
+    assert last.status == "inconsistent"
+    assert all(certificate.valid for certificate in before)
 
 
 def test_rows_can_be_pickled_and_copied(mapped_rows):

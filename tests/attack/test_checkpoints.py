@@ -165,6 +165,15 @@ def test_tampering(name, tmp_path):
     assert verdicts(with_key)["refused"] > 5
 
 
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    # Half floats, tiny slopes, huge offsets.
+    [("bmrm, softmax", 1000657), ("kelley in a box", 1000238), ("kelley in a box", 1000438)],
+)
+def test_changes_that_once_came_through(name, seed, tmp_path):
+    require_clean(attack(name, tmp_path / "run", [seed], signed))
+
+
 def test_a_checkpoint_as_it_was_goes_on(tmp_path):
     minimized("newton", tmp_path / "run", max_iter=BEFORE)
     for number, (sign, left) in enumerate([(signed, 1), (unsigned, BEFORE + 1)]):

@@ -117,3 +117,10 @@ def test_wrong_arguments(rows):
         cp.evaluate(StandardScaler().fit(X), X, y)
     with pytest.raises(TypeError, match="no measures for a NoveltyDetector"):
         cp.evaluate(cp.NoveltyDetector().fit(X + 5), X, y)
+
+
+def test_kernel_machines_of_numbers(rows):
+    X, y = rows
+    model = cp.KernelRegressor("absolute", lam=0.01).fit(X, y)
+    found = cp.evaluate(model, X, y)
+    assert found["mean_loss"] == pytest.approx(np.abs(model.predict(X) - y).mean(), rel=1e-12)

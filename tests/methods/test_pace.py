@@ -1,6 +1,7 @@
 """Steps that take long end when the time of a run is over, or Ctrl-C waits."""
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from cutplane.maps.csr import CompressedRows
 from cutplane.maps.dense import DenseRows
 from cutplane.methods.ascent.dual_ascent import DualAscent
 from cutplane.methods.newton import SmoothedNewton
+from cutplane.methods.stochastic import pieces, svrg
 
 
 class Clock:
@@ -82,6 +84,72 @@ def test_a_run_ends_soon_after_its_time_limit(case, sparse, monkeypatch):
     assert found.certificate.valid
     assert found.certificate.lower_bound <= exact.objective * (1 + 1e-9)
     assert found.objective >= exact.certificate.lower_bound * (1 - 1e-9)
+
+
+# Passes of stochastic steps: the method, its compiled steps, and where these have the examples.
+PASSES = {
+    "pegasos": (cp.pegasos, "cutplane.methods.stochastic.kernels.epoch", 6),
+    "optimistic": (cp.optimistic, "cutplane.methods.stochastic.kernels.epoch", 6),
+    "batches": (partial(cp.pegasos, batch=7), "cutplane.methods.stochastic.kernels.epoch", 6),
+    "svrg": (svrg, "cutplane.methods.stochastic.svrg.svrg_epoch", 6),
+    "margin": (cp.pegasos, "cutplane.methods.stochastic.evaluated.margin_pass", 2),
+    "parts": (partial(cp.pegasos, batch=10), None, 0),
+}
+
+
+def chains(n_sequences=300):
+    rng = np.random.default_rng(1)
+    offsets = np.arange(0, 4 * n_sequences + 1, 4)
+    X = rng.normal(size=(offsets[-1], 5))
+    return cp.ChainRisk(X, X[:, :3].argmax(1), offsets, cp.ChainMargin())
+
+
+def risk_for(case, sparse):
+    if case == "margin":
+        return chains()
+    if case == "parts":
+        like = problem(cp.Softmax(), sparse=False, classes=4)
+        return cp.StructuredRisk(cp.MulticlassModel(), like.rows.X, like.y)
+    return problem(cp.Logistic(), sparse=sparse)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("case", PASSES)
+def test_a_pass_ends_soon_after_the_time_limit(case, sparse, monkeypatch):
+    make, steps, place = PASSES[case]
+    risk = risk_for(case, sparse)
+    exact = cp.minimize(risk, cp.L2(1e-2), tol=1e-6, max_iter=3000)
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(pieces, "_IN_A_PIECE", 60)
+    if steps is None:
+        clock._slow(monkeypatch, cp.StructuredRisk, "part", 10.0)
+    else:
+        module, _, name = steps.rpartition(".")
+        compiled = getattr(sys.modules[module], name)
+
+        def slowly(*args):
+            clock.now += len(args[place])
+            return compiled(*args)
+
+        monkeypatch.setattr(sys.modules[module], name, slowly)
+    limit = 60.0  # a pass takes 300 seconds
+    found = cp.minimize(risk, cp.L2(1e-2), method=make(), tol=1e-9, time_limit=limit)
+    assert found.status == "time_limit"
+    assert clock.now <= limit + 35.0
+    assert found.certificate.valid
+    assert found.certificate.lower_bound <= exact.objective * (1 + 1e-9)
+    assert found.objective >= exact.certificate.lower_bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("case", [case for case in PASSES if case != "parts"])
+def test_in_how_many_pieces_a_pass_is_taken_does_not_show(case, monkeypatch):
+    make, risk, found = PASSES[case][0], risk_for(case, sparse=True), []
+    for size in (1, 1000, 1 << 20):
+        monkeypatch.setattr(pieces, "_IN_A_PIECE", size)
+        found.append(cp.minimize(risk, cp.L2(1e-2), method=make(), tol=1e-9, max_iter=5))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.w, found[0].w)
+        assert other.certificate == found[0].certificate
 
 
 def test_a_matrix_that_takes_too_long_is_not_made(monkeypatch):

@@ -384,5 +384,6 @@ _RULES: dict[str, Callable[[Any, _Checker], bool]] = {
 def _offset_fits(offset: Any, risk: Any) -> bool:
     if not risk.minimizes_intercept:
         return offset is None
-    shape = risk.intercept_shape
-    return bool(np.shape(offset) == shape and offset is not None and np.isfinite(offset).all())
+    # The kernels that read it are compiled for float64.
+    is_float = offset is not None and np.asarray(offset).dtype == np.float64
+    return bool(is_float and np.shape(offset) == risk.intercept_shape and np.isfinite(offset).all())

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from cutplane.risks.shards.sample import ShardedSample
 
 
-def is_dask(thing: Any) -> bool:
-    """Say whether something is a Dask collection; Dask itself need not be installed."""
-    return hasattr(thing, "__dask_graph__") and thing.__dask_graph__() is not None
-
-
 def sharded_sample(
     X: Any,
     y: Any,

@@ -66,12 +66,13 @@ def warn_unless_successful(
         Status.TIME_LIMIT: "raise time_limit, or tol",
         Status.INTERRUPTED: "the best model so far was kept",
         Status.STOPPED: "a callback ended the fit; the best model so far was kept",
-        Status.STALLED: "the bounds no longer move: "
-        + ("" if columns_are_scaled(X) else "scale the features, or ")
-        + "raise lam or tol",
+        Status.STALLED: "the bounds no longer move: scale the features, or raise lam or tol",
         Status.INCONSISTENT: worst.reason
         or "the lower bound is above the objective: is the loss convex, and are its slopes right?",
     }[worst.status]
+    # The rows are read for nothing else: the file that they lie in may have been cut short.
+    if worst.status is Status.STALLED and columns_are_scaled(X):
+        advice = advice.replace("scale the features, or ", "")
     of_how_many = f" in {len(failed)} of {len(certificates)} runs" if len(certificates) > 1 else ""
     warn(
         f"{name} ended with status {worst.status}{of_how_many}: relative gap "

@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from cutplane.compute.collections import require_in_memory
 from cutplane.core.certificate import Record, Status
 from cutplane.core.interrupts import held, interrupted_so_far
 from cutplane.core.method import Method
@@ -87,6 +88,8 @@ def compare(
     elif isinstance(problem, Estimator):
         if X is None or y is None:
             raise ValueError("an estimator is compared on data: give X and y")
+        if peers:
+            require_in_memory("compare(peers=True)", X, "scikit-learn's models need X.compute()")
         problem = clone(problem).set_params(**options)
         title = f"{type(problem).__name__}"
         if isinstance(getattr(problem, "loss", None), str):

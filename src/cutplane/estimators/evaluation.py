@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.compute.arrays import dense
+from cutplane.compute.collections import is_dask, require_in_memory
 from cutplane.estimators.description import Measures
 from cutplane.losses.ranking.queries import Queries
-from cutplane.maps import ordered_scores
 from cutplane.metrics import (
     RANKED_AT,
     ClassQuality,
@@ -83,7 +82,8 @@ def evaluate(
     model : estimator
         A fitted estimator of cutplane, or a pipeline that ends with one.
     X, y
-        Data as its ``fit`` takes them.
+        Data as its ``fit`` takes them. Of Dask collections, predictions and truth are fetched, and
+        rows stay where they are.
     qid : array-like, optional
         For a ranker: the query of each document.
     at : sequence of int
@@ -123,6 +123,7 @@ def evaluate(
         raise ValueError(f"level must be between 0 and 1, got {level:g}")
     model, X = split_pipeline(model, X)
     check_is_fitted(model)
+    y, qid = fetched(y), fetched(qid)
     measures = model.description.measures
     if measures is None:
         raise TypeError(f"there are no measures for a {type(model).__name__}")
@@ -143,11 +144,17 @@ def split_pipeline(model: Any, X: Any) -> tuple[Any, Any]:
     from sklearn.pipeline import Pipeline
 
     if isinstance(model, Pipeline):
+        require_in_memory("a pipeline", X)
         X = model[:-1].transform(X) if len(model.steps) > 1 else X
         model = model[-1]
     if not hasattr(model, "description"):
         raise TypeError(f"not an estimator of cutplane: {type(model).__name__}")
     return model, X
+
+
+def fetched(numbers: Any) -> Any:
+    """Return targets or predictions: those of a Dask collection, others as they are."""
+    return numbers.compute() if is_dask(numbers) else numbers
 
 
 def ranking_quality(
@@ -162,7 +169,7 @@ def ranking_quality(
     y = np.asarray(y, dtype=np.float64)
     if len(queries.numbers) != len(y):
         raise ValueError(f"{len(queries.numbers)} queries for {len(y)} documents")
-    return RankingQuality(Rankings(y, model.predict(X), queries), queries, sorted({*at}))
+    return RankingQuality(Rankings(y, fetched(model.predict(X)), queries), queries, sorted({*at}))
 
 
 def _classification(model: Any, X: Any, y: Any) -> Quality:
@@ -170,11 +177,11 @@ def _classification(model: Any, X: Any, y: Any) -> Quality:
     positive, scores = None, None
     if len(classes) == 2:
         positive = getattr(model, "positive_class_", classes[1])
-        scores = model.decision_function(X) * (1.0 if positive == classes[1] else -1.0)
-    probabilities = model.predict_proba(X) if hasattr(model, "predict_proba") else None
+        scores = fetched(model.decision_function(X)) * (1.0 if positive == classes[1] else -1.0)
+    probabilities = fetched(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
     return ClassQuality(
         y,
-        model.predict(X),
+        fetched(model.predict(X)),
         classes,
         positive=positive,
         scores=scores,
@@ -185,24 +192,25 @@ def _classification(model: Any, X: Any, y: Any) -> Quality:
 def _regression(model: Any, X: Any, y: Any) -> Quality:
     y = np.asarray(y, dtype=np.float64)
     # The mean of what the model was trained to keep small, such as the pinball loss.
-    scores = ordered_scores(X, dense(model.coef_)[None, :])[:, 0] + model.intercept_
+    scores = fetched(model._scores(X)[:, 0])
     loss = model.loss_function()
     return NumberQuality(
         y,
-        model.predict(X),
+        fetched(model.predict(X)),
         mean_loss=lambda shares: loss(y, scores, shares)[0],
         quantile=model.quantile if model.loss == "quantile" else None,
     )
 
 
 def _quantiles(model: Any, X: Any, y: Any) -> Quality:
-    return QuantileQuality(np.asarray(y, dtype=np.float64), model.predict(X), model.quantiles)
+    predicted = fetched(model.predict(X))
+    return QuantileQuality(np.asarray(y, dtype=np.float64), predicted, model.quantiles)
 
 
 def _label_sets(model: Any, X: Any, y: Any) -> Quality:
     if model.multilabel_:
-        return LabelSetQuality(np.asarray(y), model.predict(X))
-    return ClassQuality(np.asarray(y), model.predict(X), model.classes_)
+        return LabelSetQuality(np.asarray(y), fetched(model.predict(X)))
+    return ClassQuality(np.asarray(y), fetched(model.predict(X)), model.classes_)
 
 
 def _labels(sequences: Any) -> list[list[Any]]:
@@ -210,11 +218,11 @@ def _labels(sequences: Any) -> list[list[Any]]:
 
 
 def _chunks(model: Any, X: Any, y: Any) -> Quality:
-    return TokenQuality(_labels(y), _labels(model.predict(X)))
+    return TokenQuality(_labels(y), _labels(fetched(model.predict(X))))
 
 
 def _segments(model: Any, X: Any, y: Any) -> Quality:
-    return SegmentQuality(_labels(y), _labels(model.predict(X)))
+    return SegmentQuality(_labels(y), _labels(fetched(model.predict(X))))
 
 
 _QUALITIES: dict[Measures, Callable[[Any, Any, Any], Quality]] = {

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from cutplane.checkpoints.checkpoint import part_of
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiling import clock
+from cutplane.compute.mapped import ChangedData
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import interrupted_so_far
@@ -157,15 +158,26 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
                 task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
                 _name_part(estimator, k, len(risks), [*estimator.callbacks, *progress])
             interrupted = False
-            if ahead is not None:
-                found = [ahead.result(k)]
-            else:
-                watching: list[Callable[[State], object]] = [
-                    *watchers,
-                    *progress,
-                    task.iterations(partial(best_so_far, k=k)),
-                ]
-                found, interrupted = _found(estimator, plan, k, watching)
+            try:
+                if ahead is not None:
+                    found = [ahead.result(k)]
+                else:
+                    watching: list[Callable[[State], object]] = [
+                        *watchers,
+                        *progress,
+                        task.iterations(partial(best_so_far, k=k)),
+                    ]
+                    found, interrupted = _found(estimator, plan, k, watching)
+            except ChangedData as error:
+                if not (several or plan.start_certificates):
+                    raise  # before anything was fitted
+                methods.append(methods[-1] if methods else "none")
+                certificates.append(certificate_of_zero(risk, error))
+                histories.append([])
+                reached.append(np.array([certificates[-1].objective]))
+                seen.append(None)
+                model = plan.model(coef.copy(), intercept.copy())
+                continue
             result = min(found, key=lambda each: each.objective)
             certificate = result.certificate
             if interrupted:
@@ -209,6 +221,15 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             warn(f"{name}: {symptom}; {plan.advice}", ConstantModelWarning)
 
 
+def certificate_of_zero(risk: Any, error: ChangedData) -> Certificate:
+    """Return what is known of a problem whose data have changed before it was begun.
+
+    Its model stays zero. What that costs is known from the targets, of which there are copies.
+    """
+    cost = risk.loss.value(risk.y, np.zeros(len(risk.y)), risk.weights)
+    return Certificate(cost, risk.lower_bound, Status.INCONSISTENT, False, str(error))
+
+
 def _found(
     estimator: Any, plan: Plan, k: int, callbacks: Sequence[Callable[[State], object]]
 ) -> tuple[list[Result], bool]:
@@ -237,7 +258,8 @@ def _found(
             )
         )
         interrupted = interrupted or (s > 0 and found[-1].state.interrupted)
-        if found[-1].state.stopped:  # there is a model, and no wish for a better one
+        # There is a model, and no wish for a better one; or data that are no longer the same.
+        if found[-1].state.stopped or found[-1].status is Status.INCONSISTENT:
             break
     return found, interrupted
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import dense
+from cutplane.compute.collections import is_dask
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Measures, Reads, Targets, defaults_of
-from cutplane.estimators.evaluation import evaluate, ranking_quality, split_pipeline
+from cutplane.estimators.evaluation import evaluate, fetched, ranking_quality, split_pipeline
 from cutplane.losses.ranking.queries import Queries
 from cutplane.markup.html import Html, element, shortened, table
 from cutplane.report.charts import Chart, Curve, Table
@@ -67,6 +68,7 @@ def report_of(
     whole = model
     model, rows = split_pipeline(whole, X) if X is not None else (_last_step(whole), None)
     check_is_fitted(model)
+    y, qid = fetched(y), fetched(qid)
     certificates = _listed(model.certificate_, model.certificate_)
     known = mean_certificate(certificates)
     sections, tables = [_certificate_section(model, certificates, known)], list[Table]()
@@ -212,20 +214,27 @@ def _by_query(
     return chart, Html(element("h3", "The worst queries") + table(titles, worst))
 
 
+def _size_in_words(model: Any, X: Any, y: Any) -> dict[str, str]:
+    """Return how many rows and columns there are, and how full they are."""
+    if is_dask(X):  # only the workers could count the rest
+        return {"samples": f"{len(y):,}", "features": f"{model.n_features_in_:,}"}
+    n_samples, n_features = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    filled = X.nnz if hasattr(X, "nnz") else int(np.count_nonzero(np.asarray(X)))
+    return {
+        "samples": f"{n_samples:,}",
+        "features": f"{n_features:,}",
+        "values that are not zero": f"{100 * filled / max(n_samples * n_features, 1):.3g} %",
+    }
+
+
 def _data_in_words(model: Any, X: Any, y: Any, qid: Any) -> dict[str, Any]:
     """Return what the data are like."""
     facts: dict[str, Any] = {}
     if model.description.reads in (Reads.ROWS, Reads.QUERIES):
-        n_samples, n_features = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-        filled = X.nnz if hasattr(X, "nnz") else int(np.count_nonzero(np.asarray(X)))
-        facts |= {
-            "samples": f"{n_samples:,}",
-            "features": f"{n_features:,}",
-            "values that are not zero": f"{100 * filled / max(n_samples * n_features, 1):.3g} %",
-        }
+        facts |= _size_in_words(model, X, y)
     else:
         facts["sequences" if model.description.reads is not Reads.STRUCTURES else "examples"] = (
-            f"{len(X):,}"
+            f"{len(y):,}"
         )
     if qid is not None:
         sizes = Queries(qid).sizes

@@ -110,8 +110,10 @@ class SideBySide:
             if self._run.late:
                 self._stop.set()
                 self._run.take()
-        result = future.result()
-        self._begin_next()
+        try:
+            result = future.result()
+        finally:
+            self._begin_next()
         if self._stop.is_set() and result.status is Status.STOPPED:
             certificate = replace(result.certificate, status=Status.INTERRUPTED)
             return replace(result, certificate=certificate)

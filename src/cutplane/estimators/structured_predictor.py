@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.collections import require_in_memory
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
@@ -106,6 +107,7 @@ class StructuredPredictor(Estimator):
             Itself, fitted.
         """
         check_parameters(self)
+        require_in_memory("StructuredPredictor", X)
         X, y = as_examples(X, y)
         weights = weights_of(sample_weight, len(X))
         examples = Examples(X, y, weights, {"sample_weight": sample_weight})

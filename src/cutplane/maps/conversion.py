@@ -9,6 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.collections import require_in_memory
 from cutplane.compute.threads import default_threads
 from cutplane.maps.csr import CompressedRows
 from cutplane.maps.dense import ColumnMajor, RowMajor
@@ -105,6 +106,7 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
         return X
     if isinstance(X, HasProducts):
         return UserRows(X)
+    require_in_memory("as_rows", X, "sharded_sample and ShardedRisk take it as it is")
     if n_threads is None:
         n_threads = default_threads()
     elif n_threads < 1:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import added, rows_in_all
 from cutplane.compute.compiled import REORDER, njit
-from cutplane.compute.mapped import in_memory
+from cutplane.compute.mapped import in_memory, require_same
 from cutplane.compute.threads import count_blocks
 from cutplane.maps.rows import Bounds, Entries, Examples, Kernels, StoredRows, read_only
 from cutplane.maps.shards import most_sparse_sums
@@ -175,6 +175,7 @@ class CompressedRows(StoredRows):
 
     @cached_property
     def _norms(self) -> Vector:
+        require_same(self.files)
         norms = np.empty(self.shape[0])
         squared_norms(self.values, self.starts, norms)
         return norms

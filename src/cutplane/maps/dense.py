@@ -32,6 +32,7 @@ from scipy.sparse import csr_array
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import rows_in_all
 from cutplane.compute.compiled import REORDER, njit
+from cutplane.compute.mapped import require_same
 from cutplane.maps.rows import Bounds, Entries, Examples, Kernels, StoredRows, read_only
 from cutplane.maps.shards import most_dense_sums
 from cutplane.maps.weighted_gram import Indices, add_dense
@@ -336,6 +337,7 @@ class DenseRows(StoredRows):
 
     @cached_property
     def _norms(self) -> Vector:
+        require_same(self.files)
         norms: Vector = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
         return norms
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.collections import require_in_memory
 from cutplane.core.interrupts import at_once
 from cutplane.core.protocols import Plane
 from cutplane.risks.checks import normalized
@@ -83,6 +84,7 @@ class StructuredRisk(Summable):
         loss: str = "margin",
         n_jobs: int | None = None,
     ) -> None:
+        require_in_memory("StructuredRisk", X)
         inputs, outputs = as_examples(X, Y)
         self.model = prepared(model, inputs, outputs)
         self.loss = OutputLoss.of(loss, rescaling, self.model)

@@ -51,10 +51,15 @@ def _solved(state: State, box: _Box) -> tuple[Vector | None, Vector | None]:
     bundle, d = state.bundle, state.bundle.n_parameters
     low, high = (np.broadcast_to(bound, d) for bound in (box.lower, box.upper))
     widths, slopes = high - low, bundle.slopes
-    heights = slopes @ low + bundle.offsets
-    heights -= heights.mean()
+    with np.errstate(over="ignore", invalid="ignore"):
+        heights = slopes @ low + bundle.offsets
+        heights -= heights.mean()
+    if not np.isfinite(heights).all():
+        return None, None
     changes = slopes * widths
-    scale = float(np.abs(changes).max(initial=0.0)) or 1.0
+    # Changes that are nothing beside the heights must not make these overflow.
+    least = _EPS * float(np.abs(heights).max(initial=0.0))
+    scale = max(float(np.abs(changes).max(initial=0.0)), least) or 1.0
     # One variable more for each group: how high its planes are.
     members = bundle.groups[:, None] == np.arange(bundle.n_groups)
     solution = linprog(

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix
+from cutplane.compute.collections import require_in_memory
 from cutplane.estimators.description import Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples
@@ -127,5 +128,6 @@ class HMMClassifier(ClassifierMixin, HMMModel):
         listed = isinstance(X, list | tuple) and not (len(X) and np.ndim(X[0]) == 1)
         if listed or lengths is not None or getattr(X, "ndim", 2) == 3:
             return self._frames(X, lengths, reset=reset)
+        require_in_memory(type(self).__name__, X)
         rows = validate_data(self, X, dtype=np.float64, reset=reset)
         return Tokens(rows, np.ones(len(rows), dtype=np.int64), True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.collections import require_in_memory
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import Estimator, Strength, estimator
@@ -129,6 +130,7 @@ class HMMModel(Estimator):
 
     def _frames(self, X: Any, lengths: Any, *, reset: bool) -> Tokens:
         """Return the frames of a user's sequences, found to be fit for use."""
+        require_in_memory(type(self).__name__, X)
         tokens = read_tokens(X, lengths)
         if tokens.named:
             raise ValueError("frames are vectors of numbers, these have names")

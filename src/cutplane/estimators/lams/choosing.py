@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Vector
+from cutplane.compute.collections import is_dask
 from cutplane.core.certificate import Certificate
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.state import State

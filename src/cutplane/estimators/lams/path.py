@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.certificate import Certificate
+from cutplane.compute.collections import require_in_memory
+from cutplane.core.certificate import Certificate, Status
+from cutplane.core.needs import change_of_data
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,
@@ -89,7 +91,7 @@ def path(
     Returns
     -------
     Path
-        After Ctrl-C, with the lams that were reached.
+        After Ctrl-C, or if a file of the data changes, with the lams that were reached.
 
     Warns
     -----
@@ -107,6 +109,7 @@ def path(
     >>> all(certificate.relative_gap <= 1e-3 for certificate in path.certificates)
     True
     """
+    require_in_memory("path", X, "fit an estimator to it for each lam, or give path X.compute()")
     estimator = _estimator_of(loss)(
         loss,
         penalty=penalty,
@@ -138,18 +141,13 @@ def path(
     lams = lam_grid(risks, n_lams, like=like) if lams is None else decreasing(lams)
     kept: list[tuple[Any, ...]] = []
     try:
-        # Only what the path keeps: the state of a run holds all its planes.
-        kept.extend(
-            (
-                run.w,
-                run.point.intercept,  # type: ignore[attr-defined]
-                run.certificate,
-                run.evaluations,
-                run.seconds,
-                run.state.bundle.n_planes,
-            )
-            for run in fits_along(estimator, risks[0], lams, time_limit=time_limit)
-        )
+        for run in fits_along(estimator, risks[0], lams, time_limit=time_limit):
+            # Only what the path keeps: the state of a run holds all its planes.
+            intercept_there = run.point.intercept  # type: ignore[attr-defined]
+            numbers = run.evaluations, run.seconds, run.state.bundle.n_planes
+            kept.append((run.w, intercept_there, run.certificate, *numbers))
+            if run.status is Status.INCONSISTENT and change_of_data(risks[0]):
+                break  # there is nothing left to fit the next lam to
     except KeyboardInterrupt:  # between two runs
         if not kept:
             raise

@@ -199,7 +199,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
             Itself. ``n_seen_`` is how many examples it has seen, ``seen_lower_bound_`` what no
             model's objective on all of them is below.
         """
-        with self._unchanged_if_refused():
+        with self._batch(X):
             begins = self._memory is None
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=begins)
             if begins and classes is not None:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector, dense
+from cutplane.compute.collections import is_dask
 from cutplane.core.certificate import Result
 from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes
@@ -20,6 +20,7 @@ from cutplane.estimators.description import Layout, defaults_of, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.fitting import fitting
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.estimators.parameters import check_parameters, lam_of, look_up, threads_of, weights_of
 from cutplane.losses import Loss
@@ -229,6 +230,7 @@ class LinearModel(Regularized):
         scores += self.intercept_
         return scores
 
+    @by_parts
     def _products(self, X: Any) -> Any:
         """Return the products with the coefficients alone, one column per problem.
 

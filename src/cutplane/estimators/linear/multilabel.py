@@ -19,6 +19,7 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import Joint, joint_loss, n_rows, require_two_classes
 from cutplane.estimators.linear.model import LinearModel, flat_symptom, split_off_shifts
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.losses import CLASSIFICATION, Hinge, LabelRanking
 from cutplane.risks import ScoredRisk
 
@@ -92,6 +93,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     loss: Any = "hinge"
     smoothing: float = 0.5
 
+    @by_parts
     def decision_function(self, X: Any) -> Any:
         """Return the scores of the labels: above zero means relevant.
 
@@ -102,6 +104,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         scores = self._scores(X)
         return scores if self.multilabel_ or scores.shape[1] > 1 else scores[:, 0]
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return a matrix with 1 for each label that an example should have, or its class."""
         scores = self.decision_function(X)

@@ -33,6 +33,7 @@ from cutplane.estimators.description import Description, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import FLOATS, LinearModel
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.estimators.parameters import weights_of
 from cutplane.losses import Quantile
 from cutplane.regularizers import L2
@@ -108,14 +109,17 @@ class NoveltyDetector(OutlierMixin, LinearModel):
         super().fit(X, None, sample_weight)
         return self
 
+    @by_parts
     def score_samples(self, X: Any) -> Any:
         """Return the score of each example: the lower, the more unlike the rest."""
         return self._products(X)[:, 0]
 
+    @by_parts
     def decision_function(self, X: Any) -> Any:
         """Return how far each score is above the offset; outliers are below zero."""
         return self.score_samples(X) - self.offset_
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return 1 for examples like the rest, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)

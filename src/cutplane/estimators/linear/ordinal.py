@@ -22,6 +22,7 @@ from cutplane.estimators.linear.classes import (
     with_probabilities,
 )
 from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.losses import CLASSIFICATION, SharedScore
 from cutplane.risks import ScoredRisk
 
@@ -75,10 +76,12 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     categories: Any = None
     smoothing: float = 0.5
 
+    @by_parts
     def score_samples(self, X: Any) -> Any:
         """Return the one score of each example that the thresholds are for."""
         return self._products(X)[:, 0]
 
+    @by_parts
     def decision_function(self, X: Any) -> Any:
         """Return a value for each grade, of which the largest is the prediction.
 
@@ -94,6 +97,7 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
             return above[:, 0]
         return np.hstack([np.zeros((len(above), 1)), above.cumsum(axis=1)])
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return the grade of each example: as many steps up as thresholds are passed.
 
@@ -104,6 +108,7 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
         return self.classes_[above.sum(axis=1)]
 
     @with_probabilities
+    @by_parts
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each grade, for the losses that imply one.
 

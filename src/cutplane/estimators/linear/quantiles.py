@@ -21,6 +21,7 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import LinearModel, split_off_shifts
 from cutplane.estimators.linear.numbers import validated
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.losses import NonCrossing, Quantile, SharedScore
 from cutplane.metrics.numbers import d2_of_quantiles
 from cutplane.risks import ScoredRisk
@@ -86,6 +87,7 @@ class LinearQuantiles(LinearModel):
 
     fit.__doc__ = LinearModel.fit.__doc__
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return the quantiles of each example, sorted.
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.collections import is_dask
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import estimator

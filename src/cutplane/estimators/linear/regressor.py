@@ -120,7 +120,7 @@ class LinearRegressor(NumberScores, Constrained, Streams):
         LinearRegressor
             Itself, with ``n_seen_`` and ``seen_lower_bound_`` as a classifier has them.
         """
-        with self._unchanged_if_refused():
+        with self._batch(X):
             examples = self._examples(X, y, sample_weight, reset=self._memory is None)
             target = np.asarray(examples.y, dtype=np.float64)
             self.loss_function().check_targets(target)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.cluster import is_dask, sharded_sample
+from cutplane.cluster import sharded_sample
+from cutplane.compute.collections import is_dask
 from cutplane.core.certificate import Result
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.parameters import lam_of

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.certificate import Result
+from cutplane.compute.mapped import ChangedData
+from cutplane.core.certificate import Certificate, Result
 from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.state import Problem
-from cutplane.estimators.fit import Plan, share_of_time, solve
+from cutplane.estimators.fit import Plan, certificate_of_zero, share_of_time, solve
 from cutplane.methods import automatic
 from cutplane.risks import ScoredRisk
 
@@ -39,21 +40,29 @@ def with_convex_starts(model: Any, plan: Plan) -> Plan:
     if known or not _has_twins(risks):
         return plan
     random = np.random.default_rng(model.random_state)
-    starts, certificates, evaluations = list[list[Vector]](), [], 0
+    starts, certificates, evaluations = list[list[Vector]](), list[Certificate](), 0
     for k, risk in enumerate(risks):
         starts.append([])
         for s in range(model.n_starts):
             drawn = None if s == 0 else _bootstrap(risk.weights, random)
             # As many runs are left to come from these starts.
             n_left = 2 * len(risks) * model.n_starts - k * model.n_starts - s
-            result = _convex_solution(
-                model,
-                risk,
-                plan.regularizer,
-                drawn,
-                time_limit=share_of_time(model.time_limit, plan.examples.begin, n_left),
-                part=os.path.join(plan.part, f"problem-{k}", f"convex-{s}"),
-            )
+            try:
+                result = _convex_solution(
+                    model,
+                    risk,
+                    plan.regularizer,
+                    drawn,
+                    time_limit=share_of_time(model.time_limit, plan.examples.begin, n_left),
+                    part=os.path.join(plan.part, f"problem-{k}", f"convex-{s}"),
+                )
+            except ChangedData as error:
+                if not certificates:
+                    raise
+                starts[k].append(np.zeros(risk.n_parameters))
+                if s == 0:
+                    certificates.append(certificate_of_zero(risk, error))
+                continue
             starts[k].append(result.w)
             evaluations += result.evaluations
             if s == 0:

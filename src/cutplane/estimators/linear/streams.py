@@ -19,6 +19,7 @@ import scipy.sparse
 from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.collections import require_in_memory
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import VANISHES, Certificate, Status
 from cutplane.core.method import Method
@@ -181,8 +182,9 @@ class Streams(LinearModel):
         return self.certificate_
 
     @contextmanager
-    def _unchanged_if_refused(self) -> Iterator[None]:
-        """Forget what was found out about a batch if it is refused."""
+    def _batch(self, X: Any) -> Iterator[None]:
+        """Look at a batch; forget what was found out about it if it is refused."""
+        require_in_memory("partial_fit", X, "call it for each partition")
         before = dict(self.__dict__)
         try:
             yield

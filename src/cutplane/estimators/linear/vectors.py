@@ -15,6 +15,7 @@ from cutplane.estimators.description import STRENGTH, Description, Layout, Targe
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.estimators.parameters import look_up
 from cutplane.losses import VECTORS
 from cutplane.risks import ScoredRisk
@@ -71,6 +72,7 @@ class VectorRegressor(RegressorMixin, LinearModel):
         """Return the loss that the parameters describe."""
         return look_up("loss", self.loss, self.description.losses)()
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example, a row of outputs."""
         scores = self._scores(X)

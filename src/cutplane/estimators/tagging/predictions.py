@@ -13,6 +13,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cutplane.compute.collections import require_in_memory
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.parameters import is_crf, threads_of
 from cutplane.estimators.tagging.networks import scores_of
@@ -105,6 +106,7 @@ class TaggerPredictions(Regularized):
 
     def score(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> float:
         """Return the share of tokens whose label is right, with the weights of their sequences."""
+        require_in_memory("SequenceTagger.score", X, "cp.evaluate takes bags")
         tokens, chains, scores = self._scored(X, lengths)
         labels = read_labels(y, tokens)
         if len(labels) == 0:

@@ -12,8 +12,8 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
-from cutplane.cluster import is_dask
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.collections import is_dask
 from cutplane.core.protocols import Regularizer
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused

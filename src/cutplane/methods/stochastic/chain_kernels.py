@@ -21,6 +21,7 @@ from cutplane.methods.stochastic.kernels import (
     ADAPTIVE,
     OPTIMISTIC,
     RADIUS,
+    SCALE,
     SQUARE,
     STEPS,
     TAU,
@@ -83,12 +84,13 @@ def margin_pass(
 ) -> None:  # fmt: skip
     """Take a step on each sequence in ``order``; fill in the labels that were found.
 
-    ``v``, the iterate, and ``numbers`` and ``seed`` are updated; ``d`` is zero before and after.
+    ``v``, ``numbers`` and ``seed`` are updated; the iterate is ``numbers[SCALE] * v``, before and
+    after, and ``d`` is zero.
     The other arguments are those of `cutplane.methods.stochastic.kernels.epoch`.
     """
     room = room_for(data.offsets, v.coef.shape[1], width)
     labels, own_y = room.labels, room.own_y
-    scale, square = 1.0, numbers[SQUARE]
+    scale, square = numbers[SCALE], numbers[SQUARE]
     steps, tau = numbers[STEPS], numbers[TAU]
     for k in range(len(order)):
         i = order[k]
@@ -132,5 +134,5 @@ def margin_pass(
             settled = eta * steepness <= longest * numbers[RADIUS]
             end_step(numbers, settled, 0.0, 1.0, lam, np.nan, seed)
             steps, tau = numbers[STEPS], numbers[TAU]
-    multiply(v, scale)
-    numbers[SQUARE], numbers[STEPS], numbers[TAU] = square, steps, tau
+    numbers[SCALE], numbers[SQUARE] = scale, square
+    numbers[STEPS], numbers[TAU] = steps, tau

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.state import Problem
 from cutplane.methods.ascent.coordinate_kernels import shuffle
-from cutplane.methods.sgd.chain_steps import ChainSteps
+from cutplane.methods.sgd.chain_steps import ChainSteps, multiply
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.chain_kernels import margin_pass
 from cutplane.methods.stochastic.game import Game, game_of
+from cutplane.methods.stochastic.pieces import until_hurried
 from cutplane.methods.stochastic.settings import Rule, Settings, Walk, first_walk
 from cutplane.structured.chains.kernels import padded
 from cutplane.structured.chains.losses import WorstLabels
@@ -107,6 +109,13 @@ class PartSteps(EvaluatedSteps):
             slope += share * plane.slope
             offset += share * plane.offset
             w = self._step(walk, w, (share * n / len(examples)) * plane.slope)
+            if hurried() and len(left := order[begin + self._settings.batch :]):
+                # Of the others nothing is known but what they cost at least.
+                rest = risk.part(np.sort(left))
+                if not math.isfinite(rest.lower_bound):
+                    continue
+                offset += float(weights[left].sum()) * rest.lower_bound
+                break
         # An evaluation of all examples, in parts.
         risk.evaluations += 1
         walk.move_to(w)
@@ -126,16 +135,19 @@ class MarginSteps(EvaluatedSteps):
         order = np.flatnonzero(data.weights)
         shuffle(order, walk.seed)
         game = self._game(float(numbers[kernels.DROP]))
-        v, labels = steps.tables_of(walk.w), data.y.copy()
-        numbers[kernels.SQUARE] = dot(walk.w, walk.w)
-        margin_pass(
-            steps.data, data.y, order, len(order) * data.weights, int(settings.rule), game.lam,
-            game.ball, settings.longest, v, steps.no_tables(), padded(risk.n_labels), numbers,
-            walk.seed, labels,
-        )  # fmt: skip
+        walk.move_to(walk.w)
+        # Sequences that a pass does not come to have their true labels, which cost nothing.
+        v, d, labels = steps.tables_of(walk.w), steps.no_tables(), data.y.copy()
+        for piece in until_hurried(order, risk.inference_steps):
+            margin_pass(
+                steps.data, data.y, piece, len(order) * data.weights, int(settings.rule), game.lam,
+                game.ball, settings.longest, v, d, padded(risk.n_labels), numbers, walk.seed,
+                labels,
+            )  # fmt: skip
+            risk.inferences += len(piece)
+        multiply(v, float(numbers[kernels.SCALE]))
         walk.move_to(steps.flat(v, walk.w))
         risk.evaluations += 1
-        risk.inferences += len(order)
         n = risk.n_examples
         owners = np.repeat(np.arange(n), data.chains.lengths)
         mistakes = np.bincount(owners, weights=labels != data.y, minlength=n).astype(np.int64)

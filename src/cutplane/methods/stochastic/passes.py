@@ -32,6 +32,7 @@ from cutplane.methods.sgd.chain_steps import as_chains
 from cutplane.methods.stochastic import kernels
 from cutplane.methods.stochastic.evaluated import MarginSteps, PartSteps, WholeSteps
 from cutplane.methods.stochastic.game import Game, game_of, steepest_slope
+from cutplane.methods.stochastic.pieces import until_hurried
 from cutplane.methods.stochastic.settings import Rule, Sampling, Settings, Walk, first_walk
 
 
@@ -135,12 +136,14 @@ class CompiledSteps:
             order = self._used.copy()
             shuffle(order, walk.seed)
         assert settings.batch is not None
-        kernels.epoch(
-            *entries_of(risk.rows), walk.facts, self._kind, self._shape, order, settings.batch,
-            int(settings.rule), game.lam, game.ball, game.steepness, self._offset_reach,
-            settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen, numbers,
-            walk.seed,
-        )  # fmt: skip
+        entries, offset_reach = entries_of(risk.rows), self._offset_reach
+        for piece in until_hurried(order, risk.rows.n_entries, batch=settings.batch):
+            kernels.epoch(
+                *entries, walk.facts, self._kind, self._shape, piece, settings.batch,
+                int(settings.rule), game.lam, game.ball, game.steepness, offset_reach,
+                settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
+                numbers, walk.seed,
+            )  # fmt: skip
 
     def plane(self, walk: Walk) -> Plane:
         """Return the plane of all slopes."""

@@ -23,8 +23,9 @@ from cutplane.methods.ascent.coordinate_kernels import IndexVector, shuffle
 from cutplane.methods.bundle import with_query
 from cutplane.methods.needs import ROWS_IN_MEMORY
 from cutplane.methods.row_products import entries_of
+from cutplane.methods.stochastic.pieces import until_hurried
 from cutplane.methods.stochastic.settings import seeded
-from cutplane.methods.stochastic.svrg_kernels import svrg_epoch
+from cutplane.methods.stochastic.svrg_kernels import multiply_out, svrg_epoch
 
 # Steps are this share of one over the steepest curvature of an example's objective.
 _SHARE = 0.25
@@ -84,10 +85,14 @@ class VarianceReducedPasses(Query[Reference]):
         there = point.plane().slope
         w = own.w.copy()
         shuffle(used, own.seed)
-        svrg_epoch(
-            *entries_of(risk.rows), facts, kind, shape, used, risk.rows.scores(there),
-            there, lam, eta, float(point.offset), w,
-        )  # fmt: skip
+        entries, products = entries_of(risk.rows), risk.rows.scores(there)
+        factors = np.array([1.0, 0.0])
+        for piece in until_hurried(used, risk.rows.n_entries):
+            svrg_epoch(
+                *entries, facts, kind, shape, piece, products, there, lam, eta,
+                float(point.offset), w, factors,
+            )  # fmt: skip
+        multiply_out(w, there, *factors)
         objective = state.problem.objective(point)
         return Found([point], [point]), replace(own, w=w, objective=objective)
 

@@ -31,19 +31,29 @@ _LEAST_SCALE = 1e-6
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def multiply_out(v: Vector, slope_there: Vector, scale: float, shift: float) -> None:
+    """Replace ``v`` by the iterate."""
+    for j in range(len(v)):
+        v[j] = scale * v[j] + shift * slope_there[j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def svrg_epoch(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any],
     facts: Matrix, form: int, shape: Matrix, order: IndexVector,
     products: Vector, slope_there: Vector, lam: float, eta: float, offset: float, v: Vector,
+    factors: Vector,
 ) -> None:  # fmt: skip
-    """Take a step on each example in ``order``; ``v`` is the iterate, before and afterwards.
+    """Take a step on each example in ``order``.
+
+    Before and afterwards the iterate is ``factors[0] * v + factors[1] * slope_there``.
 
     ``facts`` are as for `kernels.epoch`, with the slopes at the reference point. ``products`` are
     those of the rows with ``slope_there``, the slope of the risk at that point.
     """
     width = np.uint64(len(v))
     dense = len(indices) == 0
-    scale, shift = 1.0, 0.0
+    scale, shift = factors
     for k in range(len(order)):
         i = order[k]
         if k + 1 < len(order):
@@ -67,8 +77,6 @@ def svrg_epoch(
         if change != 0.0 and facts[i, LENGTH] > 0.0:
             add_row(values, indices, first, last, change / scale, v)
         if scale < _LEAST_SCALE:
-            for j in range(len(v)):
-                v[j] = scale * v[j] + shift * slope_there[j]
+            multiply_out(v, slope_there, scale, shift)
             scale, shift = 1.0, 0.0
-    for j in range(len(v)):
-        v[j] = scale * v[j] + shift * slope_there[j]
+    factors[0], factors[1] = scale, shift
