@@ -262,6 +262,22 @@ def test_time_may_be_over_before_there_is_a_matrix(options, several, monkeypatch
         require_true(certificate, objective(model, X, own, k=k), tol=1e-3)
 
 
+def test_time_may_be_over_before_landmarks_are_chosen(monkeypatch):
+    X, z = data(6000, seed=5)
+    made, between = [], Kernel.between
+
+    def counted(self, A, B, *others):
+        made.append(A.shape[0] * B.shape[0])
+        return between(self, A, B, *others)
+
+    monkeypatch.setattr(Kernel, "between", counted)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model = cp.KernelClassifier(landmarks=1000, time_limit=1e-3).fit(X, z > 0.2)
+    in_pilot = sum(made) - 6000 * 1000  # the features come after it
+    assert in_pilot < 2 * 1000 * 3000  # of 3,000 x 3,000
+    assert len(model.support_) == 1000
+
+
 @pytest.mark.parametrize("limits", [{"max_iter": 2}, {"time_limit": 1e-3}])
 @pytest.mark.parametrize("loss", ["nu_insensitive", "poisson"])
 def test_losses_of_all_examples_together_and_without_a_floor_are_cut_short_too(loss, limits):

@@ -94,6 +94,14 @@ def test_predictions_are_collections(of):
         np.testing.assert_array_equal(found.compute(), getattr(model, name)(rows))
 
 
+@pytest.mark.parametrize("of", [cp.KernelClassifier, cp.KernelRegressor])
+def test_predictions_of_kernel_machines_are_collections(of):
+    model = of(lam=0.01).fit(X, np.sign(SCORES))
+    found = model.predict(guarded(X))
+    assert isinstance(found, da.Array)
+    np.testing.assert_allclose(found.compute(), model.predict(X))
+
+
 @pytest.mark.parametrize("of", LINEAR, ids=lambda of: of.__name__)
 def test_evaluations_and_reports_fetch_predictions_alone(of):
     if of.description.measures is None:

@@ -49,11 +49,13 @@ def chosen_landmarks(
     intercept: bool,
     seed: int | None,
     n_threads: int | None,
+    time_limit: float | None,
 ) -> NDArray[np.intp]:
     """Return the numbers of so many examples, ascending.
 
-    They are drawn at random for regressions, for losses with smooth parts, with which a machine
-    leans on every example, and if there are too few examples for a pilot.
+    A pilot that runs out of time has told what it could. They are drawn at random for regressions,
+    for losses with smooth parts, with which a machine leans on every example, and if there are too
+    few examples for a pilot.
     """
     draw = np.random.default_rng(seed)
     m, size = X.shape[0], _PER_LANDMARK * number
@@ -61,12 +63,19 @@ def chosen_landmarks(
     if size > _LARGEST_SHARE * m or not (kernel.proven and by_margin):
         return np.sort(draw.choice(m, min(number, m), replace=False))
     pilot = draw.choice(m, size, replace=False)  # in random order, which decides between equals
-    rows = KernelRows(kernel, X[pilot], on_demand=len(targets) == 1, n_threads=n_threads)
+    rows = KernelRows(
+        kernel,
+        X[pilot],
+        on_demand=len(targets) == 1,
+        later=time_limit is not None,
+        n_threads=n_threads,
+    )
     own = weights[pilot]
     regularizer = KernelNorm(lam * float(weights.sum() / own.sum()))  # the same C
     leaning = np.zeros(size)
     for target in targets:
         risk = KernelRisk(rows, target[pilot], loss, weights=own, intercept=intercept)
-        found = minimize(risk, regularizer, method=pair_ascent())
+        limit = None if time_limit is None else time_limit / len(targets)
+        found = minimize(risk, regularizer, method=pair_ascent(), time_limit=limit)
         leaning += np.abs(found.w[:size])
     return np.sort(pilot[np.argsort(-leaning, kind="stable")[:number]])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.fit import Examples, Plan, share_of_time
 from cutplane.estimators.kernels.pilot import chosen_landmarks
 from cutplane.estimators.parameters import l2_of, threads_of
 from cutplane.maps import as_rows
@@ -23,6 +23,9 @@ from cutplane.maps.kernels.functions import Kernel
 from cutplane.maps.kernels.landmarks import landmark_features
 from cutplane.maps.kernels.waves import wave_features
 from cutplane.risks import ScoredRisk
+
+# Choosing landmarks may take one part of the time, features and fit the others.
+_PARTS = 3
 
 Reduced = tuple[Matrix, Callable[[Matrix], Attributes]]
 """Features of the examples, and what makes attributes of the coefficients of these."""
@@ -45,7 +48,8 @@ def reduced_plan(
     loss, regularizer = model.loss_function(), l2_of(model.lam, model.C, float(weights.sum()))
     own_targets, own_weights = [each[used] for each in targets], weights[used]
     if model.landmarks is not None:
-        chosen = _chosen(model, kernel, X, own_targets, own_weights, regularizer.lam)
+        limit = share_of_time(model.time_limit, examples.begin, _PARTS)
+        chosen = _chosen(model, kernel, X, own_targets, own_weights, regularizer.lam, limit)
         features, own = _landmarks(model, kernel, X, used, chosen)
     else:
         features, own = _waves(model, kernel, X, used)
@@ -76,6 +80,7 @@ def _chosen(
     targets: Sequence[Vector],
     weights: Vector,
     lam: float,
+    time_limit: float | None,
 ) -> NDArray[np.intp]:
     if model._precomputed:
         raise ValueError("landmarks need examples, not a precomputed kernel")
@@ -90,6 +95,7 @@ def _chosen(
         intercept=model.fit_intercept,
         seed=model.random_state,
         n_threads=threads_of(model.n_jobs),
+        time_limit=time_limit,
     )
 
 

@@ -13,6 +13,7 @@ from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.kernels.model import KernelModel, kernel_description
 from cutplane.estimators.linear.numbers import NumberScores
+from cutplane.estimators.linear.sharded import by_parts
 from cutplane.losses import NU_REGRESSION, REGRESSION
 
 
@@ -67,6 +68,7 @@ class KernelRegressor(NumberScores, KernelModel):
     epsilon: float = 0.1
     nu: float = 0.5
 
+    @by_parts
     def predict(self, X: Any) -> Any:
         """Return the prediction for each example."""
         return self.loss_function().predict(self._scores(X)[:, 0])
