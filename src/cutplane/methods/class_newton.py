@@ -24,6 +24,7 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, quadratic
+from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.core.state import Candidate, Problem, State
@@ -45,6 +46,8 @@ _SOLVED = 1.0
 _SHRINK = 0.5
 _FEW_STEPS = 3
 _MOST_STEPS = 15
+# How much lower than the last a bound may be, as a share of the objective: by rounding, that is.
+_ROUNDING = 1e-9
 _WIDEN = 8.0
 _STRAIGHT = 0.1
 # Inner problems begin with shares of so many epochs, and with a width that makes room for the gap
@@ -264,7 +267,8 @@ class ClassNewton:
         lower = self._problem.below(own.plane).lower
         regularizer = self._problem.regularizer.value(own.w)
         gap, rounding = own.objective - lower, own.objective - regularizer - own.said
-        rises = lower >= own.floor or regularizer + own.value <= lower
+        highest = lower + _ROUNDING * own.objective
+        rises = highest >= own.floor or highest >= regularizer + own.value
         return rises and gap - rounding <= _SOLVED * rounding
 
     def _move(self, own: ClassNewtonState) -> None:
@@ -342,7 +346,13 @@ class ClassNewtonSteps(Query[ClassNewtonState | None]):
             own, start = steps.begun(cast(ScoredPoint, state.best))
             points, planes = [start], [own.plane]
         planes += steps.step(own)
-        return Found([*points, steps.point(own)], [], planes), own
+        points.append(steps.point(own))
+        if state.stalled_for < _MOST_STEPS:
+            return Found(points, [], planes), own
+        # No bound has moved for as long as an inner problem may take. Those of the bundle method
+        # do, whatever its planes come from.
+        other, _ = OnSegment()(state, candidate, None)
+        return other._replace(points=[*points, *other.points], planes=planes), own
 
     def carried_over(self, own: ClassNewtonState | None, state: State) -> ClassNewtonState | None:
         """Return where to begin with another regularizer, whose shares are not far from these."""
