@@ -341,7 +341,8 @@ class ClassNewtonSteps(Query[ClassNewtonState | None]):
     ) -> tuple[Found, ClassNewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
         steps = ClassNewton(state.problem)
-        points, planes = [], []
+        points: list[Point] = []
+        planes: list[Plane] = []
         if own is None:
             own, start = steps.begun(cast(ScoredPoint, state.best))
             points, planes = [start], [own.plane]
