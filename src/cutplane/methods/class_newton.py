@@ -44,7 +44,7 @@ from cutplane.risks.scored import ScoredPoint
 # An inner problem that took more than a few steps was sharp enough: the next is as wide.
 _SOLVED = 1.0
 _SHRINK = 0.5
-_FEW_STEPS = 3
+_FEW_STEPS = 5
 _MOST_STEPS = 15
 # How much lower than the last a bound may be, as a share of the objective: by rounding, that is.
 _ROUNDING = 1e-9
