@@ -188,7 +188,7 @@ def test_classes_that_can_be_told_apart(scaled, lam):
 @pytest.mark.slow
 @pytest.mark.parametrize("intercept", [True, False])
 def test_many_classes_that_can_be_told_apart(data_folder, intercept):
-    # Such shares left 62 % and 46 % after 21 and 27 processor seconds; now it takes 5 to 7.
+    # Such shares left 62 % and 46 % after 21 and 27 processor seconds; now it takes 7 and 9.
     letters = np.load(f"{data_folder}/ocr_letters/ocr_letters.npz")
     some = np.random.default_rng(0).permutation(len(letters["y"]))[:1000]
     X, y = np.unpackbits(letters["X"][some], axis=1).astype(float), letters["y"][some].astype(int)
