@@ -24,6 +24,7 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
 from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, quadratic
+from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.core.state import Candidate, Problem, State
@@ -40,9 +41,13 @@ from cutplane.risks.scored import ScoredPoint
 
 # As in `cutplane.methods.newton`: when an inner problem is solved, by how much the width shrinks,
 # after how many steps it is too sharp and what then, and how much of a slope a full step may leave.
+# An inner problem that took more than a few steps was sharp enough: the next is as wide.
 _SOLVED = 1.0
 _SHRINK = 0.5
+_FEW_STEPS = 5
 _MOST_STEPS = 15
+# How much lower than the last a bound may be, as a share of the objective: by rounding, that is.
+_ROUNDING = 1e-9
 _WIDEN = 8.0
 _STRAIGHT = 0.1
 # Inner problems begin with shares of so many epochs, and with a width that makes room for the gap
@@ -54,10 +59,7 @@ _FIRST_EPOCHS = 10
 _ROOM = 0.5
 # What a line search may leave of the gain.
 _ROUGH = 0.1
-# How much of the gradient a direction may leave, in the norm of the rough inverse. Once an inner
-# problem was not solved in as many steps as are allowed, only the first direction of each may leave
-# as much, and each further one half of that: steps of a hundredth of rough directions are what
-# fails. (Finer ones from the beginning are worse where `lam` is tiny and classes are many.)
+# How much of the gradient a direction may leave, in the norm of the rough inverse.
 _LEFT = 0.3
 
 
@@ -95,8 +97,6 @@ class ClassNewtonState:
         That of the exact loss.
     floor : float
         The bound of the plane of the centers.
-    careful : bool
-        Whether an inner problem was not solved.
     """
 
     w: Vector
@@ -113,7 +113,6 @@ class ClassNewtonState:
     plane: Plane = field(default_factory=lambda: Plane(np.empty(0), 0.0))
     objective: float = np.inf
     floor: float = -np.inf
-    careful: bool = False
 
 
 class ClassNewton:
@@ -246,10 +245,11 @@ class ClassNewton:
         planes = []
         if own.width > 0.0 and self._solved(own):
             own.centers, own.floor = own.shares, self._problem.below(own.plane).lower
-            own.width, own.steps = _SHRINK * own.width, 0
+            own.width *= _SHRINK if own.steps <= _FEW_STEPS else 1.0
+            own.steps = 0
             planes.append(self._measure(own))
         elif own.width > 0.0 and own.steps >= _MOST_STEPS:
-            own.width, own.steps, own.careful = _WIDEN * own.width, 0, True
+            own.width, own.steps = _WIDEN * own.width, 0
             planes.append(self._measure(own))
         own.steps += 1
         self._move(own)
@@ -260,14 +260,15 @@ class ClassNewton:
 
         Where classes can be told apart the rounding costs far more than there is to gain. Shares
         with a lower bound than those before them would then pass, and be what kinks are rounded
-        around, so that no bound ever rises. So once an inner problem has failed, the new bound must
-        not be lower, unless the inner problem is so well solved that its value is below it. (From
-        shares that do not balance the way to those that do may lead down.)
+        around, so that no bound ever rises. So the new bound must not be lower, unless the inner
+        problem is so well solved that its value is below it. (From shares that do not balance the
+        way to those that do may lead down.)
         """
         lower = self._problem.below(own.plane).lower
         regularizer = self._problem.regularizer.value(own.w)
         gap, rounding = own.objective - lower, own.objective - regularizer - own.said
-        rises = not own.careful or lower >= own.floor or regularizer + own.value <= lower
+        highest = lower + _ROUNDING * own.objective
+        rises = highest >= own.floor or highest >= regularizer + own.value
         return rises and gap - rounding <= _SOLVED * rounding
 
     def _move(self, own: ClassNewtonState) -> None:
@@ -275,10 +276,7 @@ class ClassNewton:
         risk, d = self._risk, len(own.spectrum.mean)
         risk.evaluations += 1
         curvature = Curvature(risk, self._lam, own.spectrum, own.shares, own.width)
-        # The first steps of an inner problem may be rough. Those that it still needs must see where
-        # hardly anything bends, which is what conjugate gradients see last.
-        finer = 0.5 ** (own.steps - 1) if own.careful and own.width > 0.0 else 1.0
-        direction = curvature.direction(own.gradient, left=_LEFT * finer)
+        direction = curvature.direction(own.gradient, left=_LEFT)
         coefficients = direction[:, :d].ravel()
         speeds = np.zeros_like(own.offsets)
         if direction.shape[1] > d:
@@ -343,12 +341,19 @@ class ClassNewtonSteps(Query[ClassNewtonState | None]):
     ) -> tuple[Found, ClassNewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
         steps = ClassNewton(state.problem)
-        points, planes = [], []
+        points: list[Point] = []
+        planes: list[Plane] = []
         if own is None:
             own, start = steps.begun(cast(ScoredPoint, state.best))
             points, planes = [start], [own.plane]
         planes += steps.step(own)
-        return Found([*points, steps.point(own)], [], planes), own
+        points.append(steps.point(own))
+        if state.stalled_for < _MOST_STEPS:
+            return Found(points, [], planes), own
+        # No bound has moved for as long as an inner problem may take. Those of the bundle method
+        # do, whatever its planes come from.
+        other, _ = OnSegment()(state, candidate, None)
+        return other._replace(points=[*points, *other.points], planes=planes), own
 
     def carried_over(self, own: ClassNewtonState | None, state: State) -> ClassNewtonState | None:
         """Return where to begin with another regularizer, whose shares are not far from these."""
