@@ -21,7 +21,7 @@ import scipy.sparse
 import cutplane as cp
 
 TOL = 1e-3
-MAX_ITER = 300  # so that a run that has gone astray ends
+MAX_ITER = 120  # so that a run that has gone astray ends
 
 Run = Callable[[], Any]
 
@@ -41,9 +41,9 @@ FEW_LABELS = np.where(np.arange(N) % 4 == 0, SIGNS > 0.0, -1).astype(int)
 WEIGHTS = _rng.uniform(0.2, 2.0, N)
 TOKENS = [X[i : i + 6] for i in range(0, N, 6)]
 TAGS = [GRADES[i : i + 6] for i in range(0, N, 6)]
-WORDS = [[f"w{k}" for k in np.digitize(x[:, 0], [-0.5, 0.0, 0.5, 1.0])] for x in TOKENS]
+WORDS = [[[f"w{k}"] for k in np.digitize(x[:, 0], [-0.5, 0.0, 0.5, 1.0])] for x in TOKENS]
 OFFSETS = np.arange(0, N + 1, 6)
-LETTERS = ["".join(_rng.choice(list("ACGU"), 18)) for _ in range(6)]
+LETTERS = ["GGAC" + "".join(_rng.choice(list("ACGU"), 4)) + "GUCC" for _ in range(6)]
 GRID = [(v, v + 1) for v in range(6) if v % 3 < 2] + [(v, v + 3) for v in range(3)]
 
 TARGETS = {
@@ -61,7 +61,7 @@ STRUCTURES: dict[str, tuple[Any, Any]] = {
     "MultilabelModel": (X[:40], LABEL_SETS[:40]),
     "TreeModel": ([cp.Tree(x, [-1, 0, 0, 1, 1, 2]) for x in TOKENS], TAGS),
     "GraphModel": ([cp.Graph(x, GRID) for x in TOKENS], TAGS),
-    "RNAFolding": (LETTERS, ["((((....))))......"] * 3 + [".((((......))))..."] * 3),
+    "RNAFolding": (LETTERS, ["((((....))))", ".(((....)))."] * 3),
 }
 
 
@@ -84,6 +84,7 @@ REGULARIZERS: dict[str, tuple[Any, ...]] = {  # arguments; a strength alone for 
     "QuadraticForm": (0.01, X.T @ X / N),
 }
 LOSSES: dict[str, tuple[Any, ...]] = {  # arguments; none for others
+    "NuHinge": (0.3,),
     "NonCrossing": ([0.2, 0.5, 0.8],),
     "SharedScore": ([cp.Quantile(0.2), cp.Quantile(0.8)],),
 }
@@ -157,7 +158,7 @@ VARIANTS: dict[str, Any] = {  # of each method that has this parameter
 }  # fmt: skip
 
 USUAL: dict[str, Any] = {  # of each estimator that has this parameter
-    "lam": 0.01, "lams": [0.1, 0.01], "gammas": [0.1, 1.0], "cv": 3, "n_states": 2,
+    "lam": 0.01, "lams": [0.1, 0.01], "gammas": [0.1, 1.0], "cv": 3, "n_states": 2, "nu": 0.3,
     "model": cp.MulticlassModel(),
 }  # fmt: skip
 CONSTRAINTS = {"constraints": ([[1.0] * D], 0.0, 0.5)}
@@ -182,17 +183,23 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "NoveltyDetector": [{"nu": 0.1}],
     "TransductiveClassifier": [{"balance": "labels"}, {"safeguard": "none"}, {"gamma_steps": 3}],
     "SequenceTagger": [
-        {"loss": loss, **more} for loss in ("crf", "margin")
-        for more in ({"penalty": "l1"}, {"penalty": "elasticnet"}, {"fit_ends": False},
-                     {"mean": "token"})
+        {"loss": "margin", "method": "block-ascent"}, {"loss": "crf", "method": "quasi-newton"},
+        *({"loss": loss, **more} for loss in ("crf", "margin")
+          for more in ({"penalty": "l1"}, {"penalty": "elasticnet"}, {"fit_ends": False},
+                       {"mean": "token"})),
     ],
     "HMMClassifier": [{"topology": "ergodic"}, {"covariance": "full"}, {"n_components": 2}],
     "HMMTagger": [{"topology": "ergodic"}, {"covariance": "shared"}],
     "KernelClassifier": [
         {"kernel": "linear"}, {"kernel": "polynomial"}, {"landmarks": 20}, {"random_features": 20},
-        {"loss": "logistic", "posterior": True}, {"gamma": 2.0, "fit_intercept": False},
+        {"loss": "logistic", "posterior": True}, {"loss": "logistic", "method": "kernel-newton"},
+        {"gamma": 2.0, "fit_intercept": False},
     ],
-    "KernelRegressor": [{"kernel": "polynomial"}, {"landmarks": 20}, {"random_features": 20}],
+    "KernelRegressor": [
+        {"kernel": "polynomial"}, {"landmarks": 20}, {"random_features": 20},
+        {"loss": "absolute", "method": "pair-ascent"},
+    ],
+    "StructuredPredictor": [{"loss": "crf", "method": "quasi-newton"}],
     "LinearClassifierCV": [{"certified": 0.05}, {"rule": "one_standard_error"}],
     "LinearRegressorCV": [{"certified": 0.05}],
 }  # fmt: skip
@@ -262,9 +269,10 @@ def other_cases() -> Iterator[tuple[str, Run]]:
     """Yield fits to other data: several classes, sparse rows, weights, structures, streams."""
     for how in ("ovr", "crammer_singer", "softmax"):
         for penalty in ("l2", "l1", "elasticnet"):
-            options = {"lam": 0.01, "multi_class": how, "penalty": penalty}
+            loss = "logistic" if how == "softmax" else "hinge"
+            options = {"loss": loss, "lam": 0.01, "multi_class": how, "penalty": penalty}
             yield f"3 classes/{how}/{penalty}", fit(cp.LinearClassifier, X, CLASSES, **options)
-    costs = {"lam": 0.01, "multi_class": "softmax", "costs": 3.0 * (1.0 - np.eye(3))}
+    costs = {"lam": 0.01, "multi_class": "crammer_singer", "costs": 3.0 * (1.0 - np.eye(3))}
     yield "3 classes/costs", fit(cp.LinearClassifier, X, CLASSES, **costs)
     yield "3 classes/kernel", fit(cp.KernelClassifier, X, CLASSES, lam=0.01)
     for of, y in ((cp.LinearClassifier, SIGNS), (cp.LinearRegressor, NUMBERS)):
@@ -337,8 +345,10 @@ def cases() -> Iterator[tuple[str, Run]]:
         yield f"{name}/L2", solve(risk_of(loss), cp.L2(0.01))
         yield f"{name}/L2, level", solve(risk_of(loss), cp.L2(1e-3), cp.level)
         without = risk_of(loss, intercept=False)
+        yield f"{name}/L2, no intercept", solve(without, cp.L2(0.01))
         yield f"{name}/ElasticNet, no intercept", solve(without, cp.ElasticNet(0.02))
     for name, of in public(is_regularizer).items():
         for loss in (cp.Hinge(), cp.Logistic(), cp.Squared()):
             make = partial(of, *REGULARIZERS.get(name, (0.01,)))
-            yield f"{name}/{type(loss).__name__}", solve(risk_of(loss), make)
+            method = cp.kelley if name in ("Ball", "Box") else None
+            yield f"{name}/{type(loss).__name__}", solve(risk_of(loss), make, method)
