@@ -179,3 +179,10 @@ def test_a_smooth_risk_that_is_not_convex():
     slope = wells(result.w)[1] + regularizer.gradient(result.w)
     assert np.abs(slope).max() < 1e-2
     assert (result.w < -0.9).all()
+
+
+@pytest.mark.parametrize("loss", [cp.Logistic(), cp.Hinge()], ids=repr)
+def test_any_risk_may_ask_for_it_by_name(loss):
+    X = np.random.default_rng(3).normal(size=(60, 3))
+    risk = cp.ScoredRisk(X, np.sign(X[:, 0]), loss)
+    assert cp.minimize(risk, cp.L2(0.1), method="quasi-newton").status == "optimal"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from cutplane.core.method import Method
 from cutplane.core.needs import offers
@@ -30,13 +29,12 @@ Methods = dict[str, Callable[[Problem], Method]]
 
 
 def _quasi_newton(problem: Problem) -> Method:
-    risk: Any = problem.risk
-    if not risk.loss.probabilities:
+    if not offers(problem.risk, "loss.probabilities", default=True):
         raise ValueError(
             "the method 'quasi-newton' is for smooth losses: use it with loss='crf', "
             "or for the margin 'block-ascent' or 'grouped'"
         )
-    return quasi_newton(cuts=NonConvexCuts() if risk.convex is False else None)
+    return quasi_newton(cuts=NonConvexCuts() if problem.risk.convex is False else None)
 
 
 def _dual_ascent(problem: Problem) -> Method:
