@@ -246,7 +246,7 @@ def test_all_problems_of_a_fit_end_alike(mapped_rows, tmp_path, change, labels):
         model.fit(X, np.eye(3, dtype=int)[y] if labels else y)
     require_inconsistent(model, 3)
     assert not model.coef_[1:].any()
-    assert model.certificate_[1].objective == model.certificate_[2].objective == 1.0
+    assert [each.objective for each in model.certificate_[1:]] == pytest.approx([1.0, 1.0])
     cp.save_model(model, tmp_path / "model")
     assert cp.load_model(tmp_path / "model").certificate_ == model.certificate_
 

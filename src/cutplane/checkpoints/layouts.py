@@ -142,7 +142,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "w": "f8[p]", "scores": "f8[n, c]", "offsets": "f8[c]", "width": "real",
         "centers": "f8[n, c] | f8[n, 0]", "spectrum": "Spectrum", "steps": "count",
         "shares": "f8[n, c]", "value": "real", "gradient": "f8[c, *]", "said": "real",
-        "plane": "Plane", "objective": "real", "floor": "real", "careful": "bool",
+        "plane": "Plane", "objective": "real", "floor": "real",
     },
     "Spectrum": {
         "mean": "f8[d]", "sizes": "f8[d]", "basis": "f8[d, *]", "sums": "f8[c, d] | f8[0, d]",
