@@ -21,8 +21,8 @@ from timing import machine_load
 
 import cutplane as cp
 from cutplane.cluster import sharded_sample
+from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute.threads import thread_limit
-from cutplane.risks.shards.risk import ShardedRisk
 
 METHOD = cp.bmrm()
 # Iterations beside a simulation: later ones, at gaps far below any tolerance, search for longer.

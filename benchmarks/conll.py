@@ -47,10 +47,10 @@ from sklearn.feature_extraction import DictVectorizer
 from timing import describe_machine, machine_load
 
 import cutplane as cp
-from cutplane.estimators.tagging.names import transform_names
 from cutplane.io import InputError, read_conll
 from cutplane.metrics import count_chunks
-from cutplane.structured.templates import TemplateVectorizer, parse_templates
+from cutplane.models.sequences.templates import TemplateVectorizer, parse_templates
+from cutplane.models.sequences.tokens import transform_names
 
 TEMPLATES = {"chunks": "chunking", "tags": "words"}
 SOLVERS = {

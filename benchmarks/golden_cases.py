@@ -207,7 +207,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 
 def public(of: Callable[[Any], bool]) -> dict[str, Any]:
     """Return the public things of a kind by name, those of the library's parts too."""
-    parts = (cp, cp.methods, cp.losses, cp.regularizers)
+    parts = (cp, cp.solvers, cp.losses, cp.regularizers)
     found = {name: getattr(part, name) for part in parts for name in part.__all__}
     return {name: thing for name, thing in sorted(found.items()) if of(thing)}
 
@@ -290,7 +290,7 @@ def other_cases() -> Iterator[tuple[str, Run]]:
     if importlib.util.find_spec("torch"):
         features = cp.NeuralFeatures((4,), epochs=1)
         yield "SequenceTagger, network", fit(cp.SequenceTagger, TOKENS, TAGS, features=features)
-    models = {name: of() for name, of in cp.structured.MODELS.items()}
+    models = {name: of() for name, of in cp.models.structured.MODELS.items()}
     for name, model in [*models.items(), ("GraphModel", cp.GraphModel(search="relaxed"))]:
         for options in ({}, {"loss": "crf"}, {"rescaling": "slack"}, {"method": "block-ascent"}):
             options = {"model": model, "lam": 0.1, "tol": 0.01} | options

@@ -27,9 +27,9 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 import cutplane as cp
-from cutplane.structured import RelaxedLabels
-from cutplane.structured.graphs.local_polytope import best_integral
-from cutplane.structured.graphs.search import best_exact
+from cutplane.models.graphs.local_polytope import best_integral
+from cutplane.models.graphs.search import best_exact
+from cutplane.models.structured import RelaxedLabels
 
 
 class TimedModel(cp.GraphModel):

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 from timing import describe_machine
 
 import cutplane as cp
-from cutplane.experiments.hmm import load_digits
-from cutplane.structured.hmm.estimation import Likelihood
-from cutplane.structured.hmm.gaussians import fill_best
+from cutplane.models.speech.estimation import Likelihood
+from cutplane.models.speech.gaussians import fill_best
+from cutplane.papers.hmm import load_digits
 
 TURNS = 7
 

@@ -30,7 +30,7 @@ from numba import njit
 
 import cutplane as cp
 from cutplane.compute.threads import run_blocks, thread_limit
-from cutplane.maps import as_rows
+from cutplane.data import as_rows
 
 SHAPE = (581_012, 54)
 STREAM_BLOCKS = 64

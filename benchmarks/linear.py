@@ -42,8 +42,8 @@ from timing import (
 )
 
 from cutplane import LinearClassifier
+from cutplane.data import as_rows
 from cutplane.losses import CLASSIFICATION
-from cutplane.maps import as_rows
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 

@@ -15,7 +15,7 @@ from datasets import DataError, check_names, load
 import cutplane as cp
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION
-from cutplane.methods import automatic
+from cutplane.solvers import automatic
 
 ROWS = [
     ("reuters_lasvm", 1e-4),

@@ -11,8 +11,8 @@ relative gap. Everything here is counted, so that other work on the machine chan
 import sys
 
 import cutplane as cp
-from cutplane.experiments.data import load_words
-from cutplane.experiments.online_data import load_task
+from cutplane.papers.data import load_words
+from cutplane.papers.online_data import load_task
 
 LINEAR = {
     "covtype": ("covtype", 1e-6),
@@ -33,7 +33,7 @@ GAPS = (0.1, 0.01, 0.001)
 
 def taking_turns():
     """Return the method whose passes begin where planes lead, if that is lower."""
-    return cp.optimistic(begin=cp.methods.Begin.BETTER)
+    return cp.optimistic(begin=cp.solvers.Begin.BETTER)
 
 
 # The passes that come first, and what follows.

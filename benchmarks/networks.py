@@ -26,7 +26,7 @@ import torch
 from timing import machine_load
 
 import cutplane as cp
-from cutplane.maps.networks.network import BATCH
+from cutplane.models.networks.network import BATCH
 
 N_LETTERS, N_PIXELS, N_LABELS = 41_679, 128, 26
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 import cutplane as cp
-from cutplane.maps import ordered_scores
+from cutplane.data import ordered_scores
 
 TURNS = 9
 BLOCK = 1 << 18

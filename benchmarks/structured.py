@@ -39,10 +39,10 @@ from timing import describe_machine, machine_load
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.methods import automatic
-from cutplane.structured.chains.chain import Chains, ChainScores
-from cutplane.structured.chains.losses import ChainLoss, LabeledChains
-from cutplane.structured.chains.n_best import n_best
+from cutplane.models.sequences.chain import Chains, ChainScores
+from cutplane.models.sequences.losses import ChainLoss, LabeledChains
+from cutplane.models.sequences.n_best import n_best
+from cutplane.solvers import automatic
 
 LOSSES = (cp.ChainMargin(), cp.ChainCRF())
 SETTINGS = ((LOSSES[0], 1e-3), (LOSSES[0], 1e-4), (LOSSES[1], 1e-4), (LOSSES[1], 1e-5))

@@ -17,9 +17,9 @@ PAGES = {
     "estimators": ("Estimators", ["cutplane.estimators"]),
     "losses": ("Losses", ["cutplane.losses"]),
     "regularizers": ("Regularizers", ["cutplane.regularizers"]),
-    "risks": ("Risks", ["cutplane.risks", "cutplane.maps", "cutplane.cluster"]),
-    "methods": ("Methods", ["cutplane.methods"]),
-    "structured": ("Structured models", ["cutplane.structured"]),
+    "risks": ("Risks", ["cutplane.risks", "cutplane.data", "cutplane.cluster"]),
+    "methods": ("Methods", ["cutplane.solvers"]),
+    "structured": ("Structured models", ["cutplane.models.structured"]),
     "results": ("Runs and results", ["cutplane.core", "cutplane.checkpoints"]),
     "files": ("Files and reports", ["cutplane.io", "cutplane.report"]),
 }

@@ -236,7 +236,7 @@ def test_numbers_to_predict_are_not_taken_for_classes(tmp_path):
 def test_all_curves_of_the_lower_bound_are_seen():
     """Curves that coincide differ in width and marks, so that none hides another."""
     pytest.importorskip("matplotlib")
-    from cutplane.experiments.lower_bound import EXPERIMENTS, VARIANTS
+    from cutplane.papers.lower_bound import EXPERIMENTS, VARIANTS
 
     (experiment,) = EXPERIMENTS
     rows = [

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.maps import AllPairs
+from cutplane.data import AllPairs
 
 from .references import (
     Extended,

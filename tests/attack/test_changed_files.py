@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 import cutplane as cp
 from cutplane.compute import mapped
 from cutplane.compute.mapped import ChangedData, MappedFile
-from cutplane.maps import as_rows
-from cutplane.methods.registry import METHODS
+from cutplane.data import as_rows
+from cutplane.solvers.registry import METHODS
 
 from . import changing_files
 from .changing_files import CHANGES

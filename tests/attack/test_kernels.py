@@ -21,9 +21,9 @@ from sklearn.svm import SVC, SVR
 import cutplane as cp
 from cutplane.core.certificate import Status
 from cutplane.core.protocols import Plane
-from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.rows import KernelRows
-from cutplane.risks.kernel import KernelRisk
+from cutplane.models.gram.functions import Kernel
+from cutplane.models.gram.risk import KernelRisk
+from cutplane.models.gram.rows import KernelRows
 
 # Just above what is kept in float64.
 M = 2100

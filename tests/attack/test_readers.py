@@ -19,7 +19,7 @@ from tests.attack import reader_references as reference
 from cutplane.cli.fit_options import read_templates
 from cutplane.io import InputError, read_conll, read_frames, read_svmlight, read_trace, sources
 from cutplane.io.rna import read_structures
-from cutplane.structured.templates import parse_templates
+from cutplane.models.sequences.templates import parse_templates
 
 COMPRESSORS = {
     b"\x1f\x8b": lambda content: gzip.compress(content, mtime=0),

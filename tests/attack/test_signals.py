@@ -21,9 +21,9 @@ from scipy.sparse import csr_array
 from tests.processes import PATIENCE, Started
 
 import cutplane as cp
-from cutplane.cli.labels import class_labels
 from cutplane.core.interrupts import held
 from cutplane.io import InputError, load_model, read_conll, read_svmlight
+from cutplane.io.labels import class_labels
 
 # The first byte tells that Python is there: what comes before is not ours.
 PROGRAM = """

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.methods.registry import STOCHASTIC_METHODS
+from cutplane.solvers.registry import STOCHASTIC_METHODS
 
 from .problems import CLASSIFICATION, LOSSES, PARAMETER
 from .references import Extended, Penalty, Pointwise, Reference, extended

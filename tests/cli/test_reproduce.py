@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutplane.experiments import EXPERIMENTS, Experiment
+from cutplane.papers import EXPERIMENTS, Experiment
 
 
 def small(name="small", *, interrupted=False, picture=None):
@@ -98,7 +98,7 @@ def test_interruption_keeps_finished_rows(run, add):
 
 def test_interruption_inside_a_fit_is_passed_on(monkeypatch):
     import cutplane as cp
-    from cutplane.experiments.experiment import minimize
+    from cutplane.papers.experiment import minimize
 
     def stop(state):
         raise KeyboardInterrupt

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numba.core.caching import FunctionCache
 
-from cutplane.compute.compiled import njit
-from cutplane.compute.compiling import clock, watch
+from cutplane.compute.compiled import clock, njit, watch
 from cutplane.estimators import estimators_by_task
 
 

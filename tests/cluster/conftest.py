@@ -20,8 +20,8 @@ PRELOADED = [
     "distributed",
     "cutplane.cluster.seat",
     "cutplane.estimators",
-    "cutplane.methods",
-    "cutplane.risks.shards.calls",
+    "cutplane.solvers",
+    "cutplane.cluster.calls",
 ]
 
 

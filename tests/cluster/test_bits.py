@@ -13,7 +13,7 @@ from cutplane.losses import CLASSIFICATION, REGRESSION
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 
 from cutplane.cluster import sharded_sample  # noqa: E402
-from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
+from cutplane.cluster.risk import ShardedRisk  # noqa: E402
 
 M, D = 411, 6
 LOSSES = {

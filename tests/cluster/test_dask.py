@@ -16,8 +16,8 @@ da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 from tests.cluster.processes import pids_of  # noqa: E402
 
 from cutplane.cluster import sharded_sample  # noqa: E402
+from cutplane.cluster.risk import ShardedRisk  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
-from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 
 M, D = 350_077, 3  # eight shards, so that each of five workers has some
 METHOD = cp.bmrm()

@@ -23,8 +23,8 @@ from tests.cluster.processes import Processes, ended_after, pids_of  # noqa: E40
 from tests.processes import PATIENCE, wait_until  # noqa: E402
 
 from cutplane.cluster import sharded_sample  # noqa: E402
+from cutplane.cluster.risk import ShardedRisk  # noqa: E402
 from cutplane.cluster.workers import ClusterError  # noqa: E402
-from cutplane.risks.shards.risk import ShardedRisk  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

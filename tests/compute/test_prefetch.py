@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cutplane.compute.compiled import njit
-from cutplane.compute.prefetch import fetch, fetch_row
+from cutplane.compute.compiled import fetch, fetch_row, njit
 
 
 @njit(nogil=True)

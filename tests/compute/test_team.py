@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.processes import PATIENCE
 
+from cutplane.cluster.leader import Leader, LostMember
+from cutplane.cluster.team import packed, serve, subtrees, sum_of_subtrees
 from cutplane.compute.blocks import even_bounds, power_below, total_of_rows, tree_sum, vector_blocks
-from cutplane.compute.leader import Leader, LostMember
-from cutplane.compute.team import packed, serve, subtrees, sum_of_subtrees
 
 rng = np.random.default_rng(0)
 

@@ -15,15 +15,13 @@ from cvxpy.transforms import indicator
 
 import cutplane as cp
 from cutplane.core import state as core
-from cutplane.core.policies.balanced_proximal import BalancedProximal
 from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
-from cutplane.core.policies.cuts import NonConvexCuts
+from cutplane.core.policies.cuts import NonConvexCuts, ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
-from cutplane.core.policies.objective_cuts import ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.over_set import OverSet
-from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
+from cutplane.core.policies.stabilizers import BalancedProximal, Level, Proximal, TrustRegion
 from cutplane.core.policies.trials import ByTrials, CutAt
-from cutplane.methods import (
+from cutplane.solvers import (
     BlockAscent,
     BoundAtBest,
     ClassEpochs,

@@ -111,7 +111,7 @@ def test_what_others_compile_without_a_module_is_no_matter():
     # As classes of Numba's, which skglm has.
     from types import SimpleNamespace
 
-    from cutplane.compute.compiling import watch
+    from cutplane.compute.compiled import watch
 
     nameless = SimpleNamespace(py_func=SimpleNamespace(__module__=None))
     event = SimpleNamespace(data={"dispatcher": nameless})

@@ -82,10 +82,10 @@ METHODS = {
     "adaptive": stochastic(cp.adaptive()),
     "online proximal": stochastic(cp.online_proximal()),
     "optimistic": stochastic(cp.optimistic()),
-    "optimistic, better begin": stochastic(cp.optimistic(begin=cp.methods.Begin.BETTER)),
+    "optimistic, better begin": stochastic(cp.optimistic(begin=cp.solvers.Begin.BETTER)),
     # For smooth losses only. Steps follow the steepest curvature, so that one that is shallow
     # elsewhere takes many passes: 1e-3 takes up to 894 here.
-    "svrg": Line(cp.methods.svrg(), tol_elsewhere=1e-3),
+    "svrg": Line(cp.solvers.svrg(), tol_elsewhere=1e-3),
 }
 STOCHASTIC = {"pegasos", "adaptive", "online proximal", "optimistic", "optimistic, better begin"}
 AT_KINKS = {

@@ -15,7 +15,7 @@ from cutplane.core.search import (
     is_too_short,
     wolfe_search,
 )
-from cutplane.maps import ScoreMap
+from cutplane.data import ScoreMap
 
 from .oracles import FunctionRisk, largest
 from .problems import PROBLEMS

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core.reduced import simplex_kernels, simplex_qp
+from cutplane.core.reduced import simplex_qp
+from cutplane.core.reduced import simplex_qp as simplex_kernels
 from cutplane.core.reduced.simplex_qp import SimplexQP
 
 EPS = np.finfo(np.float64).eps

@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
-from cutplane.core.policies.balanced_proximal import Balance, BalancedProximal
 from cutplane.core.policies.bmrm import NoStabilizer
 from cutplane.core.policies.over_set import OverSet
-from cutplane.core.policies.stabilizers import Level, Proximal, TrustRegion
+from cutplane.core.policies.stabilizers import (
+    Balance,
+    BalancedProximal,
+    Level,
+    Proximal,
+    TrustRegion,
+)
 from cutplane.core.protocols import Plane
 from cutplane.core.reduced.proximal import PlainBound, ProximalProblem
 from cutplane.core.state import Problem, State

@@ -21,7 +21,7 @@ from cutplane.losses import (
     ROBUST_CLASSIFICATION,
     ROBUST_REGRESSION,
 )
-from cutplane.methods.registry import METHODS
+from cutplane.solvers.registry import METHODS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -10,8 +10,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import cutplane as cp
 from cutplane import LinearClassifierCV, LinearRegressorCV
-from cutplane.estimators.lams.proof import LamProof
-from cutplane.metrics.score_bounds import (
+from cutplane.lam_proof.proof import LamProof
+from cutplane.lam_proof.scores import (
     absolute_error_at_least,
     accuracy_at_most,
     r2_at_most,

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
 import cutplane as cp
-from cutplane.regularizers.constrained_l2 import TOLERANCE
+from cutplane.regularizers.bounded import TOLERANCE
 
 from ..risks.exact import TWINS, clarabel
 

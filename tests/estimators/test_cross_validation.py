@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import cutplane as cp
 from cutplane import LinearClassifier, LinearClassifierCV, LinearRegressor, LinearRegressorCV
-from cutplane.maps import as_rows
+from cutplane.data import as_rows
 
 LAMS = [10.0, 1.0, 0.1, 0.01]
 PINBALL = make_scorer(mean_pinball_loss, alpha=0.9, greater_is_better=False)

@@ -9,7 +9,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 import cutplane as cp
-from cutplane.methods.kernels.laplace import mean_probability
+from cutplane.models.gram.newton import mean_probability
 
 
 def data(m=120, seed=0):

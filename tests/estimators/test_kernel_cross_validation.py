@@ -11,9 +11,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import cutplane as cp
 from cutplane.io import load_model, save_model
-from cutplane.maps.kernels import matrix
-from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.rows import KernelRows
+from cutplane.models.gram import matrix
+from cutplane.models.gram.functions import Kernel
+from cutplane.models.gram.rows import KernelRows
 
 X, Y = make_moons(120, noise=0.25, random_state=0)
 NUMBERS = np.sin(2 * X[:, 0]) + X[:, 1] ** 2

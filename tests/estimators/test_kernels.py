@@ -12,13 +12,13 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import check_estimator
 
 import cutplane as cp
-from cutplane.maps.kernels import landmarks
-from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.matrix import IndefiniteKernel, one_blas_thread
-from cutplane.maps.kernels.rows import KernelRows
-from cutplane.maps.kernels.waves import wave_features, waves
+from cutplane.models.gram import features as landmarks
+from cutplane.models.gram.features import wave_features, waves
+from cutplane.models.gram.functions import Kernel
+from cutplane.models.gram.matrix import IndefiniteKernel, one_blas_thread
+from cutplane.models.gram.risk import KernelRisk
+from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import KernelNorm
-from cutplane.risks.kernel import KernelRisk
 
 LOSSES = [
     cp.Hinge(),

@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 import cutplane as cp
 from cutplane import LinearClassifier, LinearRegressor
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods.registry import METHODS, STOCHASTIC_METHODS
+from cutplane.solvers.registry import METHODS, STOCHASTIC_METHODS
 
 
 def objective(model, X, y, loss):

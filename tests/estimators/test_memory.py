@@ -89,7 +89,7 @@ def test_prediction_does_not_copy_the_data(dtype, layout):
 
 
 def test_prediction_does_not_copy_the_whole_of_a_strided_view(monkeypatch):
-    monkeypatch.setattr("cutplane.maps.ordered_products._COPIED", 1 << 15)
+    monkeypatch.setattr("cutplane.data.ordered_products._COPIED", 1 << 15)
     X, y = sample(8_000, 300, np.float64, "C")
     model = cp.LinearClassifier(lam=1.0).fit(X, np.sign(y))
     assert peak_bytes(lambda: model.decision_function(X[::2])) < 0.25 * X[::2].nbytes

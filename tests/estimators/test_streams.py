@@ -16,7 +16,7 @@ from sklearn.datasets import make_blobs
 import cutplane as cp
 from cutplane import LinearClassifier, LinearClassifierCV, LinearRegressor
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION
-from cutplane.methods.registry import STOCHASTIC_METHODS
+from cutplane.solvers.registry import STOCHASTIC_METHODS
 
 
 def stream(seed=0, m=400, d=6, task="classification"):

@@ -113,7 +113,7 @@ def test_two_dimensions_beside_a_grid():
 def test_slopes_are_those_of_the_objective():
     X, y, _ = two_blobs()
     rows = cp.as_rows(X)
-    scores = cp.maps.CenteredScore(rows, X[y == -1].mean(axis=0), 0.2)
+    scores = cp.data.CenteredScore(rows, X[y == -1].mean(axis=0), 0.2)
     known, free = np.flatnonzero(y != -1), np.flatnonzero(y == -1)
     risk = cp.ScoredRisk(scores.part(known), np.where(y[known] == 1, 1.0, -1.0), cp.Hinge())
     risk = risk + 3.0 * cp.ScoredRisk(scores.part(free), np.ones(len(free)), cp.Hat())

@@ -8,10 +8,10 @@ import scipy.sparse
 from tests.random_arrays import random_array
 
 import cutplane as cp
-from cutplane.experiments import EXPERIMENTS
-from cutplane.experiments.bmrm_figures import pegasos
-from cutplane.experiments.data import load
 from cutplane.io import InputError
+from cutplane.papers import EXPERIMENTS
+from cutplane.papers.bmrm_figures import pegasos
+from cutplane.papers.data import load
 
 
 @pytest.fixture

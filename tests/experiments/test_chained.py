@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.experiments.chained import (
+from cutplane.papers.chained import (
     CRESCENT,
     EXPERIMENTS,
     LAMS,

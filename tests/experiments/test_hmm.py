@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.experiments.hmm import (
+from cutplane.papers.hmm import (
     LAMS,
     MARGIN,
     PUBLISHED,
@@ -28,7 +28,7 @@ def small_digits():
 
 
 def test_every_method_has_its_columns_beside_the_paper(monkeypatch):
-    monkeypatch.setattr("cutplane.experiments.hmm._MOST_EVALUATIONS", most := 100)
+    monkeypatch.setattr("cutplane.papers.hmm._MOST_EVALUATIONS", most := 100)
     rows = list(
         compare(
             lambda share, what: None,

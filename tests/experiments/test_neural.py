@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.experiments import EXPERIMENTS
-from cutplane.experiments.data import Words, load_words
-from cutplane.experiments.neural import METHODS, PUBLISHED, NeuroCRF, compare
-from cutplane.experiments.ocr import TABLE_4, error_of
+from cutplane.papers import EXPERIMENTS
+from cutplane.papers.data import Words, load_words
+from cutplane.papers.neural import METHODS, PUBLISHED, NeuroCRF, compare
+from cutplane.papers.ocr import TABLE_4, error_of
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra cutplane[torch]")
 

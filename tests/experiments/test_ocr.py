@@ -9,9 +9,9 @@ import pytest
 import cutplane as cp
 from cutplane.core.policies.trials import CutAt
 from cutplane.core.state import Problem
-from cutplane.experiments.data import Words
-from cutplane.experiments.ocr import TABLE_4, TABLE_5, compare, nrbmls
-from cutplane.methods import automatic
+from cutplane.papers.data import Words
+from cutplane.papers.ocr import TABLE_4, TABLE_5, compare, nrbmls
+from cutplane.solvers import automatic
 
 TABLES = {"table4": TABLE_4, "table5": TABLE_5}
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from cutplane.experiments import EXPERIMENTS, online
-from cutplane.experiments.online import passes_to_converge, table_row
-from cutplane.experiments.online_data import TASKS, Task, load_task
 from cutplane.io import InputError
+from cutplane.papers import EXPERIMENTS, online
+from cutplane.papers.online import passes_to_converge, table_row
+from cutplane.papers.online_data import TASKS, Task, load_task
 
 
 @pytest.fixture

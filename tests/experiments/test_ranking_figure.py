@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import cutplane as cp
-from cutplane.experiments import EXPERIMENTS
-from cutplane.experiments.data import load_letor
 from cutplane.io import InputError
+from cutplane.papers import EXPERIMENTS
+from cutplane.papers.data import load_letor
 
 
 @pytest.fixture

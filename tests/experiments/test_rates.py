@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.experiments import EXPERIMENTS
-from cutplane.experiments.rates import proven_steps
+from cutplane.papers import EXPERIMENTS
+from cutplane.papers.rates import proven_steps
 
 from .test_bmrm_figures import small_data  # noqa: F401
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.experiments import EXPERIMENTS
 from cutplane.io import InputError
+from cutplane.papers import EXPERIMENTS
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cutplane.experiments.transductive import GAMMAS, PUBLISHED, Digits, compare
+from cutplane.papers.transductive import GAMMAS, PUBLISHED, Digits, compare
 
 
 def small_digits(seed=0):

@@ -12,7 +12,7 @@ from safetensors.numpy import load, save
 import cutplane as cp
 from cutplane.io import InputError, load_model, save_model
 from cutplane.io.models.files import Content
-from cutplane.structured import MODELS
+from cutplane.models.structured import MODELS
 
 from ..structured.problems import PROBLEMS
 

@@ -12,9 +12,9 @@ import cutplane.losses as losses_module
 from cutplane.compute.threads import thread_limit
 from cutplane.core.protocols import Quadratic
 from cutplane.losses import ROBUST_CLASSIFICATION, ROBUST_REGRESSION
-from cutplane.losses.pointwise import bounded_search
-from cutplane.losses.pointwise.bounded_smooth import downhill
-from cutplane.losses.pointwise.tilted import TiltedLoss
+from cutplane.losses import bounded as bounded_search
+from cutplane.losses.bounded_smooth import downhill
+from cutplane.losses.tilted import TiltedLoss
 
 BROKEN = [
     cp.Ramp(),

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from sklearn.svm import SVC, NuSVC, NuSVR
 
 import cutplane as cp
-from cutplane.losses.pointwise.nu import lowest_tail
+from cutplane.losses.nu import lowest_tail
 from cutplane.testing import check_loss
 
 N = 60

@@ -16,8 +16,8 @@ from cutplane.losses import (
     SmoothHinge,
     Squared,
     SquaredHinge,
+    piecewise,
 )
-from cutplane.losses.pointwise import piecewise
 
 LOSSES = [
     Hinge(),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from cutplane.maps.networks.boltzmann import (
+from cutplane.models.networks.boltzmann import (
     BoltzmannMachine,
     contrastive_divergence,
     train_cascade,

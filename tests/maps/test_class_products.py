@@ -8,7 +8,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.maps import as_rows
+from cutplane.data import as_rows
 
 EPS = np.finfo(np.float64).eps
 

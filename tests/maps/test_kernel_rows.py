@@ -7,10 +7,10 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC, SVR
 
 import cutplane as cp
-from cutplane.maps.kernels import rows as kernel_rows
-from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.matrix import one_blas_thread
-from cutplane.maps.kernels.rows import KernelRows
+from cutplane.models.gram import rows as kernel_rows
+from cutplane.models.gram.functions import Kernel
+from cutplane.models.gram.matrix import one_blas_thread
+from cutplane.models.gram.rows import KernelRows
 
 M = 2100  # just above what is kept in float64
 X, Y = make_moons(M, noise=0.15, random_state=0)

@@ -6,7 +6,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.maps import ordered_scores
+from cutplane.data import ordered_scores
 
 STORED = {
     "C": np.ascontiguousarray,

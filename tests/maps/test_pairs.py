@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.random_arrays import random_array
 
-from cutplane.maps import AllPairs, ObservedPairs, as_rows
+from cutplane.data import AllPairs, ObservedPairs, as_rows
 
 seeds = st.integers(0, 10_000)
 

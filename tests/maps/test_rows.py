@@ -18,7 +18,7 @@ from tests.processes import PATIENCE, wait_until
 
 from cutplane.compute import threads
 from cutplane.compute.threads import count_blocks, default_threads, run_blocks
-from cutplane.maps import Rows, as_rows
+from cutplane.data import Rows, as_rows
 
 EPS = np.finfo(np.float64).eps
 
@@ -459,7 +459,7 @@ def test_works_in_a_forked_child():
 
 def test_the_interpreter_exits_with_idle_helpers():
     program = (
-        "import atexit, numpy as np; from cutplane.maps import as_rows\n"
+        "import atexit, numpy as np; from cutplane.data import as_rows\n"
         "rows = as_rows(np.ones((40_000, 20)), n_threads=2); rows.scores(np.ones(20))\n"
         "atexit.register(lambda: print(rows.scores(np.ones(20)).sum()))\n"
     )

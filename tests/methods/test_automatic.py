@@ -13,14 +13,9 @@ import cutplane as cp
 from cutplane.compute.mapped import is_mapped
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.state import Problem
-from cutplane.maps import AllPairs, as_rows
-from cutplane.maps import rows as stored
-from cutplane.methods import (
-    BlockAscent,
-    DualEpochs,
-    NewtonSteps,
-    automatic,
-)
+from cutplane.data import AllPairs, as_rows
+from cutplane.data import rows as stored
+from cutplane.solvers import BlockAscent, DualEpochs, NewtonSteps, automatic
 
 rng = np.random.default_rng(0)
 FEW = random_array((500, 20), density=0.3, rng=rng).tocsr()

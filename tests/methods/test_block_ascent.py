@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.methods import block_ascent
-from cutplane.methods.ascent.block_ascent import outputs_of
-from cutplane.methods.caches.kept import Pull
+from cutplane.solvers import block_ascent
+from cutplane.solvers.block_ascent import outputs_of
+from cutplane.solvers.caches import Pull
 
 from ..risks.test_chain import optimum, risk_of
 from ..structured.problems import PROBLEMS, Objective
@@ -144,7 +144,7 @@ def test_ctrl_c_does_not_mix_up_outputs(kernel, monkeypatch):
     risk = cp.StructuredRisk(*PROBLEMS["multilabel"](rng), n_jobs=1)
     outputs, seen = outputs_of(risk), [[] for _ in range(risk.n_examples)]
     state = outputs.first(3)
-    module = import_module("cutplane.methods.caches.models")
+    module = import_module("cutplane.solvers.caches")
     run, interrupts = getattr(module, kernel), 0
 
     def interrupted(*arguments):

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.methods.stochastic import Begin, Rule, kernels
-from cutplane.methods.stochastic.evaluated import MarginSteps, PartSteps
-from cutplane.methods.stochastic.passes import passes_of
-from cutplane.methods.stochastic.settings import Settings
+from cutplane.solvers.stochastic import Begin, Rule
+from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic.evaluated import MarginSteps, PartSteps
+from cutplane.solvers.stochastic.passes import passes_of
+from cutplane.solvers.stochastic.settings import Settings
 
 METHODS = {
     Rule.PEGASOS: cp.pegasos,

@@ -15,9 +15,9 @@ from scipy.special import softmax, xlogy
 import cutplane as cp
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.state import Problem
-from cutplane.methods import ClassEpochs, ClassNewtonSteps, SparseQuasiNewton, automatic
-from cutplane.methods.ascent import class_kernels as kernels
-from cutplane.methods.ascent.class_ascent import ClassAscent
+from cutplane.models.multiclass import ascent as kernels
+from cutplane.models.multiclass.ascent import ClassAscent
+from cutplane.solvers import ClassEpochs, ClassNewtonSteps, SparseQuasiNewton, automatic
 
 from ..risks.test_multiclass import (
     Sample,

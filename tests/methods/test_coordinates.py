@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods.coordinates import columns, kernels
 from cutplane.regularizers.coordinates import Coordinates
+from cutplane.solvers.coordinates import columns
+from cutplane.solvers.coordinates import loops as kernels
 
 from ..risks.exact import TWINS, clarabel
 

@@ -14,15 +14,12 @@ import cutplane as cp
 from cutplane.compute.arrays import copied
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION, PiecewiseLoss
-from cutplane.maps.kernels.functions import Kernel
-from cutplane.maps.kernels.rows import KernelRows
-from cutplane.methods import (
-    dual_ascent,
-)
-from cutplane.methods.ascent.coordinate_kernels import logistic_dual
-from cutplane.methods.ascent.dual_ascent import DualAscent
+from cutplane.models.gram.functions import Kernel
+from cutplane.models.gram.risk import KernelRisk
+from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import KernelNorm
-from cutplane.risks.kernel import KernelRisk
+from cutplane.solvers import dual_ascent
+from cutplane.solvers.dual_ascent import DualAscent, logistic_dual
 
 PIECEWISE = [
     factory()

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.compute.positive_solve import solve_positive
+from cutplane.compute.products import solve_positive
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods import NewtonSteps, newton
-from cutplane.methods.newton import SmoothedNewton
+from cutplane.solvers import NewtonSteps, newton
+from cutplane.solvers.newton import SmoothedNewton
 
 LOSSES = [factory() for factory in (*CLASSIFICATION.values(), *REGRESSION.values())]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -254,7 +254,7 @@ def many_examples(m=40_000):
 
 def sample_runs(monkeypatch, before):
     """Call a function before each run on a sample; return the list that their results go to."""
-    module = sys.modules["cutplane.methods.newton"]
+    module = sys.modules["cutplane.solvers.newton"]
     results = []
 
     def run(risk, regularizer, **options):

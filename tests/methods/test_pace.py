@@ -9,15 +9,16 @@ import scipy.sparse as sp
 
 import cutplane as cp
 from cutplane.compute import pace
-from cutplane.compute.conjugate_gradients import conjugate_gradients
+from cutplane.compute.products import conjugate_gradients
 from cutplane.core import interrupts
 from cutplane.core.state import Problem
+from cutplane.data.csr import CompressedRows
+from cutplane.data.dense import DenseRows
 from cutplane.losses import Huber
-from cutplane.maps.csr import CompressedRows
-from cutplane.maps.dense import DenseRows
-from cutplane.methods.ascent.dual_ascent import DualAscent
-from cutplane.methods.newton import SmoothedNewton
-from cutplane.methods.stochastic import pieces, svrg
+from cutplane.solvers.dual_ascent import DualAscent
+from cutplane.solvers.newton import SmoothedNewton
+from cutplane.solvers.stochastic import settings as pieces
+from cutplane.solvers.stochastic import svrg
 
 
 class Clock:
@@ -26,7 +27,7 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now = 0.0
         # By its name the package has the function of the module, not the module.
-        for module in (pace, sys.modules["cutplane.methods.minimize"]):
+        for module in (pace, sys.modules["cutplane.solvers.minimize"]):
             monkeypatch.setattr(module, "clock", lambda: self.now)
         for rows in (CompressedRows, DenseRows):
             for name in ("scores", "pullback", "class_scores", "class_pullback"):
@@ -34,8 +35,8 @@ class Clock:
             self._slow(monkeypatch, rows, "weighted_gram", 1000.0)
         self._slow(monkeypatch, DualAscent, "_epoch", 2.0)
         # Estimates know how slow it is to make a matrix.
-        monkeypatch.setattr("cutplane.methods.curvature.classes._SECONDS_PER_CUBE", 1.0)
-        monkeypatch.setattr(sys.modules["cutplane.methods.newton"], "_SECONDS", 1.0)
+        monkeypatch.setattr("cutplane.models.multiclass.curvature._SECONDS_PER_CUBE", 1.0)
+        monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_SECONDS", 1.0)
 
     def _slow(self, monkeypatch, kind, name, seconds):
         method = getattr(kind, name)
@@ -88,11 +89,11 @@ def test_a_run_ends_soon_after_its_time_limit(case, sparse, monkeypatch):
 
 # Passes of stochastic steps: the method, its compiled steps, and where these have the examples.
 PASSES = {
-    "pegasos": (cp.pegasos, "cutplane.methods.stochastic.kernels.epoch", 6),
-    "optimistic": (cp.optimistic, "cutplane.methods.stochastic.kernels.epoch", 6),
-    "batches": (partial(cp.pegasos, batch=7), "cutplane.methods.stochastic.kernels.epoch", 6),
-    "svrg": (svrg, "cutplane.methods.stochastic.svrg.svrg_epoch", 6),
-    "margin": (cp.pegasos, "cutplane.methods.stochastic.evaluated.margin_pass", 2),
+    "pegasos": (cp.pegasos, "cutplane.solvers.stochastic.loops.epoch", 6),
+    "optimistic": (cp.optimistic, "cutplane.solvers.stochastic.loops.epoch", 6),
+    "batches": (partial(cp.pegasos, batch=7), "cutplane.solvers.stochastic.loops.epoch", 6),
+    "svrg": (svrg, "cutplane.solvers.stochastic.svrg.svrg_epoch", 6),
+    "margin": (cp.pegasos, "cutplane.solvers.stochastic.evaluated.margin_pass", 2),
     "parts": (partial(cp.pegasos, batch=10), None, 0),
 }
 
@@ -162,7 +163,7 @@ def test_a_matrix_that_takes_too_long_is_not_made(monkeypatch):
     usual = cp.minimize(risk, cp.L2(1e-3), method=cp.newton(), tol=1e-6)
     assert made
     made.clear()
-    monkeypatch.setattr(sys.modules["cutplane.methods.newton"], "_SECONDS", 1e3)
+    monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_SECONDS", 1e3)
     hurried = cp.minimize(risk, cp.L2(1e-3), method=cp.newton(), tol=1e-6, time_limit=1e6)
     assert not made
     assert usual.status == hurried.status == "optimal"
@@ -174,8 +175,8 @@ def test_a_matrix_that_takes_too_long_is_not_made(monkeypatch):
 def test_directions_with_and_without_a_matrix(loss, intercept, monkeypatch):
     risk = problem(loss, sparse=True)
     risk = cp.ScoredRisk(risk.rows, risk.y, loss, intercept=intercept)
-    monkeypatch.setattr(sys.modules["cutplane.methods.newton"], "_LEFT", 1e-12)
-    monkeypatch.setattr(sys.modules["cutplane.methods.newton"], "_MOST_PRODUCTS", 10_000)
+    monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_LEFT", 1e-12)
+    monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_MOST_PRODUCTS", 10_000)
     both = []
     for by_products in (False, True):
         steps = SmoothedNewton(Problem(risk, cp.L2(0.1)), by_products=by_products)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.methods.curvature.pairs import COMPUTED_IN, has_pair_curvature
+from cutplane.solvers.pair_curvature import COMPUTED_IN, has_pair_curvature
 
 
 @pytest.fixture(scope="module")

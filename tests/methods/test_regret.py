@@ -12,9 +12,10 @@ from scipy.optimize import minimize_scalar
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.methods.stochastic import Rule, kernels
-from cutplane.methods.stochastic.passes import CompiledSteps
-from cutplane.methods.stochastic.settings import Settings, first_walk
+from cutplane.solvers.stochastic import Rule
+from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic.passes import CompiledSteps
+from cutplane.solvers.stochastic.settings import Settings, first_walk
 
 ROUNDS = 400
 FEATURES = 4

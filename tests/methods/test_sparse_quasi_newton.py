@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.start import first_state
 from cutplane.core.state import Problem
-from cutplane.methods.coordinates import quasi_newton
-from cutplane.methods.coordinates.kernels import low_rank_descent, products_with_rows
-from cutplane.methods.coordinates.quasi_newton import SparseSteps, bounding
 from cutplane.regularizers.coordinates import Coordinates
+from cutplane.solvers.coordinates import quasi_newton
+from cutplane.solvers.coordinates.loops import low_rank_descent, products_with_rows
+from cutplane.solvers.coordinates.quasi_newton import SparseSteps, bounding
 
 from ..risks.exact import clarabel
 
@@ -233,10 +233,10 @@ def awkward_classes(seed):
 def test_awkward_features_and_lams_end_with_finite_numbers(seed):
     X, y, lam = awkward_classes(seed)
     for intercept in (True, False):
-        pairs = cp.maps.AllPairs(cp.as_rows(X), int(y.max()) + 1)
+        pairs = cp.data.AllPairs(cp.as_rows(X), int(y.max()) + 1)
         risk = cp.ScoredRisk(pairs, y, cp.Softmax(), intercept=intercept)
         for regularizer in (cp.L1(lam), cp.ElasticNet(lam, 0.5)):
-            method = cp.methods.sparse_quasi_newton()
+            method = cp.solvers.sparse_quasi_newton()
             result = cp.minimize(risk, regularizer, method=method, tol=1e-8, max_iter=60)
             assert np.isfinite(result.w).all()
             assert np.isfinite(result.objective)

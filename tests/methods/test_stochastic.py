@@ -10,11 +10,12 @@ import cutplane as cp
 from cutplane.compute.products import dot
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods.ascent.coordinate_kernels import shuffle
-from cutplane.methods.stochastic import Begin, Rule, kernels
-from cutplane.methods.stochastic.passes import CompiledSteps, passes_of
-from cutplane.methods.stochastic.settings import Settings
-from cutplane.methods.stochastic.slopes import slope_of
+from cutplane.solvers.dual_ascent import shuffle
+from cutplane.solvers.stochastic import Begin, Rule
+from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic.loops import slope_of
+from cutplane.solvers.stochastic.passes import CompiledSteps, passes_of
+from cutplane.solvers.stochastic.settings import Settings
 
 LOSSES = [factory() for factory in (*CLASSIFICATION.values(), *REGRESSION.values())]
 METHODS = {

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.methods import svrg
-from cutplane.methods.ascent.coordinate_kernels import shuffle
-from cutplane.methods.stochastic.settings import seeded
+from cutplane.solvers import svrg
+from cutplane.solvers.dual_ascent import shuffle
+from cutplane.solvers.stochastic.settings import seeded
 
 SMOOTH = [
     loss

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from cutplane.losses.ranking.queries import Queries
 from cutplane.metrics import (
     ClassQuality,
     LabelSetQuality,
@@ -23,6 +22,7 @@ from cutplane.metrics import (
     count_segments,
     measured,
 )
+from cutplane.models.ranking.queries import Queries
 
 SEEDS = st.integers(0, 10**6)
 TAGS = np.array(["O", "B-NP", "I-NP", "B-VP"])

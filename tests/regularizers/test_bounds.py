@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
-from cutplane.methods.registry import METHODS
+from cutplane.solvers.registry import METHODS
 
 N_FEATURES = 6
 VALUES = {
@@ -74,7 +74,7 @@ METHODS_OF_MINIMIZE = {
     "no search": lambda: cp.bmrm(line_search=False),
     "groups": lambda: cp.bmrm(groups=3),
     "few planes": lambda: cp.bmrm(planes=5),
-    "coordinates": cp.methods.coordinate_descent,
+    "coordinates": cp.solvers.coordinate_descent,
 }
 
 

@@ -7,9 +7,9 @@ from multiprocessing import Pipe
 
 import numpy as np
 
-from cutplane.compute.team import serve
-from cutplane.risks.shards.member import ArraySource, Holding
-from cutplane.risks.shards.sample import Place, ShardedSample
+from cutplane.cluster.member import ArraySource, Holding
+from cutplane.cluster.sample import Place, ShardedSample
+from cutplane.cluster.team import serve
 
 
 class Crew:

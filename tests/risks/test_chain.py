@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.protocols import Quadratic
-from cutplane.maps import OneScore
+from cutplane.data import OneScore
 
 from ..structured.sequences import LAYOUTS, Sample
 from .exact import clarabel

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.random_arrays import random_array
 
 import cutplane as cp
-from cutplane.risks.chains.pieces import FLATTER
-from cutplane.structured.chains.losses import entropy_of_mixing
+from cutplane.models.sequences.losses import entropy_of_mixing
+from cutplane.models.sequences.pieces import FLATTER
 
 
 def entropy(p):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.structured.hmm.estimation import Likelihood
+from cutplane.models.speech.estimation import Likelihood
 
 from ..structured.hmm_by_enumeration import SHAPES, drawn, loss
 from ..structured.test_hmm import frames_of, generated

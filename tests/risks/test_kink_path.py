@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.maps import as_rows
-from cutplane.risks import kink_path
-from cutplane.risks.kinks import kinks_of
-from cutplane.risks.lam_bounds import LamBounds
+from cutplane.data import as_rows
+from cutplane.lam_proof import path as kink_path
+from cutplane.lam_proof.bounds import LamBounds
+from cutplane.lam_proof.path import kinks_of
 
 LOSSES = [cp.Hinge(), cp.Absolute(), cp.Quantile(0.8), cp.EpsilonInsensitive(0.3)]
 HIGH, LOW = 1.0, 1e-3

@@ -7,8 +7,8 @@ import pytest
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.maps import as_rows
-from cutplane.risks.lam_bounds import LamBounds, Stretch, score_ranges
+from cutplane.data import as_rows
+from cutplane.lam_proof.bounds import LamBounds, Stretch, score_ranges
 
 LOSSES = [
     cp.Hinge(),

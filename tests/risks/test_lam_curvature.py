@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.maps import as_rows
-from cutplane.risks.lam_bounds import LamBounds, Stretch
-from cutplane.risks.lam_curvature import CurvedStretch, _Metric, is_curved
+from cutplane.data import as_rows
+from cutplane.lam_proof.bounds import LamBounds, Stretch
+from cutplane.lam_proof.curvature import CurvedStretch, _Metric, is_curved
 
 STEADY = [cp.Logistic(), cp.Exponential(), cp.Poisson(), cp.Squared()]
 

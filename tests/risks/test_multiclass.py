@@ -10,10 +10,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import cutplane as cp
+from cutplane.data import AllPairs, OneScore
 from cutplane.losses import MulticlassLoss
-from cutplane.losses.multiclass.kernels import class_sums, fill_slopes, sums_of_pairs
-from cutplane.losses.multiclass.offsets import Repair, repaired
-from cutplane.maps import AllPairs, OneScore
+from cutplane.models.multiclass.offsets import (
+    Repair,
+    class_sums,
+    fill_slopes,
+    repaired,
+    sums_of_pairs,
+)
 
 from .exact import clarabel
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from tests.risks.crew import placed
 
 import cutplane as cp
+from cutplane.cluster.calls import Target
+from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
+from cutplane.data import AllPairs, as_rows
 from cutplane.losses import (
     CLASSIFICATION,
     REGRESSION,
     ROBUST_CLASSIFICATION,
     ROBUST_REGRESSION,
 )
-from cutplane.maps import AllPairs, as_rows
-from cutplane.risks.shards.calls import Target
-from cutplane.risks.shards.risk import ShardedRisk
 
 N_SHARDS = 8
 

@@ -6,9 +6,9 @@ import scipy.sparse
 from tests.risks.crew import placed
 
 import cutplane as cp
-from cutplane.estimators.tagging.sharded import SequenceReader, look, observed
-from cutplane.risks.shards.chains import ChainShape, ShardedChainRisk
-from cutplane.structured.templates import TemplateVectorizer, parse_templates
+from cutplane.cluster.chains import ChainShape, ShardedChainRisk
+from cutplane.models.sequences.sharded import SequenceReader, look, observed
+from cutplane.models.sequences.templates import TemplateVectorizer, parse_templates
 
 PLACEMENTS = {"1": [0] * 8, "2": [0, 1, 1, 0, 1, 0, 0, 1], "5": [4, 0, 1, 2, 2, 3, 1, 0]}
 LAM = 0.02

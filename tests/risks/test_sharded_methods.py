@@ -8,9 +8,9 @@ from tests.risks.crew import placed
 from tests.risks.test_sharded import data, same
 
 import cutplane as cp
+from cutplane.cluster.dual_ascent import LocalAscent
+from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
-from cutplane.methods.shards.local_duals import LocalAscent
-from cutplane.risks.shards.risk import ShardedRisk
 
 PLACEMENTS = [[0] * 8, [0, 1, 1, 0, 1, 0, 0, 1], [4, 0, 1, 2, 2, 3, 1, 0]]
 

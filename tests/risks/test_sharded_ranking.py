@@ -7,9 +7,9 @@ import pytest
 from tests.risks.crew import placed
 
 import cutplane as cp
+from cutplane.cluster import calls
+from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
-from cutplane.risks.shards import calls
-from cutplane.risks.shards.risk import ShardedRisk
 
 PLACEMENTS = {"1": [0] * 8, "2": [0, 1, 1, 0, 1, 0, 0, 1], "5": [4, 0, 1, 2, 2, 3, 1, 0]}
 

@@ -9,7 +9,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.core.fingerprint import fingerprints_of_parts
-from cutplane.maps.networks.network import TorchUnavailable
+from cutplane.models.networks.network import TorchUnavailable
 from cutplane.testing import check_risk
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra cutplane[torch]")
@@ -251,5 +251,5 @@ def test_torch_is_imported_only_when_it_is_used():
 
 def test_stochastic_steps_find_it_too():
     risk = risk_of()
-    run = cp.methods.sgd(risk, cp.L2(0.1, center=risk.start), passes=3, batch_size=4)
+    run = cp.solvers.sgd(risk, cp.L2(0.1, center=risk.start), passes=3, batch_size=4)
     assert run.objective < risk.at(risk.start).value

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from cutplane.structured.hmm.model import Covariance, GaussianHMMs, Topology
+from cutplane.models.speech.model import Covariance, GaussianHMMs, Topology
 
 SHAPES = {
     "left to right": GaussianHMMs(2, 3, 2, 2),

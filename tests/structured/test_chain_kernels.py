@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.structured import ChainCRF, ChainMargin
-from cutplane.structured.chains.chain import Chains, ChainScores
-from cutplane.structured.chains.losses import LabeledChains
+from cutplane.models.sequences.chain import Chains, ChainScores
+from cutplane.models.sequences.losses import LabeledChains
+from cutplane.models.structured import ChainCRF, ChainMargin
 
 from .sequences import all_labels, score
 

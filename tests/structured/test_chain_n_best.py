@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.structured import ChainCRF
-from cutplane.structured.chains.chain import Chains, ChainScores
-from cutplane.structured.chains.n_best import n_best
+from cutplane.models.sequences.chain import Chains, ChainScores
+from cutplane.models.sequences.n_best import n_best
+from cutplane.models.structured import ChainCRF
 
 from .sequences import all_labels, score
 from .test_chain_kernels import Problem, lengths, scales

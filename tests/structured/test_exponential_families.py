@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import cutplane as cp
-from cutplane.structured.graphs.forests import ForestScores, parents_first
-from cutplane.structured.graphs.marginals import ForestMarginals
+from cutplane.models.graphs.forests import ForestMarginals, ForestScores, parents_first
 from cutplane.testing import check_model, check_risk
 
 from .problems import (

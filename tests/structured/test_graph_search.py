@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.structured import RelaxedLabels
-from cutplane.structured.graphs import search
-from cutplane.structured.graphs.frontier import walk
-from cutplane.structured.graphs.local_polytope import best_integral, best_relaxed
-from cutplane.structured.graphs.ordering import narrow_order
-from cutplane.structured.graphs.search import best_exact, best_relaxed_first_by_messages
-from cutplane.structured.graphs.triplets import Triplets
+from cutplane.models.graphs import search
+from cutplane.models.graphs.local_polytope import best_integral, best_relaxed
+from cutplane.models.graphs.search import (
+    Triplets,
+    best_exact,
+    best_relaxed_first_by_messages,
+    narrow_order,
+    walk,
+)
+from cutplane.models.structured import RelaxedLabels
 
 
 def score(unary, pairwise, edges, y):

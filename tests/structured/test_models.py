@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.structured.features import as_features
-from cutplane.structured.graphs.forests import best_labels, parents_first
+from cutplane.models.graphs.forests import best_labels, parents_first
+from cutplane.models.structured.examples import as_features
 from cutplane.testing import check_model
 
 from .problems import PROBLEMS, multilabel, random_tree, trees

@@ -324,7 +324,7 @@ def _store_fits(store: Any, checker: _Checker) -> bool:
     )
 
 
-# What `cutplane.methods.stochastic.passes` asks for.
+# What `cutplane.solvers.stochastic.passes` asks for.
 _COMPILED_STEPS = ("map.plain", "loss.slope_form", "rows.one_by_one")
 
 

@@ -99,7 +99,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     from cutplane.compute.mapped import ChangedData
     from cutplane.io import InputError, OutputError
     from cutplane.io.tables.columns import TablesUnavailable
-    from cutplane.maps.networks.network import TorchUnavailable
+    from cutplane.models.networks.network import TorchUnavailable
     from cutplane.report.figures import PlottingUnavailable
 
     unavailable = PlottingUnavailable, TablesUnavailable, TorchUnavailable

@@ -15,11 +15,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from cutplane.cli.fit_options import Choice
-from cutplane.cli.guesses import has_queries, option_for, writes_plus
-from cutplane.cli.labels import class_texts, label_matrix, training_labels
 from cutplane.cli.tables import TableOptions, read_for_pipeline, read_prepared, read_training_table
 from cutplane.estimators.description import Reads, Targets, parameters_of
 from cutplane.io import InputError, open_folder, read_conll, read_frames, read_svmlight
+from cutplane.io.guesses import has_queries, option_for, writes_plus
+from cutplane.io.labels import class_texts, label_matrix, training_labels
 from cutplane.io.models.files import load_with_layout
 from cutplane.io.sources import name_of
 from cutplane.io.tables.reader import TableLayout

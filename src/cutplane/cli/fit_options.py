@@ -17,7 +17,6 @@ from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 
-from cutplane.cli.costs import read_costs
 from cutplane.cli.options import (
     require_at_least_one,
     require_known,
@@ -27,15 +26,16 @@ from cutplane.cli.options import (
 )
 from cutplane.estimators import ESTIMATORS, CrossValidation, estimators_by_task
 from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
-from cutplane.estimators.hmm.model import COVARIANCES, TOPOLOGIES
 from cutplane.estimators.lams.grid import RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
-from cutplane.estimators.linear.multilabel import MULTI_LABEL
 from cutplane.estimators.sparsity import PENALTIES
-from cutplane.estimators.tagging.tagger import MEANS, PAIRS
 from cutplane.io import InputError
+from cutplane.io.guesses import read_costs
 from cutplane.io.sources import name_of, read_text
-from cutplane.structured.templates import BUILT_IN, parse_templates
+from cutplane.models.columns.multilabel import MULTI_LABEL
+from cutplane.models.sequences.tagger import MEANS, PAIRS
+from cutplane.models.sequences.templates import BUILT_IN, parse_templates
+from cutplane.models.speech.estimator import COVARIANCES, TOPOLOGIES
 
 _NOT_OPTIONS = {
     *("loss", "warm_start", "verbose", "callbacks", "checkpoint", "features", "bounds"),

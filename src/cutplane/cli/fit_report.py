@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cutplane.cli.labels import plain_label, show_label
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Targets
 from cutplane.estimators.lams.grid import standard_errors
-from cutplane.estimators.lams.proof import LamProof
+from cutplane.io.labels import plain_label, show_label
 from cutplane.io.traces import bounds_to_json
+from cutplane.lam_proof.proof import LamProof
 from cutplane.losses import MEASURES
 from cutplane.report.words import certificate_in_words, mean_certificate
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distributed import Client
 
-    from cutplane.risks.shards.sample import ShardedSample
+    from cutplane.cluster.sample import ShardedSample
 
 
 def sharded_sample(

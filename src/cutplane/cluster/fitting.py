@@ -13,10 +13,10 @@ from cutplane.cluster.collections import (
     count_entries,
     n_features_of,
 )
+from cutplane.cluster.sample import MOST_SHARDS, ShardedSample
 from cutplane.cluster.workers import DaskWorkers, client_in_use
 from cutplane.compute.blocks import power_below
-from cutplane.maps.shards import most_shards
-from cutplane.risks.shards.sample import MOST_SHARDS, ShardedSample
+from cutplane.data.shards import most_shards
 
 # Sequences of a shard: few beside all of them, and enough to be worth a plane of their own.
 _LEAST_SEQUENCES = 128

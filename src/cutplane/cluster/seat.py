@@ -31,8 +31,8 @@ from distributed.comm import get_address_host
 from numpy.typing import NDArray
 
 from cutplane import __version__
-from cutplane.compute.team import serve
-from cutplane.risks.shards.member import Arrays, Holding, stacked
+from cutplane.cluster.member import Arrays, Holding, stacked
+from cutplane.cluster.team import serve
 
 T = TypeVar("T")
 

@@ -28,11 +28,11 @@ import numpy as np
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.compute.leader import Leader
-from cutplane.compute.team import Link, serve
+from cutplane.cluster.leader import Leader
+from cutplane.cluster.sample import MOST_SHARDS
+from cutplane.cluster.team import Link, serve
 from cutplane.compute.threads import thread_limit
-from cutplane.maps.shards import most_shards
-from cutplane.risks.shards.sample import MOST_SHARDS
+from cutplane.data.shards import most_shards
 
 # Calls and sums of an iteration, as `benchmarks/scale.py rounds` counts them.
 _EXCHANGES = 24

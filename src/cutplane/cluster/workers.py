@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from distributed import Client, default_client
 
+from cutplane.cluster.sample import Place
 from cutplane.cluster.seat import Kind, Seat, in_background
 from cutplane.core.interrupts import at_once
-from cutplane.risks.shards.sample import Place
 
 _log = logging.getLogger("cutplane")
 

@@ -11,7 +11,7 @@ block is summed by a kernel, two neighbors make their parent, up to the root.
     4 blocks  [----- 0 -----][----- 1 ------][------- 2 -----][------- 3 -------]
 
 Which of them are computed by which thread, process or machine then leaves no trace in the bits.
-Where the rows of a sample lie on several members of a team (`cutplane.compute.team`), each of them
+Where the rows of a sample lie on several members of a team (`cutplane.cluster.team`), each of them
 adds up the largest subtrees that it has all blocks of, and the sums of these are what travels.
 
 The functions below are how everything else takes sums, so that losses and maps know nothing of it.

@@ -1,22 +1,140 @@
-"""Numba's ``njit``, with a cache that a bad file cannot break.
+"""What compilation costs: told while it goes on, and not counted as the time of a fit.
+
+A kernel that is not in the cache is compiled when it is first called, once for all processes; one
+that is in the cache is read from there, once in each process. The clock stands still meanwhile,
+whichever thread it is. Of kernels that others call, the outermost counts.
+
+Numba's ``njit``, with a cache that a bad file cannot break.
 
 Numba keeps compiled kernels in files, and fails with whatever error reading them gives: for a file
 that is cut short, empty or not its own, for a folder that lost its permissions, for a full disk. A
 cache is there to save time. So a file that cannot be used is thrown away and written anew, and
 where nothing can be written, kernels are compiled once in every process.
+
+Rows asked for before their turn, for kernels that visit them in random order.
+
+Memory takes its time, and a row that nobody expects is waited for. To ask for the rows that come
+next costs a few instructions, changes no result, and cannot fail.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeVar
 
 import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import entrypoints, event
 from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
+from numpy.typing import NDArray
 
-from cutplane.compute import compiling as compiling  # listens from the first compilation on
+_compiling_log = logging.getLogger("cutplane.compiling")
+
+# Processor seconds that a first fit of a classifier spends on it, rounded (docs/why-it-is-fast.md).
+FIRST_FIT = 6
+
+
+class _Watch(event.Listener):
+    """Hears of each compilation when it begins, and when it ends.
+
+    Attributes
+    ----------
+    seconds : float
+        In which calls of our kernels waited for them: to be compiled, read or written.
+    n_kernels : int
+        How many were compiled, without those that only kernels call.
+    """
+
+    def __init__(self) -> None:
+        self.n_kernels = 0
+        self._seconds = 0.0
+        self._lock = threading.Lock()
+        self._waiting = 0  # calls that wait for their kernel
+        self._since = 0.0
+        self._depth = 0
+        self._files: set[str] = set()
+        self._collects: bool | None = None
+
+    @property
+    def seconds(self) -> float:
+        """What it took so far."""
+        with self._lock:
+            running = time.perf_counter() - self._since if self._waiting else 0.0
+            return self._seconds + running
+
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Leave out the time of a block; of blocks of several threads, that of all together."""
+        with self._lock:
+            if self._waiting == 0:
+                self._since = time.perf_counter()
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+                if self._waiting == 0:
+                    self._seconds += time.perf_counter() - self._since
+
+    def on_start(self, event: Any) -> None:
+        """Say what is compiled."""
+        self._depth += 1
+        # Classes that other libraries compile have no module.
+        file = event.data["dispatcher"].py_func.__module__ or ""
+        if self._depth > 1 or not file.startswith("cutplane."):
+            return
+        self._tell(file.removeprefix("cutplane."))
+        # Compilers make so many objects that looking for cycles takes a tenth of their time.
+        self._collects = gc.isenabled()
+        gc.disable()
+
+    def on_end(self, event: Any) -> None:
+        """Count the kernel."""
+        self._depth -= 1
+        if self._depth == 0 and self._collects is not None:
+            self.n_kernels += 1
+            if self._collects:
+                gc.enable()
+            self._collects = None
+
+    def _tell(self, file: str) -> None:
+        """Log the first kernel of each file; a person who waits is told of the first of all."""
+        if file in self._files:
+            return
+        if self._files:
+            _compiling_log.info("compiling %s", file)
+        else:
+            waits = sys.stderr is not None and sys.stderr.isatty()
+            _compiling_log.log(
+                logging.WARNING if waits or "ipykernel" in sys.modules else logging.INFO,
+                "compiling, once, about %d s for a first fit: %s",
+                FIRST_FIT,
+                file,
+            )
+        self._files.add(file)
+
+
+# Else the first call of a kernel looks for Numba's extensions, within the time of a fit.
+entrypoints.init_all()  # type: ignore[no-untyped-call]
+watch = _Watch()
+event.register("numba:compile", watch)  # type: ignore[no-untyped-call]
+
+
+def clock() -> float:
+    """Return seconds since some moment, without those in which kernels were made ready."""
+    seconds = watch.seconds  # first, so that the clock never goes back
+    return time.perf_counter() - seconds
+
 
 _log = logging.getLogger("cutplane")
 
@@ -98,10 +216,50 @@ def njit(
         if kernel is function:  # NUMBA_DISABLE_JIT
             return kernel
         # What Numba calls where it has nothing yet for arguments of these types.
-        kernel._compile_for_args = compiling.watch.left_out()(kernel._compile_for_args)
+        kernel._compile_for_args = watch.left_out()(kernel._compile_for_args)
         if cache and not inner:
             with suppress(RuntimeError):  # there may be no folder to write to
                 kernel._cache = _SturdyCache(function)  # type: ignore[no-untyped-call]
         return kernel  # type: ignore[no-any-return]
 
     return decorate
+
+
+_FOR_READING, _IN_ALL_CACHES, _DATA = 0, 3, 1
+_BYTE, _INT = ir.IntType(8), ir.IntType(32)
+
+
+def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Generate the instruction."""
+    array_type, index_type = signature.args
+    array = context.make_array(array_type)(context, builder, arguments[0])
+    index = context.cast(builder, arguments[1], index_type, types.intp)
+    pointer = _BYTE.as_pointer()
+    function = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
+    instruction = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), function)
+    place = builder.bitcast(builder.gep(array.data, [index]), pointer)
+    builder.call(instruction, [place, _INT(_FOR_READING), _INT(_IN_ALL_CACHES), _INT(_DATA)])
+    return context.get_dummy_value()
+
+
+def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
+    return types.void(array, index), _generate
+
+
+# Ask for the entry of an array at an index, counted along memory. It need not be there.
+fetch: Any = intrinsic(_fetch)
+
+
+@njit(cache=True, nogil=True, inlined=True)
+def fetch_row(
+    values: NDArray[Any], indices: NDArray[Any], first: np.uint64, last: np.uint64
+) -> None:
+    """Ask for the entries of a sparse row, of at most 8 bytes each, and their columns, of 4."""
+    k = first
+    while True:  # most rows are short: the first lines without a look at the length
+        fetch(values, k)
+        fetch(values, k + np.uint64(8))
+        fetch(indices, k)
+        k += np.uint64(16)
+        if k >= last:
+            break

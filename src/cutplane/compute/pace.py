@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 
-from cutplane.compute.compiling import clock
+from cutplane.compute.compiled import clock
 
 # What an estimate of seconds is trusted with: machines differ, and do other work besides.
 _CAUTION = 4.0

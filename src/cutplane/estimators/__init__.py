@@ -8,27 +8,27 @@ from cutplane.estimators.cautions import (
     LabelOrderWarning,
     UnusedParameterWarning,
 )
-from cutplane.estimators.hmm.classifier import HMMClassifier
-from cutplane.estimators.hmm.tagger import HMMTagger
-from cutplane.estimators.kernels.classifier import KernelClassifier
-from cutplane.estimators.kernels.cross_validation import KernelClassifierCV, KernelRegressorCV
-from cutplane.estimators.kernels.regressor import KernelRegressor
 from cutplane.estimators.lams.choosing import CrossValidation
 from cutplane.estimators.lams.cross_validation import LinearClassifierCV, LinearRegressorCV
 from cutplane.estimators.lams.path import Path, path
-from cutplane.estimators.lams.proof import LamProof
 from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.multilabel import MultilabelClassifier
-from cutplane.estimators.linear.novelty import NoveltyDetector
-from cutplane.estimators.linear.ordinal import OrdinalClassifier
-from cutplane.estimators.linear.quantiles import LinearQuantiles
-from cutplane.estimators.linear.ranker import LinearRanker
 from cutplane.estimators.linear.regressor import LinearRegressor
-from cutplane.estimators.linear.transductive import TransductiveClassifier
-from cutplane.estimators.linear.vectors import VectorRegressor
-from cutplane.estimators.structured_predictor import StructuredPredictor
-from cutplane.estimators.tagging.networks import NeuralFeatures
-from cutplane.estimators.tagging.tagger import SequenceTagger
+from cutplane.lam_proof.proof import LamProof
+from cutplane.models.columns.multilabel import MultilabelClassifier
+from cutplane.models.columns.quantiles import LinearQuantiles
+from cutplane.models.columns.vectors import VectorRegressor
+from cutplane.models.few_labels.transductive import TransductiveClassifier
+from cutplane.models.gram.classifier import KernelClassifier
+from cutplane.models.gram.cross_validation import KernelClassifierCV, KernelRegressorCV
+from cutplane.models.gram.regressor import KernelRegressor
+from cutplane.models.networks.neural_features import NeuralFeatures
+from cutplane.models.novelty.novelty import NoveltyDetector
+from cutplane.models.ordinal.ordinal import OrdinalClassifier
+from cutplane.models.ranking.ranker import LinearRanker
+from cutplane.models.sequences.tagger import SequenceTagger
+from cutplane.models.speech.classifier import HMMClassifier
+from cutplane.models.speech.tagger import HMMTagger
+from cutplane.models.structured.predictor import StructuredPredictor
 
 __all__ = [
     "ESTIMATORS",

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from cutplane.core.certificate import Certificate, Status
+from cutplane.data import Rows
 from cutplane.estimators.description import defaults_of
-from cutplane.maps import Rows
 
 # Scores that differ by less, beside their size, differ by rounding.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)

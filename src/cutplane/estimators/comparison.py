@@ -18,11 +18,11 @@ from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.peers import fits_of_peer, peers_of
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.parameters import look_up
-from cutplane.methods.minimize import minimize
-from cutplane.methods.registry import ROBUST_METHODS, STRUCTURED_METHODS
 from cutplane.report.comparison import Comparison, Entry
 from cutplane.report.curves import mean_run
 from cutplane.report.words import mean_certificate
+from cutplane.solvers.minimize import minimize
+from cutplane.solvers.registry import ROBUST_METHODS, STRUCTURED_METHODS
 
 Methods = Sequence[str | Method] | Mapping[str, str | Method]
 

@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from cutplane.estimators.docstrings import entries_of, text_of
 from cutplane.losses.loss import Task
-from cutplane.methods.registry import METHODS
+from cutplane.solvers.registry import METHODS
 
 Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]

@@ -14,7 +14,6 @@ import numpy as np
 
 from cutplane.compute.collections import is_dask, require_in_memory
 from cutplane.estimators.description import Measures
-from cutplane.losses.ranking.queries import Queries
 from cutplane.metrics import (
     RANKED_AT,
     ClassQuality,
@@ -28,6 +27,7 @@ from cutplane.metrics import (
     TokenQuality,
     measured,
 )
+from cutplane.models.ranking.queries import Queries
 from cutplane.report.measures import measures_in_words, measures_to_html
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cutplane.checkpoints.checkpoint import part_of
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.compiling import clock
+from cutplane.compute.compiled import clock
 from cutplane.compute.mapped import ChangedData
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import Certificate, Record, Result, Status
@@ -37,8 +37,8 @@ from cutplane.estimators.cautions import (
 )
 from cutplane.estimators.parameters import look_up, threads_of
 from cutplane.estimators.side_by_side import side_by_side
-from cutplane.methods.minimize import minimize
 from cutplane.report.progress import Progress
+from cutplane.solvers.minimize import minimize
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from cutplane.compute.collections import is_dask
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Measures, Reads, Targets, defaults_of
 from cutplane.estimators.evaluation import evaluate, fetched, ranking_quality, split_pipeline
-from cutplane.losses.ranking.queries import Queries
 from cutplane.markup.html import Html, element, shortened, table
+from cutplane.models.ranking.queries import Queries
 from cutplane.report.charts import Chart, Curve, Table
 from cutplane.report.curves import mean_run
 from cutplane.report.measures import MOST_ROWS, measures_to_html

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cutplane.io.errors import InputError
 from cutplane.io.sources import name_of, read_text
-from cutplane.structured.rna.model import RNAFolding, bases_of, partners_of
+from cutplane.models.rna.model import RNAFolding, bases_of, partners_of
 
 
 class FoldedRNA(NamedTuple):

@@ -2,19 +2,12 @@
 
 from collections.abc import Callable
 
-from cutplane.losses.columns.losses import ColumnLoss, LabelRanking, NonCrossing
-from cutplane.losses.columns.residuals import Euclidean, SquaredEuclidean
+from cutplane.losses.bounded import BrokenLine, ClippedAbsolute, Hat, Ramp
+from cutplane.losses.bounded_smooth import SmoothRamp, Tukey
+from cutplane.losses.logistic import Logistic
 from cutplane.losses.loss import Loss
-from cutplane.losses.measures.at_k import BreakEven, PrecisionAtK, RecallAtK
-from cutplane.losses.measures.error_rate import ErrorRate
-from cutplane.losses.measures.f_beta import FBeta, f1
-from cutplane.losses.measures.roc_area import ROCArea
-from cutplane.losses.multiclass.losses import CrammerSinger, MulticlassLoss, Softmax
-from cutplane.losses.pointwise.bounded import BrokenLine, ClippedAbsolute, Hat, Ramp
-from cutplane.losses.pointwise.bounded_smooth import SmoothRamp, Tukey
-from cutplane.losses.pointwise.logistic import Logistic
-from cutplane.losses.pointwise.nu import NuHinge, NuInsensitive
-from cutplane.losses.pointwise.pieces import (
+from cutplane.losses.nu import NuHinge, NuInsensitive
+from cutplane.losses.pieces import (
     Absolute,
     EpsilonInsensitive,
     Hinge,
@@ -25,13 +18,20 @@ from cutplane.losses.pointwise.pieces import (
     SquaredEpsilonInsensitive,
     SquaredHinge,
 )
-from cutplane.losses.pointwise.piecewise import Piece, PiecewiseLoss
-from cutplane.losses.pointwise.smooth import Exponential, Poisson, SmoothLoss
-from cutplane.losses.pointwise.unlabeled import DoubleRamp, SmoothHat
-from cutplane.losses.ranking.loss import RankingLoss
-from cutplane.losses.ranking.losses import NDCGHinge, NDCGListHinge, PairwiseHinge
+from cutplane.losses.piecewise import Piece, PiecewiseLoss
 from cutplane.losses.score_loss import ScoreLoss
 from cutplane.losses.shared_score import SharedScore
+from cutplane.losses.smooth import Exponential, Poisson, SmoothLoss
+from cutplane.models.columns.losses import ColumnLoss, LabelRanking, NonCrossing
+from cutplane.models.columns.residuals import Euclidean, SquaredEuclidean
+from cutplane.models.few_labels.losses import DoubleRamp, SmoothHat
+from cutplane.models.measures.at_k import BreakEven, PrecisionAtK, RecallAtK
+from cutplane.models.measures.error_rate import ErrorRate
+from cutplane.models.measures.f_beta import FBeta, f1
+from cutplane.models.measures.roc_area import ROCArea
+from cutplane.models.multiclass.losses import CrammerSinger, MulticlassLoss, Softmax
+from cutplane.models.ranking.loss import RankingLoss
+from cutplane.models.ranking.losses import NDCGHinge, NDCGListHinge, PairwiseHinge
 
 CLASSIFICATION: dict[str, Callable[..., Loss]] = {
     "hinge": Hinge,

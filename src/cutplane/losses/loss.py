@@ -8,9 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.products import between
+from cutplane.compute.products import (
+    between,
+    largest_size_over,
+    product_over,
+    sum_and_size_over,
+    sum_over,
+)
 from cutplane.compute.room import empty_like
-from cutplane.compute.sums import largest_size_over, product_over, sum_and_size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.core.search import minimize_on_ray, minimize_roughly

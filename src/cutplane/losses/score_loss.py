@@ -24,7 +24,7 @@ Scores = NDArray[np.float64]
 Examples = NDArray[np.int64] | slice
 
 # The kinds of losses that dual coordinate ascent knows: made of pieces, of residuals or of margins
-# (`losses/pointwise/piecewise.py`), and the logistic one. Subgradient steps know two more.
+# (`losses/piecewise.py`), and the logistic one. Subgradient steps know two more.
 RESIDUAL_PIECES, MARGIN_PIECES, LOGISTIC, EXPONENTIAL, POISSON = range(5)
 
 

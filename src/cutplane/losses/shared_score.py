@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.sums import product_over, sum_over
+from cutplane.compute.products import product_over, sum_over
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_on_ray
 from cutplane.losses.loss import Loss

@@ -1,19 +1,22 @@
 """Measures of quality: of classes, numbers, labeled sequences, segments in them, rankings."""
 
-from cutplane.metrics.chunks import (
+from cutplane.metrics.classes import ClassQuality, LabelSetQuality
+from cutplane.metrics.numbers import NumberQuality, QuantileQuality
+from cutplane.metrics.quality import Quality, measured
+from cutplane.models.ranking.quality import RANKED_AT, RankingQuality, Rankings, mean_of_defined
+from cutplane.models.sequences.quality import (
     Chunk,
     ChunkCounts,
+    SegmentCounts,
+    SegmentQuality,
+    TokenQuality,
     count_chunks,
+    count_segments,
+    edits,
     find_chunks,
     sequence_accuracy,
     token_accuracy,
 )
-from cutplane.metrics.classes import ClassQuality, LabelSetQuality
-from cutplane.metrics.numbers import NumberQuality, QuantileQuality
-from cutplane.metrics.quality import Quality, measured
-from cutplane.metrics.ranking import RANKED_AT, RankingQuality, Rankings, mean_of_defined
-from cutplane.metrics.segments import SegmentCounts, count_segments, edits
-from cutplane.metrics.sequences import SegmentQuality, TokenQuality
 
 __all__ = [
     "RANKED_AT",

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.blocks import joined, rows_in_all
-from cutplane.compute.products import all_finite
-from cutplane.compute.sums import largest_over, product_over, sum_over
+from cutplane.compute.products import all_finite, largest_over, product_over, sum_over
 from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import NonFiniteRisk
 

@@ -15,8 +15,8 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import even_bounds
 from cutplane.core.protocols import Plane
+from cutplane.data import Rows
 from cutplane.losses import Loss
-from cutplane.maps import Rows
 
 # Blocks that a group is dealt. Fewer if their sums, a vector of all features for each block, would
 # cost as much as the rows themselves.

@@ -1,4 +1,6 @@
-"""The risk of a model's scores: the weighted mean loss on a sample.
+"""How large the terms are that a risk is made of at a point, as far as they move its value.
+
+The risk of a model's scores: the weighted mean loss on a sample.
 
     R(w) = sum_i weight_i * loss(y_i, z_i(w))                       without intercepts
     R(w) = min_c sum_i weight_i * loss(y_i, z_i(w) + c)             with them
@@ -17,19 +19,31 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.lazy import lazy
+from cutplane.compute.arrays import Vector, lazy
 from cutplane.compute.mapped import in_memory
 from cutplane.compute.products import all_finite, between
 from cutplane.core.needs import offers
 from cutplane.core.protocols import Plane, Quadratic
-from cutplane.losses.pointwise.tilted import TiltedLoss
+from cutplane.data import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
 from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
-from cutplane.maps import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
+from cutplane.losses.tilted import TiltedLoss
 from cutplane.risks.checks import middle, normalized, overflow
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import Groups, good_number_of_groups
-from cutplane.risks.terms import terms_of_scores
+
+
+def terms_of_scores(point: Any) -> float:
+    """Return the size of scores and targets, times the slopes of the loss: rounding of a value.
+
+    Targets that are no numbers beside the scores, such as classes, count as margins of one.
+    """
+    risk, scores = point.risk, point.scores
+    sizes = np.abs(risk.y) + abs(risk.shift) if np.shape(risk.y) == scores.shape else 1.0
+    # Intercepts may be several for one score, as thresholds are.
+    sizes = sizes + float(np.abs(point.offset).max(initial=0.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # nothing vanishes beside such terms
+        return float(np.sum(np.abs(point.slopes) * (np.abs(scores) + sizes)))
+
 
 Scores = NDArray[np.float64]
 

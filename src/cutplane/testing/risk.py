@@ -11,10 +11,10 @@ from cutplane.compute.arrays import Vector
 from cutplane.core.needs import is_risk, offers
 from cutplane.core.policies.bmrm import as_searchable
 from cutplane.core.protocols import Point, Quadratic, Risk
-from cutplane.methods.bundle import bmrm
-from cutplane.methods.minimize import minimize
 from cutplane.regularizers import L2
 from cutplane.risks.function import Function, FunctionRisk, as_risk, name_of
+from cutplane.solvers.bundle import bmrm
+from cutplane.solvers.minimize import minimize
 from cutplane.testing.slopes import STEPS, Report, Tried, check_convex, check_slopes
 
 _INEXACT = 1e-3  # a poor step costs iterations, but no certificate is wrong because of it

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.compute.threads import thread_limit
+from cutplane.data import as_rows
 from cutplane.io import InputError, read_svmlight
 from cutplane.io.folders import writer
 from cutplane.io.svmlight import pieces as svmlight_pieces
-from cutplane.maps import as_rows
 
 COMPRESSORS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 TEXT = b"spam qid:3 1:0.5 4:-2 # a comment\n\nham qid:3 2:1e-3\nspam qid:7\nham qid:8 4:7\n"

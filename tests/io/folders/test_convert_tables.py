@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
+from cutplane.data import as_rows
 from cutplane.io import InputError, sources
 from cutplane.io.folders import table_files, tables
-from cutplane.maps import as_rows
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 from pyarrow import csv, feather, parquet  # noqa: E402

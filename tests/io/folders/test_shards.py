@@ -9,10 +9,10 @@ from sklearn.datasets import dump_svmlight_file
 from tests.risks.crew import Crew, Placement
 
 import cutplane as cp
+from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
 from cutplane.io import InputError, read_svmlight
 from cutplane.io.folders import FolderSource
-from cutplane.risks.shards.risk import ShardedRisk
 
 OWNERS = [0, 1, 2, 0, 1, 1, 2, 0]
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from cutplane.cli.data import FileModel, load_for_files, require_columns
-from cutplane.cli.labels import known_labels, target_numbers
 from cutplane.cli.options import (
     DataArgument,
     JsonOption,
@@ -23,6 +22,7 @@ from cutplane.estimators.description import Measures, Targets
 from cutplane.estimators.evaluation import Evaluation
 from cutplane.estimators.evaluation import evaluate as evaluation_of
 from cutplane.io import InputError, read_conll, read_frames
+from cutplane.io.labels import known_labels, target_numbers
 from cutplane.io.sources import name_of
 from cutplane.report.progress import bar_on
 

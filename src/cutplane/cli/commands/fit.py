@@ -30,7 +30,6 @@ from cutplane.cli.fit_options import (
     with_kernel,
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
-from cutplane.cli.labels import split_categories
 from cutplane.cli.options import require_at_least_one, require_outputs
 from cutplane.cli.tables import RARE, SCALES, TableOptions
 from cutplane.core.certificate import Status, percent
@@ -39,6 +38,7 @@ from cutplane.core.state import State
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.description import Reads
 from cutplane.io import InputError, TraceWriter, write_atomically
+from cutplane.io.labels import split_categories
 from cutplane.io.models.files import save_with_layout
 from cutplane.io.sources import name_of
 from cutplane.report.curves import mean_run

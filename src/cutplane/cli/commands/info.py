@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from cutplane.cli.fit_report import Fit, certificate_to_json
-from cutplane.cli.labels import plain_label, show_label
 from cutplane.cli.options import JsonOption, ModelArgument, table
 from cutplane.cli.tables import NUMBERS, WORDS
 from cutplane.estimators.description import Reads
+from cutplane.io.labels import plain_label, show_label
 from cutplane.io.models.files import load_with_layout
 from cutplane.report.words import certificate_in_words
 

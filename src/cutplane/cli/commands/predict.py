@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from cutplane.cli.data import FileModel, load_for_files, require_columns
-from cutplane.cli.labels import harmless, show_label
 from cutplane.cli.options import (
     DataArgument,
     ModelArgument,
@@ -20,6 +19,7 @@ from cutplane.cli.options import (
 )
 from cutplane.estimators.description import Reads, Targets
 from cutplane.io import ConllData, InputError, read_conll, write_atomically
+from cutplane.io.labels import harmless, show_label
 
 
 def predict(

@@ -15,9 +15,9 @@ import typer
 from cutplane.cli.errors import ExitCode, complain
 from cutplane.cli.options import JsonOption, make_folder, require_known, table
 from cutplane.core.interrupts import at_once
-from cutplane.experiments import EXPERIMENTS, Experiment
-from cutplane.experiments.experiment import Row
 from cutplane.io import check_writable, write_atomically
+from cutplane.papers import EXPERIMENTS, Experiment
+from cutplane.papers.experiment import Row
 from cutplane.report.figures import png_of, require_plotting
 from cutplane.report.progress import bar_on
 

@@ -17,7 +17,7 @@ from cutplane.cli.compile_notes import compile_notes
 from cutplane.cli.data import read_examples
 from cutplane.cli.fit_options import Choice, choose
 from cutplane.cli.options import QuietOption, require_known
-from cutplane.compute.compiling import watch
+from cutplane.compute.compiled import watch
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.description import Reads, parameters_of
 from cutplane.estimators.linear.classes import MULTI_CLASS

@@ -28,7 +28,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.pace import hurried, seconds_left
 from cutplane.core.protocols import FlatRegularizer, Plane
 from cutplane.core.reduced.newton import Model, maximize_dual
-from cutplane.core.reduced.simplex_kernels import EPS
+from cutplane.core.reduced.simplex_qp import EPS
 from cutplane.core.state import Candidate, State, candidate_below
 
 # The candidate's share of the way from the model's minimum (0) up to the best objective (1).

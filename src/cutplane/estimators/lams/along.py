@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.compute.compiling import clock
+from cutplane.compute.compiled import clock
 from cutplane.core.certificate import Certificate, Result
 from cutplane.core.state import Problem
 from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.starts import convex_start
-from cutplane.methods import automatic
 from cutplane.risks import ScoredRisk
+from cutplane.solvers import automatic
 
 
 class Along(NamedTuple):

@@ -244,7 +244,7 @@ def _hidden_labels(
     from sklearn.model_selection import check_cv
     from sklearn.utils import _safe_indexing
 
-    from cutplane.estimators.linear.labeled import is_unlabeled
+    from cutplane.models.few_labels.transductive import is_unlabeled
 
     labels = np.asarray(y)
     rows = np.flatnonzero(~is_unlabeled(labels, estimator.unlabeled))

@@ -16,13 +16,13 @@ from cutplane.core.certificate import Certificate
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
 from cutplane.estimators.lams.along import all_along
-from cutplane.estimators.lams.certified import CertifiedFold, LamSearch, require_boundable
 from cutplane.estimators.lams.grid import chosen_lam, lams_to_try
-from cutplane.estimators.lams.proof import LamProof
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
 from cutplane.estimators.linear.starts import with_convex_starts
+from cutplane.lam_proof.certified import CertifiedFold, LamSearch, require_boundable
+from cutplane.lam_proof.proof import LamProof
 from cutplane.report.words import mean_certificate
 
 _N_LAMS = 20

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
+from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.sharded import by_parts
 from cutplane.estimators.parameters import look_up
 from cutplane.losses import (
     CLASSIFICATION,
@@ -35,7 +35,7 @@ from cutplane.losses import (
     Loss,
     Softmax,
 )
-from cutplane.losses.measures.error_rate import CountingMeasure
+from cutplane.models.measures.error_rate import CountingMeasure
 
 _MOST_NAMED = 5  # labels in a message
 

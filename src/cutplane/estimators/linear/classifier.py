@@ -13,8 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cutplane.cluster.calls import Target
+from cutplane.cluster.estimators import by_parts, classes_of, fit_collection, target_risks
+from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
+from cutplane.data import AllPairs
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
 from cutplane.estimators.estimator import estimator
@@ -39,12 +43,6 @@ from cutplane.estimators.linear.classes import (
 from cutplane.estimators.linear.costs import cost_matrix
 from cutplane.estimators.linear.model import FLOATS, flat_symptom
 from cutplane.estimators.linear.penalties import Constrained
-from cutplane.estimators.linear.sharded import (
-    by_parts,
-    classes_of,
-    fit_collection,
-    target_risks,
-)
 from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.estimators.parameters import weights_of
 from cutplane.losses import (
@@ -55,12 +53,9 @@ from cutplane.losses import (
     MulticlassLoss,
     NuHinge,
 )
-from cutplane.losses.measures.error_rate import Measure
-from cutplane.maps import AllPairs
-from cutplane.methods.registry import ROBUST_METHODS
+from cutplane.models.measures.error_rate import Measure
 from cutplane.risks import ScoredRisk
-from cutplane.risks.shards.calls import Target
-from cutplane.risks.shards.risk import ShardedRisk
+from cutplane.solvers.registry import ROBUST_METHODS
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
 # however good they are. But the objective must come out the same when it is computed afresh.

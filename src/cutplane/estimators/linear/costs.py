@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
-from cutplane.losses.multiclass.losses import checked_costs
+from cutplane.models.multiclass.losses import checked_costs
 
 
 def cost_matrix(costs: Any, classes: NDArray[Any]) -> Matrix:

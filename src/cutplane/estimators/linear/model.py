@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector, dense
 from cutplane.compute.collections import is_dask
 from cutplane.core.certificate import Result
 from cutplane.core.protocols import Regularizer
+from cutplane.data import Rows, as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
 from cutplane.estimators.description import Layout, defaults_of, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.fitting import fitting
-from cutplane.estimators.linear.sharded import by_parts
 from cutplane.estimators.linear.starts import with_convex_starts
 from cutplane.estimators.parameters import check_parameters, lam_of, look_up, threads_of, weights_of
 from cutplane.losses import Loss
-from cutplane.maps import Rows, as_rows, ordered_scores
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 

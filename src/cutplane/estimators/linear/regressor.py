@@ -9,6 +9,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
+from cutplane.cluster.calls import Target
+from cutplane.cluster.estimators import by_parts, fit_collection, target_risks
+from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import STRENGTH, Description, Positive, Targets
@@ -17,13 +20,10 @@ from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.numbers import NumberScores
 from cutplane.estimators.linear.penalties import Constrained
 from cutplane.estimators.linear.scales import UNITS, Unit, scale_of_errors
-from cutplane.estimators.linear.sharded import by_parts, fit_collection, target_risks
 from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.losses import NU_REGRESSION, REGRESSION, ROBUST_REGRESSION, Loss
-from cutplane.methods.registry import ROBUST_METHODS
 from cutplane.risks import ScoredRisk
-from cutplane.risks.shards.calls import Target
-from cutplane.risks.shards.risk import ShardedRisk
+from cutplane.solvers.registry import ROBUST_METHODS
 
 
 @estimator

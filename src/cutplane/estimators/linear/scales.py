@@ -25,11 +25,11 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
+from cutplane.data import Rows
 from cutplane.estimators.fit import Examples, share_of_time
 from cutplane.estimators.linear.starts import loose_solution
 from cutplane.estimators.parameters import lam_of
 from cutplane.losses import Absolute
-from cutplane.maps import Rows
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 

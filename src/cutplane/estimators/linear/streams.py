@@ -28,10 +28,10 @@ from cutplane.estimators.fit import Examples
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.parameters import l2_of, threads_of
 from cutplane.losses.loss import Loss
-from cutplane.methods.registry import STOCHASTIC_METHODS
-from cutplane.methods.stochastic import StochasticPasses, optimistic
-from cutplane.methods.stochastic.stream import Stream, bounds_on
 from cutplane.risks import ScoredRisk
+from cutplane.solvers.registry import STOCHASTIC_METHODS
+from cutplane.solvers.stochastic import StochasticPasses, optimistic
+from cutplane.solvers.stochastic.stream import Stream, bounds_on
 
 _UNPROVEN = "the objective is that of the last batch of a stream; certify() proves more"
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from cutplane import __version__
 from cutplane.compute.blocks import even_bounds
 from cutplane.compute.threads import count_blocks
+from cutplane.data.rows import Entries
 from cutplane.io.errors import InputError
 from cutplane.io.folders.arrays import ArrayWriter, array_file, rewrite
 from cutplane.io.folders.manifest import Manifest, Source, StoredArray
-from cutplane.maps.rows import Entries
 
 LARGEST_INT32 = np.iinfo(np.int32).max
 # More different words are no classes, and all of them are kept in memory.

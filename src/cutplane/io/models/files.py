@@ -19,7 +19,7 @@ from cutplane.estimators.estimator import Estimator
 from cutplane.estimators.parameters import threads_of
 from cutplane.io.atomic import write_atomically
 from cutplane.io.errors import InputError, require_regular
-from cutplane.io.models import hmm, kernel, linear, structured, tagger
+from cutplane.io.models import linear
 from cutplane.io.models.pipeline import (
     PLACE,
     Preparation,
@@ -40,6 +40,10 @@ from cutplane.io.models.schema import (
 )
 from cutplane.io.sources import STANDARD_INPUT, name_of, read_bytes
 from cutplane.io.tables.reader import TableLayout
+from cutplane.models.gram import files as kernel
+from cutplane.models.sequences import files as tagger
+from cutplane.models.speech import files as hmm
+from cutplane.models.structured import files as structured
 
 # A pipeline has a number of its own: a reader that knows no preparation would leave it out.
 _FORMAT, _PIPELINE_FORMAT = 1, 2

@@ -15,14 +15,14 @@ from cutplane.compute.arrays import dense
 from cutplane.estimators.linear.classes import has_probabilities
 from cutplane.estimators.linear.classifier import LinearClassifier
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.multilabel import MultilabelClassifier
-from cutplane.estimators.linear.novelty import NoveltyDetector
-from cutplane.estimators.linear.ordinal import OrdinalClassifier
-from cutplane.estimators.linear.quantiles import LinearQuantiles
 from cutplane.estimators.linear.regressor import LinearRegressor
-from cutplane.estimators.linear.transductive import TransductiveClassifier
-from cutplane.estimators.linear.vectors import VectorRegressor
 from cutplane.losses import Exponential, Logistic, Poisson, Softmax
+from cutplane.models.columns.multilabel import MultilabelClassifier
+from cutplane.models.columns.quantiles import LinearQuantiles
+from cutplane.models.columns.vectors import VectorRegressor
+from cutplane.models.few_labels.transductive import TransductiveClassifier
+from cutplane.models.novelty.novelty import NoveltyDetector
+from cutplane.models.ordinal.ordinal import OrdinalClassifier
 
 # Operators are those of this version; later runtimes know them too.
 OPSET = 17

@@ -1,0 +1,153 @@
+"""Linear models of Dask collections: fitted where the rows are, predictions as collections.
+
+What an estimator settles before a fit (classes, weights, the strength of the regularizer) is asked
+of the workers; the rest is the fit of all estimators. Dask is imported only here and in
+`cutplane.cluster`, when a collection is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from cutplane.cluster import calls, sharded_sample
+from cutplane.cluster.calls import Target
+from cutplane.cluster.risk import ShardedRisk
+from cutplane.compute.collections import is_dask
+from cutplane.core.certificate import Result
+from cutplane.estimators.fit import Examples, Plan, fit_plan
+from cutplane.estimators.parameters import lam_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ROUNDING = 1e-12
+
+
+def for_collections(
+    predicted: Callable[..., Any],
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator: for a collection, a method of predictions calls ``predicted`` instead.
+
+    That gets the model, the name of the method, and what the method was called with.
+    """
+
+    def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        @wraps(method)
+        def predict(*args: P.args, **kwargs: P.kwargs) -> Any:
+            options: dict[str, Any] = dict(kwargs)
+            model, X, *others = args if len(args) > 1 else (*args, options.pop("X", None))
+            if not is_dask(X):
+                return method(*args, **kwargs)
+            check_is_fitted(model)
+            return predicted(light(model), method.__name__, X, *others, **options)
+
+        return predict
+
+    return decorate
+
+
+@for_collections
+def by_parts(model: Any, method: str, X: Any) -> Any:
+    """Let a method of predictions return a collection for a collection, part by part."""
+    from cutplane.cluster.predictions import predicted
+
+    return predicted(model, method, X)
+
+
+def light(model: Any) -> Any:
+    """Return the model without what predictions do not need, and workers need not get."""
+    light = copy(model)
+    for name in ("history_", "certificate_", "start_certificate_"):
+        light.__dict__.pop(name, None)
+    light.callbacks, light.checkpoint = (), None
+    return light
+
+
+def fit_collection(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    risks: Callable[[Any, Any], Sequence[ShardedRisk]],
+    *,
+    n_classes: int = 1,
+    classes: NDArray[Any] | None = None,
+    qid: Any = None,
+) -> None:
+    """Fit a model to Dask collections.
+
+    Parameters
+    ----------
+    model : estimator
+    X, y, sample_weight : dask collections
+    risks : callable
+        From the sample, and the weight of each class, to the risks to minimize; those of several
+        classes have the same weights.
+    n_classes : int
+        How many scores an example has.
+    classes : ndarray, optional
+        The labels, sorted.
+    qid : dask collection, optional
+        The query of each example.
+    """
+    from cutplane.cluster.collections import n_features_of
+
+    if not model.loss_function().convex:
+        raise ValueError(f"{model.loss_function()!r} is not convex: it needs one machine")
+    sample = sharded_sample(X, y, sample_weight, n_classes=n_classes, qid=qid)
+    try:
+        masses = None if classes is None else sample.ask(calls.class_masses, (), classes)
+        made = risks(sample, masses)
+        total = sample.ask(calls.total_weight, (), made[0].target)
+        model.n_features_in_ = n_features_of(X)
+        model.__dict__.pop("feature_names_in_", None)
+        if hasattr(X, "columns"):
+            model.feature_names_in_ = np.array(list(X.columns), dtype=object)
+        plan = Plan(
+            examples=Examples(X, y, np.broadcast_to(1.0, 1), {"sample_weight": sample_weight}),
+            risks=made,
+            regularizer=model._regularizer(lam_of(model.lam, model.C, total), made[0].n_parameters),
+            model=model._model,
+            intercept_shape=made[0].facts.intercept_shape,
+            starts=model._starts((len(made), made[0].n_parameters)),
+            look=_is_flat,
+            symptom=_symptom,
+        )
+        fit_plan(model, plan)
+    finally:
+        sample.close()
+
+
+def classes_of(y: Any) -> NDArray[Any]:
+    """Return the labels of a collection, sorted."""
+    from cutplane.cluster.collections import unique_values
+
+    classes = unique_values(y)
+    check_classification_targets(classes)
+    return classes
+
+
+def target_risks(
+    sample: Any, loss: Any, targets: Sequence[Target], *, intercept: bool
+) -> list[ShardedRisk]:
+    """Return a risk for each way to make targets of labels."""
+    return [ShardedRisk(sample, loss, intercept=intercept, target=target) for target in targets]
+
+
+def _is_flat(risk: ShardedRisk, result: Result) -> bool:
+    point: Any = result.point
+    lowest, highest = risk.sample.ask(calls.extremes, [point.step])
+    size = max(abs(lowest), abs(highest), float(np.max(np.abs(point.intercept))))
+    return bool(highest - lowest <= _ROUNDING * size)
+
+
+def _symptom(flat: Sequence[bool], result: Result) -> str | None:
+    return "the best coefficients are zero, and all scores the same" if all(flat) else None

@@ -1,0 +1,393 @@
+"""What a risk of scores asks of its data: a map from parameters to scores, and rows below it.
+
+A risk sees its data through a map: `scores` at some parameters, and `pullback`, which takes the
+derivatives by the scores back to derivatives by the parameters. What is done with the scores is the
+matter of a loss. The plainest map has one score ``x.w`` for each example.
+
+So X is read twice per iteration, for ``X w`` and for ``X' slopes``. Rows that offer these two
+products can be trained on: memory on this machine, a memory map, a cluster. All else has a default
+made of them, or is declared as missing.
+
+Rows in this machine's memory have compiled products over blocks of rows, shared among threads. How
+rows are cut into blocks depends on the data alone, and sums over blocks are taken along one tree
+(`cutplane.compute.blocks`), so that neither the number of threads nor the place of a block leaves a
+trace. The products themselves are those of a layout: `cutplane.data.dense`, `cutplane.data.csr`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import bounds_here, rows_in_all, total_of_rows
+from cutplane.compute.mapped import MappedFile, files_of, is_mapped, require_same
+from cutplane.compute.room import empty
+from cutplane.compute.threads import count_blocks, run_blocks
+from cutplane.data.shards import class_sums
+from cutplane.data.weighted_gram import Indices, sum_over_rows
+
+Bounds = NDArray[np.int64]
+Examples = NDArray[np.int64] | slice
+# A matrix in CSR: values, columns, and where rows start.
+Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+# Mapped files of as many bytes in all stay in the system's cache once they are read: whoever fits
+# models has that much memory to spare. joblib maps the data of its workers too, most of it smaller.
+IN_CACHE = 1 << 30
+
+
+class Rows(ABC):
+    """The rows of a data matrix X with ``m`` examples and ``d`` features.
+
+    Attributes
+    ----------
+    shape : tuple of ints
+        ``(m, d)``.
+    layout : str
+        What they are called in messages.
+    n_entries : int
+        How many numbers a product reads; 0 if unknown.
+    n_threads : int
+        How many threads a product may use.
+    sparse : bool
+        Whether they are CSR: ``values``, ``indices`` and ``starts``.
+    one_by_one : bool
+        Whether compiled code may read a row by itself; then they have `squared_norms`.
+    dual_steps : bool
+        Whether dual coordinate ascent may take steps on their examples.
+    second_derivatives : bool
+        Whether they have `weighted_gram`.
+    on_disk : bool
+        Whether they lie in files that memory may not hold, so that they are best read in order.
+    files : tuple of MappedFile
+        The files that they lie in: a bound holds only if none of them has changed.
+    """
+
+    shape: tuple[int, int]
+    layout: str
+    n_entries: int = 0
+    n_threads: int = 1
+    on_disk: bool = False
+    files: tuple[MappedFile, ...] = ()
+    sparse: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = False
+    dual_steps: ClassVar[bool] = False
+    second_derivatives: ClassVar[bool] = False
+
+    @abstractmethod
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``, a new float64 vector of length ``m``."""
+
+    @abstractmethod
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``, a new float64 vector of length ``d``.
+
+        Rows whose slope is exactly zero may be skipped, whatever they contain.
+        """
+
+    @abstractmethod
+    def part(self, examples: Examples) -> Rows:
+        """Return some of the rows, by their numbers or as a slice."""
+
+    def block_pullbacks(self, slopes: Vector, bounds: Bounds) -> Matrix:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
+        return np.array([self.pullback(block) for block in _blocks_alone(slopes, bounds)])
+
+    def class_scores(self, W: Matrix) -> Matrix:
+        """Return ``X W'``, one row an example and one column a class (row of W)."""
+        W = as_array(W, (len(W), self.shape[1]), "W")
+        return np.ascontiguousarray(np.transpose([self.scores(w) for w in W]))
+
+    def class_pullback(self, slopes: Matrix) -> Matrix:
+        """Return ``slopes' X``, one row a class (column of slopes) and one column a feature."""
+        slopes = as_array(slopes, (self.shape[0], slopes.shape[1]), "slopes")
+        return np.array([self.pullback(column) for column in slopes.T])
+
+    def class_block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
+        """Return ``slopes' X`` for each block of consecutive rows alone.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (n_samples, n_classes)
+        bounds : ndarray
+            The row where each block begins, and where the last ends.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks, n_classes, n_features)
+        """
+        return np.array([self.class_pullback(block) for block in _blocks_alone(slopes, bounds)])
+
+    def entries(self) -> Entries | None:
+        """Return values, columns and starts of rows in CSR, or None if they cannot be told."""
+        return None
+
+    def weighted_gram(self, curvatures: Vector) -> Matrix:
+        """Return ``X' diag(curvatures) X``, if there are `second_derivatives`."""
+        raise NotImplementedError(f"{self.layout} has no second derivatives")
+
+    def squared_norms(self) -> Vector:
+        """Return the squared length of each row, if they are read `one_by_one`."""
+        raise NotImplementedError(f"{self.layout} does not know the lengths of rows")
+
+    def __str__(self) -> str:
+        """Return the size and the layout, such as ``32561 x 123 CSR``."""
+        return f"{self.shape[0]} x {self.shape[1]} {self.layout}"
+
+
+class ScoreMap(ABC):
+    """A function from parameters to the scores of all examples.
+
+    Attributes
+    ----------
+    rows : Rows
+        The features.
+    n_parameters : int
+        How many parameters there are.
+    score_shape : tuple of ints
+        The shape of an example's scores: ``()`` for one score, ``(k,)`` for ``k`` of them.
+    linear : bool
+        Whether the scores are affine functions of the parameters. Only then are they known on a
+        line between two points, and does a convex loss make a convex risk.
+    has_intercepts : bool
+        Whether intercepts are among the parameters, and so not minimized out by the risk.
+    plain : bool
+        Whether a score is the product of a row and the parameters, and nothing else.
+    all_pairs : bool
+        Whether there is a weight for every class and feature, class after class, and nothing else.
+    observed : bool
+        Whether only pairs of a class and a feature that occur together have a weight: see
+        `ObservedPairs`.
+    """
+
+    rows: Rows
+    n_parameters: int
+    score_shape: tuple[int, ...] = ()
+    linear: ClassVar[bool] = True
+    has_intercepts: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+    all_pairs: ClassVar[bool] = False
+    observed: ClassVar[bool] = False
+
+    @abstractmethod
+    def scores(self, w: Vector) -> NDArray[np.float64]:
+        """Return the scores of all examples, one row an example."""
+
+    @abstractmethod
+    def pullback(self, slopes: NDArray[np.float64]) -> Vector:
+        """Return the derivatives by the parameters, of a function with these by the scores."""
+
+    @abstractmethod
+    def part(self, examples: Examples) -> ScoreMap:
+        """Return the map to the scores of some examples, of the same parameters."""
+
+    def plane(self, slopes: NDArray[np.float64], offset: float) -> tuple[Vector, float]:
+        """Return slope and offset, by the parameters, of an affine function of the scores."""
+        return self.pullback(slopes), offset
+
+    def plane_at(
+        self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float
+    ) -> tuple[Vector, float]:
+        """Return the same for a map that is not linear: what touches at ``w``, with its scores."""
+        return self.plane(slopes, offset)
+
+    def intercepts(self, w: Vector) -> Any:
+        """Return what a score is for features of zero."""
+        return np.zeros(self.score_shape) if self.score_shape else 0.0
+
+    def __str__(self) -> str:
+        return str(self.rows)
+
+
+class OneScore(ScoreMap):
+    """A score ``x.w`` for each example.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features.
+    """
+
+    plain = True
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.n_parameters = rows.shape[1]
+
+    def identity(self) -> Rows:
+        """Return the features."""
+        return self.rows
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``."""
+        return self.rows.scores(w)
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``."""
+        return self.rows.pullback(slopes)
+
+    def part(self, examples: Examples) -> OneScore:
+        """Return the map for some examples."""
+        return OneScore(self.rows.part(examples))
+
+
+class Kernels(NamedTuple):
+    """Compiled loops; each takes the matrix, what to multiply, room, and the blocks."""
+
+    scores: Callable[..., None]
+    pullback: Callable[..., None]
+    class_scores: Callable[..., None]
+    class_pullback: Callable[..., None]
+    add_gram: Callable[..., None]
+
+
+class StoredRows(Rows):
+    """Rows that compiled kernels read.
+
+    Parameters
+    ----------
+    matrix : ndarray or tuple of ndarrays
+        What the kernels take first.
+    shape : tuple of ints
+        Number of rows and of features.
+    n_entries : int
+        How many numbers are stored, here and on other members of a team.
+    most_sums : int
+        The most blocks of a pullback, each of which needs a sum for every feature.
+    gram_work : int
+        How much work a row of the matrix of second derivatives is.
+    n_threads : int
+        How many threads each product may use.
+    """
+
+    kernels: ClassVar[Kernels]
+    second_derivatives = True
+    one_by_one = True
+    dual_steps = True
+
+    def __init__(
+        self,
+        matrix: NDArray[Any] | Entries,
+        shape: tuple[int, int],
+        n_entries: int,
+        *,
+        most_sums: int,
+        gram_work: int,
+        n_threads: int,
+    ) -> None:
+        self.matrix, self.shape, self.n_entries = matrix, shape, n_entries
+        self._gram_work = gram_work
+        arrays = matrix if isinstance(matrix, tuple) else (matrix,)
+        self.files = files_of(arrays)
+        self.on_disk = sum(a.nbytes for a in arrays if is_mapped(a)) > IN_CACHE
+        # What is small enough for one block is not worth a second thread, however it is cut.
+        self.n_threads = n_threads if count_blocks(n_entries) > 1 else 1
+        self._sum_bounds = self.even_blocks(count_blocks(n_entries, most=most_sums))
+        self._score_bounds = self._sum_bounds
+
+    def even_blocks(self, n_blocks: int) -> Bounds:
+        """Return the rows where blocks of as many rows begin, and where the last ends."""
+        return bounds_here(self.shape[0], n_blocks)
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``."""
+        w = as_array(w, self.shape[1:], "w")
+        out = empty(self.shape[0])
+        self._run(self.kernels.scores, self._score_bounds, w, out)
+        return out
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``."""
+        return total_of_rows(self.block_pullbacks(slopes, self._sum_bounds))
+
+    def block_pullbacks(self, slopes: Vector, bounds: Bounds) -> Matrix:
+        """Return ``X' slopes`` for each block of consecutive rows alone, one line a block."""
+        slopes = as_array(slopes, self.shape[:1], "slopes")
+        sums = np.empty((len(bounds) - 1, self.shape[1]))
+        self._run(self.kernels.pullback, bounds, slopes, sums)
+        return sums
+
+    def class_scores(self, W: Matrix) -> Matrix:
+        """Return ``X W'``, one row an example and one column a class."""
+        W = as_array(W, (len(W), self.shape[1]), "W")
+        out = empty(self.shape[0], len(W))
+        bounds = self.even_blocks(count_blocks(self.n_entries * len(W)))
+        # The kernels of sparse rows have the numbers of all classes side by side, by features.
+        weights = np.ascontiguousarray(W.T) if self.sparse else W
+        self._run(self.kernels.class_scores, bounds, weights, out)
+        return out
+
+    def class_pullback(self, slopes: Matrix) -> Matrix:
+        """Return ``slopes' X``, one row a class and one column a feature."""
+        n_classes = slopes.shape[1]
+        bounds = self.even_blocks(class_sums(self.n_entries, self.shape[1], n_classes))
+        return total_of_rows(self.class_block_pullbacks(slopes, bounds))
+
+    def class_block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
+        """Return ``slopes' X`` for each block of consecutive rows alone."""
+        slopes = as_array(slopes, (self.shape[0], slopes.shape[1]), "slopes")
+        shape = (slopes.shape[1], self.shape[1])
+        sums = np.empty((len(bounds) - 1, *(shape[::-1] if self.sparse else shape)))
+        self._run(self.kernels.class_pullback, bounds, slopes, sums)
+        return sums.transpose(0, 2, 1) if self.sparse else sums
+
+    def weighted_gram(self, curvatures: Vector) -> Matrix:
+        """Return ``X' diag(curvatures) X``."""
+        curvatures = read_only(as_array(curvatures, self.shape[:1], "curvatures"))
+
+        def add(rows: Indices, out: Matrix) -> None:
+            require_same(self.files)
+            self.kernels.add_gram(self.matrix, curvatures, rows, out)
+
+        return sum_over_rows(
+            add,
+            curvatures,
+            n_columns=self.shape[1],
+            work_per_row=self._gram_work,
+            n_rows=rows_in_all(self.shape[0]),
+            n_threads=self.n_threads,
+        )
+
+    def _run(
+        self, kernel: Callable[..., None], bounds: Bounds, factor: Matrix, out: NDArray[np.float64]
+    ) -> None:
+        factor = read_only(factor)
+
+        def task(first: int, last: int) -> None:
+            require_same(self.files)
+            kernel(self.matrix, factor, out, bounds, first, last)
+
+        run_blocks(task, len(bounds) - 1, n_threads=self.n_threads)
+
+
+def as_array(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    """Return ``values`` as a contiguous float64 array, or say in one sentence why it is not."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape} to match X, got {array.shape}.")
+    return np.ascontiguousarray(array)
+
+
+def _blocks_alone(slopes: NDArray[Any], bounds: Bounds) -> list[NDArray[Any]]:
+    """Return the slopes once for each block, with zeros outside of it."""
+    blocks = []
+    for begin, end in pairwise(bounds):
+        alone = np.zeros_like(slopes)
+        alone[begin:end] = slopes[begin:end]
+        blocks.append(alone)
+    return blocks
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to.
+
+    Numba compiles a kernel anew for read-only arrays, so there is less to compile if all are.
+    """
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view

@@ -1,1 +1,0 @@
-"""Hidden Markov models as estimators."""

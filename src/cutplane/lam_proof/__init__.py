@@ -1,0 +1,1 @@
+"""A proven choice of lam."""

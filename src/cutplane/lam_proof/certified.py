@@ -1,0 +1,390 @@
+"""A choice of lam with a proof: no other lam is better by more than so much.
+
+The scores of the best model for a lam that was not fitted lie between bounds that two fits around
+it give (`cutplane.lam_proof.bounds`), and so its score in cross-validation is at most so much. Lams
+that cannot win are discarded, whole intervals at a time. An interval that might win is cut into
+parts; where bounds would be too wide even for a single lam, the fits at its ends are made more
+accurate, then one is added between them. So the steps of the path are chosen by the bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from math import log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.compiled import clock
+from cutplane.compute.mapped import require_same
+from cutplane.core.certificate import Certificate, Result
+from cutplane.core.needs import files_of
+from cutplane.core.protocols import Plane
+from cutplane.core.state import Problem, State
+from cutplane.estimators.cautions import warn
+from cutplane.estimators.fit import method_of, solve
+from cutplane.estimators.lams.along import fits_along
+from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.numbers import measure_of
+from cutplane.lam_proof.bounds import Anchor, LamBounds, Stretch
+from cutplane.lam_proof.proof import ERRORS, LamProof
+from cutplane.lam_proof.scores import BOUNDS_OF_NUMBERS, accuracy_at_most, best_between
+from cutplane.regularizers import L2
+from cutplane.solvers import automatic
+
+# Between two fits an interval is halved so often at most: bounds on all 64 parts cost about as much
+# as one more fit.
+_MOST_HALVINGS = 6
+# The share of what a bound may lack that the fits themselves may take; the rest is for what is
+# between them.
+_SHARE_OF_FIT = 0.5
+_LEAST_TOL = 1e-11
+_NARROWEST = 1e-3  # ratio of two lams, less one, that are not told apart any more
+
+
+class _Kept(NamedTuple):
+    """What is kept of each fit: a vector and a plane, and what was proven."""
+
+    w: Vector
+    intercept: Any
+    plane: Plane
+    certificate: Certificate
+
+
+class CertifiedFold:
+    """A fold: its fits, and bounds on its score for all other lams.
+
+    Parameters
+    ----------
+    model : LinearModel
+        A copy of the estimator that is fitted.
+    risks : sequence of ScoredRisk
+        Of the training part: one, or one for each class against the rest.
+    X, y, weights
+        The validation part.
+    score : callable
+        From a fitted model to its score there.
+    part : str
+        The folder of the fold inside that of the checkpoint.
+    """
+
+    def __init__(
+        self,
+        model: LinearModel,
+        risks: Sequence[Any],
+        X: Any,
+        y: Any,
+        weights: Vector,
+        score: Callable[[LinearModel], float],
+        part: str,
+    ) -> None:
+        self.model, self.risks, self.part = model, risks, part
+        self.score, self.weights = score, weights
+        rows = model._rows(X)
+        two_classes = model.description.loss_task == "classification" and len(risks) == 1
+        self.bounds = [LamBounds(risk, rows, signs_only=two_classes) for risk in risks]
+        self.scores: dict[float, float] = {}
+        self.kept: dict[float, list[_Kept]] = {}
+        self.tols: dict[float, float] = {}
+        self.evaluations = 0
+        self._states: dict[float, list[State]] = {}
+        self._anchors: dict[float, list[Anchor]] = {}
+        self._at_most = _bound_of(model, y)
+
+    def fit_path(self, lams: Vector, time_limit: float | None) -> None:
+        """Fit all lams, the largest first, with the tolerance of the estimator."""
+        share = None if time_limit is None else time_limit / len(self.risks)
+        found: dict[float, list[_Kept]] = {float(lam): [] for lam in lams}
+        for k, risk in enumerate(self.risks):
+            part = f"{self.part}/problem-{k}"
+            runs = fits_along(self.model, risk, lams, time_limit=share, part=part)
+            for lam, run in zip(found, runs, strict=True):
+                found[lam].append(self._finished(run))
+        for lam, kept in found.items():
+            self.tols[lam] = self.model.tol
+            self._keep(lam, kept)
+
+    def refit(self, lam: float, tol: float) -> None:
+        """Fit one lam, again or for the first time, with the planes of the nearest one."""
+        model = copy(self.model)
+        model.tol = tol
+        kept, states = list[_Kept](), list[State]()
+        near = min(self._states, key=lambda other: abs(log(other / lam)), default=None)
+        for k, risk in enumerate(self.risks):
+            problem = Problem(risk, L2(lam))
+            automatically = model.method in (None, "auto")
+            run = solve(
+                model,
+                problem,
+                automatic(problem, on_a_path=True) if automatically else method_of(model, problem),
+                max_iter=model.max_iter,
+                time_limit=None,
+                start=self.kept[lam][k].w if near is None and lam in self.kept else None,
+                planes_from=None if near is None else self._states[near][k],
+                part=f"{self.part}/problem-{k}/lam-{lam:.17g}-{tol:.3g}",
+            )
+            kept.append(self._finished(run))
+            states.append(run.state)
+        self._states[lam], self.tols[lam] = states, tol
+        self._anchors.pop(lam, None)
+        self._keep(lam, kept)
+
+    def _finished(self, run: Result) -> _Kept:
+        if run.state.stopped:
+            raise KeyboardInterrupt  # there is no model yet
+        require_same(files_of(run.state.problem.risk))  # or nothing is proven of any lam
+        self.evaluations += run.evaluations
+        state, point = run.state, run.point
+        state.bundle.minimize(state.problem, accuracy=state.accuracy)
+        return _Kept(run.w, point.intercept, state.bundle.aggregate(), run.certificate)  # type: ignore[attr-defined]
+
+    def _keep(self, lam: float, kept: list[_Kept]) -> None:
+        self.kept[lam] = kept
+        coef = np.array([each.w for each in kept])
+        intercept = np.array([each.intercept for each in kept])
+        self.scores[lam] = self.score(self.model._fitted_with(coef, intercept))
+
+    def stretches(self, high: float, low: float) -> list[Stretch]:
+        """Return the lams between two that were fitted, for each problem."""
+        ends = zip(self.bounds, self._anchored(high), self._anchored(low), strict=True)
+        return [Stretch(*each) for each in ends]
+
+    def _anchored(self, lam: float) -> list[Anchor]:
+        if lam not in self._anchors:
+            parts = zip(self.bounds, self.risks, self.kept[lam], strict=True)
+            self._anchors[lam] = [
+                bounds.anchor_at(lam, Problem(risk, L2(lam)), risk.at(kept.w), kept.plane)
+                for bounds, risk, kept in parts
+            ]
+        return self._anchors[lam]
+
+    def at_most(self, stretches: list[Stretch], high: float, low: float) -> float:
+        """Return what the score is at most for all lams from ``high`` to ``low``."""
+        bounds = [stretch.scores(high, low) for stretch in stretches]
+        lower, upper = (np.array(side) for side in zip(*bounds, strict=True))
+        return self._at_most(lower, upper, self.weights)
+
+    def relative_gap(self, lam: float) -> float:
+        """Return the largest relative gap of a lam's fits."""
+        return max(each.certificate.relative_gap for each in self.kept[lam])
+
+    def forget_above(self, lam: float) -> None:
+        """Drop what is as long as the sample of all larger lams."""
+        for known in (self._states, self._anchors):
+            for other in [other for other in known if other > lam]:
+                del known[other]
+        for bounds in self.bounds:
+            bounds.forget_above(lam)
+
+
+def require_boundable(model: Any, risks: Sequence[Any]) -> None:
+    """Raise ValueError, in one sentence, unless the scores of all lams can be bounded."""
+    loss = risks[0].loss
+    if not (loss.convex and loss.additive):
+        raise ValueError(
+            f"certified needs a convex loss that is a sum over examples of one score each, "
+            f"{loss!r} is not"
+        )
+    if not model._is_plain():
+        raise ValueError("certified needs penalty='l2', without bounds and constraints")
+    if model.rule != "best":
+        raise ValueError(f"certified is about the best lam, not rule={model.rule!r}")
+    known = (
+        ("accuracy",) if model.description.loss_task == "classification" else (*BOUNDS_OF_NUMBERS,)
+    )
+    if model.scoring is not None and model.scoring not in known:
+        raise ValueError(
+            f"certified can bound scoring by {', '.join(known)}, not by {model.scoring!r}"
+        )
+
+
+def _own_measure(model: LinearModel) -> str:
+    """Return the name of the measure that is an estimator's own score."""
+    if model.description.loss_task == "classification":
+        return "accuracy"
+    own = measure_of(model.loss_function())
+    return "r2" if own is None else own.name
+
+
+def _bound_of(model: LinearModel, y: Any) -> Callable[..., float]:
+    """Return a function of bounds on scores, and weights, that bounds the estimator's measure."""
+    if model.description.loss_task == "classification":
+        classes = model.classes_
+        codes = np.searchsorted(classes, y) % len(classes)
+        codes[classes[codes] != y] = -1
+
+        def accuracy(lower: Any, upper: Any, weights: Vector) -> float:
+            if model._is_turned():
+                lower, upper = -upper, -lower
+            return accuracy_at_most(codes, lower, upper, weights)
+
+        return accuracy
+    loss = model.loss_function()
+    own = measure_of(loss) if model.scoring is None else None
+    if own is None:
+        measure = BOUNDS_OF_NUMBERS[model.scoring or "r2"]
+    else:
+        measure = partial(best_between, own.share_saved)
+
+    def of_numbers(lower: Any, upper: Any, weights: Vector) -> float:
+        return measure(y, loss.predict(lower[0]), loss.predict(upper[0]), weights)
+
+    return of_numbers
+
+
+@dataclass(frozen=True)
+class Part:
+    """An interval of lam, and what the mean score over the folds is at most there."""
+
+    high: float
+    low: float
+    at_most: float
+
+
+class LamSearch:
+    """The search for a lam that no other one beats by more than ``wanted``.
+
+    Parameters
+    ----------
+    folds : sequence of CertifiedFold
+        All of them fitted to the same lams.
+    wanted : float
+        How much better another lam may be.
+    time_limit : float, optional
+        Seconds, after which nothing more is fitted.
+    """
+
+    def __init__(
+        self, folds: Sequence[CertifiedFold], wanted: float, time_limit: float | None
+    ) -> None:
+        self.folds, self.wanted = folds, wanted
+        self.parts: list[Part] = []
+        self._end = None if time_limit is None else clock() + time_limit
+        for fold in folds:
+            for bounds in fold.bounds:
+                bounds.stop_at(self._end)
+
+    @property
+    def lams(self) -> Vector:
+        """The lams that were fitted, decreasing."""
+        return np.array(sorted(self.folds[0].kept, reverse=True))
+
+    def score(self, lam: float) -> float:
+        """Return the mean score of the folds."""
+        return float(np.mean([fold.scores[lam] for fold in self.folds]))
+
+    def run(self) -> None:
+        """Discard all lams that cannot win."""
+        lams = self.lams.tolist()
+        # The best score should be exact; paths tell it anyway.
+        while not self._all_followed and self._tighten(max(lams, key=self.score)):
+            pass
+        for high, low in pairwise(lams):
+            self._settle(high, low, [(high, low)])
+            for fold in self.folds:
+                fold.forget_above(low)
+
+    def proof(self, estimator: Any) -> LamProof:
+        """Return what is proven, and warn if it is less than what was wanted."""
+        zero, measure = ERRORS[estimator.scoring or _own_measure(estimator)]
+        parts = sorted(self.parts, key=lambda part: -part.high)
+        lam = max(self.lams.tolist(), key=self.score)
+        proof = LamProof(
+            lam=lam,
+            error=zero - self.score(lam),
+            wanted=self.wanted,
+            highs=np.array([part.high for part in parts]),
+            lows=np.array([part.low for part in parts]),
+            at_least=np.array([zero - part.at_most for part in parts]),
+            lams=self.lams,
+            errors=np.array([zero - self.score(each) for each in self.lams.tolist()]),
+            measure=measure,
+        )
+        if not proof.success:
+            warn(
+                f"{type(estimator).__name__}: lam was to be certified to {self.wanted:g}, proven "
+                f"is {proof.proven:.3g}; {self._advice}",
+                ConvergenceWarning,
+            )
+        return proof
+
+    @property
+    def _advice(self) -> str:
+        if self._is_over:
+            return "allow a longer time_limit, or a larger number"
+        return "raise the smallest of lams, or allow a larger number"
+
+    @property
+    def _target(self) -> float:
+        return max(map(self.score, self.folds[0].kept)) + self.wanted
+
+    @property
+    def _all_followed(self) -> bool:
+        return all(bounds.is_followed for fold in self.folds for bounds in fold.bounds)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._end is not None and clock() > self._end
+
+    def _settle(self, high: float, low: float, open_: list[tuple[float, float]]) -> None:
+        """Discard parts of the lams between two that were fitted, with more fits if needed."""
+        left = self._discard(high, low, open_)
+        if left and self._tighten(high) | self._tighten(low):
+            left = self._discard(high, low, [(part.high, part.low) for part in left])
+        if not left:
+            return
+        if self._is_over or log(high / low) < _NARROWEST:
+            self.parts += left
+            return
+        middle = sqrt(high * low)
+        for fold in self.folds:
+            fold.refit(middle, min(fold.tols[high], fold.tols[low]))
+        self._tighten(middle)
+        above = [(part.high, max(part.low, middle)) for part in left if part.high > middle]
+        below = [(min(part.high, middle), part.low) for part in left if part.low < middle]
+        self._settle(high, middle, above)
+        self._settle(middle, low, below)
+
+    def _discard(self, high: float, low: float, open_: list[tuple[float, float]]) -> list[Part]:
+        """Discard what can be by the fits at both ends; return the rest."""
+        if not open_:
+            return []
+        stretches = [fold.stretches(high, low) for fold in self.folds]
+
+        def at_most(begin: float, end: float) -> float:
+            pairs = zip(self.folds, stretches, strict=True)
+            return float(np.mean([fold.at_most(own, begin, end) for fold, own in pairs]))
+
+        target, left = self._target, list[Part]()
+        todo = [(*part, 0) for part in reversed(open_)]
+        while todo:
+            begin, end, halvings = todo.pop()
+            part = Part(begin, end, at_most(begin, end))
+            middle = sqrt(begin * end)
+            if part.at_most <= target:
+                self.parts.append(part)
+            elif halvings == _MOST_HALVINGS or at_most(middle, middle) > target:
+                left.append(part)
+            else:
+                todo += [(middle, end, halvings + 1), (begin, middle, halvings + 1)]
+        return left
+
+    def _tighten(self, lam: float) -> bool:
+        """Fit a lam more accurately where its own bound is too wide; return whether it was."""
+        changed, allowed = False, _SHARE_OF_FIT * (self._target - self.score(lam))
+        for fold in self.folds:
+            for _ in range(3):
+                own = fold.at_most(fold.stretches(lam, lam), lam, lam) - fold.scores[lam]
+                gap = fold.relative_gap(lam)
+                if own <= allowed or fold.tols[lam] <= _LEAST_TOL or self._is_over:
+                    break
+                tol = gap * min(0.5 * (allowed / own) ** 2, 0.25)
+                fold.refit(lam, max(tol, _LEAST_TOL))
+                changed = True
+        return changed

@@ -1,1 +1,0 @@
-"""Losses that tie many outputs of an example together."""

@@ -1,1 +1,0 @@
-"""Losses of the scores of all classes together."""

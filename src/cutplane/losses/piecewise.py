@@ -1,0 +1,713 @@
+"""Compiled kernels of piecewise losses; for the formula see `cutplane.losses.piecewise`.
+
+The kind of a loss says whether it is one of margins, and has for its left and its right piece the
+numbers
+
+    start    where the piece begins
+    bend     curvature of its rounded part, 0 if it has none
+    jump     slope that it gains at once, at a kink
+    rise     slope beyond the rounded part, 0 if it never ends
+    width    length of the rounded part
+
+so that value and slope of a piece need no branch, and the loops over examples are vectorized. They
+are tuples: to take a row of a matrix apart would double the time that a kernel takes to compile.
+
+Losses made of two pieces: hinge, quantile, Huber and their relatives.
+
+Every loss here is a function of one variable ``v``, the sum of a piece that rises to the right and
+one that rises to the left:
+
+    l(v) = piece(v - start_right) + piece(-v - start_left)
+
+    piece(u) = 0                                  for u <= 0
+              curvature * u^2 / 2                for 0 < u <= width,    width = slope / curvature
+              slope * (u - width / 2)            beyond
+
+An infinite curvature gives a kink (hinge, quantile), an infinite slope a parabola (squared losses),
+both finite a rounded kink (Huber). In regression ``v = z - y``, in classification ``v = y*z - 1``.
+So one set of compiled kernels serves them all: value and slopes, conjugate, and the exact minimum
+along a ray of scores.
+
+The derivative along a ray is increasing and piecewise linear. Trial steps give a bracket around its
+zero, and the places inside where it changes (events) are searched exactly. Each trial is a pass
+over vectors as long as the sample, so trials should be few: a thirty-second part of the examples
+says first where the zero must be. That saves time only. The bracket and the result are of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import add_up, joined, placing, power_below, rows_in_all, total
+from cutplane.compute.compiled import njit
+from cutplane.compute.room import empty_like
+from cutplane.compute.threads import map_arrays, map_blocks
+from cutplane.core.protocols import Quadratic
+from cutplane.losses.loss import Loss, Task
+from cutplane.losses.score_loss import MARGIN_PIECES, RESIDUAL_PIECES
+
+Shape: TypeAlias = tuple[float, float, float, float, float]
+Kind: TypeAlias = tuple[bool, Shape, Shape]
+Block: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+"""Targets, scores, weights, and the direction in which scores move, of a block of examples."""
+
+_EPS = float(np.finfo(np.float64).eps)
+# Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.
+_REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+def value(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
+    """Return the weighted sum of losses."""
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, rise_left, width_left = left_shape
+    start_right, bend_right, _, rise_right, width_right = right_shape
+    total = 0.0
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left = max(-v - start_left, 0.0)
+        round_left = min(left, width_left)
+        right = max(v - start_right, 0.0)
+        round_right = min(right, width_right)
+        loss = (
+            0.5 * bend_left * round_left * round_left
+            + rise_left * (left - round_left)
+            + 0.5 * bend_right * round_right * round_right
+            + rise_right * (right - round_right)
+        )
+        total += weights[i] * loss if weights[i] > 0.0 else 0.0
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+def slopes(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
+    """Fill in the derivative of the weighted sum by each score; at a kink, the lesser one."""
+    # Not in one loop with the sum of `value`: that would then depend in its last bit on where the
+    # arrays lie in memory, because near each other the compiled code takes them to overlap.
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, jump_left, _, width_left = left_shape
+    start_right, bend_right, jump_right, _, width_right = right_shape
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left = max(-v - start_left, 0.0)
+        right = max(v - start_right, 0.0)
+        slope = (
+            bend_right * min(right, width_right)
+            + (jump_right if right > 0.0 else 0.0)
+            - bend_left * min(left, width_left)
+            - (jump_left if left > 0.0 else 0.0)
+        )
+        out[i] = weights[i] * (y[i] * slope if of_margin else slope)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+def curvatures(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
+    """Fill in the second derivative of the weighted sum by each score, inside the rounded parts."""
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, _, width_left = left_shape
+    start_right, bend_right, _, _, width_right = right_shape
+    for i in range(len(y)):
+        v = y[i] * scores[i] - 1.0 if of_margin else scores[i] - y[i]
+        left, right = -v - start_left, v - start_right
+        bend = bend_left if 0.0 < left < width_left else 0.0
+        bend += bend_right if 0.0 < right < width_right else 0.0
+        out[i] = weights[i] * bend
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+def derivative(kind: Kind, step: float, moving: Block) -> tuple[float, float]:
+    """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
+    y, scores, weights, direction = moving
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, jump_left, _, width_left = left_shape
+    start_right, bend_right, jump_right, _, width_right = right_shape
+    total, size = 0.0, 0.0
+    for i in range(len(y)):
+        z = scores[i] + step * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        speed = y[i] * direction[i] if of_margin else direction[i]
+        left = max(-v - start_left, 0.0)
+        right = max(v - start_right, 0.0)
+        slope_left = bend_left * min(left, width_left) + (jump_left if left > 0.0 else 0.0)
+        slope_right = bend_right * min(right, width_right) + (jump_right if right > 0.0 else 0.0)
+        total += weights[i] * (slope_right - slope_left) * speed
+        size += weights[i] * (slope_right + slope_left + jump_left + jump_right) * abs(speed)
+    return total, size
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+def conjugate(kind: Kind, y: Vector, slopes: Vector, weights: Vector) -> float:
+    """Return the conjugate of the weighted sum of losses."""
+    # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
+    slack = 1.0 + 4.0 * _EPS
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, rise_left, width_left = left_shape
+    start_right, bend_right, _, rise_right, width_right = right_shape
+    steepest_left = rise_left * slack if width_left < np.inf else np.inf
+    steepest_right = rise_right * slack if width_right < np.inf else np.inf
+    half_left = 0.5 / bend_left if bend_left > 0.0 else 0.0
+    half_right = 0.5 / bend_right if bend_right > 0.0 else 0.0
+    total, outside = 0.0, 0
+    for i in range(len(y)):
+        slope = slopes[i] / weights[i] if weights[i] > 0.0 else 0.0
+        slope = y[i] * slope if of_margin else slope
+        left, right = max(-slope, 0.0), max(slope, 0.0)
+        outside += (left > steepest_left) | (right > steepest_right)
+        total += weights[i] * (
+            (slope if of_margin else slope * y[i])
+            + left * (start_left + half_left * left)
+            + right * (start_right + half_right * right)
+        )
+    return np.inf if outside else total
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+def curvature(kind: Kind, step: float, moving: Block) -> float:
+    """Return the second derivative along a ray, of the examples inside the rounded parts."""
+    y, scores, weights, direction = moving
+    of_margin, left_shape, right_shape = kind
+    start_left, bend_left, _, _, width_left = left_shape
+    start_right, bend_right, _, _, width_right = right_shape
+    total = 0.0
+    for i in range(len(y)):
+        z = scores[i] + step * direction[i]
+        v = y[i] * z - 1.0 if of_margin else z - y[i]
+        left, right = -v - start_left, v - start_right
+        bend = bend_left if 0.0 < left < width_left else 0.0
+        bend += bend_right if 0.0 < right < width_right else 0.0
+        total += weights[i] * bend * direction[i] * direction[i]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_changing(kind: Kind, lo: float, hi: float, moving: Block, found: NDArray[np.int64]) -> int:
+    """List the examples that may pass, between two steps, from one part of a piece to another.
+
+    Mostly few do, so this test is all that most examples cost. Returns how many; ``found`` must
+    have room for one more than all.
+    """
+    y, scores, _, direction = moving
+    of_margin, left_shape, right_shape = kind
+    start_left, _, _, _, width_left = left_shape
+    start_right, _, _, _, width_right = right_shape
+    hi = min(hi, 1e300)  # an infinite step times a speed of zero would be NaN
+    n = 0
+    for i in range(len(y)):
+        z_lo, z_hi = scores[i] + lo * direction[i], scores[i] + hi * direction[i]
+        v_lo = y[i] * z_lo - 1.0 if of_margin else z_lo - y[i]
+        v_hi = y[i] * z_hi - 1.0 if of_margin else z_hi - y[i]
+        a_lo, a_hi = -v_lo - start_left, -v_hi - start_left
+        b_lo, b_hi = v_lo - start_right, v_hi - start_right
+        changes = (
+            ((a_lo > 0.0) != (a_hi > 0.0))
+            | ((a_lo < width_left) != (a_hi < width_left))
+            | ((b_lo > 0.0) != (b_hi > 0.0))
+            | ((b_lo < width_right) != (b_hi < width_right))
+        )
+        found[n] = i  # overwritten by the next one if this does not change: cheaper than a branch
+        n += changes
+    return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def list_events(
+    kind: Kind, lo: float, hi: float, moving: Block, changing: NDArray[np.int64], events: Matrix
+) -> int:
+    """List place, jump and change of curvature of the events from ``lo`` to before ``hi``.
+
+    The slope along a ray changes where one of the ``changing`` examples enters or leaves a part of
+    a piece. Returns how often that is.
+    """
+    y, scores, weights, direction = moving
+    of_margin, shape, next_shape = kind
+    place, jump, bend = events[0], events[1], events[2]
+    n = 0
+    sign = -1.0
+    for _side in range(2):
+        start, bend_here, jump_here, _, width = shape
+        for k in range(len(changing) if bend_here > 0.0 or jump_here > 0.0 else 0):
+            i = changing[k]
+            z = scores[i] + lo * direction[i]
+            v = y[i] * z - 1.0 if of_margin else z - y[i]
+            speed = y[i] * direction[i] if of_margin else direction[i]
+            u, du = sign * v - start, sign * speed
+            change = weights[i] * bend_here * du * du
+            # The start of the piece, then the end of its rounded part; what is met at `lo` itself
+            # counts if the slope there does not include it yet.
+            if (du > 0.0 and u <= 0.0) or (du < 0.0 and u > 0.0):
+                where = lo - u / du
+                if where < hi:
+                    place[n], jump[n] = where, weights[i] * jump_here * abs(du)
+                    bend[n] = change if du > 0.0 else -change
+                    n += 1
+            if bend_here > 0.0 and ((du > 0.0 and u < width) or (du < 0.0 and u >= width)):
+                where = lo + (width - u) / du
+                if where < hi:
+                    place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
+                    n += 1
+        shape, sign = next_shape, 1.0
+    return n
+
+
+def events_between(
+    kind: Kind, lo: float, hi: float, moving: Block
+) -> tuple[Vector, Vector, Vector]:
+    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``."""
+    found = np.empty(len(moving[0]) + 1, dtype=np.int64)
+    changing = found[: list_changing(kind, lo, hi, moving, found)]
+    most = sum(map(_most_events, kind[1:])) * len(changing)
+    events = np.empty((3, most))
+    n = list_events(kind, lo, hi, moving, changing, events)
+    return events[0, :n], events[1, :n], events[2, :n]
+
+
+def _most_events(shape: Shape) -> int:
+    """Return how often an example can meet the start of a piece, and the end of its round part."""
+    _, bend, jump, _, width = shape
+    return int(bend > 0.0 or jump > 0.0) + int(bend > 0.0 and width < np.inf)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def minimizers_between(
+    lo: float,
+    hi: float,
+    slope: float,
+    curvature: float,
+    zero: float,
+    place: Vector,
+    jump: Vector,
+    bend: Vector,
+) -> tuple[float, float]:
+    """Return the first and the last minimizer, both known to lie between ``lo`` and ``hi``.
+
+    ``slope`` and ``curvature`` are those at ``lo``. They change at the events. The crossing of the
+    slope is found by selection, as a weighted median is: the expected cost is linear in the number
+    of events, no sort is needed.
+    """
+    here = lo
+    beyond = hi
+    # For a plain 0 `_swap` would be compiled once more: Numba has types for literals.
+    first: int = np.int64(0)  # type: ignore[assignment]
+    last = len(place)
+    while first < last:
+        pivot = _middle(place[first], place[(first + last) // 2], place[last - 1])
+        # Three parts: before the pivot, at it, beyond it.
+        before, at, end = first, first, last
+        while at < end:
+            if place[at] < pivot:
+                _swap(place, jump, bend, before, at)
+                before += 1
+                at += 1
+            elif place[at] > pivot:
+                end -= 1
+                _swap(place, jump, bend, at, end)
+            else:
+                at += 1
+        slope_there = slope + curvature * (pivot - here)
+        curvature_there = curvature
+        for j in range(first, end):
+            slope_there += jump[j] + bend[j] * (pivot - place[j])
+            curvature_there += bend[j]
+        if slope_there > zero:
+            # The crossing is at the pivot or before it.
+            beyond = pivot
+            last = before
+        else:
+            slope, curvature, here = slope_there, max(curvature_there, 0.0), pivot
+            first = end
+    if slope >= -zero and curvature <= 0.0:
+        return here, beyond if beyond < np.inf else here
+    if curvature > 0.0:
+        crossing = min(here - min(slope, 0.0) / curvature, beyond)
+    else:
+        crossing = beyond if beyond < np.inf else here
+    return crossing, crossing
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inner=True)
+def _middle(a: float, b: float, c: float) -> float:
+    return max(min(a, b), min(max(a, b), c))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inner=True)
+def _swap(place: Vector, jump: Vector, bend: Vector, i: int, j: int) -> None:
+    place[i], place[j] = place[j], place[i]
+    jump[i], jump[j] = jump[j], jump[i]
+    bend[i], bend[j] = bend[j], bend[i]
+
+
+T = TypeVar("T")
+
+_INF = float("inf")
+_FAR = 1e300
+_TOO_FAR = 1e100  # a guess so far off says that the part has no minimum
+_CLOSING_STEPS = 6  # the most trial steps that narrow a bracket before it is searched exactly
+_FEW = 0.05  # share of the derivative's terms that may change inside a bracket narrow enough
+
+# Of every 256 examples 8 are looked at first: a cache line of scores, so that little is read. Of
+# many examples fewer, because a sample need not grow with them.
+STRIDE, CHUNK = 256, 8
+LEAST = 1 << 17  # examples from which on this pays
+_MOST_SAMPLED = 1 << 16
+# So many events may be left inside a bracket: they are gathered in one place.
+_MOST_EVENTS = 1 << 16
+
+_NOTHING = Quadratic(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One side of a loss; see the module's formula. The default is no piece at all."""
+
+    slope: float = 0.0
+    curvature: float = _INF
+    start: float = 0.0
+
+    @property
+    def width(self) -> float:
+        """Length of the rounded part."""
+        if self.curvature == _INF:
+            return 0.0
+        return self.slope / self.curvature
+
+    def smoothed(self, width: float) -> Piece:
+        """Return the piece with a softer curvature; see `Loss.smoothed`."""
+        if self.slope == 0.0:
+            return self
+        return replace(self, curvature=1.0 / (1.0 / self.curvature + width))
+
+
+_NONE = Piece()
+
+
+class PiecewiseLoss(Loss):
+    """A loss made of two pieces.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+        Whether the loss is one of ``v = y*z - 1`` or of ``v = z - y``.
+    left, right : Piece
+        What rises as ``v`` goes to the left, and to the right.
+    """
+
+    in_blocks = True
+
+    def __init__(self, task: Task, *, left: Piece = _NONE, right: Piece = _NONE) -> None:
+        self.task = task  # type: ignore[misc]  # pieces serve both tasks, so it differs by instance
+        self.of_residual = task == "regression"
+        self.left = left
+        self.right = right
+        # What the kernels want to know: is it a loss of margins, and of which shape?
+        self.kind: Kind = (
+            task == "classification",
+            _shape(left),
+            _shape(right),
+        )
+        form = MARGIN_PIECES if self.kind[0] else RESIDUAL_PIECES
+        self.dual_form = (form, np.array(self.kind[1:]))
+        self.straight = left.width == 0.0 == right.width
+        self.smooth = not any(piece.slope > 0.0 and piece.width == 0.0 for piece in (left, right))
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the weighted sum of losses and its derivative by each score."""
+        return self.value(y, scores, weights), self.slopes(y, scores, weights)
+
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the weighted sum of losses."""
+        return self._sum(value, y, scores, weights)
+
+    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the derivative by each score."""
+        return self._each(slopes, y, scores, weights)
+
+    def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
+        """Return ``max_z slopes.z - loss(y, z)``."""
+        return self._sum(conjugate, y, slopes, weights)
+
+    def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
+        """Return the second derivative by each score; zero at kinks and beyond rounded parts."""
+        return self._each(curvatures, y, scores, weights)
+
+    def smoothed(self, width: float) -> PiecewiseLoss:
+        """Return the loss with its kinks rounded."""
+        if self.smooth:
+            return self
+        return PiecewiseLoss(
+            self.task, left=self.left.smoothed(width), right=self.right.smoothed(width)
+        )
+
+    def minimize_along(
+        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
+    ) -> float:
+        """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
+        first, last = minimizers(
+            Profile(self.kind, MovingScores(y, scores, weights, direction), extra)
+        )
+        return 0.5 * (first + last)
+
+    def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        return best_constant(self.kind, y, scores, weights)
+
+    # Scores are shifted block by block, so that no vector of shifted ones is needed.
+    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
+        return self._sum(
+            lambda kind, y, z, weights: value(kind, y, z + offset, weights),
+            *(y, scores, weights),
+        )
+
+    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        return self._each(
+            lambda kind, y, z, weights, out: slopes(kind, y, z + offset, weights, out),
+            *(y, scores, weights),
+        )
+
+    def _sum(self, kernel: Callable[..., float], *arrays: Vector) -> float:
+        return float(total(map_arrays(partial(kernel, self.kind), *arrays)))
+
+    def _each(self, kernel: Callable[..., None], *arrays: Vector) -> Vector:
+        out = empty_like(arrays[0])
+        map_arrays(partial(kernel, self.kind), *arrays, out)
+        return out
+
+
+def _shape(piece: Piece) -> Shape:
+    """Return start, curvature of the rounded part, jump at a kink, slope beyond, and width."""
+    if piece.width == 0.0:
+        return float(piece.start), 0.0, float(piece.slope), float(piece.slope), 0.0
+    rise = 0.0 if piece.width == _INF else float(piece.slope)
+    return float(piece.start), float(piece.curvature), 0.0, rise, float(piece.width)
+
+
+class MovingScores(NamedTuple):
+    """Targets, scores and weights of examples, and the direction in which scores move.
+
+    That is a vector, or a number where it is the same for all. Kernels get plain tuples, which
+    they take sooner than named ones.
+    """
+
+    y: Vector
+    scores: Vector
+    weights: Vector
+    direction: Any
+
+    def block(self, i: slice) -> Block:
+        """Return a block of the examples, for kernels."""
+        d = self.direction
+        along = _constant(d, i.stop - i.start) if isinstance(d, float) else d[i]
+        return self.y[i], self.scores[i], self.weights[i], along
+
+    def map(self, kernel: Callable[[Block], T]) -> list[T]:
+        """Return the results of a kernel, block by block."""
+        return map_blocks(lambda i: kernel(self.block(i)), len(self.scores))
+
+
+@lru_cache(maxsize=8)
+def _constant(value: float, length: int) -> Vector:
+    """Return a constant vector as long as a block; there are few lengths of blocks."""
+    return np.full(length, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The loss of ``scores + k*direction`` plus ``extra(k)``."""
+
+    kind: Kind
+    moving: MovingScores
+    extra: Quadratic = _NOTHING
+
+    def derivative(self, step: float) -> tuple[float, float]:
+        """Return the derivative at ``step``, and the size of the terms it is made of."""
+        slope, size = add_up(self._map(derivative, step))
+        return slope + self.extra.slope + self.extra.curvature * step, size
+
+    def curvature(self, step: float) -> float:
+        """Return the second derivative at ``step``."""
+        (_, bend_left, *_), (_, bend_right, *_) = self.kind[1:]
+        if not (bend_left or bend_right):
+            return self.extra.curvature
+        return self.extra.curvature + float(total(self._map(curvature, step)))
+
+    def events_between(self, lo: float, hi: float) -> list[Vector]:
+        """Return place, jump and change of curvature of the events between two steps."""
+        return joined(self._map(events_between, lo, hi))
+
+    def part(self) -> Profile | None:
+        """Return a part of the examples that stands for all of them; None if they are few."""
+        n_rows = rows_in_all(len(self.moving.scores))
+        if n_rows < LEAST:
+            return None
+        stride = STRIDE * power_below(n_rows * CHUNK // (STRIDE * _MOST_SAMPLED))
+        direction = self.moving.direction
+        vectors = slice(3 if isinstance(direction, float) else 4)
+        some = self.moving.map(lambda block: tuple(_some(each, stride) for each in block[vectors]))
+        y, scores, weights, *along = joined(some)
+        direction = along[0] if along else direction
+        return replace(self, moving=MovingScores(y, scores, weights * (stride / CHUNK), direction))
+
+    def tilted(self, slope: float) -> Profile:
+        """Return the same with ``slope*k`` added."""
+        return replace(self, extra=Quadratic(self.extra.slope + slope, self.extra.curvature))
+
+    def _map(self, kernel: Callable[..., T], *steps: float) -> list[T]:
+        """Return the results of a kernel for these steps, block by block."""
+        return self.moving.map(partial(kernel, self.kind, *steps))
+
+
+def minimizers(profile: Profile) -> tuple[float, float]:
+    """Return the first and the last minimizer ``k >= 0`` on a ray; mostly they are the same."""
+    slope, size = profile.derivative(0.0)
+    zero = _rounding(profile, size)
+    if slope > zero:
+        return 0.0, 0.0
+    return _minimizers_beyond(profile, 0.0, slope, size, zero)
+
+
+def best_constant(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
+    """Return the constant that minimizes the loss when it is added to all scores.
+
+    Where all constants of an interval are best, this is its middle: it depends neither on where
+    the search began nor on how often an example is repeated.
+    """
+    up = Profile(kind, MovingScores(y, scores, weights, 1.0))
+    part = up.part()
+    origin = 0.0
+    if part is not None:
+        with placing(None):  # everybody has the same part
+            origin = best_constant(kind, part.moving.y, part.moving.scores, part.moving.weights)
+        # A little off the event there.
+        origin += 1e-9 * (abs(origin) + float(np.abs(part.moving.scores).max()))
+    slope, size = up.derivative(origin)
+    zero = _rounding(up, size)
+    first = last = origin
+    if slope <= zero:
+        first, last = _minimizers_beyond(up, origin, slope, size, zero)
+    if slope >= -zero:
+        down = replace(up, moving=up.moving._replace(direction=-1.0))
+        nearest, farthest = _minimizers_beyond(down, -origin, -slope, size, zero)
+        first = -farthest
+        last = -nearest if slope > zero else last
+    return 0.5 * (first + last)
+
+
+def _minimizers_beyond(
+    profile: Profile, start: float, slope: float, size: float, zero: float
+) -> tuple[float, float]:
+    """Return the first and the last minimizer from ``start`` on.
+
+    ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero.
+    """
+    bracket = Bracket(profile, start, slope, zero)
+    _close(bracket, slope, size)
+    lo, hi = bracket.lo, bracket.hi
+    place, jump, bend = profile.events_between(lo, hi)
+    return minimizers_between(
+        lo, hi, bracket.slope_lo, profile.curvature(lo), zero, place, jump, bend
+    )
+
+
+class Bracket:
+    """Two steps between which all zeros of the derivative lie, and the derivative there."""
+
+    def __init__(self, profile: Profile, start: float, slope: float, zero: float) -> None:
+        self.profile, self.start, self.zero = profile, start, zero
+        self.lo, self.slope_lo = start, slope
+        self.hi, self.slope_hi = _INF, _INF
+
+    def narrow(self, step: float) -> float:
+        """Return the derivative at ``step``, which becomes an end of the bracket if not zero."""
+        slope, _ = self.profile.derivative(step)
+        if slope > self.zero:
+            self.hi, self.slope_hi = step, slope
+        elif slope < -self.zero:
+            self.lo, self.slope_lo = step, slope
+        return slope
+
+    def secant(self) -> float:
+        """Return where a straight line crosses zero, off the ends so that both of them move."""
+        lo, hi = self.lo, self.hi
+        secant = lo - self.slope_lo * (hi - lo) / (self.slope_hi - self.slope_lo)
+        margin = 0.1 * (hi - lo)
+        return min(max(secant, lo + margin), hi - margin)
+
+
+def _close(bracket: Bracket, slope: float, size: float) -> None:
+    """Narrow a bracket, known at its start only, until few terms change inside."""
+    profile, start, zero = bracket.profile, bracket.start, bracket.zero
+    part = profile.part() if slope < -zero else None
+    step, reach, closing = start, 1.0, 0
+    few = _few(profile)
+    while closing < _CLOSING_STEPS and reach < _FAR:
+        guess = None
+        if part is not None:
+            with placing(None):  # everybody has the same part
+                guess = _guess(part, start, step, slope, few * size)
+        if guess is not None and bracket.lo < guess < bracket.hi:
+            # A little farther, because at the guess itself is an event, and rounding would say on
+            # which side of it we are: for the derivative and for the search not always the same.
+            step = min(guess + 1e-3 * (guess - step), 0.5 * (guess + bracket.hi))
+        elif bracket.hi == _INF:
+            step, reach = bracket.lo + reach, 4.0 * reach
+        else:
+            step = bracket.secant()
+        slope = bracket.narrow(step)
+        if abs(slope) <= zero:
+            close_around(bracket, step, few * size)
+            return
+        if bracket.hi < _INF:
+            closing += 1
+            if bracket.slope_hi - bracket.slope_lo <= few * size:
+                return
+
+
+def _few(profile: Profile) -> float:
+    """Return the share of the derivative's terms that may change inside a narrow bracket."""
+    return min(_FEW, _MOST_EVENTS / rows_in_all(len(profile.moving.scores)))
+
+
+def close_around(bracket: Bracket, zero_at: float, change: float) -> None:
+    """Narrow a bracket to the neighborhood of a zero that a trial step has hit.
+
+    As a rule that is the only one, of a squared loss. It can also be one of a flat stretch, between
+    two kinks. Then an end that is still far away would leave half of all examples in the bracket.
+    """
+    curvature = bracket.profile.curvature(zero_at)
+    width = 0.5 * change / curvature if curvature > 0.0 else 0.5 * (zero_at - bracket.lo)
+    for step in (zero_at - width, zero_at + width):
+        if bracket.lo < step < bracket.hi:
+            bracket.narrow(step)
+
+
+def _guess(part: Profile, start: float, step: float, slope: float, change: float) -> float | None:
+    """Return where the derivative should be a little on the other side of zero.
+
+    It is ``slope`` at ``step``. From there to the guess it is taken to change as that of the part,
+    and a fifth of what may ``change`` inside a bracket is little.
+    """
+    aim = -math.copysign(min(abs(slope), 0.2 * change), slope)
+    tilted = part.tilted(slope - part.derivative(step)[0] - aim)
+    slope, size = tilted.derivative(start)
+    zero = _rounding(tilted, size)
+    if slope > zero:
+        return None
+    guess, _ = _minimizers_beyond(tilted, start, slope, size, zero)
+    return guess if guess - start < _TOO_FAR else None
+
+
+def _rounding(profile: Profile, size: float) -> float:
+    # What counts as zero: a flat stretch of minimizers must not end by rounding alone.
+    return 1e-14 * (size + abs(profile.extra.slope))
+
+
+def _some(values: Vector, stride: int) -> Vector:
+    """Return a chunk of every stride of a vector."""
+    whole = len(values) // stride * stride
+    return np.ascontiguousarray(values[:whole].reshape(-1, stride)[:, :CHUNK]).ravel()

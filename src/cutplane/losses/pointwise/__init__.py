@@ -1,1 +1,0 @@
-"""Losses of one score: sums over examples."""

@@ -1,1 +1,0 @@
-"""Losses of the documents of a query."""

@@ -1,1 +1,0 @@
-"""Functions in the span of the examples: kernels, their matrix, and the map to scores."""

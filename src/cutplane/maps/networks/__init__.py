@@ -1,1 +1,0 @@
-"""Networks of PyTorch as maps from parameters to scores."""

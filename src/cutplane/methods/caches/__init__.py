@@ -1,1 +1,0 @@
-"""Outputs that block ascent keeps, with their weights."""

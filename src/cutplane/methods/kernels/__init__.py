@@ -1,1 +1,0 @@
-"""Methods for functions in the span of the examples."""

@@ -1,6 +1,0 @@
-"""Stochastic gradient descent, to compare with: it makes no planes, and proves nothing."""
-
-from cutplane.methods.sgd.descent import Pass, StochasticRun, sgd
-from cutplane.methods.sgd.step_rules import BottouSteps, ConstantSteps, PegasosSteps
-
-__all__ = ["BottouSteps", "ConstantSteps", "Pass", "PegasosSteps", "StochasticRun", "sgd"]

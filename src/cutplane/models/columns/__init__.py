@@ -1,0 +1,1 @@
+"""Several outputs an example: quantiles that do not cross, sets of labels, vectors."""

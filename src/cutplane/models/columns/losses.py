@@ -1,0 +1,357 @@
+"""Compiled loops over rows of scores, one column an output; each does one block of rows.
+
+Losses of a row of scores: quantiles that must not cross, labels that must be ranked.
+
+An example has a row of scores ``z``, one for each output.
+
+    NonCrossing     sum_k pinball_k(z_k - y) + penalty * sum_k max(0, z_k - z_{k+1})
+    LabelRanking    mean or maximum over pairs of max(0, 1 + z_l - z_k),
+                    k relevant, l not, and a label of score 0 between the two kinds
+
+Both are maxima of affine functions of the scores. So their tangents need no cancellation: the
+offset is a sum of targets, or of margins.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import add_up, total
+from cutplane.compute.compiled import njit
+from cutplane.compute.products import sum_over
+from cutplane.compute.threads import map_arrays
+from cutplane.core.protocols import Quadratic
+from cutplane.core.search import minimize_on_ray
+from cutplane.losses.pieces import Quantile
+from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent, not_negative
+
+Relevant = NDArray[np.bool_]
+
+
+@njit(cache=True, nogil=True)
+def quantiles_on_ray(
+    quantiles: Vector,
+    penalty: float,
+    step: float,
+    y: Vector,
+    scores: Matrix,
+    direction: Matrix,
+    weights: Vector,
+) -> tuple[float, float]:
+    """Return the weighted sum of pinball losses and crossings, and its derivative by the step."""
+    value = slope = 0.0
+    for i in range(len(y)):
+        own_value = own_slope = 0.0
+        last = last_speed = 0.0
+        for k in range(len(quantiles)):
+            z, speed = scores[i, k] + step * direction[i, k], direction[i, k]
+            factor = 1.0 - quantiles[k] if z > y[i] else -quantiles[k]
+            own_value += factor * (z - y[i])
+            own_slope += factor * speed
+            if k > 0 and last > z:
+                own_value += penalty * (last - z)
+                own_slope += penalty * (last_speed - speed)
+            last, last_speed = z, speed
+        value += weights[i] * own_value
+        slope += weights[i] * own_slope
+    return value, slope
+
+
+@njit(cache=True, nogil=True)
+def quantile_slopes(
+    quantiles: Vector, penalty: float, y: Vector, scores: Matrix, weights: Vector, out: Matrix
+) -> float:
+    """Set the derivatives by the scores, weighted, and return the offset of the tangent."""
+    offset = 0.0
+    for i in range(len(y)):
+        for k in range(len(quantiles)):
+            factor = 1.0 - quantiles[k] if scores[i, k] > y[i] else -quantiles[k]
+            out[i, k] = weights[i] * factor
+            offset -= weights[i] * factor * y[i]
+            if k > 0 and scores[i, k - 1] > scores[i, k]:
+                out[i, k - 1] += weights[i] * penalty
+                out[i, k] -= weights[i] * penalty
+    return offset
+
+
+@njit(cache=True, nogil=True)
+def _worst_pair(relevant: Any, scores: Any, direction: Any, step: float, i: int) -> Any:
+    """Return what should be ranked above what but is not: the lowest relevant, the highest other.
+
+    -1 stands for the label of score zero. The worst of three pairs is returned: both of these, and
+    each of them with that label.
+    """
+    low, high = -1, -1
+    lowest, highest = np.inf, -np.inf
+    for k in range(scores.shape[1]):
+        z = scores[i, k] + step * direction[i, k]
+        if relevant[i, k]:
+            if z < lowest:
+                lowest, low = z, k
+        elif z > highest:
+            highest, high = z, k
+    if high >= 0 and (low < 0 or (lowest >= 0.0 and -lowest <= highest)):
+        low, lowest = -1, 0.0
+    elif low >= 0 and (high < 0 or highest <= 0.0):
+        high, highest = -1, 0.0
+    return low, high, highest - lowest
+
+
+@njit(cache=True, nogil=True)
+def worst_pair_on_ray(
+    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector
+) -> tuple[float, float]:
+    """Return the weighted sum of the worst pairs' losses, and its derivative by the step."""
+    value = slope = 0.0
+    for i in range(len(weights)):
+        low, high, excess = _worst_pair(relevant, scores, direction, step, i)
+        if 1.0 + excess > 0.0:
+            value += weights[i] * (1.0 + excess)
+            if high >= 0:
+                slope += weights[i] * direction[i, high]
+            if low >= 0:
+                slope -= weights[i] * direction[i, low]
+    return value, slope
+
+
+@njit(cache=True, nogil=True)
+def worst_pair_slopes(relevant: Relevant, scores: Matrix, weights: Vector, out: Matrix) -> float:
+    """Set the derivatives by the scores, weighted, and return the offset of the tangent."""
+    offset = 0.0
+    for i in range(len(weights)):
+        for k in range(scores.shape[1]):
+            out[i, k] = 0.0
+        low, high, excess = _worst_pair(relevant, scores, scores, 0.0, i)
+        if 1.0 + excess > 0.0:
+            offset += weights[i]
+            if high >= 0:
+                out[i, high] = weights[i]
+            if low >= 0:
+                out[i, low] = -weights[i]
+    return offset
+
+
+@njit(cache=True, nogil=True)
+def _deal(relevant: Any, i: int, above: Any, below: Any) -> Any:
+    """Set the numbers of the labels that belong above and below, and return how many there are.
+
+    A label of score zero belongs to both; its number is one more than the last.
+    """
+    n_above = n_below = 0
+    for k in range(relevant.shape[1]):
+        if relevant[i, k]:
+            above[n_above] = k
+            n_above += 1
+        else:
+            below[n_below] = k
+            n_below += 1
+    above[n_above] = below[n_below] = relevant.shape[1]
+    return n_above + 1, n_below + 1
+
+
+@njit(cache=True, nogil=True)
+def all_pairs_on_ray(
+    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector
+) -> tuple[float, float]:
+    """Return the weighted sum of the mean losses of pairs, and its derivative by the step."""
+    n_labels = scores.shape[1]
+    above, below = np.empty(n_labels + 1, np.int64), np.empty(n_labels + 1, np.int64)
+    z, speed = np.zeros(n_labels + 1), np.zeros(n_labels + 1)  # of the last label: zero
+    value = slope = 0.0
+    for i in range(len(weights)):
+        for k in range(n_labels):
+            z[k], speed[k] = scores[i, k] + step * direction[i, k], direction[i, k]
+        n_above, n_below = _deal(relevant, i, above, below)
+        weight = weights[i] / (n_above * n_below - 1)
+        for a in above[:n_above]:
+            for b in below[:n_below]:
+                if a != b and 1.0 + z[b] - z[a] > 0.0:
+                    value += weight * (1.0 + z[b] - z[a])
+                    slope += weight * (speed[b] - speed[a])
+    return value, slope
+
+
+@njit(cache=True, nogil=True)
+def all_pairs_slopes(relevant: Relevant, scores: Matrix, weights: Vector, out: Matrix) -> float:
+    """Set the derivatives by the scores, weighted, and return the offset of the tangent."""
+    n_labels = scores.shape[1]
+    above, below = np.empty(n_labels + 1, np.int64), np.empty(n_labels + 1, np.int64)
+    z, slope = np.zeros(n_labels + 1), np.zeros(n_labels + 1)
+    offset = 0.0
+    for i in range(len(weights)):
+        for k in range(n_labels):
+            z[k], slope[k] = scores[i, k], 0.0
+        n_above, n_below = _deal(relevant, i, above, below)
+        weight = weights[i] / (n_above * n_below - 1)
+        for a in above[:n_above]:
+            for b in below[:n_below]:
+                if a != b and 1.0 + z[b] - z[a] > 0.0:
+                    slope[b] += weight
+                    slope[a] -= weight
+                    offset += weight
+        for k in range(n_labels):
+            out[i, k] = slope[k]
+    return offset
+
+
+Targets = NDArray[Any]
+
+_PAIRS = {
+    "all": (all_pairs_on_ray, all_pairs_slopes),
+    "worst": (worst_pair_on_ray, worst_pair_slopes),
+}
+
+
+# A poor step costs iterations, but no certificate is wrong because of it.
+_STEP_ACCURACY = 1e-4
+
+
+class ColumnLoss(ScoreLoss):
+    """A convex function of a row of scores; see the module's formulas. Weights sum to one."""
+
+    ties_intercepts = True
+    in_blocks = True
+
+    @abstractmethod
+    def _checked(self, y: Any) -> Targets:
+        """Return the targets as the other methods take them, or raise ValueError."""
+
+    @abstractmethod
+    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
+        """Return what does a block of rows: value and derivative on a ray, and the tangent."""
+
+    def targets(self, y: Any, n_samples: int, weights: Vector) -> Targets:
+        """Return the targets as the other methods take them, or raise ValueError."""
+        checked = self._checked(y)
+        if len(checked) != n_samples:
+            raise ValueError(f"y has {len(checked)} rows, X has {n_samples}")
+        return checked
+
+    def on_ray(self, y: Targets, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+        kernel = partial(self._kernels()[0], step)
+        value, slope = add_up(map_arrays(kernel, y, ray.scores, ray.direction, weights))
+        return value, slope
+
+    def value(self, y: Targets, scores: Matrix, weights: Vector) -> float:
+        """Return the weighted sum of losses."""
+        return self.on_ray(y, Ray.standing_still(scores, 0.0), weights, 0.0)[0]
+
+    def at_best_offset(self, y: Any, scores: Any, weights: Vector, guess: Any) -> AtBestOffset:
+        """Refuse: the map has the intercepts."""
+        raise NotImplementedError(f"{self!r} ties intercepts: they are parameters of the map")
+
+    def minimize_on_ray(self, y: Targets, ray: Ray, weights: Vector, extra: Quadratic) -> float:
+        """Return nearly the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
+        return minimize_on_ray(
+            lambda step: self.on_ray(y, ray, weights, step), extra, accuracy=_STEP_ACCURACY
+        )
+
+    def tangent(self, y: Targets, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
+        """Return the derivative by each score, weighted, and the offset of the tangent."""
+        slopes = np.empty_like(scores)
+        offset = total(map_arrays(self._kernels()[1], y, scores, weights, slopes))
+        return Tangent(slopes, float(offset))
+
+
+class NonCrossing(ColumnLoss):
+    """Pinball losses of several quantiles, and a penalty wherever a lower one is above a higher.
+
+    Parameters
+    ----------
+    quantiles : sequence of floats
+        Strictly between 0 and 1, in ascending order.
+    penalty : float
+        Price of a unit of crossing, for each two neighbors.
+    """
+
+    def __init__(self, quantiles: Any, penalty: float = 1.0) -> None:
+        self.quantiles = np.array(quantiles, dtype=np.float64)
+        if self.quantiles.ndim != 1 or len(self.quantiles) == 0:
+            raise ValueError(f"quantiles must be a sequence of numbers, got {quantiles!r}")
+        inside = (self.quantiles > 0.0) & (self.quantiles < 1.0)
+        if not (inside.all() and (np.diff(self.quantiles) > 0.0).all()):
+            raise ValueError(
+                f"quantiles must ascend, strictly between 0 and 1, got {self.quantiles.tolist()}"
+            )
+        self.penalty = not_negative("the penalty", penalty)
+
+    def _checked(self, y: Any) -> Targets:
+        """Return the targets: one number an example."""
+        numbers = np.ascontiguousarray(y, dtype=np.float64)
+        if numbers.ndim != 1 or not np.isfinite(numbers).all():
+            raise ValueError("targets must be finite numbers, one for each example")
+        return numbers
+
+    def score_shape(self, y: Targets) -> tuple[int, ...]:
+        """Return the number of quantiles."""
+        return self.quantiles.shape
+
+    def constants(self, y: Targets, weights: Vector) -> Vector:
+        """Return the quantiles of the targets."""
+        zeros = np.zeros_like(y)
+        offsets = [
+            Quantile(quantile).minimize_offset(y, zeros, weights).offset
+            for quantile in self.quantiles.tolist()
+        ]
+        return np.maximum.accumulate(offsets)
+
+    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
+        constants = (self.quantiles, self.penalty)
+        return (
+            partial(quantiles_on_ray, *constants),
+            partial(quantile_slopes, *constants),
+        )
+
+    def __repr__(self) -> str:
+        quantiles = ", ".join(f"{quantile:g}" for quantile in self.quantiles)
+        return f"NonCrossing([{quantiles}], {self.penalty:g})"
+
+
+class LabelRanking(ColumnLoss):
+    """How far the pairs of labels are from being ranked right, with a margin of one.
+
+    A label of score zero stands between the relevant labels and the others, so that a score above
+    zero means relevant (Fuernkranz et al. 2008, calibrated label ranking).
+
+    Parameters
+    ----------
+    pairs : {"all", "worst"}
+        The mean over all pairs of an example, or the worst of them, which bounds the share of
+        examples with any mistake, and which a few noisy labels can rule.
+    """
+
+    def __init__(self, pairs: str = "all") -> None:
+        if pairs not in _PAIRS:
+            raise ValueError(f"pairs must be 'all' or 'worst', got {pairs!r}")
+        self.pairs = pairs
+
+    def _checked(self, y: Any) -> Targets:
+        """Return which labels are relevant: a matrix of booleans, one column a label."""
+        relevant = np.ascontiguousarray(y)
+        if relevant.ndim != 2 or relevant.shape[1] == 0:
+            raise ValueError(f"labels must be a matrix, one column a label, got {relevant.shape}")
+        if not np.isin(relevant, (0, 1)).all():
+            raise ValueError("labels must be 0 or 1")
+        return relevant.astype(np.bool_)
+
+    def score_shape(self, y: Targets) -> tuple[int, ...]:
+        """Return the number of labels."""
+        return y.shape[1:]
+
+    def constants(self, y: Targets, weights: Vector) -> Vector:
+        """Return 1 for labels that more than half of the examples have, -1 for the others."""
+        return np.where(sum_over(weights[:, None] * y) > 0.5, 1.0, -1.0)
+
+    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
+        return _PAIRS[self.pairs]
+
+    def __repr__(self) -> str:
+        return f"LabelRanking({self.pairs!r})"

@@ -1,0 +1,1 @@
+"""Few examples with labels, and many without."""

@@ -1,0 +1,1 @@
+"""Kernel machines. The word kernel means Mercer's here."""

@@ -1,0 +1,299 @@
+"""Cholesky's factor of a matrix that is positive definite, but for rounding.
+
+Newton's method for kernels and smooth losses, certified by planes at its points.
+
+At a function ``sum_i b_i k(x_i, .)`` with slopes ``g`` and curvatures ``h`` of the loss, the
+quadratic model of the objective has its minimizer at coefficients ``b + d`` with
+
+    lam d + h * (K d + c') = -(g + lam b),            sum_i b_i + d_i = 0 if there is an intercept
+
+For examples without curvature ``d_i = -g_i / lam - b_i``. For the others, with ``s = sqrt(h)`` and
+``d = s * v``, it is a positive definite system
+
+    (lam + s K s) v = -(g + lam b) / s - s * (c' + K_rest d_rest)
+
+solved by Cholesky's factors, or by conjugate gradients where they would take too much time and
+memory. The change ``c'`` of the model's intercept follows from a second right-hand side. The step
+ends in a search on the scores. Since it is the change that is solved for, a matrix that is rounded,
+or a system that is not solved to the end, makes for a step that is too short or a little aside, and
+not for another minimizer.
+
+The posterior of a Gaussian process around its most likely function, by Laplace's method.
+
+With the prior covariance ``s k``, ``s = 1 / (lam * M)`` for weights ``w`` that sum to ``M``, the
+logistic loss and its curvatures ``W = w p (1 - p)`` at the minimizer ``f`` of ``J`` (Rasmussen and
+Williams 2006, section 3.4):
+
+    B = 1 + sqrt(W) s K sqrt(W)
+    log marginal likelihood = -M J(f) - log|B| / 2
+    variance at x = s k(x, x) - k_x' sqrt(W) B^-1 sqrt(W) k_x,         k_x = s k(x_i, x)
+
+Probabilities are means of the logistic function over a normal distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import expit, ndtr
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.pace import hurried
+from cutplane.compute.products import dot
+from cutplane.core.method import Found, Method, Query
+from cutplane.core.needs import Need, quadratic
+from cutplane.core.policies.bmrm import best_step
+from cutplane.core.protocols import Plane, SearchablePoint
+from cutplane.core.state import Candidate, State
+from cutplane.models.gram.matrix import one_blas_thread
+from cutplane.models.gram.pair_ascent import SPANS_EXAMPLES
+from cutplane.solvers.bundle import with_query
+from cutplane.solvers.dual_ascent import balanced
+from cutplane.solvers.needs import CURVATURES
+
+_EPS = float(np.finfo(np.float64).eps)
+# What is added to the diagonal grows by this factor, if it was not enough.
+_MORE = 10.0
+
+
+def lower_factor(matrix: Matrix) -> Matrix:
+    """Return the lower factor, of a matrix that is changed.
+
+    Where rounding has left eigenvalues that are not positive, so much is added to the diagonal that
+    there are none.
+    """
+    from scipy.linalg import LinAlgError, cholesky  # slow to import
+
+    largest = float(matrix.diagonal().max(initial=0.0))
+    added, diagonal = 0.0, np.diag_indices_from(matrix)
+    # Several threads of LAPACK would go on spinning after each call.
+    with one_blas_thread():
+        while True:
+            try:
+                return np.asarray(cholesky(matrix, lower=True, check_finite=False))
+            except LinAlgError:
+                if not added < largest:  # so much is no rounding
+                    raise
+            more = max(_MORE * added, len(matrix) * _EPS * largest)
+            matrix[diagonal] += more - added
+            added = more
+
+
+# Up to so many examples with curvature the system is solved by factors.
+_DIRECT = 2048
+
+# Conjugate gradients end at this share of the right-hand side, or of what the gap calls for.
+_ROUGH, _EXACT = 0.1, 1e-10
+# But at no more than this share of the right-hand side: two solutions make the step, whose errors
+# would make it no descent.
+_LOOSEST = 1e-3
+# Examples with less curvature than this share of that of the regularizer have none.
+_STRAIGHT = 1e-6
+_MOST_PRODUCTS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNewtonSteps(Query[None]):
+    """Query by Newton steps, each with a search on the scores."""
+
+    needs = (
+        SPANS_EXAMPLES,
+        Need("risk", "loss.smooth", "a loss without kinks"),
+        CURVATURES,
+    )
+    makes_planes: ClassVar[bool] = True
+
+    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
+        """Solve the quadratic model at the best point, and search on the way there."""
+        risk: Any = state.problem.risk
+        best: Any = state.best
+        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
+        share = min(max(state.relative_gap, 0.0), 1.0) if np.isfinite(state.gap) else 1.0
+        beta = newton_coefficients(risk, best, lam, accuracy=_ROUGH * share)
+        risk.evaluations += 1
+        point = risk.with_coefficients(beta, risk.map.values(beta))
+        segment = cast(SearchablePoint, best).toward(point)
+        along = quadratic(state.problem.regularizer).along(best.w, point.w)
+        lowest = segment.at(best_step(segment, along))
+        plane = _plane_of(risk, lam, point)
+        if plane is not None and state.problem.below(plane).lower > state.lower:
+            return Found([lowest], [], [plane]), None  # which saves the product for the other one
+        return Found([lowest], [lowest]), None
+
+
+def _plane_of(risk: Any, lam: float, point: Any) -> Plane | None:
+    """Return the plane whose duals are the coefficients of a function, times ``-lam``.
+
+    At the minimizer of a quadratic model they are the slopes of the model there, and the product
+    with the matrix is known. None if they are no slopes of the loss.
+    """
+    beta, values = np.split(point.w, 2)
+    duals = -lam * beta
+    if risk.minimizes_intercept:
+        duals = balanced(duals)
+    offset = -risk.loss.conjugate(risk.y, duals, risk.weights)
+    if not np.isfinite(offset):
+        return None
+    return Plane(0.5 * np.concatenate([-lam * values, duals]), offset)
+
+
+def newton_coefficients(risk: Any, point: Any, lam: float, *, accuracy: float) -> Vector:
+    """Return the coefficients of the minimizer of the quadratic model at a point.
+
+    Conjugate gradients leave ``accuracy`` of what the right-hand side would be at a function of
+    zero with these scores, slopes and curvatures.
+    """
+    scores = point.scores + point.offset
+    slopes = risk.loss.slopes(risk.y, scores, risk.weights)
+    curvatures = risk.loss.curvatures(risk.y, scores, risk.weights)
+    before = point.w[: len(scores)]
+    # Roots of next to nothing would make numbers that leave no digits to the others.
+    bent = curvatures * risk.rows.diagonal > _STRAIGHT * lam
+    change = np.where(bent, 0.0, -slopes / lam - before)
+    rest = risk.rows.pullback(change) if change.any() else np.zeros_like(change)
+    used = np.flatnonzero(bent)
+    roots = np.sqrt(curvatures[used])
+    right = -(slopes + lam * before)[used] / roots - roots * rest[used]
+    whole = roots * scores[used] - slopes[used] / roots
+    goal = accuracy * float(np.linalg.norm(whole))
+    solve = _solver(risk, lam, used, roots, goal)
+    v = solve(right)
+    if risk.minimizes_intercept and len(used):
+        of_one = solve(roots)
+        v -= (dot(roots, v) + before.sum() + change.sum()) / dot(roots, of_one) * of_one
+    change[used] = roots * v
+    return np.asarray(before + change)
+
+
+def _solver(risk: Any, lam: float, used: Any, roots: Vector, goal: float) -> Any:
+    """Return a function that solves the system for a right-hand side."""
+    if len(used) <= _DIRECT:
+        from scipy.linalg import cho_solve  # slow to import
+
+        matrix = np.asarray(risk.rows.matrix[np.ix_(used, used)], dtype=np.float64)
+        matrix *= roots[:, None]
+        matrix *= roots
+        matrix[np.diag_indices_from(matrix)] += lam
+        # What is added if rounding has left negative eigenvalues makes for a shorter step.
+        factor = lower_factor(matrix), True
+        return lambda right: cho_solve(factor, right, check_finite=False)
+    spread = np.zeros(len(risk.y))
+
+    def product(v: Vector) -> Vector:
+        spread[used] = roots * v
+        images: Vector = lam * v + roots * risk.rows.pullback(spread)[used]
+        return images
+
+    def solve(right: Vector) -> Vector:
+        size = float(np.linalg.norm(right))
+        accuracy = min(max(goal / size, _EXACT), _LOOSEST) if size > 0.0 else _LOOSEST
+        return conjugate_gradients(product, right, accuracy)
+
+    return solve
+
+
+def conjugate_gradients(product: Any, right: Vector, accuracy: float) -> Vector:
+    """Solve a positive definite system until the residual is a share of the right-hand side."""
+    x = np.zeros_like(right)
+    residual = right.copy()
+    direction = residual.copy()
+    squared = dot(residual, residual)
+    goal = accuracy * accuracy * squared
+    for _ in range(_MOST_PRODUCTS):
+        if squared <= goal or squared == 0.0 or (x.any() and hurried()):
+            break
+        image = product(direction)
+        bend = dot(direction, image)
+        if bend <= 0.0:  # rounding is all that is left
+            break
+        length = squared / bend
+        x += length * direction
+        residual -= length * image
+        before, squared = squared, dot(residual, residual)
+        direction *= squared / before
+        direction += residual
+    return x
+
+
+def kernel_newton(*, planes: int = 4) -> Method:
+    """Newton's method on functions in the span of the examples, for smooth losses.
+
+    Parameters
+    ----------
+    planes : int
+        Size of the bundle, besides the aggregated plane.
+    """
+    return with_query(KernelNewtonSteps(), planes=planes, name="kernel-newton")
+
+
+# Up to this standard deviation the logistic function is smooth beside the normal density, and few
+# nodes of Gauss and Hermite are exact to 1e-9; beyond it is the other way around, and the mean is
+# an integral over the logistic density, by the trapezoidal rule.
+_NARROW = 1.0
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_STEP = 0.25
+_PLACES = np.arange(-160, 161) * _STEP
+_DENSITY = _STEP * expit(_PLACES) * expit(-_PLACES)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Laplace's posterior for one problem.
+
+    Attributes
+    ----------
+    roots : ndarray
+        ``sqrt(W)`` for each example.
+    factor : ndarray
+        Cholesky's lower factor of ``B``.
+    scale : float
+        ``s``.
+    """
+
+    roots: Vector
+    factor: Matrix
+    scale: float
+
+    @classmethod
+    def of(cls, matrix: Matrix, curvatures: Vector, scale: float) -> Posterior:
+        """Return the posterior for a kernel matrix and curvatures."""
+        roots = np.sqrt(curvatures)
+        inner = scale * roots[:, None] * matrix * roots
+        inner[np.diag_indices_from(inner)] += 1.0
+        return cls(roots, lower_factor(inner), scale)
+
+    @property
+    def half_log_determinant(self) -> float:
+        """``log|B| / 2``."""
+        return float(np.log(np.diagonal(self.factor)).sum())
+
+    def variances(self, kernels: Matrix, with_themselves: Vector) -> Vector:
+        """Return the variance at some examples.
+
+        Parameters
+        ----------
+        kernels : ndarray of shape (n_new, n_examples)
+        with_themselves : ndarray of shape (n_new,)
+            The kernel of each new example with itself.
+        """
+        right = (self.scale * kernels * self.roots).T
+        with one_blas_thread():
+            solved = solve_triangular(self.factor, right, lower=True, check_finite=False)
+        reduced = self.scale * with_themselves - np.einsum("ij,ij->j", solved, solved)
+        return np.asarray(np.maximum(reduced, 0.0))
+
+
+def mean_probability(means: Vector, variances: Vector) -> Vector:
+    """Return the mean of ``1 / (1 + exp(-f))`` for normal ``f``, to nine digits."""
+    deviations = np.sqrt(variances)
+    out = np.empty(len(means))
+    narrow = deviations <= _NARROW
+    near = means[narrow, None] + deviations[narrow, None] * _NODES
+    out[narrow] = expit(near) @ _WEIGHTS
+    wide = ~narrow
+    out[wide] = ndtr((means[wide, None] - _PLACES) / deviations[wide, None]) @ _DENSITY
+    return out

@@ -1,0 +1,384 @@
+"""Compiled steps of dual ascent on a kernel matrix: on pairs of duals, or on single ones.
+
+The dual of a loss made of straight pieces, times -1, is
+
+    F(q) = sum_i c_i(q_i) + q'Kq / (2 lam),        lower <= q <= upper
+
+with ``c_i(q) = up_i*q`` above zero and ``down_i*q`` below. ``g = K q / lam``, the scores with a
+minus sign, is kept up to date.
+
+Dual ascent on pairs of examples, for kernels and losses with kinks: sequential minimization.
+
+For any slopes ``q`` in the domain of the conjugate, which sum to zero if there is an intercept,
+
+    D(q) = -sum_i p_i l*(q_i / p_i) - q'Kq / (2 lam)  <=  min J
+
+and ``f = -sum_i q_i k(x_i, .) / lam`` is the function that belongs to them. A step changes two
+slopes, so that their sum stays, and is exact (Platt 1998; Fan, Chen and Lin 2005). What it changes
+at all scores are two rows of the kernel matrix. Every so many steps bound and objective are
+compared, by vectors as long as the sample; the bound that counts is computed afresh from the
+matrix, as a plane of the bundle. Where most duals are free, as with the absolute loss of targets
+without noise, pairs creep: then every other step is one of the bundle method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.compute.pace import OutOfTime, hurried
+from cutplane.compute.products import dot
+from cutplane.core.method import Found, Method, Query
+from cutplane.core.needs import Need, quadratic
+from cutplane.core.policies.bmrm import OnSegment, best_step
+from cutplane.core.protocols import Plane, SearchablePoint
+from cutplane.core.state import Candidate, Problem, State
+from cutplane.models.gram.rows import KernelRows
+from cutplane.solvers.bundle import with_query
+from cutplane.solvers.dual_ascent import balanced
+
+Form: TypeAlias = tuple[Matrix, Vector, float]
+"""The matrix ``K``, its diagonal, and ``lam``."""
+
+CostArrays: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+"""``lower``, ``upper``, and what a dual costs above (``up``) and below zero (``down``)."""
+
+Duals: TypeAlias = tuple[Vector, Vector, Vector, Vector]
+"""``q`` and ``g``, and the costs of each dual as it rises and as it falls."""
+
+# Pairs of equal examples have no curvature at all: their step ends at a bound.
+_FLAT = 1e-12
+
+
+@njit(cache=True, nogil=True, inner=True)
+def _set_slopes(k: int, costs: CostArrays, duals: Duals) -> None:
+    """Write what a dual costs as it rises (infinite at its upper end), and saves as it falls."""
+    (lower, upper, up, down), (q, _, rise, fall) = costs, duals
+    rise[k] = np.inf if q[k] >= upper[k] else (up[k] if q[k] >= 0.0 else down[k])
+    fall[k] = -np.inf if q[k] <= lower[k] else (up[k] if q[k] > 0.0 else down[k])
+
+
+@njit(cache=True, nogil=True)
+def begin(costs: CostArrays, duals: Duals) -> None:
+    """Write the slopes of all duals."""
+    for k in range(len(duals[0])):
+        _set_slopes(k, costs, duals)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def pair_steps(form: Form, costs: CostArrays, duals: Duals, accuracy: float, most: int) -> int:
+    """Improve pairs of duals whose sum stays the same.
+
+    Return how many steps were taken: fewer than ``most`` if none is left to take.
+    The first of a pair is the one whose slope is the lowest, the second promises the most by the
+    second derivative (Fan, Chen and Lin 2005).
+    """
+    (matrix, diagonal, lam), (lower, upper, up, down) = form, costs
+    q, g, rise, fall = duals
+    m = len(q)
+    i, lowest = -1, np.inf
+    for k in range(m):
+        if g[k] + rise[k] < lowest:
+            lowest, i = g[k] + rise[k], k
+    for step in range(most):
+        if i < 0:
+            return step
+        j, most_gain, highest = -1, 0.0, -np.inf
+        own = diagonal[i]
+        for k in range(m):
+            slope = g[k] + fall[k]
+            if slope > lowest:
+                if slope > highest:
+                    highest = slope
+                curvature = own + diagonal[k] - 2.0 * matrix[i, k]
+                if curvature < _FLAT:
+                    curvature = _FLAT
+                difference = slope - lowest
+                gain = difference * difference / curvature
+                if gain > most_gain:
+                    most_gain, j = gain, k
+        if j < 0 or highest - lowest <= accuracy:
+            return step
+        curvature = max(own + diagonal[j] - 2.0 * matrix[i, j], _FLAT)
+        length = (g[j] + fall[j] - lowest) * lam / curvature
+        # A dual stops at zero if its cost has a kink there, else at the end of its range.
+        end_i = 0.0 if q[i] < 0.0 and up[i] > down[i] else upper[i]
+        end_j = 0.0 if q[j] > 0.0 and up[j] > down[j] else lower[j]
+        room_i, room_j = end_i - q[i], q[j] - end_j
+        length = min(length, room_i, room_j)
+        q[i] = end_i if length >= room_i else q[i] + length
+        q[j] = end_j if length >= room_j else q[j] - length
+        _set_slopes(i, costs, duals)
+        _set_slopes(j, costs, duals)
+        change = length / lam
+        a, b = i, j
+        i, lowest = -1, np.inf
+        for k in range(m):
+            g[k] += change * (matrix[a, k] - matrix[b, k])
+            slope = g[k] + rise[k]
+            if slope < lowest:
+                lowest, i = slope, k
+    return most
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def single_steps(form: Form, costs: CostArrays, duals: Duals, accuracy: float, most: int) -> int:
+    """Improve single duals, for models without an intercept: each time the one to gain most.
+
+    Return the same as `pair_steps`.
+    """
+    (matrix, diagonal, lam), (lower, upper, up, down) = form, costs
+    q, g, rise, fall = duals
+    m = len(q)
+    for step in range(most):
+        i, most_gain, violation = -1, 0.0, 0.0
+        for k in range(m):
+            slope = -min(g[k] + rise[k], 0.0)
+            slope = max(slope, g[k] + fall[k])
+            if slope > 0.0:
+                violation = max(violation, slope)
+                gain = slope * slope / max(diagonal[k], _FLAT)
+                if gain > most_gain:
+                    most_gain, i = gain, k
+        if i < 0 or violation <= accuracy:
+            return step
+        curvature = max(diagonal[i], _FLAT) / lam
+        if g[i] + rise[i] < 0.0:
+            end = 0.0 if q[i] < 0.0 and up[i] > down[i] else upper[i]
+            aim = min(q[i] - (g[i] + rise[i]) / curvature, end)
+        else:
+            end = 0.0 if q[i] > 0.0 and up[i] > down[i] else lower[i]
+            aim = max(q[i] - (g[i] + fall[i]) / curvature, end)
+        change = (aim - q[i]) / lam
+        q[i] = aim
+        _set_slopes(i, costs, duals)
+        for k in range(m):
+            g[k] += change * matrix[i, k]
+    return most
+
+
+SPANS_EXAMPLES = Need("risk", "spans_examples", "functions in the span of the examples, a kernel")
+
+# Steps between two looks at the gap, as a share of the examples, and looks between two planes.
+# A look costs less than ten steps, a plane as much as some hundred.
+_SHARE = 0.05
+_LEAST_STEPS = 64
+_LOOKS = 40
+
+# Rows that are computed at a time, as a share of the examples: some that violate the most, and no
+# less than this share of the worst; then steps go on until those that have rows violate less.
+_BATCH, _LEAST_BATCH = 1.0 / 64.0, 64
+_SHARE_OF_WORST, _DEPTH = 0.5, 0.3
+
+# Steps on pairs that leave more than this share of the gap are slow.
+_SLOW = 0.5
+
+# The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
+_ACCURACY = 1e-14
+
+
+class Costs(NamedTuple):
+    """The range of each dual, and what it costs above and below zero."""
+
+    lower: Vector
+    upper: Vector
+    up: Vector
+    down: Vector
+
+    @classmethod
+    def of(cls, risk: Any) -> Costs:
+        """Return those of a loss made of straight pieces."""
+        left, right, y, weights = risk.loss.left, risk.loss.right, risk.y, risk.weights
+        if risk.loss.of_residual:  # v = z - y
+            return cls(
+                -left.slope * weights, right.slope * weights, y + right.start, y - left.start
+            )
+        positive = y > 0.0  # v = y*z - 1: the pieces change sides with the sign
+        return cls(
+            np.where(positive, -left.slope, -right.slope) * weights,
+            np.where(positive, right.slope, left.slope) * weights,
+            np.where(positive, 1.0 + right.start, left.start - 1.0),
+            np.where(positive, 1.0 - left.start, -1.0 - right.start),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairDuals:
+    """Slopes, one for each example, and ``K q / lam``; both are changed in place.
+
+    ``gap`` is that before the last steps on pairs; infinite if a step of the bundle method has
+    come since.
+    """
+
+    q: Vector
+    images: Vector
+    gap: float = np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class PairSteps(Query["PairDuals | None"]):
+    """Query by exact steps on pairs of duals, and a line search toward where they lead.
+
+    Parameters
+    ----------
+    looks : int
+        How often at most the gap is looked at between two planes.
+    """
+
+    needs = (
+        SPANS_EXAMPLES,
+        Need("risk", "loss.straight", "a loss made of straight pieces, such as the hinge"),
+    )
+    makes_planes: ClassVar[bool] = True
+    knows_first_plane: ClassVar[bool] = True
+    looks: int = _LOOKS
+
+    def init(self, problem: Problem) -> PairDuals | None:
+        """Return None: the duals begin where the run does."""
+        return None
+
+    def __call__(
+        self, state: State, candidate: Candidate, own: PairDuals | None
+    ) -> tuple[Found, PairDuals | None]:
+        """Improve the duals; return their plane, and the best point on the way to theirs."""
+        if own is not None and state.gap > _SLOW * own.gap:
+            return OnSegment()(state, candidate, None)[0], replace(own, gap=np.inf)
+        risk: Any = state.problem.risk
+        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
+        costs = Costs.of(risk)
+        own = replace(own or begun(risk, lam, costs, state.best.w), gap=state.gap)
+        self._improve(risk, lam, costs, own, state)
+        q = balanced(own.q) if risk.minimizes_intercept else own.q
+        risk.evaluations += 1
+        slope = risk.map.pullback(q)
+        offset = -risk.loss.conjugate(risk.y, q, risk.weights)
+        np.multiply(slope[: len(q)], 2.0 / lam, out=own.images)  # free of rounding that added up
+        point = risk.with_coefficients(q / -lam, -own.images)
+        plane = Plane(slope, offset)
+        if state.problem.objective(point) < state.objective:
+            # A search might go a little lower, but would bring back examples without a dual.
+            return Found([point], [], [plane]), own
+        segment = cast(SearchablePoint, state.best).toward(point)
+        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
+        return Found([segment.at(best_step(segment, along))], [], [plane]), own
+
+    def _improve(self, risk: Any, lam: float, costs: Costs, own: PairDuals, state: State) -> None:
+        """Take steps until the gap seems to be small enough, or some passes are over."""
+        rows: KernelRows = risk.rows
+        m = len(own.q)
+        rise, fall = np.empty(m), np.empty(m)
+        form, duals = (rows.stored, rows.diagonal, lam), (own.q, own.images, rise, fall)
+        begin(costs, duals)
+        rows.require(np.flatnonzero(own.q))
+        # Duals whose rows are not there yet stay as they are.
+        waiting = Waiting.of(rows, rise, fall, pairs=risk.minimizes_intercept)
+        steps = pair_steps if risk.minimizes_intercept else single_steps
+        most = max(int(_SHARE * m), _LEAST_STEPS)
+        accuracy, looks = _ACCURACY, 0
+        while looks < self.looks:
+            n_ready = np.count_nonzero(rows.ready)
+            if n_ready < m:
+                try:
+                    accuracy = waiting.admit(rows, own.images, rise, fall)
+                except OutOfTime:  # the rows that are there have given a plane
+                    break
+            taken = steps(form, costs, duals, accuracy, most)
+            over = taken < most and accuracy <= _ACCURACY
+            if over or hurried() or gap_of(risk, lam, own) <= 0.9 * state.enough:
+                break
+            # Rows come in small batches, so few steps after some came are no whole look.
+            looks += taken == most or np.count_nonzero(rows.ready) == n_ready
+
+
+class Waiting(NamedTuple):
+    """Duals that stay as they are, because the rows of their examples are not computed yet.
+
+    Attributes
+    ----------
+    rise, fall : ndarray
+        What each dual costs as it rises, and saves as it falls; those that wait have infinite ones
+        where steps are chosen.
+    order : ndarray
+        Which of equal ones comes first: any order but that of the examples, which may be sorted.
+    pairs : bool
+        Whether steps change two duals.
+    """
+
+    rise: Vector
+    fall: Vector
+    order: NDArray[np.intp]
+    pairs: bool
+
+    @classmethod
+    def of(cls, rows: KernelRows, rise: Vector, fall: Vector, *, pairs: bool) -> Waiting:
+        """Let all duals wait whose rows are not there."""
+        made = cls(rise.copy(), fall.copy(), np.random.default_rng(0).permutation(len(rise)), pairs)
+        rise[~rows.ready], fall[~rows.ready] = np.inf, -np.inf
+        return made
+
+    def _violation(self, up: Vector, down: Vector) -> float:
+        """Return by how much the best step from these duals violates what holds at the optimum."""
+        lowest, highest = up.min(initial=np.inf), down.max(initial=-np.inf)
+        return float(highest - lowest if self.pairs else max(-lowest, highest))
+
+    def admit(self, rows: KernelRows, g: Vector, rise: Vector, fall: Vector) -> float:
+        """Compute rows of those that violate most, if they do so more than the others.
+
+        Return the violation down to which steps on all others are worth while.
+        """
+        absent = ~rows.ready
+        up, down = g + np.where(absent, self.rise, rise), g + np.where(absent, self.fall, fall)
+        worst, own = (self._violation(up[of], down[of]) for of in (slice(None), ~absent))
+        if own > _SHARE_OF_WORST * worst:
+            return max(_DEPTH * worst, _ACCURACY)
+        lowest, highest = (up.min(), down.max()) if self.pairs else (0.0, 0.0)
+        batch = max(int(_BATCH * len(g)), _LEAST_BATCH)
+        chosen = list[NDArray[np.intp]]()
+        for side in (highest - up, down - lowest):
+            there = self.order[absent[self.order] & (side[self.order] > _SHARE_OF_WORST * worst)]
+            chosen.append(there[np.argsort(-side[there], kind="stable")[: batch // 2]])
+        rows.require(np.unique(np.concatenate(chosen)))
+        entered = absent & rows.ready
+        rise[entered], fall[entered] = self.rise[entered], self.fall[entered]
+        return _ACCURACY if rows.ready.all() else max(_DEPTH * worst, _ACCURACY)
+
+
+def begun(risk: Any, lam: float, costs: Costs, w: Vector) -> PairDuals:
+    """Return the duals of the function that a run starts at, as far as they are allowed."""
+    m = len(costs.lower)
+    q = np.clip(-lam * w[:m], costs.lower, costs.upper)
+    if risk.minimizes_intercept:
+        q = balanced(q)
+    return PairDuals(q, risk.map.values(q) / lam)
+
+
+def gap_of(risk: Any, lam: float, own: PairDuals) -> float:
+    """Return objective less bound of the duals, by the scores as they were kept up to date."""
+    scores = -own.images
+    if risk.minimizes_intercept:
+        value = risk.loss.at_best_offset(risk.y, scores, risk.weights, None).value
+    else:
+        value = risk.loss.value(risk.y, scores, risk.weights)
+    conjugate: float = risk.loss.conjugate(risk.y, own.q, risk.weights)
+    return float(value + conjugate + dot(own.q, own.images))
+
+
+def pair_ascent(*, looks: int = _LOOKS, planes: int = 50) -> Method:
+    """Sequential minimization: exact steps on pairs of duals, certified by planes.
+
+    The method for kernels with losses made of straight pieces: hinge, absolute, quantile and
+    epsilon-insensitive.
+
+    Parameters
+    ----------
+    looks : int
+        How often at most the gap is looked at between two planes.
+    planes : int
+        Size of the bundle, besides the aggregated plane.
+    """
+    return with_query(PairSteps(looks=looks), planes=planes, name="pair-ascent")

@@ -1,0 +1,288 @@
+"""What proves something of a kernel whose matrix is kept in float32: risks that do not round.
+
+A large kernel matrix is rounded, and something is added to its diagonal, so that a run on it proves
+nothing of the kernel that predicts. It ends with a run on an exact risk:
+
+- Examples without a loss, however large the errors of their scores may be, have no influence. If
+  the others are few, their kernel matrix is kept in float64, and the exact risk is the part of the
+  risk that is theirs. It is nowhere above the risk, so that its lower bounds hold for the risk, and
+  at the point where the run ends they are equal. If not, the examples that should not have been
+  left out are added, and the run goes on.
+- Else it is a risk of all examples. Values and planes are computed from the examples, by blocks,
+  and steps use the matrix that is kept only for what a function changes by: iterative refinement.
+
+The risk of a function in the span of the examples.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.pace import OutOfTime
+from cutplane.compute.products import dot
+from cutplane.core.protocols import Plane
+from cutplane.data.rows import ScoreMap
+from cutplane.models.gram.norm import KernelMap
+from cutplane.models.gram.rows import ExactRows, KernelRows
+from cutplane.risks.groups import Groups
+from cutplane.risks.scored import ScoredPoint, ScoredRisk
+
+# The matrix of some examples may be kept in float64 if it takes no more than this share of the
+# memory of all in float32, or if they are so few.
+_SHARE_OF_MEMORY, _FEW = 0.5, 1024
+# Refinement is slow if what was added to the diagonal changes scores by more than this share, as
+# with features that are not scaled. Then so many may have their matrix in float64: 512 MB.
+_COARSE, _MANY = 0.01, 8192
+
+
+@dataclass(frozen=True)
+class ExactKernel:
+    """An exact risk, and what its parameters are to the risk that it stands for.
+
+    Attributes
+    ----------
+    risk : KernelRisk
+    rounded : KernelRisk
+        The risk that it stands for.
+    counts : ndarray of bool
+        Which examples it is a risk of.
+    start : ndarray
+        Where a run on it begins: the point that it was made at.
+    plane : Plane
+        The plane that it was made with, which gives a bound for all functions.
+    by_blocks : bool
+        Whether it is a risk of all examples, without a matrix in float64. Only then is the plane
+        one of its planes.
+    """
+
+    risk: Any
+    rounded: Any
+    counts: NDArray[np.bool_]
+    start: Vector
+    plane: Plane
+    by_blocks: bool
+
+    @property
+    def has_plane(self) -> bool:
+        """Whether the plane is one of this risk."""
+        return self.by_blocks
+
+    def back(self, point: Any) -> Any:
+        """Return a point of this risk as one of that for which it stands."""
+        if self.by_blocks:
+            return self.rounded.with_scores(point.w, point.scores, at=point._at)
+        m = len(self.counts)
+        beta = np.zeros(m)
+        beta[self.counts] = point.w[: len(point.w) // 2]
+        values = self.rounded.map.values(beta)
+        values[self.counts] = point.scores
+        return self.rounded.with_coefficients(beta, values, at=point._at)
+
+    def misses(self, point: Any) -> bool:
+        """Say whether examples that were left out may have a loss, at a point that `back` gave."""
+        return bool((_influential(self.rounded, point) & ~self.counts).any())
+
+
+def exact_kernel(risk: Any, point: Any, plane: Plane, before: ExactKernel | None) -> ExactKernel:
+    """Return an exact risk in place of a kernel's, for a run that has come to a point.
+
+    No example is left out that was not left out ``before``.
+    """
+    counts = _influential(risk, point)
+    if before is not None:
+        counts |= before.counts
+    if not (counts.all() or _vanishes(risk, point, ~counts)):
+        counts[:] = True
+    m, n = len(counts), np.count_nonzero(counts)
+    beta, duals = point.w[:m], 2.0 * plane.slope[m:]
+    added = risk.rows.ridge * np.linalg.norm(beta)
+    few = _MANY if added > _COARSE * np.linalg.norm(point.scores) else _FEW
+    if 8 * n * n <= max(_SHARE_OF_MEMORY * 4 * m * m, 8 * few * few):
+        try:
+            return _in_memory(risk, beta, duals, plane.offset, counts)
+        except OutOfTime:  # without steps to come, products are enough
+            pass
+    return _by_blocks(risk, beta, duals, plane.offset)
+
+
+def _by_blocks(risk: Any, beta: Vector, duals: Vector, offset: float) -> ExactKernel:
+    rows = ExactRows(risk.rows.source)
+    rows.learn(np.array([beta, duals]))
+    exact = copy(risk)
+    exact.map = KernelMap(rows)
+    exact._begin()
+    plane = Plane(exact.map.pullback(duals), offset)
+    everyone = np.ones(len(beta), dtype=np.bool_)
+    start = np.concatenate([beta, np.zeros_like(beta)])
+    return ExactKernel(exact, risk, everyone, start, plane, by_blocks=True)
+
+
+def _in_memory(
+    risk: Any, beta: Vector, duals: Vector, offset: float, counts: NDArray[np.bool_]
+) -> ExactKernel:
+    places = np.flatnonzero(counts)
+    exact = copy(risk)
+    # Nothing is added to the diagonal: predictions have no such thing.
+    matrix = risk.rows.source.part(places).matrix()
+    exact.rows = KernelRows.of_matrix(matrix, roundings=0.0, n_threads=risk.rows.n_threads)
+    exact.map = KernelMap(exact.rows)
+    exact.n_parameters = exact.map.n_parameters
+    # Weights are not scaled: it is a part of the sum.
+    exact.y, exact.weights, exact.loss = (
+        risk.y[places],
+        risk.weights[places],
+        risk.loss.part(places),
+    )
+    exact.__dict__.pop("term_size", None)
+    exact._begin()
+    start = np.concatenate([beta[places], np.zeros(len(places))])
+    plane = _with_exact_length(risk, duals, offset)
+    return ExactKernel(exact, risk, counts, start, plane, by_blocks=False)
+
+
+def _with_exact_length(risk: Any, duals: Vector, offset: float) -> Plane:
+    """Return a plane with these duals, whose images are right where its duals are not zero.
+
+    That is enough for the bound, in which only the product of both occurs.
+    """
+    used, images = np.flatnonzero(duals), np.zeros_like(duals)
+    if len(used):
+        images[used] = risk.rows.source.part(used).products(duals[None, used])[0]
+    return Plane(0.5 * np.concatenate([images, duals]), offset)
+
+
+def _influential(risk: Any, point: Any) -> NDArray[np.bool_]:
+    """Say which examples have a coefficient, or perhaps a loss, if scores are as far off as can be.
+
+    A convex loss whose slope vanishes on both sides of a score is as small as can be there.
+    """
+    m = risk.n_parameters // 2
+    beta = point.w[:m]
+    if not risk.loss.additive:
+        return np.ones(m, dtype=np.bool_)
+    off = risk.rows.error * float(np.abs(beta).sum())
+    scores = point.scores + point.offset
+    slopes = (risk.loss.slopes(risk.y, scores + side, risk.weights) for side in (-off, off))
+    influential: NDArray[np.bool_] = beta != 0.0
+    for each in slopes:
+        influential |= each != 0.0
+    return influential
+
+
+def _vanishes(risk: Any, point: Any, which: NDArray[np.bool_]) -> bool:
+    """Say whether the loss of some examples is zero, and not only as small as can be."""
+    loss = risk.loss.part(np.flatnonzero(which))
+    value = loss.value(risk.y[which], (point.scores + point.offset)[which], risk.weights[which])
+    return bool(value == 0.0)
+
+
+_ROUNDING = float(np.finfo(np.float64).eps)
+
+
+class KernelRisk(ScoredRisk):
+    """Mean loss of a function ``sum_i beta_i k(x_i, .)``, and of an intercept, on a sample.
+
+    Parameters
+    ----------
+    rows : KernelRows
+        The kernel matrix of all examples.
+    y, loss, weights, intercept
+        As for `ScoredRisk`.
+    """
+
+    spans_examples = True
+    good_groups = 1
+    worst_case: bool = False
+    _heaviest: float
+    _at_zero: tuple[float, float]
+
+    def _usual_map(self) -> ScoreMap:
+        return KernelMap(self.rows)
+
+    def at(self, w: Vector) -> ScoredPoint:
+        """Evaluate the risk at the coefficients in ``w``, whose values are computed afresh."""
+        self.evaluations += 1
+        beta = w[: self.n_parameters // 2]
+        return self.with_coefficients(beta, self.map.scores(w))
+
+    def groups(self, n_groups: int) -> Groups:
+        """Refuse: the plane of a group is a function as well, so that each would take a pass."""
+        raise ValueError(
+            f"planes of groups are not possible with a kernel: use groups=1, not {n_groups}"
+        )
+
+    def with_scores(self, w: Vector, scores: Vector, **known: Any) -> ScoredPoint:
+        """Return the point at ``w``, whose scores are known."""
+        weight = float(np.abs(w[: len(w) // 2]) @ self._lengths)
+        self._heaviest = max(self._heaviest, weight)
+        return super().with_scores(w, scores, **known)
+
+    def with_coefficients(self, beta: Vector, values: Vector, **known: Any) -> ScoredPoint:
+        """Return the point of a function whose values at the examples are known."""
+        return self.with_scores(np.concatenate([beta, values]), values, **known)
+
+    def _begin(self) -> None:
+        super()._begin()
+        # An exact risk, a copy of one that is rounded, keeps its allowance.
+        self.worst_case = self.worst_case or self.rounded
+        self._heaviest = 0.0  # the sum of the lengths of a function's terms, at any point so far
+        zeros = np.zeros(len(self.y))
+        self._at_zero = (
+            abs(float(self.loss.value(self.y, zeros, self.weights))),
+            float(np.abs(self.loss.slopes(self.y, zeros, self.weights)).sum()),
+        )
+
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: losses, and entries of the matrix.
+
+        Scores may be small sums of large products of entries and coefficients, as with features
+        that are not scaled.
+        """
+        value, slope = self._at_zero
+        return value + slope * float(self._lengths.max()) * self._heaviest
+
+    def length_error(self, slope: Vector) -> float:
+        """Return by how much rounding may have changed the squared length of a plane's slope.
+
+        It is ``q'Kq``, sums of products of duals and entries, none of which is larger than the
+        lengths of its examples, multiplied. Where the kernel is computed from the examples again,
+        because its matrix is rounded, this is the worst case: in whatever order ``n`` terms are
+        taken, their sum is off by ``n`` roundings of the sum of their sizes (Higham 2002, section
+        3.1), and so is the sum of these sums.
+
+        A matrix in float64 may be one of features that are not scaled, of which the worst case
+        would leave no proof. There errors of different entries of ``K q`` are taken to be
+        independent of each other, so that squares of them add up.
+        """
+        duals = 2.0 * slope[len(slope) // 2 :]
+        lengths = np.abs(duals) * self._lengths
+        total = float(lengths.sum())
+        if self.worst_case:
+            return _ROUNDING * (np.count_nonzero(duals) + 2.0) * total * total
+        return _ROUNDING * total * float(np.sqrt(dot(lengths, lengths)))
+
+    @property
+    def _lengths(self) -> Vector:
+        """The length of each example in the space of the kernel."""
+        rows: Any = self.rows
+        return np.asarray(np.sqrt(np.maximum(rows.diagonal, 0.0)))
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the kernel is kept with less than the precision of predictions."""
+        rows: Any = self.rows
+        return isinstance(self.map.rows, type(rows)) and rows.source is not None
+
+    def exact_at(self, point: Any, plane: Plane, before: ExactKernel | None) -> ExactKernel:
+        """Return an exact risk for a run that has come to a point of this one, and has a plane.
+
+        ``before`` is the exact risk that the run was on last, if that was not the end.
+        """
+        return exact_kernel(self, point, plane, before)

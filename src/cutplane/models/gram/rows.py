@@ -1,0 +1,334 @@
+"""What a kernel matrix is computed from, with the precision of predictions: in float64, by blocks.
+
+A large matrix is kept in float32, and what is added to its diagonal is no part of the kernel. So
+what a model's values at the examples are, and what a bound is, is computed from the examples once
+more: for the coefficients that are not zero, without keeping a kernel. Where it is a matter of few
+examples, their matrix is kept in float64.
+
+The rows of a kernel matrix, all of them or those that are asked for.
+
+Steps on pairs of duals need the rows of the examples whose duals move. Where these are few, as in
+libsvm, most of a large matrix is never computed. An entry is computed once: a row that comes later
+takes from earlier ones what they have in common, so that the matrix is symmetric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.mapped import MappedFile, files_of
+from cutplane.compute.threads import default_threads
+from cutplane.data.conversion import as_rows
+from cutplane.data.rows import Examples, Rows
+from cutplane.models.gram.functions import Kernel
+from cutplane.models.gram.matrix import (
+    FULL_PRECISION,
+    compute,
+    compute_rows,
+    copied,
+    in_double,
+    kernel_matrix,
+    precision_of,
+    prepared,
+    products_with,
+    ridge_of,
+)
+
+# Rows of a matrix that was given, which are read at a time.
+_ROWS = 512
+# How many products are remembered besides the last one.
+_KNOWN = 2
+# Entries that differ by less, as a share, differ by rounding.
+_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel and the examples of a matrix.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    X : ndarray or CSR matrix
+        The examples; with the kernel "precomputed" the matrix that was given.
+    places : ndarray, optional
+        Which of them, by their numbers; all by default.
+    n_threads : int, optional
+        How many threads may work.
+    """
+
+    kernel: Kernel
+    X: Any
+    places: NDArray[np.intp] | None = None
+    n_threads: int | None = None
+
+    @property
+    def n_examples(self) -> int:
+        """How many examples there are."""
+        return int(self.X.shape[0]) if self.places is None else len(self.places)
+
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """The files that the examples lie in."""
+        X = self.X
+        return files_of((X.data, X.indices, X.indptr) if issparse(X) else (X,))
+
+    def part(self, examples: NDArray[np.intp]) -> KernelSource:
+        """Return that of some of the examples."""
+        places = examples if self.places is None else self.places[examples]
+        return KernelSource(self.kernel, self.X, places, self.n_threads)
+
+    def _rows(self, examples: Any) -> Any:
+        """Return some of the examples, or of the rows that were given."""
+        return self.X[examples if self.places is None else self.places[examples]]
+
+    def matrix(self) -> Matrix:
+        """Return the kernel of all pairs."""
+        places = self.places
+        if self.kernel.name == "precomputed":
+            return copied(self.X if places is None else self.X[np.ix_(places, places)])
+        everyone = self.X if places is None else self.X[places]
+        return in_double(self.kernel, everyone, n_threads=self.n_threads)
+
+    def products(self, coef: Matrix) -> Matrix:
+        """Return ``coef K``: a row for each row of coefficients."""
+        used = np.flatnonzero(coef.any(axis=0))
+        own = np.ascontiguousarray(coef[:, used])
+        if self.kernel.name != "precomputed":
+            everyone = self.X if self.places is None else self.X[self.places]
+            found = products_with(
+                self.kernel, everyone, self._rows(used), own, n_threads=self.n_threads
+            )
+            return np.ascontiguousarray(found.T)
+        out = np.empty((len(coef), self.n_examples))
+        columns = used if self.places is None else self.places[used]
+        for begin in range(0, self.n_examples, _ROWS):
+            rows = self._rows(np.arange(begin, min(begin + _ROWS, self.n_examples)))
+            out[:, begin : begin + _ROWS] = own @ rows[:, columns].T.astype(np.float64)
+        return out
+
+
+class ExactRows(Rows):
+    """The rows of a kernel matrix that is not kept: products with it are computed by blocks.
+
+    A product costs the coefficients in which a vector is no multiple of the last ones.
+
+    Parameters
+    ----------
+    source : KernelSource
+    """
+
+    layout = "kernel, computed by blocks"
+
+    def __init__(self, source: KernelSource) -> None:
+        m = source.n_examples
+        self.source, self.shape = source, (m, m)
+        self._known: list[tuple[Vector, Vector]] = []
+
+    def learn(self, vectors: Matrix) -> None:
+        """Compute the products of several vectors at once, to have them when they are asked for."""
+        self._known = [*zip(vectors.copy(), self.source.products(vectors), strict=True)]
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``K w``."""
+        return self.pullback(w)
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``K slopes``; slopes that are zero cost nothing."""
+        change, image = slopes, np.zeros_like(slopes)
+        for vector, product in self._known:
+            share = _share(slopes, vector)
+            rest = slopes - share * vector
+            rest[np.abs(rest) <= _ROUNDING * np.abs(slopes)] = 0.0
+            if np.count_nonzero(rest) < np.count_nonzero(change):
+                change, image = rest, share * product
+        if change.any():
+            image = image + self.source.products(change[None])[0]
+        self._known = [*self._known[-_KNOWN:], (slopes.copy(), image)]
+        return image.copy()
+
+    def part(self, examples: Examples) -> Rows:
+        """Return the rows of some examples: there are none by themselves."""
+        raise NotImplementedError("rows that are computed by blocks have no parts")
+
+
+def _share(vector: Vector, other: Vector) -> float:
+    """Return how many times the other a vector is, by the largest entry of that."""
+    largest = int(np.abs(other).argmax())
+    return float(vector[largest] / other[largest]) if other[largest] else 0.0
+
+
+# From this share of the rows on all are computed: as a symmetric matrix they take half the time.
+_MOST_ON_DEMAND = 0.3
+# Rows that are copied at a time.
+_COPIED = 512
+
+
+class KernelRows(Rows):
+    """The kernel matrix of some examples, symmetric; in float32 raised on its diagonal.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray or CSR matrix
+        The examples; with the kernel "precomputed" the matrix, which is checked and copied.
+    on_demand : bool
+        Whether rows of a large matrix are computed only when they are needed. The last bits of an
+        entry then depend on which of its rows was needed first.
+    later : bool
+        Whether a large matrix is computed only when any row is needed: in a step of the run, which
+        looks at its limit of time.
+    most_added : float, optional
+        If more had to be added to the diagonal of a matrix in float32, one of up to 8,192 examples
+        is kept in float64.
+    n_threads : int, optional
+        How many threads may work.
+
+    Attributes
+    ----------
+    diagonal : ndarray of shape (n_examples,)
+        The diagonal, as it is kept.
+    ridge : float
+        What was added to the diagonal of a matrix in float32, so that rounding leaves no negative
+        eigenvalue.
+    error : float
+        By how much an entry beside the diagonal may be off, at most.
+    source : KernelSource or None
+        What the entries were computed from, if they are kept in less than float64.
+    stored : ndarray of shape (n_examples, n_examples)
+        The matrix; rows that are not ``ready`` hold anything.
+    ready : ndarray of shape (n_examples,)
+
+    Raises
+    ------
+    IndefiniteKernel
+        If a matrix that was given, or one that a function computed, has negative eigenvalues. Of
+        more than 2,048 examples so many are looked at.
+    """
+
+    layout = "kernel"
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        *,
+        on_demand: bool = False,
+        later: bool = False,
+        most_added: float = np.inf,
+        n_threads: int | None = None,
+    ) -> None:
+        m, dtype = X.shape[0], precision_of(kernel, X, most_added)
+        self._source: tuple[Kernel, Any] | None = None
+        rounded = dtype == np.float32
+        self.source = KernelSource(kernel, X, n_threads=n_threads) if rounded else None
+        if (later or (on_demand and rounded)) and kernel.proven and m > FULL_PRECISION:
+            self._on_demand = _MOST_ON_DEMAND if on_demand and rounded else 0.0
+            stored = np.empty((m, m), dtype=dtype)
+            self._source = kernel, prepared(kernel, X, stored.nbytes)
+            self._take(stored, kernel.of_pairs(X), 1.0, n_threads)
+        else:
+            stored = kernel_matrix(kernel, X, dtype, n_threads=n_threads)
+            self._take(stored, stored.diagonal(), 1.0, n_threads)
+
+    @classmethod
+    def of_matrix(
+        cls,
+        matrix: NDArray[Any],
+        *,
+        roundings: float = 1.0,
+        source: KernelSource | None = None,
+        n_threads: int | None = None,
+    ) -> KernelRows:
+        """Return rows of a matrix that is known to hold inner products, and is kept.
+
+        ``roundings`` is how many of its largest entry each entry may be off by.
+        """
+        made = cls.__new__(cls)
+        made._source, made.source = None, source if matrix.dtype == np.float32 else None
+        made._take(matrix, matrix.diagonal(), roundings, n_threads)
+        return made
+
+    def _take(
+        self, stored: NDArray[Any], diagonal: Vector, roundings: float, n_threads: int | None
+    ) -> None:
+        m = len(stored)
+        if self.source is not None:  # what a run ends with is computed from the examples again
+            self.files = self.source.files
+        self.shape, self.n_entries = (m, m), m * m
+        self.stored, self.ready = stored, np.full(m, self._source is None)
+        self._products = as_rows(stored, n_threads=n_threads)
+        self.n_threads = self._products.n_threads
+        self._n_workers = default_threads() if n_threads is None else n_threads
+        unit = 0.5 * float(np.finfo(stored.dtype).eps) * roundings
+        largest = float(np.abs(diagonal).max())
+        # Beside the roundings of products, those of a matrix in float64 do not count.
+        rounded = stored.dtype != np.float64
+        self.ridge = roundings * ridge_of(stored.dtype, m, largest) if rounded else 0.0
+        # An exponential in float32 is off by up to 2.5 units in the last place (NumPy), and by what
+        # its exponent is; powers by less.
+        self.error = 8.0 * unit * largest
+        raised = np.asarray(diagonal + self.ridge, dtype=stored.dtype)
+        self.diagonal: Vector = raised.astype(np.float64)
+        if self._source is None:
+            np.fill_diagonal(stored, raised)
+
+    @property
+    def matrix(self) -> NDArray[Any]:
+        """The whole matrix; what is missing is computed."""
+        self._complete()
+        return self.stored
+
+    def require(self, rows: NDArray[np.intp]) -> None:
+        """Compute those of these rows that are missing."""
+        rows = rows[~self.ready[rows]]
+        if not len(rows) or self._source is None:
+            return
+        known = np.flatnonzero(self.ready)
+        if len(known) + len(rows) > self._on_demand * len(self.ready):
+            self._complete()
+            return
+        stored = self.stored
+        compute_rows(*self._source, rows, stored, self._n_workers)
+        stored[np.ix_(rows, known)] = stored[np.ix_(known, rows)].T
+        own = stored[np.ix_(rows, rows)]
+        stored[np.ix_(rows, rows)] = np.triu(own) + np.triu(own, 1).T
+        stored[rows, rows] = self.diagonal[rows]
+        self.ready[rows] = True
+
+    def _complete(self) -> None:
+        if self._source is None:
+            return
+        known, missing = np.flatnonzero(self.ready), np.flatnonzero(~self.ready)
+        places = missing if len(known) else None
+        compute(*self._source, self.stored, self._n_workers, places)
+        # What is known stays as it is: scores were computed from it.
+        for i in range(0, len(missing) if len(known) else 0, _COPIED):
+            rows = missing[i : i + _COPIED]
+            self.stored[np.ix_(rows, known)] = self.stored[np.ix_(known, rows)].T
+        np.fill_diagonal(self.stored, self.diagonal)
+        self._source = None
+        self.ready[:] = True
+
+    def identity(self) -> NDArray[Any]:
+        """Return the matrix: what it was made of is not compared."""
+        return self.matrix
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``K w``."""
+        return self.pullback(w)
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``K slopes``; rows of slopes that are zero are not read."""
+        self.require(np.flatnonzero(slopes))
+        return self._products.pullback(slopes)
+
+    def part(self, examples: Examples) -> Rows:
+        """Return the rows of some examples."""
+        return as_rows(self.matrix[examples], n_threads=self.n_threads)

@@ -1,0 +1,371 @@
+"""Forests: the best labels of their nodes, by dynamic programming from the leaves to the roots.
+
+max_y  sum_v unary[v, y_v]  +  sum_v pairwise[v, y_parent(v), y_v]
+
+Forests: the probabilities of labels if those of whole labelings are proportional to exp(score).
+
+    p(y) ~ exp( sum_v unary[v, y_v]  +  sum_v pairwise[v, y_parent(v), y_v] )
+
+By sums from the leaves to the roots, and products back (sum-product). A forest is a Markov chain
+from the roots to the leaves, so the entropy of p is that of the roots plus the mean entropies of
+nodes given their parents: a sum of terms that are not negative, without a difference of large
+numbers. The logarithm of the sum of all exp(score) is the entropy plus the mean score.
+
+Models of several labels at once: what they have in common.
+
+Labels of the nodes of trees, with exact inference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.models.structured.model import LibraryModel
+
+Labels = NDArray[np.int64]
+
+
+class ForestScores(NamedTuple):
+    """The scores of labels of a forest's nodes, and its shape.
+
+    ``pairwise[v, a, b]`` is for the edge from ``v`` to a parent with label ``a``; if it has one
+    entry only, it serves all edges. ``order`` has parents before children.
+    """
+
+    unary: Matrix  # (n_nodes, n_labels)
+    pairwise: NDArray[np.float64]  # (n_nodes or 1, n_labels, n_labels)
+    parents: Labels
+    order: Labels
+
+
+@njit(cache=True, nogil=True)
+def best_labels(unary: Matrix, pairwise: Any, parents: Labels, order: Labels) -> Labels:
+    """Return the labels with the highest score; parameters are those of `ForestScores`."""
+    n_nodes, n_labels = unary.shape
+    below = unary.copy()  # the best score of a node's subtree, by its label
+    choices = np.zeros((n_nodes, n_labels), dtype=np.int64)
+    for step in range(n_nodes - 1, -1, -1):
+        v = order[step]
+        parent = parents[v]
+        if parent < 0:
+            continue
+        edge = v if pairwise.shape[0] > 1 else 0
+        for a in range(n_labels):
+            best = -np.inf
+            for b in range(n_labels):
+                score = below[v, b] + pairwise[edge, a, b]
+                if score > best:
+                    best = score
+                    choices[v, a] = b
+            below[parent, a] += best
+    labels = np.zeros(n_nodes, dtype=np.int64)
+    for step in range(n_nodes):
+        v = order[step]
+        if parents[v] >= 0:
+            labels[v] = choices[v, labels[parents[v]]]
+        else:
+            labels[v] = np.argmax(below[v])
+    return labels
+
+
+def parents_first(parents: Labels) -> Labels:
+    """Return the nodes of a forest with parents before children; raise ValueError if it is none."""
+    n_nodes = len(parents)
+    if n_nodes and (parents.min() < -1 or parents.max() >= n_nodes):
+        raise ValueError(f"parents must be -1 (a root) or a node from 0 to {n_nodes - 1}")
+    depth, ancestors = (parents >= 0).astype(np.int64), parents
+    # Ancestors are 1, 2, 4, 8, ... steps away: the deepest node takes log2(n_nodes) rounds.
+    for _ in range(n_nodes.bit_length() + 1):
+        below = ancestors >= 0
+        if not below.any():
+            break
+        depth += np.where(below, depth[ancestors], 0)
+        ancestors = np.where(below, ancestors[ancestors], -1)
+    else:
+        raise ValueError(f"the parents go round in a circle at node {np.argmax(ancestors >= 0)}")
+    return np.argsort(depth, kind="stable")
+
+
+class Forest(NamedTuple):
+    """The parent of each node, -1 for roots, and the nodes with parents before children."""
+
+    parents: Labels
+    order: Labels
+
+    @classmethod
+    def of(cls, n_nodes: int, edges: Labels) -> Forest | None:
+        """Return a graph without loops as a forest, None for others."""
+        n_trees, tree_of = connected_components(_joined(n_nodes, edges), directed=False)
+        if len(edges) != n_nodes - n_trees:
+            return None
+        # One more node joins the trees, so that one walk goes through all of them.
+        roots = np.unique(tree_of, return_index=True)[1]
+        joints = np.column_stack([np.full(n_trees, n_nodes), roots])
+        order, parents = breadth_first_order(
+            _joined(n_nodes + 1, np.concatenate([edges, joints])), n_nodes, directed=False
+        )
+        found: Labels = parents[:n_nodes].astype(np.int64)
+        found[roots] = -1
+        return cls(found, order[1:].astype(np.int64))
+
+
+def _joined(n_nodes: int, edges: Labels) -> Any:
+    ones = np.ones(len(edges), dtype=np.int8)
+    return coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes)).tocsr()
+
+
+class ForestMarginals(NamedTuple):
+    """The probabilities of labels and of pairs of them, and the entropy of all labels together."""
+
+    nodes: Matrix  # (n_nodes, n_labels)
+    pairs: NDArray[np.float64]  # (n_nodes, n_labels, n_labels): rows are for the parent's label
+    entropy: float
+
+    @classmethod
+    def of(cls, scores: ForestScores) -> ForestMarginals:
+        """Run both passes. If all edges share their scores, ``pairs`` has one entry, their sum."""
+        nodes, pairs = np.zeros_like(scores.unary), np.zeros_like(scores.pairwise)
+        entropy = fill_marginals(*scores, nodes, pairs)
+        # An entropy lies in this range; beyond it is rounding, which must not lift a plane.
+        most = nodes.shape[0] * np.log(nodes.shape[1])
+        return cls(nodes, pairs, float(np.clip(entropy, 0.0, most)))
+
+
+@njit(cache=True, nogil=True, inner=True)
+def _normalize(logs: Vector, shares: Vector) -> float:
+    """Write the shares that are proportional to exp(logs), and return log sum exp(logs)."""
+    top = -np.inf
+    for b in range(len(logs)):
+        top = max(top, logs[b])
+    total = 0.0
+    for b in range(len(logs)):
+        shares[b] = np.exp(logs[b] - top)
+        total += shares[b]
+    for b in range(len(logs)):
+        shares[b] /= total
+    log_total: float = top + np.log(total)
+    return log_total
+
+
+@njit(cache=True, nogil=True, inner=True)
+def _entropy(logs: Vector, shares: Vector, log_total: float) -> float:
+    entropy = 0.0
+    for b in range(len(logs)):
+        entropy += shares[b] * (log_total - logs[b])
+    return entropy
+
+
+@njit(cache=True, nogil=True)
+def fill_marginals(
+    unary: Matrix, pairwise: Any, parents: Labels, order: Labels, nodes: Matrix, pairs: Any
+) -> float:
+    """Write the probabilities of labels and pairs, which are zero before; return the entropy.
+
+    Parameters are those of `best_labels`; ``pairs`` is as large as ``pairwise``.
+    """
+    n_nodes, n_labels = unary.shape
+    below = unary.copy()  # log of the sum over a node's subtree, by its label, up to a constant
+    logs, shares, message = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    for step in range(n_nodes - 1, -1, -1):
+        v = order[step]
+        parent = parents[v]
+        if parent < 0:
+            continue
+        edge = v if pairwise.shape[0] > 1 else 0
+        for a in range(n_labels):
+            for b in range(n_labels):
+                logs[b] = below[v, b] + pairwise[edge, a, b]
+            message[a] = _normalize(logs, shares)
+        # Only differences matter. So numbers stay small however many nodes there are.
+        top = message.max()
+        for a in range(n_labels):
+            below[parent, a] += message[a] - top
+    entropy = 0.0
+    for step in range(n_nodes):
+        v = order[step]
+        parent = parents[v]
+        if parent < 0:
+            total = _normalize(below[v], nodes[v])
+            entropy += _entropy(below[v], nodes[v], total)
+            continue
+        edge = v if pairwise.shape[0] > 1 else 0
+        for a in range(n_labels):
+            above = nodes[parent, a]
+            for b in range(n_labels):
+                logs[b] = below[v, b] + pairwise[edge, a, b]
+            total = _normalize(logs, shares)
+            entropy += above * _entropy(logs, shares, total)
+            for b in range(n_labels):
+                pairs[edge, a, b] += above * shares[b]
+                nodes[v, b] += above * shares[b]
+    return entropy
+
+
+class SeveralLabels(LibraryModel, ABC):
+    """Several labels at once; a wrong one costs 1."""
+
+    def loss(self, y: Any, y_hat: Any) -> float:
+        """Return the number of wrong labels."""
+        return float(np.sum(np.asarray(y) != np.asarray(y_hat)))
+
+    def inference(self, x: Any, w: Vector) -> Any:
+        """Return the labels with the highest score."""
+        return self._best(x, w, None)
+
+    def loss_augmented_inference(self, x: Any, y: Any, w: Vector) -> Any:
+        """Return the labels with the highest sum of score and loss."""
+        return self._best(x, w, np.asarray(y, dtype=np.int64))
+
+    def expected_feature(self, x: Any, w: Vector) -> tuple[Vector, float]:
+        """Return the mean of joint features if labels have probabilities, and their entropy."""
+        found = ForestMarginals.of(self._scores(x, w, None))
+        return self._mean_feature(x, found), found.entropy
+
+    def marginals(self, x: Any, w: Vector) -> Matrix:
+        """Return the probability of each label, as proportional to the exponential of scores."""
+        return ForestMarginals.of(self._scores(x, w, None)).nodes
+
+    def _best(self, x: Any, w: Vector, y: Labels | None) -> Any:
+        """Return the best labels, with the loss beside ``y`` if it is given."""
+        return best_labels(*self._scores(x, w, y))
+
+    @abstractmethod
+    def _scores(self, x: Any, w: Vector, y: Labels | None) -> ForestScores:
+        """Return the scores of labels of a forest, with the loss beside ``y`` if it is given."""
+
+    @abstractmethod
+    def _mean_feature(self, x: Any, found: ForestMarginals) -> Vector:
+        """Return the mean of joint features."""
+
+
+class NodeLabels(SeveralLabels):
+    """A label for each node, by features of nodes and edges.
+
+    Parameters are a weight for each label and node feature, then those of edge features. Labels are
+    0, 1, ...; by default as many as occur.
+    """
+
+    looked_up = ("labels", "n_features", "n_edge_features")
+    n_features: int
+    n_edge_features: int
+
+    def __init__(self, n_labels: int | None = None) -> None:
+        self.n_labels = n_labels
+
+    def _count_labels(self, Y: list[Any]) -> None:
+        largest = max(int(np.max(y, initial=0)) for y in Y)
+        self.labels = largest + 1 if self.n_labels is None else self.n_labels
+        if largest >= self.labels:
+            raise ValueError(f"label {largest} occurs, there are {self.labels} labels")
+
+    def outputs(self, x: Any) -> list[Any]:
+        """Return all labelings."""
+        return [np.array(y) for y in product(range(self.labels), repeat=len(x.nodes))]
+
+    def _unary(self, nodes: Matrix, w: Vector, y: Labels | None) -> tuple[Matrix, Vector]:
+        """Return the scores of the nodes' labels, and the weights of edge features."""
+        split = self.labels * self.n_features
+        unary = nodes @ w[:split].reshape(self.labels, -1).T
+        if y is not None:
+            unary += 1.0
+            unary[np.arange(len(y)), y] -= 1.0
+        return unary, w[split:]
+
+
+class Tree(NamedTuple):
+    """A tree, or several, with features.
+
+    Attributes
+    ----------
+    nodes : ndarray of shape (n_nodes, n_features)
+        Features of the nodes.
+    parents : ndarray of shape (n_nodes,)
+        The parent of each node, or -1 for a root.
+    edges : ndarray of shape (n_nodes, n_edge_features), optional
+        Features of the edge from each node to its parent; those of roots are not used. Without
+        them every edge has one feature, which is 1.
+    """
+
+    nodes: Any
+    parents: Any
+    edges: Any = None
+
+
+class TreeModel(NodeLabels):
+    """A label for each node of a tree; inputs are of the kind `Tree`.
+
+    Parameters are a weight for each label and node feature, then one for each edge feature, label
+    of the parent and label of the child. The loss is the number of wrong labels.
+
+    Parameters
+    ----------
+    n_labels : int, optional
+        Labels are 0, 1, ...; by default as many as occur.
+    """
+
+    def initialize(self, X: list[Tree], Y: list[Any]) -> None:
+        """Look up the numbers of labels and features, and check the data."""
+        self._count_labels(Y)
+        self.n_features = np.shape(X[0].nodes)[1]
+        self.n_edge_features = 1 if X[0].edges is None else np.shape(X[0].edges)[1]
+        self.n_parameters = self.labels * (self.n_features + self.n_edge_features * self.labels)
+        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+            if len(y) != len(x.nodes) or len(x.parents) != len(x.nodes):
+                raise ValueError(
+                    f"example {i} has {len(x.nodes)} nodes, {len(x.parents)} parents and "
+                    f"{len(y)} labels"
+                )
+
+    @staticmethod
+    def smallest_examples(
+        labels: int, n_features: int, n_edge_features: int
+    ) -> tuple[list[Any], list[Any]]:
+        """Return a root with the last label."""
+        root = Tree(np.zeros((1, n_features)), [-1], np.zeros((1, n_edge_features)))
+        return [root], [[labels - 1]]
+
+    def joint_feature(self, x: Tree, y: Any) -> Vector:
+        """Return sums of features by label, then of edge features by pairs of labels."""
+        y = np.asarray(y, dtype=np.int64)
+        nodes, parents, edges = _as_arrays(x)
+        by_label = np.zeros((self.labels, self.n_features))
+        np.add.at(by_label, y, nodes)
+        by_pair = np.zeros((self.labels, self.labels, self.n_edge_features))
+        inner = parents >= 0
+        np.add.at(by_pair, (y[parents[inner]], y[inner]), edges[inner])
+        return np.concatenate([by_label.ravel(), np.moveaxis(by_pair, 2, 0).ravel()])
+
+    def _mean_feature(self, x: Tree, found: ForestMarginals) -> Vector:
+        nodes, _, edges = _as_arrays(x)
+        # Without edge features the pairs are summed over edges.
+        features = np.ones((1, 1)) if x.edges is None else edges
+        by_pair = np.tensordot(features, found.pairs, (0, 0))
+        return np.concatenate([(found.nodes.T @ nodes).ravel(), by_pair.ravel()])
+
+    def _scores(self, x: Tree, w: Vector, y: Labels | None) -> ForestScores:
+        nodes, parents, edges = _as_arrays(x)
+        unary, rest = self._unary(nodes, w, y)
+        weights = rest.reshape(self.n_edge_features, self.labels, self.labels)
+        # Without edge features all edges have the same scores.
+        pairwise = weights if x.edges is None else np.tensordot(edges, weights, axes=1)
+        return ForestScores(
+            np.ascontiguousarray(unary),
+            np.ascontiguousarray(pairwise),
+            parents,
+            parents_first(parents),
+        )
+
+
+def _as_arrays(x: Tree) -> tuple[Matrix, Labels, Matrix]:
+    nodes = np.asarray(x.nodes, dtype=np.float64)
+    edges = np.ones((len(nodes), 1)) if x.edges is None else np.asarray(x.edges, dtype=np.float64)
+    return nodes, np.asarray(x.parents, dtype=np.int64), edges

@@ -1,0 +1,1 @@
+"""Losses of all classes at once, and the solvers that suit them."""

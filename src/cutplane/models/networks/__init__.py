@@ -1,0 +1,1 @@
+"""Networks below linear models, with torch."""

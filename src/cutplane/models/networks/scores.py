@@ -1,0 +1,296 @@
+"""What goes through the linear layers of a network: inputs, and derivatives by outputs.
+
+Scores from a torch module: a map that is not linear, with derivatives by autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.data.conversion import as_rows
+from cutplane.data.rows import Bounds, Examples, ScoreMap
+from cutplane.models.networks.network import BATCH, Network, batch_bounds, import_torch, trained
+
+
+class LayerTrace(NamedTuple):
+    """What a linear layer has seen of some examples, a row for each of its uses.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (n_uses, n_inputs)
+        With a last column of ones if the layer has a bias.
+    slopes : ndarray of shape (n_uses, n_outputs)
+        The derivatives by its outputs.
+    bias : bool
+    """
+
+    inputs: NDArray[Any]
+    slopes: NDArray[Any]
+    bias: bool
+
+
+def linear_layers(module: Any) -> list[Any]:
+    """Return the linear layers of a module, in order, if it learns nothing else; else none."""
+    torch = import_torch()
+    layers = [each for each in module.modules() if type(each) is torch.nn.Linear and trained(each)]
+    whole = all(len(trained(layer)) == len(list(layer.parameters())) for layer in layers)
+    learned = [id(parameter) for layer in layers for parameter in layer.parameters()]
+    same = learned == [id(parameter) for parameter in trained(module)]
+    return layers if whole and same else []
+
+
+class Recorder:
+    """Hears what goes through layers, batch by batch.
+
+    Parameters
+    ----------
+    layers : list of torch.nn.Linear
+    """
+
+    def __init__(self, layers: list[Any]) -> None:
+        self._layers = layers
+        self._batch: list[list[tuple[Any, Any]]] = []
+        self._inputs: list[list[Any]] = [[] for _ in layers]
+        self._slopes: list[list[Any]] = [[] for _ in layers]
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear of every use of a layer in here."""
+        handles = [
+            layer.register_forward_hook(self._hears(number))
+            for number, layer in enumerate(self._layers)
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _hears(self, number: int) -> Any:
+        def heard(layer: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
+            self._batch[number].append((inputs[0], outputs))
+
+        return heard
+
+    def begin_batch(self) -> None:
+        """Forget the uses of the last batch."""
+        self._batch = [[] for _ in self._layers]
+
+    def end_batch(self, outputs: Any, slopes: Any) -> None:
+        """Go back from the outputs of the network to those of all layers."""
+        torch = import_torch()
+        uses = [use for each in self._batch for use in each]
+        found = iter(
+            torch.autograd.grad(
+                outputs, [z for _, z in uses], slopes, allow_unused=True, materialize_grads=True
+            )
+        )
+        for number, each in enumerate(self._batch):
+            for given, z in each:
+                self._inputs[number].append(_rows(given, given.shape[-1]))
+                self._slopes[number].append(_rows(next(found), z.shape[-1]))
+
+    def traces(self) -> list[LayerTrace]:
+        """Return what was heard of all batches."""
+        traces = []
+        for layer, inputs, slopes in zip(self._layers, self._inputs, self._slopes, strict=True):
+            rows, bias = np.concatenate(inputs), layer.bias is not None
+            if bias:
+                rows = np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1)
+            traces.append(LayerTrace(rows, np.concatenate(slopes), bias))
+        return traces
+
+
+def _rows(values: Any, width: int) -> NDArray[Any]:
+    rows: NDArray[Any] = values.detach().cpu().numpy().reshape(-1, width)
+    return rows
+
+
+SlopesOf = Callable[[int, NDArray[np.float64]], NDArray[np.float64]]
+"""From the number of a batch and its scores to the derivatives by these."""
+
+
+class TorchScores(ScoreMap):
+    """Scores that a torch module computes: ``module(X)``, one row an example.
+
+    A map for `cutplane.ChainRisk` and `cutplane.ScoredRisk`, whose dynamic programs and losses stay
+    what they are. The parameters are those of the module that require a gradient, one after the
+    other.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        From features of examples to their scores: one number each, or one for each class. It is
+        copied, and evaluated as after ``module.eval()``.
+    X : array-like or CSR matrix
+        The features, one row an example. Real numbers come to the module in the precision that
+        ``dtype`` names.
+    batch : int
+        How many examples are evaluated at a time.
+    device : str or torch.device
+        Where.
+    dtype : torch.dtype, optional
+        ``torch.float64`` by default. With ``torch.float32`` it is faster, and values are right to
+        six digits or so.
+    n_threads : int, optional
+        Number of threads; all cores by default. It has no influence on the results.
+
+    Attributes
+    ----------
+    start : ndarray of shape (n_parameters,)
+        The module's own parameters.
+
+    Examples
+    --------
+    >>> import cutplane as cp
+    >>> import torch  # doctest: +SKIP
+    >>> scores = cp.TorchScores(torch.nn.Linear(2, 3), X)  # doctest: +SKIP
+    >>> risk = cp.ChainRisk(scores, y, offsets, cp.ChainCRF())  # doctest: +SKIP
+    """
+
+    linear = False
+
+    def __init__(
+        self,
+        module: Any,
+        X: Any,
+        *,
+        batch: int = BATCH,
+        device: Any = "cpu",
+        dtype: Any = None,
+        n_threads: int | None = None,
+    ) -> None:
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, got {batch}")
+        self.network = Network(module, device=device, dtype=dtype, n_threads=n_threads)
+        self.batch = int(batch)
+        self.start = self.network.start
+        self.n_parameters = self.network.n_parameters
+        X = X if scipy.sparse.issparse(X) else np.asarray(X)
+        if X.shape[0] == 0:
+            raise ValueError("a map needs at least one example")
+        self._take(X)
+        with self.network.at(self.start):
+            found = self._batch_scores(np.array([0, 1]), 0)
+        self.score_shape = found.shape[1:]
+
+    def _take(self, X: Any) -> None:
+        self._X = X.tocsr() if scipy.sparse.issparse(X) else X
+        flat = self._X
+        if not scipy.sparse.issparse(flat):
+            flat = flat.reshape(len(flat), int(np.prod(flat.shape[1:])))
+        self.rows = as_rows(flat)
+
+    def part(self, examples: Examples) -> TorchScores:
+        """Return the map for some examples: of the same parameters, and the same copy."""
+        part = copy(self)
+        part._take(self._X[examples])
+        return part
+
+    def scores(self, w: Vector) -> NDArray[np.float64]:
+        """Return the scores of all examples."""
+        bounds = batch_bounds(self.rows.shape[0], self.batch)
+        scores = np.empty((self.rows.shape[0], *self.score_shape))
+        torch = import_torch()
+
+        def batch(k: int) -> None:
+            with torch.no_grad():
+                scores[bounds[k] : bounds[k + 1]] = self._batch_scores(bounds, k)
+
+        with self.network.at(w):
+            self.network.each_batch(len(bounds) - 1, batch)
+        return scores
+
+    def pullback(self, slopes: NDArray[np.float64]) -> Vector:
+        """Not known without parameters: see `pullback_at`."""
+        raise NotImplementedError("derivatives of a network need its parameters: pullback_at()")
+
+    def pullback_at(self, w: Vector, slopes: NDArray[np.float64]) -> Vector:
+        """Return the derivatives by the parameters at ``w``."""
+        bounds = batch_bounds(self.rows.shape[0], self.batch)
+        return self.pullback_through(w, bounds, lambda k, _: slopes[bounds[k] : bounds[k + 1]])
+
+    def pullback_through(self, w: Vector, bounds: Bounds, slopes_of: SlopesOf) -> Vector:
+        """Return the derivatives by the parameters of a function that is a sum over batches.
+
+        Parameters
+        ----------
+        w : ndarray
+            The parameters.
+        bounds : ndarray
+            The example where each batch begins, and where the last ends.
+        slopes_of : callable
+            From the number of a batch and its scores to the derivatives by them. Called from
+            several threads.
+        """
+
+        def outputs_of(k: int) -> tuple[Any, Any]:
+            outputs = self._outputs(bounds, k)
+            slopes = slopes_of(k, self._as_scores(outputs, bounds, k))
+            return outputs, self.network.tensor(slopes).reshape(outputs.shape)
+
+        with self.network.at(w):
+            return self.network.pulled_back(len(bounds) - 1, outputs_of)
+
+    @property
+    def widest_layer(self) -> int | None:
+        """The most inputs or outputs of a layer; None if not only linear layers are learned."""
+        layers = linear_layers(self.network.module)
+        return max((max(layer.weight.shape) for layer in layers), default=None)
+
+    def layer_traces(self, w: Vector, slopes: NDArray[np.float64]) -> list[LayerTrace]:
+        """Return what goes through the linear layers, given the derivatives by the scores."""
+        bounds = batch_bounds(self.rows.shape[0], self.batch)
+        recorder = Recorder(linear_layers(self.network.module))
+
+        def batch(k: int) -> None:
+            recorder.begin_batch()
+            with import_torch().enable_grad():
+                outputs = self._outputs(bounds, k)
+                own = self.network.tensor(slopes[bounds[k] : bounds[k + 1]])
+                recorder.end_batch(outputs, own.reshape(outputs.shape))
+
+        with self.network.at(w), recorder.listening():
+            self.network.each_batch(len(bounds) - 1, batch, n_threads=1)
+        return recorder.traces()
+
+    def plane_at(
+        self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float
+    ) -> tuple[Vector, float]:
+        """Return the plane that touches, at ``w``, an affine function of the scores there."""
+        slope = self.pullback_at(w, slopes)
+        return slope, offset + float(np.vdot(slopes, scores)) - float(slope @ w)
+
+    def _outputs(self, bounds: Bounds, k: int) -> Any:
+        return self.network.outputs(self._X[bounds[k] : bounds[k + 1]])
+
+    def _batch_scores(self, bounds: Bounds, k: int) -> NDArray[np.float64]:
+        return self._as_scores(self._outputs(bounds, k), bounds, k)
+
+    def _as_scores(self, outputs: Any, bounds: Bounds, k: int) -> NDArray[np.float64]:
+        """Return the outputs of a batch as scores: a row, or a number, for each example."""
+        n, torch = int(bounds[k + 1] - bounds[k]), import_torch()
+        if not isinstance(outputs, torch.Tensor):
+            raise TypeError(f"{self.network.name} must return a tensor, returned {outputs!r}")
+        if outputs.ndim not in (1, 2) or len(outputs) != n:
+            raise ValueError(
+                f"{self.network.name} must return a row of scores for each example, returned "
+                f"shape {tuple(outputs.shape)} for {n} of them"
+            )
+        scores: NDArray[np.float64] = outputs.detach().cpu().numpy().astype(np.float64)
+        return scores[:, 0] if scores.shape[1:] == (1,) else scores
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the scores depend on; batches round alike."""
+        return {"module": self.network.identity(), "X": self._X, "batch": self.batch}
+
+    def __str__(self) -> str:
+        return f"{self.network.name} of {self.rows}"

@@ -1,0 +1,1 @@
+"""Folding of RNA."""

@@ -1,0 +1,1 @@
+"""Labels of the tokens of sequences: conditional random fields and margins of chains."""

@@ -1,0 +1,138 @@
+"""Compiled: a pass of certified stochastic steps over the sequences of a chain, for the margin.
+
+A step finds the labels of a sequence that are the worst at the iterate of its moment. What their
+features have more than those of the true labels, ``d``, is a subgradient of the sequence's loss; it
+touches few parameters. The iterate is ``scale * v``, as in `cutplane.models.sequences.steps`, and
+``v.d`` and ``|d|^2`` are known from the parameters that are touched, so that sizes of steps and the
+ball cost no more. The labels are written down: all of them together make a plane of the risk.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.compiled import njit
+from cutplane.models.sequences.caches import ChainData, ChainWeights
+from cutplane.models.sequences.loops import Labels
+from cutplane.models.sequences.steps import add_labels, find_worst, multiply, room_for
+from cutplane.solvers.sgd.step_rules import Indices
+from cutplane.solvers.stochastic.loops import (
+    ADAPTIVE,
+    OPTIMISTIC,
+    RADIUS,
+    SCALE,
+    SQUARE,
+    STEPS,
+    TAU,
+    end_step,
+    reach_of,
+    tau_of,
+)
+
+# A smaller scale is multiplied into the parameters, before they get large.
+_LEAST_SCALE = 1e-6
+
+
+@njit(cache=True, nogil=True)
+def _products(
+    data: ChainData, i0: int, n: int, labels: Labels, other: Labels, sign: float,
+    v: ChainWeights, d: ChainWeights,
+) -> tuple[float, float]:  # fmt: skip
+    """Add the features of labels to ``d``; return by how much ``v.d`` and ``|d|^2`` grow."""
+    product = square = 0.0
+    for t in range(n):
+        label = labels[t]
+        if label != other[t]:
+            for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):
+                feature = np.uint64(data.indices[e])
+                if data.weighted[feature, label]:
+                    x = sign * data.values[e]
+                    product += x * v.coef[feature, label]
+                    square += x * (2.0 * d.coef[feature, label] + x)
+                    d.coef[feature, label] += x
+        if t > 0:
+            before = labels[t - 1]
+            product += sign * v.transitions[before, label]
+            square += sign * (2.0 * d.transitions[before, label] + sign)
+            d.transitions[before, label] += sign
+    if data.has_ends:
+        for k, label in enumerate((labels[0], labels[n - 1])):
+            product += sign * v.ends[k, label]
+            square += sign * (2.0 * d.ends[k, label] + sign)
+            d.ends[k, label] += sign
+    return product, square
+
+
+@njit(cache=True, nogil=True)
+def _clear(data: ChainData, i0: int, n: int, labels: Labels, d: ChainWeights) -> None:
+    """Set what `_products` has changed to zero."""
+    for t in range(n):
+        for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):
+            d.coef[np.uint64(data.indices[e]), labels[t]] = 0.0
+        if t > 0:
+            d.transitions[labels[t - 1], labels[t]] = 0.0
+    d.ends[0, labels[0]] = d.ends[1, labels[n - 1]] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def margin_pass(
+    data: ChainData, y: Labels, order: Indices, importance: Vector, rule: int, lam: float,
+    ball: float, longest: float, v: ChainWeights, d: ChainWeights, width: int, numbers: Vector,
+    seed: NDArray[np.uint64], found: Labels,
+) -> None:  # fmt: skip
+    """Take a step on each sequence in ``order``; fill in the labels that were found.
+
+    ``v``, ``numbers`` and ``seed`` are updated; the iterate is ``numbers[SCALE] * v``, before and
+    after, and ``d`` is zero.
+    The other arguments are those of `cutplane.solvers.stochastic.loops.epoch`.
+    """
+    room = room_for(data.offsets, v.coef.shape[1], width)
+    labels, own_y = room.labels, room.own_y
+    scale, square = numbers[SCALE], numbers[SQUARE]
+    steps, tau = numbers[STEPS], numbers[TAU]
+    for k in range(len(order)):
+        i = order[k]
+        i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+        product = norm = 0.0
+        if n > 0:
+            find_worst(data, i, y, v, scale, room)
+            for t in range(n):
+                found[i0 + t] = labels[t]
+            p1, s1 = _products(data, i0, n, labels, own_y, 1.0, v, d)
+            p2, s2 = _products(data, i0, n, own_y, labels, -1.0, v, d)
+            product, norm = p1 + p2, s1 + s2
+            _clear(data, i0, n, labels, d)
+            _clear(data, i0, n, own_y, d)
+        pull = importance[i]
+        steps += 1.0
+        steepness = np.sqrt(
+            max(lam * (lam * square + 2.0 * pull * scale * product) + pull * pull * norm, 0.0)
+        )
+        before = lam * (steps - 1.0) + tau
+        new = tau_of(rule, before + lam, steepness, numbers[RADIUS])
+        eta = 1.0 / (before + lam + new)
+        shrink = (before if rule == ADAPTIVE else before + new) * eta
+        tau += new
+        scale *= shrink
+        if abs(scale) < _LEAST_SCALE:
+            multiply(v, scale)
+            scale, product = 1.0, scale * product
+        step = -eta * pull
+        square = shrink * shrink * square + step * (2.0 * scale * product + step * norm)
+        if n > 0:
+            add_labels(data, i0, n, labels, own_y, step / scale, v)
+            add_labels(data, i0, n, own_y, labels, -step / scale, v)
+        reach = reach_of(rule, ball, longest, numbers[RADIUS])
+        if square > reach * reach:
+            scale *= reach / np.sqrt(square)
+            square = reach * reach
+        square = max(square, 0.0)
+        if rule == OPTIMISTIC:
+            numbers[SQUARE], numbers[STEPS], numbers[TAU] = square, steps, tau
+            settled = eta * steepness <= longest * numbers[RADIUS]
+            end_step(numbers, settled, 0.0, 1.0, lam, np.nan, seed)
+            steps, tau = numbers[STEPS], numbers[TAU]
+    numbers[SCALE], numbers[SQUARE] = scale, square
+    numbers[STEPS], numbers[TAU] = steps, tau

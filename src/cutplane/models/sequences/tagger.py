@@ -1,0 +1,337 @@
+"""Labels for the tokens of sequences: linear chains with a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.collections import is_dask
+from cutplane.core.protocols import Regularizer
+from cutplane.data import as_rows
+from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
+from cutplane.estimators.description import Description, Measures, Reads, Targets
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Examples, Plan, fit_plan
+from cutplane.estimators.fitting import fitting
+from cutplane.estimators.parameters import (
+    check_parameters,
+    lam_of,
+    look_up,
+    threads_of,
+    weights_of,
+)
+from cutplane.estimators.sparsity import (
+    PENALTIES,
+    SparseCoefficients,
+    penalty_regularizer,
+    why_unused,
+    without_zeros,
+)
+from cutplane.models.networks.neural_features import (
+    Begun,
+    begin,
+    parameters_of_network,
+    require_features,
+)
+from cutplane.models.sequences.predictions import TaggerPredictions
+from cutplane.models.sequences.sharded import fit_bag
+from cutplane.models.sequences.templates import TemplateVectorizer, parse_templates
+from cutplane.models.sequences.tokens import Tokens, read_labels, read_tokens
+from cutplane.models.structured import ChainCRF, ChainLoss, ChainMargin
+from cutplane.risks import ChainRisk
+from cutplane.solvers.registry import STRUCTURED_METHODS
+
+LOSSES: dict[str, type[ChainLoss]] = {"crf": ChainCRF, "margin": ChainMargin}
+"""From a name to the loss of a sequence."""
+
+PAIRS = {"auto": None, "all": False, "observed": True}
+"""From a name to whether only pairs of feature and label that occur together have a weight; None
+if that depends on whether features have names."""
+
+MEANS = {"sequence": False, "token": True}
+"""From a name to whether the mean loss is that of a token."""
+
+_LOOKED_AT = 200  # sequences, to see whether a model is constant
+
+
+@estimator
+class SequenceTagger(TaggerPredictions, SparseCoefficients):
+    """Linear chain that labels the tokens of sequences, and proves how good the fit is.
+
+    It minimizes ``lam/2 |w|^2 + mean loss of a sequence``, or with another penalty a sparse model's
+    objective (CRFsuite's ``c1`` and ``c2``). A sequence of labels scores the sum of
+    its labels' scores (linear in the tokens' features, or in what a network makes of them), of its
+    transitions from label to label and, if wanted, of the weights of its first and its last label.
+
+    Parameters
+    ----------
+    loss : {"crf", "margin"}, default="crf"
+        "crf" is a conditional random field, which also knows probabilities. "margin" is a
+        max-margin Markov network, also known as structural support vector machine: right labels
+        shall score more than others, by one for each mistake of these.
+    C : float, optional
+        In place of ``lam``: ``lam = 1 / (C * n_sequences)``, or with weights ``1 / (C * (their
+        sum))``.
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        What ``lam`` is the strength of: ``|w|^2 / 2``; ``|w|_1``, which makes most weights exactly
+        zero; or "elasticnet", ``l1_ratio * |w|_1 + (1 - l1_ratio) * |w|^2 / 2``. CRFsuite's ``c1``
+        and ``c2`` are ``lam = (c1 + 2 c2) / n_sequences`` and ``l1_ratio = c1 / (c1 + 2 c2)``.
+    l1_ratio : float, default=0.5
+        Share of the absolute values in "elasticnet", from 0 to 1.
+    fit_ends : bool, default=True
+        Whether labels have weights at the start and at the end of a sequence.
+    pairs : {"auto", "all", "observed"}, default="auto"
+        Which pairs of feature and label have a weight: all, or those that occur together in the
+        data of a fit. The latter takes a fraction of the memory where features are many and rare,
+        such as words. "auto" is "observed" where features have names (tokens that are
+        dictionaries, strings, or columns with templates), and "all" for matrices.
+    templates : str, optional
+        For tokens that are lists of columns (such as word and part of speech): templates that make
+        features of them, as a text in the format of CRF++, or "words" or "chunking", which come
+        with cutplane. See `cutplane.models.sequences.templates`.
+    min_count : int, default=1
+        Features with names that fewer tokens have are left out.
+    mean : {"sequence", "token"}, default="sequence"
+        Whether the loss of all sequences is divided by their number, or by that of their tokens
+        (both weighted).
+    features : NeuralFeatures or torch.nn.Module, optional
+        A network that makes features of tokens, fitted together with the chain: see
+        `cutplane.NeuralFeatures` and docs/your-own-network.md. The regularizer is then
+        ``lam/2 |w - w0|^2``, with the network's own weights for w0, and nothing is proven: a fit
+        ends as "stationary". A module of your own maps a matrix of tokens to one with as many
+        rows; it is copied, and the copy is fitted.
+    method : str or Method, default="auto"
+        How to minimize. "auto" is "quasi-newton" for the crf, and for the margin "block-ascent",
+        or "grouped" if the data are few; with sparse weights "sparse-quasi-newton" for the crf and
+        "bmrm-line-search" for the margin. Each of the first two is for its loss only; "bmrm",
+        "level" and others are for both. With a network, "auto" is "quasi-newton" for the crf and
+        "nrbm" for the margin; ``cp.nbm()`` is another method for what is not convex.
+    warm_start : bool, default=False
+        Start at the weights of the last fit, as far as labels and features are the same.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels.
+    coef_ : ndarray of shape (n_labels, n_features)
+        A sparse array for observed pairs. On a network, one column for each of its outputs.
+    transitions_ : ndarray of shape (n_labels, n_labels)
+        From a label (row) to the next one (column).
+    start_, end_ : ndarray of shape (n_labels,)
+        Of the first and the last label; zero if ``fit_ends`` is false.
+    vectorizer_ : DictVectorizer, TemplateVectorizer or None
+        What made a matrix of tokens with named features, or with columns. It knows their names:
+        ``feature_names_``.
+    state_features_, transition_features_ : dict
+        Weights by name, from feature and label (those that are not zero), and from label and next
+        label. Computed when asked for.
+    network_ : torch.nn.Module or None
+        The fitted network below ``coef_``.
+    pretraining_ : list of lists of Epoch
+        For each layer of `NeuralFeatures`, what was seen after each epoch of pre-training:
+        ``reconstruction_error``, ``free_energy`` and ``noise_free_energy``.
+    inferences_ : int
+        Dynamic programs on a sequence.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import cutplane as cp
+    >>> X = [[["the"], ["cat"], ["sleeps"]], [["the"], ["dog"], ["barks"]], [["dogs"], ["sleep"]]]
+    >>> y = [["article", "noun", "verb"], ["article", "noun", "verb"], ["noun", "verb"]]
+    >>> tagger = cp.SequenceTagger(lam=0.01).fit(X, y)
+    >>> [labels.tolist() for labels in tagger.predict([[["the"], ["horse"], ["barks"]]])]
+    [['article', 'noun', 'verb']]
+    """
+
+    description = Description(
+        task="sequences",
+        reads=Reads.SEQUENCES,
+        targets=Targets.TAGS,
+        losses=LOSSES,
+        methods=STRUCTURED_METHODS,
+        measures=Measures.CHUNKS,
+        saved={},
+        defaults={"templates": "chunking"},  # a file in columns is nothing without
+    )
+
+    loss: str = field(default="crf", kw_only=False)
+    penalty: str = "l2"
+    l1_ratio: float = 0.5
+    fit_ends: bool = True
+    pairs: str = "auto"
+    templates: str | None = None
+    min_count: int = 1
+    mean: str = "sequence"
+    features: Any = None
+
+    @fitting
+    def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : list of sequences, or a matrix
+            A sequence is a matrix with one row per token (array-like or CSR), or a list of tokens,
+            each a dictionary of features as for scikit-learn's DictVectorizer or a list of strings:
+            names of features, or columns if there are templates.
+            A matrix holds the tokens of all sequences, concatenated. A Dask bag of sequences is
+            fitted where it is, and so must ``y`` be a bag: see docs/cluster.md.
+        y : list of lists of labels, or one label for each row of a matrix
+        lengths : list of int, optional
+            The number of tokens of each sequence, if ``X`` is one matrix or list of tokens.
+        sample_weight : array-like of shape (n_sequences,), optional
+            A weight of k counts as k copies of a sequence, a weight of 0 as none.
+
+        Returns
+        -------
+        SequenceTagger
+            Itself, fitted.
+        """
+        check_parameters(self)
+        registries: dict[str, Mapping[str, object]]
+        registries = {"loss": LOSSES, "pairs": PAIRS, "mean": MEANS, "penalty": PENALTIES}
+        for name, known in registries.items():
+            look_up(name, getattr(self, name), known)
+        warn_of_unused(self, why_unused(self.penalty))
+        if self.features is not None:
+            require_features(self.features)
+            if self.penalty != "l2":
+                raise ValueError(f"a network goes with penalty='l2', not with {self.penalty!r}")
+            warn_of_unused(self, {"pairs": "with a network"})
+        if is_dask(X):
+            self._fit_bag(X, y, lengths, sample_weight)
+            return self
+        tokens = read_tokens(X, lengths)
+        if not tokens.named:
+            warn_of_unused(self, {"min_count": "on matrices of features"})
+        warm = self.warm_start and hasattr(self, "coef_")
+        previous = self._named_weights() if warm and self.features is None else None
+        tuned = self._tuned() if warm and self.features is not None else None
+        vectorizer = self._new_vectorizer() if tokens.named else None
+        tokens = self._as_matrix(tokens, vectorizer, reset=True)
+        weights = np.array(weights_of(sample_weight, len(tokens.lengths)))
+        metadata = {"lengths": lengths, "sample_weight": sample_weight}
+        examples = Examples(X, y, weights, metadata)
+        risk, classes, begun = self._risk(tokens, y, weights, named=vectorizer is not None)
+        start = center = None if begun is None else begun.start
+        if previous is not None:
+            names = self._names_of_features(vectorizer)
+            start = previous.arranged_for(risk, classes.tolist(), names)
+        if tuned is not None and np.array_equal(tuned[0], classes):
+            start = tuned[1] if len(tuned[1]) == risk.n_parameters else start
+
+        def model(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+            names = ("transitions_", "start_", "end_")
+            fitted = dict(zip(names, risk.beside_emissions(coef[0]), strict=True))
+            if begun is None:
+                fitted |= {"coef_": without_zeros(risk.split(coef[0])[0]), "network_": None}
+            else:
+                fitted["network_"], fitted["coef_"] = begun.fitted(coef[0])
+            return fitted | {"classes_": classes, "vectorizer_": vectorizer}
+
+        plan = Plan(
+            examples=examples,
+            risks=[risk],
+            regularizer=self._regularizer(float(weights.sum()), center=center),
+            model=model,
+            starts=[start],
+            symptom=lambda seen, result: self._symptom(tokens),
+        )
+        fit_plan(self, plan)
+        self.inferences_ = risk.inferences
+        self.__dict__.pop("pretraining_", None)
+        if begun is not None:
+            self.pretraining_ = begun.pretraining
+        return self
+
+    def _regularizer(self, total_weight: float, *, center: Vector | None = None) -> Regularizer:
+        """Return the regularizer that the parameters describe."""
+        lam = lam_of(self.lam, self.C, total_weight)
+        return penalty_regularizer(self.penalty, self.l1_ratio, lam, center=center)
+
+    def _fit_bag(self, X: Any, y: Any, lengths: Any, sample_weight: Any) -> None:
+        """Fit the model to Dask bags, where their sequences are."""
+        if self.features is not None:
+            raise ValueError("a tagger on a network needs one machine")
+        if lengths is not None:
+            raise ValueError("a bag has sequences of its own: it takes no lengths")
+        fit_bag(
+            self,
+            X,
+            y,
+            sample_weight,
+            vectorizer=self._new_vectorizer(),
+            loss=LOSSES[self.loss](),
+            observed_only=PAIRS[self.pairs],
+            per_token=MEANS[self.mean],
+        )
+        self.__dict__.pop("pretraining_", None)
+
+    def _symptom(self, tokens: Tokens) -> str | None:
+        """Return in which way the model is constant, as far as some of the sequences tell."""
+        some = tokens.some(_LOOKED_AT)
+        if len(self.classes_) < 2 or some.lengths.sum() < 2:
+            return None
+        chains, scores = self._scores(some)
+        said = np.unique(chains.best(scores))
+        if len(said) > 1 or rows_are_equal(as_rows(some.X)):
+            return None
+        label = self.classes_[said[0]]
+        of = f"{len(some.lengths)} training sequences"
+        return f"the best model gives all tokens of {of} the label {label!s}"
+
+    def _tuned(self) -> tuple[NDArray[Any], Vector] | None:
+        """Return labels and all parameters of the last fit of a network."""
+        if self.network_ is None:
+            return None
+        rest = [self.transitions_, *((self.start_, self.end_) if self.fit_ends else ())]
+        return self.classes_, parameters_of_network(self.network_, self.coef_, *rest)
+
+    def _risk(
+        self, tokens: Tokens, y: Any, weights: Vector, *, named: bool
+    ) -> tuple[ChainRisk, NDArray[Any], Begun | None]:
+        """Return the risk, the labels that its numbers stand for, and the network to be fitted."""
+        labels = read_labels(y, tokens)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        counted = np.repeat(weights > 0.0, tokens.lengths)
+        classes = np.unique(labels[counted])
+        if len(classes) == 0:
+            raise ValueError("there is no token that counts: all sequences are empty or weigh 0")
+        # Labels of sequences without weight may be any.
+        numbers = np.searchsorted(classes, labels) % len(classes)
+        n_threads = threads_of(self.n_jobs)
+        begun = None
+        if self.features is not None:
+            n_rest = len(classes) * (len(classes) + 2 * self.fit_ends)
+            begun = begin(self.features, tokens.X, len(classes), n_rest, n_threads)
+        observed = PAIRS[self.pairs]
+        risk = ChainRisk(
+            tokens.X if begun is None else begun.scores,
+            numbers,
+            tokens.offsets,
+            LOSSES[self.loss](),
+            n_labels=len(classes),
+            ends=self.fit_ends,
+            observed_only=named if observed is None else observed,
+            weights=weights,
+            per_token=MEANS[self.mean],
+            n_threads=n_threads,
+        )
+        return risk, classes, begun
+
+    def _new_vectorizer(self) -> DictVectorizer | TemplateVectorizer:
+        if self.templates is None:
+            return DictVectorizer()
+        return TemplateVectorizer(parse_templates(self.templates), min_count=self.min_count)

@@ -1,0 +1,558 @@
+"""Compiled: the likelihood of sequences, and what hidden states are expected there.
+
+The forward-backward algorithm for the models of one class, in logarithms: so no sequence is too
+long. Its counts, or those of the best path alone, are what maximum likelihood re-estimates a model
+from (:mod:`cutplane.models.speech.estimation`).
+
+The M step of maximum likelihood: the parameters that are most likely, given counts.
+
+With the share ``g_t`` of each frame that a Gaussian takes, its mean is the mean of frames, weighted
+by them. Its variance is the weighted mean of squares around it; one variance for the Gaussians of
+all classes is the mean over all of them, each with as many frames as it takes. Both maximize the
+expected likelihood exactly, so that it never falls, as long as no floor is touched.
+
+Maximum likelihood: segmental k-means, then expectation maximization.
+
+Each class is fitted to its own sequences. At first each is cut into equal parts, one a state, and
+the frames of a state into clusters, one a Gaussian. Then paths and models are found in turn, first
+by the best paths (segmental k-means), then by all paths with their probabilities (EM, which never
+lowers the likelihood as long as no floor is touched).
+
+Where all Gaussians share a covariance, the classes go step by step together, and what never falls
+is the sum of their likelihoods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.compute.threads import default_threads, run_blocks
+from cutplane.models.sequences.loops import Indices, longest_in
+from cutplane.models.speech.decoding import clusters, even_path
+from cutplane.models.speech.gaussians import fill_best
+from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
+from cutplane.models.speech.paths import Moves, Path, last_state, reach, room_for, trace_back
+
+
+class Counts(NamedTuple):
+    """How often states, Gaussians and moves are taken, and what the frames there are.
+
+    Frames count as differences from the present mean, so that no digits are lost.
+    """
+
+    gaussians: Vector  # (G,)
+    sums: Matrix  # (G, D)
+    products: Matrix  # (G, D) or, for full covariances, (G, D * D)
+    start: Vector  # (K,)
+    bands: Matrix  # (n_jumps, K)
+    end: Vector  # (K,)
+
+
+@njit(cache=True, nogil=True)
+def _log_add(a: float, b: float) -> float:
+    if a == -np.inf:
+        return b
+    if b == -np.inf:
+        return a
+    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
+
+
+@njit(cache=True, nogil=True)
+def mix(scores: Matrix, n_states: int, out: Matrix) -> None:
+    """Fill in the logarithm of each state's density: of the sum over its Gaussians."""
+    for t in range(scores.shape[0]):
+        for s in range(n_states):
+            out[t, s] = scores[t, s]
+            for g in range(n_states + s, scores.shape[1], n_states):
+                out[t, s] = _log_add(out[t, s], scores[t, g])
+
+
+@njit(cache=True, nogil=True)
+def forward(E: Matrix, moves: Moves, alpha: Matrix) -> float:
+    """Fill in the logarithms of the densities up to each frame; return that of the sequence."""
+    start, bands, jumps, end, prior, _ = moves
+    n, n_states = E.shape
+    for s in range(n_states):
+        alpha[0, s] = start[s] + prior[0] + E[0, s]
+    for t in range(1, n):
+        for s in range(n_states):
+            total = -np.inf
+            for j in range(len(jumps)):
+                if 0 <= s - jumps[j] < n_states:
+                    total = _log_add(total, alpha[t - 1, s - jumps[j]] + bands[j, s])
+            alpha[t, s] = total + E[t, s]
+    total = -np.inf
+    for s in range(n_states):
+        total = _log_add(total, alpha[n - 1, s] + end[s])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def backward(E: Matrix, moves: Moves, beta: Matrix) -> None:
+    """Fill in the logarithms of the densities after each frame, given its state."""
+    _, bands, jumps, end, _, _ = moves
+    n, n_states = E.shape
+    for s in range(n_states):
+        beta[n - 1, s] = end[s]
+    for t in range(n - 2, -1, -1):
+        for s in range(n_states):
+            total = -np.inf
+            for j in range(len(jumps)):
+                k = s + jumps[j]
+                if 0 <= k < n_states:
+                    total = _log_add(total, bands[j, k] + E[t + 1, k] + beta[t + 1, k])
+            beta[t, s] = total
+
+
+@njit(cache=True, nogil=True)
+def _take(
+    frames: Matrix, t: int, means: Matrix, g: int, share: float, counts: Counts, x: Vector
+) -> None:
+    """Count a share of a frame for a Gaussian."""
+    n_features, full = len(x), counts.products.shape[1] > len(x)
+    counts.gaussians[g] += share
+    for d in range(n_features):
+        x[d] = frames[t, d] - means[d, g]
+        counts.sums[g, d] += share * x[d]
+    for d in range(n_features):
+        if full:
+            for j in range(n_features):
+                counts.products[g, d * n_features + j] += share * x[d] * x[j]
+        else:
+            counts.products[g, d] += share * x[d] * x[d]
+
+
+@njit(cache=True, nogil=True)
+def count_expected(
+    frames: Matrix, offsets: Indices, weights: Vector, scores: Matrix, moves: Moves,
+    means: Matrix, counts: Counts,
+) -> float:  # fmt: skip
+    """Add what is expected of hidden states; return the weighted sum of log-likelihoods.
+
+    ``scores`` are those of all Gaussians at all frames.
+    """
+    jumps, n_states = moves.jumps, len(moves.start)
+    E = np.empty((len(scores), n_states))
+    mix(scores, n_states, E)
+    alpha, beta, x = np.empty_like(E), np.empty_like(E), np.empty(frames.shape[1])
+    total = 0.0
+    for i in range(len(weights)):
+        i0, i1 = offsets[i], offsets[i + 1]
+        weight = weights[i]
+        if weight == 0.0:
+            continue
+        likelihood = forward(E[i0:i1], moves, alpha[i0:i1])
+        backward(E[i0:i1], moves, beta[i0:i1])
+        total += weight * likelihood
+        for t in range(i0, i1):
+            for s in range(n_states):
+                seen = alpha[t, s] + beta[t, s] - likelihood
+                if seen > -700.0:
+                    for g in range(s, scores.shape[1], n_states):
+                        share = weight * math.exp(seen + scores[t, g] - E[t, s])
+                        _take(frames, t, means, g, share, counts, x)
+                if t > i0:
+                    for j in range(len(jumps)):
+                        k = s - jumps[j]
+                        if 0 <= k < n_states:
+                            passed = alpha[t - 1, k] + moves.bands[j, s] + E[t, s] + beta[t, s]
+                            counts.bands[j, s] += weight * math.exp(passed - likelihood)
+        for s in range(n_states):
+            counts.start[s] += weight * math.exp(alpha[i0, s] + beta[i0, s] - likelihood)
+            counts.end[s] += weight * math.exp(alpha[i1 - 1, s] + moves.end[s] - likelihood)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def count_path(
+    frames: Matrix, offsets: Indices, weights: Vector, path: Path, components: Path,
+    means: Matrix, n_states: int, counts: Counts,
+) -> None:  # fmt: skip
+    """Add what a path takes: its states, the Gaussians in ``components.states``, its moves."""
+    x = np.empty(frames.shape[1])
+    for i in range(len(weights)):
+        i0, i1 = offsets[i], offsets[i + 1]
+        for t in range(i0, i1):
+            s = path.states[t]
+            g = components.states[t] * n_states + s
+            _take(frames, t, means, g, weights[i], counts, x)
+            if t > i0:
+                counts.bands[path.jumps[t], s] += weights[i]
+        counts.start[path.states[i0]] += weights[i]
+        counts.end[path.states[i1 - 1]] += weights[i]
+
+
+@njit(cache=True, nogil=True)
+def align(offsets: Indices, scores: Matrix, moves: Moves, path: Path, components: Path) -> None:
+    """Fill in the best path of each sequence, and the best Gaussian of its state at each frame."""
+    n_states, n_gaussians = len(moves.start), scores.shape[1]
+    E = np.empty((len(scores), n_states))
+    for t in range(len(scores)):
+        for s in range(n_states):
+            E[t, s] = scores[t, s]
+            for g in range(n_states + s, n_gaussians, n_states):
+                E[t, s] = max(E[t, s], scores[t, g])
+    longest = longest_in(offsets, 0, len(offsets) - 1)
+    best, row = room_for(longest, moves), np.empty(n_states)
+    nothing = np.empty(0, np.int32)
+    for i in range(len(offsets) - 1):
+        i0, n = offsets[i], offsets[i + 1] - offsets[i]
+        reach(E, i0, n, moves, nothing, 0.0, best, row)
+        trace_back(
+            best, i0, n, moves, last_state(best, n, moves, 0, n_states), path.states, path.jumps
+        )
+    for t in range(len(scores)):
+        g, s = path.states[t], path.states[t]
+        for other in range(s, n_gaussians, n_states):
+            if scores[t, other] > scores[t, g]:
+                g = other
+        components.states[t] = g // n_states
+
+
+# Probabilities of moves and of Gaussians are at least this: zeros would have no logarithm, and what
+# was not seen in training must remain possible.
+_LEAST_PROBABILITY = 1e-4
+# A Gaussian that fewer frames belong to keeps mean and spread.
+_FEWEST_FRAMES = 1e-3
+# Added to full covariances, as a share of the floor: few frames leave them singular.
+_RIDGE = 1e-6
+
+
+def no_counts(one: GaussianHMMs) -> Counts:
+    """Return zeros: room for the counts of one class."""
+    K, G, D = one.n_states, one.n_states * one.n_components, one.n_features
+    products = D * D if one.covariance is Covariance.FULL else D
+    return Counts(
+        np.zeros(G),
+        np.zeros((G, D)),
+        np.zeros((G, products)),
+        np.zeros(K),
+        np.zeros((len(one.jumps), K)),
+        np.zeros(K),
+    )
+
+
+def _shifts(counts: Counts) -> Matrix:
+    """Return by how much each mean moves."""
+    seen = (counts.gaussians > _FEWEST_FRAMES)[:, None]
+    safe = np.where(seen, counts.gaussians[:, None], 1.0)
+    return np.where(seen, counts.sums / safe, 0.0)
+
+
+def shared_variance(counts: Iterable[Counts], floors: Vector) -> Vector:
+    """Return the variance that is most likely if Gaussians of several classes have the same."""
+    total, n = np.zeros_like(floors), 0.0
+    for each in counts:
+        # Around the new means. A frame of a Gaussian whose mean stays counts around the old one.
+        squares = each.products - each.gaussians[:, None] * _shifts(each) ** 2
+        total, n = total + squares.sum(axis=0), n + float(each.gaussians.sum())
+    return np.maximum(total / n, floors)
+
+
+def reestimated(
+    one: GaussianHMMs,
+    parts: dict[str, Array],
+    counts: Counts,
+    floors: Vector,
+    shared: Vector | None = None,
+) -> dict[str, Array]:
+    """Return the parameters of one class that are most likely, given these counts.
+
+    ``shared`` is the variance of all Gaussians, where they share one.
+    """
+    K, M, D = one.n_states, one.n_components, one.n_features
+    n, shift = counts.gaussians, _shifts(counts)
+    seen = n > _FEWEST_FRAMES
+    means = parts["means"].reshape(-1, D) + shift
+    log_sds, lower = parts["log_sds"].reshape(-1, D).copy(), parts["lower"].reshape(K * M, -1)
+    if shared is not None:
+        log_sds[:] = 0.5 * np.log(shared)
+    elif one.covariance is Covariance.FULL:
+        lower = lower.copy()
+        for g in np.flatnonzero(seen):
+            products = counts.products[g].reshape(D, D) / n[g]
+            covariance = products - np.outer(shift[g], shift[g]) + np.diag(_RIDGE * floors)
+            log_sds[g], lower[g] = _regressions(covariance)
+        log_sds = np.maximum(log_sds, 0.5 * np.log(floors))
+    else:
+        safe = np.where(seen, n, 1.0)[:, None]
+        variances = np.maximum(counts.products / safe - shift**2, floors)
+        log_sds[seen] = 0.5 * np.log(variances[seen])
+    # What leaves a state goes on by an arc or ends.
+    arcs = counts.bands[one.band_of_arc, one.arcs[:, 1]]
+    leaving = np.zeros((K, K + 1))
+    leaving[one.arcs[:, 0], one.arcs[:, 1]] = arcs
+    leaving[:, K] = counts.end
+    allowed = np.zeros((K, K + 1), dtype=np.bool_)
+    allowed[one.arcs[:, 0], one.arcs[:, 1]] = allowed[:, K] = True
+    log_leaving = np.log(probabilities(leaving, allowed), where=allowed, out=np.zeros((K, K + 1)))
+    mixture = np.log(probabilities(n.reshape(M, K).T)).T
+    return {
+        "means": means.reshape(one.shapes["means"]),
+        "log_sds": log_sds.reshape(one.shapes["means"]),
+        "lower": lower.reshape(one.shapes["lower"]),
+        "weights": mixture.reshape(one.shapes["weights"]),
+        "start": np.log(probabilities(counts.start[None, one.starts])),
+        "arcs": log_leaving[one.arcs[:, 0], one.arcs[:, 1]][None, :],
+        "end": log_leaving[:, K][None, :],
+        "prior": np.zeros(1),
+        "follow": np.zeros((0, 0)),
+    }
+
+
+def probabilities(counts: Matrix, allowed: NDArray[np.bool_] | None = None) -> Matrix:
+    """Return the shares of counts in their row, none too small; equal ones if there are none."""
+    allowed = np.ones(counts.shape, dtype=np.bool_) if allowed is None else allowed
+    totals = counts.sum(axis=1, keepdims=True)
+    equal = allowed / allowed.sum(axis=1, keepdims=True)
+    shares = np.where(totals > 0.0, counts / np.where(totals > 0.0, totals, 1.0), equal)
+    shares = np.where(allowed, np.maximum(shares, _LEAST_PROBABILITY), 0.0)
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _regressions(covariance: Matrix) -> tuple[Vector, Vector]:
+    """Return each feature's spread given those before it (logarithms), and their coefficients.
+
+    With a Cholesky factor ``L`` of the covariance, ``inv(L / diag(L))`` has them in its rows.
+    """
+    factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    sds = np.diag(factor)
+    unit = np.asarray(np.linalg.solve(factor / sds, np.eye(len(sds))), dtype=np.float64)
+    return np.log(sds), unit[np.tril_indices(len(sds), -1)]
+
+
+# EM has converged when an iteration gains less than this, a frame.
+_LEAST_GAIN = 1e-5
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How models are fitted by maximum likelihood.
+
+    Parameters
+    ----------
+    n_alignments : int
+        Rounds of segmental k-means.
+    n_iterations : int
+        Rounds of expectation maximization at most.
+    floor : float
+        Variances are at least this share of those of all frames.
+    """
+
+    n_alignments: int = 4
+    n_iterations: int = 10
+    floor: float = 0.01
+
+    def fit(
+        self,
+        hmms: GaussianHMMs,
+        frames: Matrix,
+        offsets: Indices,
+        y: NDArray[np.int32],
+        weights: Vector,
+        *,
+        n_threads: int | None = None,
+    ) -> tuple[Vector, list[list[float]]]:
+        """Return the parameters, and for each class the log-likelihood before each EM step.
+
+        Parameters
+        ----------
+        hmms : GaussianHMMs
+        frames : ndarray of shape (n_frames, n_features)
+        offsets : ndarray of shape (n_sequences + 1,)
+            Where sequences begin, and the last ends.
+        y : ndarray
+            A class for each sequence; for each frame, if classes follow each other. A run of equal
+            labels is one segment then.
+        weights : ndarray of shape (n_sequences,)
+            Weights of the sequences; a class whose weights are all zero gets a model of all frames.
+        """
+        used = np.repeat(weights, np.diff(offsets))
+        mean = np.average(frames, axis=0, weights=used)
+        variance = np.average((frames - mean) ** 2, axis=0, weights=used)
+        # A feature that never changes tells nothing, whatever its spread is.
+        floors = np.where(variance > 0.0, self.floor * variance, 1.0)
+        bounds, labels, owners = segments_of(hmms, offsets, y)
+        shared = hmms.covariance is Covariance.SHARED
+        one = replace(
+            hmms,
+            n_classes=1,
+            segments=False,
+            covariance=Covariance.DIAGONAL if shared else hmms.covariance,
+        )
+
+        def begin(c: int) -> ClassFit:
+            chosen = np.flatnonzero((labels == c) & (weights[owners] > 0.0))
+            own = len(chosen) > 0
+            if not own:
+                chosen = np.flatnonzero(weights[owners] > 0.0)
+            parts = [frames[bounds[i] : bounds[i + 1]] for i in chosen]
+            ends = np.cumsum([0, *(len(part) for part in parts)])
+            return ClassFit(
+                one, np.concatenate(parts), ends, weights[owners[chosen]], floors, own=own
+            )
+
+        def each(work: Callable[[ClassFit], None], groups: list[list[ClassFit]]) -> None:
+            fits = [fit for group in groups for fit in group]
+
+            def block(first: int, last: int) -> None:
+                for fit in fits[first:last]:
+                    work(fit)
+
+            run_blocks(block, len(fits), n_threads=n_threads or default_threads())
+
+        fits = [begin(c) for c in range(hmms.n_classes)]
+        # Classes that share a covariance make one group, which converges together.
+        groups = [fits] if shared else [[fit] for fit in fits]
+        for _ in range(self.n_alignments + 1):
+            each(ClassFit.count_path, groups)
+            for group in groups:
+                maximize(group, floors, shared=shared)
+        for _ in range(self.n_iterations):
+            each(ClassFit.count_expected, groups)
+            groups = [group for group in groups if not _has_converged(group)]
+            for group in groups:
+                maximize(group, floors, shared=shared)
+        parts = _side_by_side(fits, shared=shared)
+        parts |= _orders(hmms, labels, owners, weights)
+        return hmms.join(parts), [fit.history for fit in fits]
+
+
+class ClassFit:
+    """The model of one class while it is fitted.
+
+    Attributes
+    ----------
+    parts : dict
+        Its parameters.
+    counts : Counts
+        Of the last path, or the last expectations.
+    history : list of float
+        The log-likelihood before each EM step.
+    own : bool
+        Whether the frames are those of the class.
+    """
+
+    def __init__(
+        self,
+        one: GaussianHMMs,
+        frames: Matrix,
+        offsets: Indices,
+        weights: Vector,
+        floors: Vector,
+        *,
+        own: bool = True,
+    ) -> None:
+        self.one, self.own = one, own
+        self._frames, self._offsets, self._weights = np.ascontiguousarray(frames), offsets, weights
+        self._path: Path | None = None
+        self._components: Path | None = None
+        self.n_frames = float(weights @ np.diff(offsets))
+        self.counts = no_counts(one)
+        self.history: list[float] = []
+        self.parts = one.split(np.zeros(one.n_parameters))
+        center = np.average(frames, axis=0, weights=np.repeat(weights, np.diff(offsets)))
+        self.parts["means"][...] = center
+        spread = ((frames - center) ** 2).mean(axis=0)
+        self.parts["log_sds"][...] = 0.5 * np.log(np.maximum(spread, floors))
+        self._scores = np.empty((len(frames), one.n_states * one.n_components))
+
+    def count_path(self) -> None:
+        """Count along the best paths; the first time, along even ones."""
+        one, frames, offsets = self.one, self._frames, self._offsets
+        tables = one.tables(one.join(self.parts))
+        if self._path is None or self._components is None:
+            self._path = path = even_path(one, offsets)
+            self._components = Path(clusters(frames, path.states, one), path.jumps)
+        else:
+            fill_best(frames, 0, len(frames), tables.gaussians, len(self._scores.T), self._scores)
+            align(offsets, self._scores, tables.moves, self._path, self._components)
+        self.counts = no_counts(one)
+        count_path(
+            frames, offsets, self._weights, self._path, self._components, tables.gaussians.means,
+            one.n_states, self.counts,
+        )  # fmt: skip
+
+    def count_expected(self) -> None:
+        """Count what is expected of all paths, and note the likelihood."""
+        one, frames = self.one, self._frames
+        tables, self.counts = one.tables(one.join(self.parts)), no_counts(one)
+        fill_best(frames, 0, len(frames), tables.gaussians, len(self._scores.T), self._scores)
+        self.history.append(
+            count_expected(
+                frames, self._offsets, self._weights, self._scores, tables.moves,
+                tables.gaussians.means, self.counts,
+            )
+        )  # fmt: skip
+
+
+def maximize(group: list[ClassFit], floors: Vector, *, shared: bool) -> None:
+    """Give classes the parameters that are most likely, given their counts."""
+    variance = None
+    if shared:
+        variance = shared_variance([fit.counts for fit in group if fit.own], floors)
+    for fit in group:
+        fit.parts = reestimated(fit.one, fit.parts, fit.counts, floors, variance)
+
+
+def _has_converged(group: list[ClassFit]) -> bool:
+    if len(group[0].history) < 2:
+        return False
+    counted = [fit for fit in group if fit.own] or group
+    gain = sum(fit.history[-1] - fit.history[-2] for fit in counted)
+    return gain < _LEAST_GAIN * sum(fit.n_frames for fit in counted)
+
+
+def _side_by_side(fits: list[ClassFit], *, shared: bool) -> dict[str, Array]:
+    """Return the models of all classes side by side."""
+    parts = {
+        name: np.concatenate([fit.parts[name] for fit in fits], axis=axis)
+        for name, axis in {
+            **dict.fromkeys(("means", "log_sds", "lower", "weights"), 1),
+            **dict.fromkeys(("start", "arcs", "end"), 0),
+        }.items()
+    }
+    if shared:
+        parts["log_sds"] = parts["log_sds"][0, 0, 0]
+    return parts
+
+
+def segments_of(
+    hmms: GaussianHMMs, offsets: Indices, y: NDArray[np.int32]
+) -> tuple[Indices, NDArray[np.int32], Indices]:
+    """Return where segments begin (and the last ends), their classes, and their sequences."""
+    if not hmms.segments:
+        return offsets, y, np.arange(len(y))
+    begins = np.zeros(len(y), dtype=np.bool_)
+    begins[offsets[:-1]] = True
+    begins[1:] |= y[1:] != y[:-1]
+    firsts = np.flatnonzero(begins)
+    owners = np.searchsorted(offsets, firsts, side="right") - 1
+    return np.append(firsts, len(y)), y[firsts], owners
+
+
+def _orders(
+    hmms: GaussianHMMs, labels: NDArray[np.int32], owners: Indices, weights: Vector
+) -> dict[str, Array]:
+    """Return the logarithms of how probable classes are at first, and after each other."""
+    C = hmms.n_classes
+    first = np.append(True, owners[1:] != owners[:-1])
+    counts = np.zeros(C)
+    np.add.at(counts, labels[first], weights[owners[first]])
+    follow = np.zeros(hmms.shapes["follow"])
+    if hmms.segments:
+        pairs = labels[:-1].astype(np.int64) * C + labels[1:]
+        seen = np.where(first[1:], 0.0, weights[owners[1:]])
+        seen_pairs: Array = np.zeros(C * C)
+        np.add.at(seen_pairs, pairs, seen)
+        # Any class may follow any, once more.
+        follow = np.log(probabilities(seen_pairs.reshape(C, C) + 1.0))
+    return {"prior": np.log(probabilities(counts[None, :]))[0], "follow": follow}

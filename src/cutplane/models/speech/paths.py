@@ -1,0 +1,296 @@
+"""Compiled: the best paths through hidden states, by Viterbi's algorithm.
+
+All states of all classes are in one row, class after class. An arc goes by a number of states, its
+jump, so that the best scores of the next frame are a maximum of shifted rows, which the compiler
+vectorizes. Rows are padded with minus infinity by the longest jump on both sides. No pointers are
+kept: the way back finds the state before in as many steps as there are jumps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
+from cutplane.models.sequences.loops import Indices, Labels, longest_in
+from cutplane.models.speech.gaussians import Gaussians, GaussianSums, add_slopes
+
+ENTERED = -1  # in place of a jump: the state begins a new segment
+
+
+class Moves(NamedTuple):
+    """Scores of where paths begin, go on and end; minus infinity where they must not."""
+
+    start: Vector  # (S,)
+    bands: Matrix  # (n_jumps, S): of arriving in a state by a jump
+    jumps: Indices  # (n_jumps,)
+    end: Vector  # (S,)
+    prior: Vector  # (C,): of the first class
+    follow: Matrix  # (C, C): from a class to the next, or (0, 0) if a sequence has only one
+
+
+class MoveSums(NamedTuple):
+    """Sums of slopes by the scores of moves."""
+
+    start: Vector
+    bands: Matrix
+    end: Vector
+    prior: Vector
+    follow: Matrix
+
+
+class Path(NamedTuple):
+    """The states of all frames, and by which jump each was reached."""
+
+    states: Labels
+    jumps: Labels
+
+
+@njit(cache=True, nogil=True)
+def padding(moves: Moves) -> int:
+    """Return how many columns rows are padded by on either side."""
+    pad: int = max(abs(moves.jumps[0]), abs(moves.jumps[-1]))
+    return pad
+
+
+@njit(cache=True, nogil=True)
+def reach(
+    E: Matrix, i0: int, n: int, moves: Moves, y: Labels, wrong: float, best: Matrix, row: Vector
+) -> None:
+    """Fill in the largest score of a path up to each frame and state.
+
+    ``E`` has the scores of states at frames, from its row ``i0`` on. Where classes follow each
+    other, ``wrong`` is added for each frame in a state of another class than ``y`` tells: the
+    margin to find the worst labels, minus infinity to allow the true ones only, 0 to predict.
+    ``row`` is room for the states of a frame, ``best`` is padded.
+    """
+    start, bands, jumps, end, prior, follow = moves
+    n_all, n_classes = len(start), len(prior)
+    n_states, pad = n_all // n_classes, padding(moves)
+    leave = np.empty(n_classes)
+    for s in range(n_all):
+        best[0, pad + s] = prior[s // n_states] + start[s] + E[i0, s]
+    if wrong != 0.0:
+        _punish(best, 0, pad, y[i0], n_states, n_all, wrong)
+    for t in range(1, n):
+        for s in range(n_all):
+            row[s] = -np.inf
+        for j in range(len(jumps)):
+            shift = pad - jumps[j]
+            for s in range(n_all):
+                v = best[t - 1, shift + s] + bands[j, s]
+                row[s] = v if v > row[s] else row[s]
+        if len(follow):
+            for c in range(n_classes):
+                leave[c] = -np.inf
+                for s in range(c * n_states, (c + 1) * n_states):
+                    leave[c] = max(leave[c], best[t - 1, pad + s] + end[s])
+            for c in range(n_classes):
+                enter = -np.inf
+                for b in range(n_classes):
+                    enter = max(enter, leave[b] + follow[b, c])
+                for s in range(c * n_states, (c + 1) * n_states):
+                    row[s] = max(row[s], enter + start[s])
+        for s in range(n_all):
+            best[t, pad + s] = row[s] + E[i0 + t, s]
+        if wrong != 0.0:
+            _punish(best, t, pad, y[i0 + t], n_states, n_all, wrong)
+
+
+@njit(cache=True, nogil=True)
+def _punish(
+    best: Matrix, t: int, pad: int, label: int, n_states: int, n_all: int, wrong: float
+) -> None:
+    for s in range(n_all):
+        if s // n_states != label:
+            best[t, pad + s] += wrong
+
+
+@njit(cache=True, nogil=True)
+def last_state(best: Matrix, n: int, moves: Moves, first: int, last: int) -> int:
+    """Return the best state to end in, of those from ``first`` to ``last``."""
+    pad, state, top = padding(moves), first, -np.inf
+    for s in range(first, last):
+        if best[n - 1, pad + s] + moves.end[s] > top:
+            state, top = s, best[n - 1, pad + s] + moves.end[s]
+    return state
+
+
+@njit(cache=True, nogil=True)
+def trace_back(
+    best: Matrix, i0: int, n: int, moves: Moves, state: int, states: Labels, taken: Labels
+) -> None:
+    """Fill in the best path that ends in a state; of ties the first jump, a new segment last."""
+    start, bands, jumps, end, prior, follow = moves
+    pad, n_states = padding(moves), len(start) // len(prior)
+    for t in range(n - 1, 0, -1):
+        states[i0 + t] = state
+        before, jump, top = state, 0, -np.inf
+        for j in range(len(jumps)):
+            v = best[t - 1, pad + state - jumps[j]] + bands[j, state]
+            if v > top:
+                before, jump, top = state - jumps[j], j, v
+        if len(follow) and start[state] > -np.inf:
+            c = state // n_states
+            for s in range(len(start)):
+                v = best[t - 1, pad + s] + end[s] + follow[s // n_states, c] + start[state]
+                if v > top:
+                    before, jump, top = s, ENTERED, v
+        taken[i0 + t] = jump
+        state = before
+    states[i0] = state
+    taken[i0] = ENTERED
+
+
+@njit(cache=True, nogil=True)
+def room_for(longest: int, moves: Moves) -> Matrix:
+    """Return room for the best scores of a sequence, padded."""
+    return np.full((longest, len(moves.start) + 2 * padding(moves)), -np.inf)
+
+
+@njit(cache=True, nogil=True)
+def class_scores(offsets: Indices, first: int, last: int, E: Matrix, moves: Moves) -> Matrix:
+    """Return what the best path of each class scores, for the sequences from first to last.
+
+    ``E`` begins with the first frame of the first of them.
+    """
+    n_classes = len(moves.prior)
+    n_states = len(moves.start) // n_classes
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(len(moves.start))
+    scores, nothing = np.empty((last - first, n_classes)), np.empty(0, np.int32)
+    for i in range(first, last):
+        n = offsets[i + 1] - offsets[i]
+        reach(E, offsets[i] - offsets[first], n, moves, nothing, 0.0, best, row)
+        for c in range(n_classes):
+            s = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
+            scores[i - first, c] = best[n - 1, padding(moves) + s] + moves.end[s]
+    return scores
+
+
+@njit(cache=True, nogil=True)
+def worst_classes(
+    offsets: Indices, first: int, last: int, E: Matrix, moves: Moves, y: Labels, margin: float,
+    worst: Path, true: Path, gains: Vector, mistakes: Vector,
+) -> None:  # fmt: skip
+    """Find the class with the largest ``score + margin`` if it is wrong, for each sequence.
+
+    ``gains`` are ``score + margin - score of the true class``, and 0 where that one is the worst;
+    infinite where scores overflow.
+    Only where it is not, best paths of both are filled in, with 1 in ``mistakes``. Paths and ``E``
+    begin with the first frame of the first sequence; ``y`` has all sequences.
+    """
+    n_classes = len(moves.prior)
+    n_states, pad = len(moves.start) // n_classes, padding(moves)
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(len(moves.start))
+    nothing = np.empty(0, np.int32)
+    for i in range(first, last):
+        i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
+        reach(E, i0, n, moves, nothing, 0.0, best, row)
+        right = last_state(best, n, moves, y[i] * n_states, (y[i] + 1) * n_states)
+        height = best[n - 1, pad + right] + moves.end[right]
+        state, top = right, height
+        for c in range(n_classes):
+            if c != y[i]:
+                s = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
+                v = best[n - 1, pad + s] + moves.end[s] + margin
+                if v > top:
+                    state, top = s, v
+        if not (np.isfinite(height) and np.isfinite(top)):
+            gains[i], mistakes[i] = np.inf, 0.0
+            continue
+        gains[i] = 0.0 if state == right else top - height
+        mistakes[i] = 0.0 if state == right else 1.0
+        if state != right:
+            trace_back(best, i0, n, moves, state, worst.states, worst.jumps)
+            trace_back(best, i0, n, moves, right, true.states, true.jumps)
+
+
+@njit(cache=True, nogil=True)
+def worst_labels(
+    offsets: Indices, first: int, last: int, E: Matrix, moves: Moves, y: Labels, margin: float,
+    worst: Path, true: Path, gains: Vector, mistakes: Vector,
+) -> None:  # fmt: skip
+    """Find the labels with the largest ``score + margin * (wrong frames)``, for each sequence.
+
+    ``gains`` and ``mistakes`` are as in `worst_classes`, but the latter count wrong frames. Paths,
+    ``E`` and ``y`` begin with the first frame of the first sequence.
+    """
+    n_all, pad = len(moves.start), padding(moves)
+    n_states = n_all // len(moves.prior)
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(n_all)
+    for i in range(first, last):
+        i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
+        reach(E, i0, n, moves, y, -np.inf, best, row)
+        s = last_state(best, n, moves, 0, n_all)
+        height = best[n - 1, pad + s] + moves.end[s]
+        trace_back(best, i0, n, moves, s, true.states, true.jumps)
+        reach(E, i0, n, moves, y, margin, best, row)
+        s = last_state(best, n, moves, 0, n_all)
+        top = best[n - 1, pad + s] + moves.end[s]
+        trace_back(best, i0, n, moves, s, worst.states, worst.jumps)
+        wrong = 0.0
+        for t in range(i0, i0 + n):
+            if worst.states[t] // n_states != y[t]:
+                wrong += 1.0
+        if not (np.isfinite(height) and np.isfinite(top)):
+            gains[i], mistakes[i] = np.inf, 0.0
+        elif wrong == 0.0 or top <= height:  # the latter by rounding only
+            gains[i], mistakes[i] = 0.0, 0.0
+        else:
+            gains[i], mistakes[i] = top - height, wrong
+
+
+@njit(cache=True, nogil=True)
+def best_labels(
+    offsets: Indices, first: int, last: int, E: Matrix, moves: Moves, path: Path
+) -> None:
+    """Fill in the best path through all classes, for each sequence."""
+    best, row = room_for(longest_in(offsets, first, last), moves), np.empty(len(moves.start))
+    nothing = np.empty(0, np.int32)
+    for i in range(first, last):
+        i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
+        reach(E, i0, n, moves, nothing, 0.0, best, row)
+        s = last_state(best, n, moves, 0, len(moves.start))
+        trace_back(best, i0, n, moves, s, path.states, path.jumps)
+
+
+@njit(cache=True, nogil=True)
+def add_path(path: Path, i0: int, n: int, weight: float, n_states: int, sums: MoveSums) -> None:
+    """Add the slopes of a path's score by the scores of its moves."""
+    states, jumps = path
+    sums.prior[states[i0] // n_states] += weight
+    sums.start[states[i0]] += weight
+    for t in range(i0 + 1, i0 + n):
+        s = states[t]
+        if jumps[t] != ENTERED:
+            sums.bands[jumps[t], s] += weight
+        else:
+            before = states[t - 1]
+            sums.end[before] += weight
+            sums.follow[before // n_states, s // n_states] += weight
+            sums.start[s] += weight
+    sums.end[states[i0 + n - 1]] += weight
+
+
+@njit(cache=True, nogil=True)
+def add_differences(
+    frames: Matrix, offsets: Indices, first: int, last: int, table: Gaussians, n_all: int,
+    n_states: int, weights: Vector, mistakes: Vector, worst: Path, true: Path,
+    gaussians: GaussianSums, moves: MoveSums,
+) -> None:  # fmt: skip
+    """Add the weighted slopes of ``score(worst) - score(true)`` of each sequence with mistakes."""
+    z = np.empty(frames.shape[1])
+    for i in range(first, last):
+        if mistakes[i] == 0.0 or weights[i] == 0.0:
+            continue
+        i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
+        add_path(worst, i0, n, weights[i], n_states, moves)
+        add_path(true, i0, n, -weights[i], n_states, moves)
+        for t in range(i0, i0 + n):
+            s, r = worst.states[t], true.states[t]
+            if s != r:  # elsewhere both have the same density
+                at = offsets[first] + t
+                add_slopes(frames, at, s, n_all, weights[i], table, gaussians, z)
+                add_slopes(frames, at, r, n_all, -weights[i], table, gaussians, z)

@@ -1,1 +1,0 @@
-"""Risks whose rows lie elsewhere: in shards, on the members of a team."""

@@ -1,0 +1,367 @@
+"""The front door: minimize a regularized risk, and say what is proven about the result."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from math import inf
+from numbers import Real
+from typing import Any, cast
+
+from cutplane.checkpoints.checkpoint import Checkpoint, NoKeeper, keeper, stored_method
+from cutplane.checkpoints.tensors import CheckpointError
+from cutplane.compute.arrays import Vector
+from cutplane.compute.compiled import clock
+from cutplane.compute.mapped import ChangedData, require_same
+from cutplane.compute.products import dot
+from cutplane.core import interrupts
+from cutplane.core.certificate import VANISHES, Certificate, Result, Status
+from cutplane.core.loop import Callback, descend, leave, recomputed
+from cutplane.core.method import Method
+from cutplane.core.needs import (
+    as_rounded,
+    change_of_data,
+    files_of,
+    size_known_to,
+    term_size,
+    why_unproven,
+)
+from cutplane.core.protocols import NonFiniteRisk, Regularizer, Risk
+from cutplane.core.refinement import AtOnce, Refinement
+from cutplane.core.start import continued, first_state, with_planes_of
+from cutplane.core.state import DISAGREEMENT, Problem, State
+from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
+from cutplane.report.progress import Progress
+from cutplane.risks.function import Function, as_risk, is_function_of
+from cutplane.solvers.bundle import bmrm, nrbm
+
+# A run aims at this share of the tolerance it promises, and settles for the whole when a limit
+# comes first. Near the end the gap shrinks by a constant factor an iteration, so the last digit is
+# cheap, and what the user gets is safely inside. Where the gap is no proof, nothing is promised.
+_AIM = 0.25
+
+# Endings after which more time would not help: what is left may be rounding.
+_NO_MORE = (Status.STALLED, Status.ITERATION_LIMIT)
+
+# The objective may come out differently when it is computed once more by this share of the terms
+# that the risk is made of.
+_ROUNDING = 1e-13
+
+
+def minimize(
+    risk: Risk | Function,
+    regularizer: Regularizer,
+    *,
+    method: Method | str | None = None,
+    tol: float = 1e-3,
+    max_iter: int | None = 1000,
+    time_limit: float | None = None,
+    stop: StoppingRule | None = None,
+    start: Vector | None = None,
+    resume: State | None = None,
+    planes_from: State | None = None,
+    callbacks: Iterable[Callback] = (),
+    checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
+    verbose: int = 0,
+) -> Result:
+    """Minimize ``J(w) = regularizer(w) + risk(w)``, and bound how far from optimal the result is.
+
+    Parameters
+    ----------
+    risk : Risk or callable
+        The part of the objective that looks at data; or a function ``w -> (value, subgradient)``,
+        whose number of parameters `start` or the regularizer tells. A method for convex risks
+        takes it for convex, and the certificate says that this was assumed; one for risks that are
+        not convex does not, and proves nothing. See `FunctionRisk` to say which it is.
+    regularizer : Regularizer
+        The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
+    method : Method or str, optional
+        By default `bmrm` with its line search, or `nrbm` if the risk is not convex. A name such as
+        "level" means what it means in the estimators: see docs/choose-a-method.md.
+    tol : float
+        The relative gap ``(J - lower bound) / |J|`` that is promised. The run aims at a quarter of
+        it, and is ``optimal`` when the whole is reached. Of risks that are not convex nothing is
+        promised, and the run ends at the whole.
+    max_iter, time_limit : optional
+        Stop after so many iterations, or seconds, with the best point so far and its gap.
+    stop : StoppingRule, optional
+        Takes the place of ``tol``, for example ``cp.Gap(absolute=1e-6)``, and is met as it is.
+    start : ndarray, optional
+        Where to evaluate first; zero by default.
+    resume : State, optional
+        ``result.state`` of an earlier run on the same problem, to go on with. Another method is
+        taken if it can use the planes; what the first one remembers besides, it does not know.
+    planes_from : State, optional
+        ``result.state`` of an earlier run on the same convex risk, with any regularizer and any
+        method. The run starts at its best point, with its planes: they lie below the risk, so they
+        bound the new problem too. Iterations, evaluations and history start anew. Planes that had
+        no weight in the last 20 reduced problems stay behind. The duals of Newton's method come
+        along. A risk with other data, targets, weights or loss is refused; to find that out, all
+        of them are read once, unless it is the very same object.
+    callbacks : iterable of callables
+        Each is called with the `State` after every iteration (its last record is
+        ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
+        the run.
+    checkpoint : Checkpoint or path, optional
+        A folder where the state of the run is kept, about once a minute. If there is one of the
+        same problem and method, the run goes on from it, and gives the same bits as a run that was
+        never stopped; `start`, `resume` and `planes_from` then say nothing. One of anything else is
+        refused; of one that somebody else has written only the best point is taken, to begin at.
+        With it, Ctrl-C waits for the end of an iteration.
+    verbose : int, default=0
+        Print the progress if positive.
+
+    Returns
+    -------
+    Result
+        The best point seen, with its certificate. Ctrl-C also ends here, with status
+        ``interrupted``, once the first point has been evaluated. It is looked at between two steps
+        of the loop; only functions of your own (a risk's, a model's, a callback) it leaves at once.
+
+    Raises
+    ------
+    NonFiniteRisk
+        If the risk or its subgradient is not finite where it must be.
+    Exception
+        Whatever the risk raises. Once the first point has been evaluated, its attribute ``result``
+        is the `Result` up to there, with status ``failed``: the best point, its valid gap (from the
+        value seen there, not recomputed), and a state to resume.
+    KeyboardInterrupt
+        At Ctrl-C before the first point has been evaluated, and at a second Ctrl-C before the run
+        has ended. The latter has the attribute ``result`` too, with status ``interrupted``.
+    """
+    if sum(each is not None for each in (start, resume, planes_from)) > 1:
+        raise ValueError("give one of start, resume and planes_from: each says where to begin")
+    given: object = regularizer
+    if isinstance(given, Real):
+        raise TypeError(f"regularizer must be one, such as cp.L2({given}), got a number")
+    if callable(callbacks) or not isinstance(callbacks, Iterable):
+        raise TypeError(f"callbacks must be a list of functions, got {callbacks!r}")
+    earlier = resume or planes_from
+    risk = as_risk(
+        # The same function again is the same risk, whatever it counts or writes down.
+        earlier.problem.risk if earlier and is_function_of(earlier.problem.risk, risk) else risk,
+        start if earlier is None else earlier.best.w,
+        size_known_to(regularizer),
+    )
+    if method is None:
+        method = nrbm() if risk.convex is False else bmrm()
+    problem = Problem(risk, regularizer)
+    if isinstance(method, str):
+        method = method_named(method, problem)
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a Method such as cp.bmrm(), or a name, got {method!r}")
+    convex = method.takes_for_convex(risk)
+    method.require_suitable(problem)
+    promise = stop or Gap(relative=tol)
+    # Trouble comes first: a gap below zero is small enough, but no success.
+    aim = stop or (Gap(relative=_AIM * tol) if convex else promise)
+
+    def limited(aim: StoppingRule) -> StoppingRule:
+        rule = Trouble() | aim
+        if max_iter is not None:
+            rule |= Iterations(max_iter)
+        return rule if time_limit is None else rule | Seconds(time_limit)
+
+    rule = limited(aim)
+    for file in files_of(risk):
+        file.remember()
+    progress = Progress(sys.stdout)
+    told: tuple[Callback, ...] = (*callbacks, progress) if verbose else (*callbacks,)
+    with progress, keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
+        clock = _Clock(risk, kept.state or (resume if kept.start is None else None))
+        if kept.state:
+            state = kept.state
+        elif kept.start is not None:
+            try:
+                state = first_state(problem, kept.start, method, convex=convex)
+            except NonFiniteRisk as error:
+                raise CheckpointError(f"{kept.folder}: its best point is none: {error}") from error
+        elif resume:
+            state = continued(resume, problem, method)
+        elif planes_from:
+            state = with_planes_of(planes_from, problem, method, convex=convex)
+        else:
+            seconds = inf if time_limit is None else time_limit
+            state = first_state(problem, start, method, convex=convex, seconds=seconds)
+        clock.read(state)
+        kept.after_iteration()  # the first state is whole, too
+        rounded, refinement = as_rounded(risk), None
+        try:
+            status, final = descend(state, rule, clock.read, told, kept, run.check)
+            small = promise(final) is Status.OPTIMAL  # as far as the gap tells
+            if small and status is Status.ITERATION_LIMIT and not state.convex:
+                leave(state, promise.tolerance(state), run.check)
+                clock.read(state)
+                final = recomputed(state)
+            require_same(files_of(risk))
+            kept.write(state)
+            if run.late:  # in the last moment
+                raise KeyboardInterrupt
+            if rounded is not None:
+                # It has come within the aim on rounded data. What was promised is enough now.
+                refinement = Refinement(rounded, state)
+                status, final = refinement.run(
+                    limited(promise), clock.read, told, NoKeeper(), run.check
+                )
+        except ChangedData as error:
+            clock.read(state)
+            return _result(Status.INCONSISTENT, promise, state, state, changed=str(error))
+        except BaseException as error:
+            if kept.whole and interrupts.is_interrupt(error) and not run.insisted:
+                kept.write(state)
+            clock.read(state)
+            if not interrupts.is_interrupt(error):
+                if isinstance(error, Exception):
+                    # Of numbers that somebody writes at the same time anything may become.
+                    if changed := change_of_data(risk):
+                        return _result(Status.INCONSISTENT, promise, state, state, changed=changed)
+                    _attach(error, _result(Status.FAILED, promise, state, state))
+                raise
+            run.take()
+            # Also for callers with more runs to come: the status is optimal if the gap is small.
+            state.stopped = state.interrupted = True
+            status = Status.INTERRUPTED
+            try:
+                if run.insisted:
+                    raise KeyboardInterrupt
+                if rounded is None:
+                    final = recomputed(state)
+                else:
+                    refinement = refinement or Refinement(rounded, state)
+                    at_once = AtOnce(status)
+                    _, final = refinement.run(at_once, clock.read, (), NoKeeper(), run.check)
+            except KeyboardInterrupt as again:
+                _attach(again, _result(status, promise, state, state))
+                raise
+        if refinement is not None:
+            state.stopped = state.stopped or refinement.state.stopped
+        return _result(status, promise, final, state, refinement)
+
+
+def resume(
+    path: str | os.PathLike[str],
+    problem: Problem | Risk | Function,
+    regularizer: Regularizer | None = None,
+    *,
+    every: float | None = None,
+    **options: Any,
+) -> Result:
+    """Go on with a run whose state is in files, as if it had never been stopped.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder that was given to `minimize` as `checkpoint`. It is kept up to date.
+    problem : Problem or Risk or callable
+        The same problem: a risk and a regularizer, together or one after the other. One with other
+        data, another loss or another regularizer is refused.
+    regularizer : Regularizer, optional
+        If the first is a risk.
+    every : float, optional
+        See `Checkpoint`.
+    **options
+        Those of `minimize`: ``tol``, ``max_iter`` and ``time_limit``, which count from the
+        beginning of the first run, ``stop``, ``callbacks``. The method is that of the first run; it
+        must be given, as ``method``, only if it is made of policies of your own.
+
+    Returns
+    -------
+    Result
+        See `minimize`.
+    """
+    if regularizer is None:
+        if not isinstance(problem, Problem):
+            raise TypeError("resume needs a problem, or a risk and a regularizer")
+        regularizer, problem = problem.regularizer, problem.risk
+    method = options.pop("method", None) or stored_method(path)
+    checkpoint = Checkpoint(path, every)
+    risk = cast(Risk | Function, problem)
+    return minimize(risk, regularizer, method=method, checkpoint=checkpoint, **options)
+
+
+def _attach(error: BaseException, result: Result) -> None:
+    """Give an error the result so far, and say so in its traceback."""
+    error.result = result  # type: ignore[attr-defined]
+    error.add_note(
+        f"in iteration {result.iterations} of minimize; the best point so far, with objective "
+        f"{result.objective:.8g}, is in the attribute result of this error"
+    )
+
+
+def method_named(name: str, problem: Problem) -> Method:
+    """Return the method that estimators know by this name."""
+    from cutplane.solvers.registry import FOR_OTHERS, METHODS, STRUCTURED_METHODS
+
+    known = METHODS | FOR_OTHERS | STRUCTURED_METHODS
+    if name not in known:
+        raise ValueError(f"unknown method {name!r}: known are {', '.join(known)}")
+    return known[name](problem)
+
+
+class _Clock:
+    """Adds time and evaluations of this run to those of the run that it resumes."""
+
+    def __init__(self, risk: Risk, resumed: State | None) -> None:
+        self._risk = risk
+        self._start = clock() - (resumed.seconds if resumed else 0.0)
+        self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
+
+    def read(self, state: State) -> None:
+        state.seconds = clock() - self._start
+        state.evaluations = self._risk.evaluations - self._evaluations
+
+
+def _disagree(final: State, state: State) -> bool:
+    """Say whether the objective came out clearly different when it was computed once more."""
+    difference = abs(final.objective - state.objective)
+    if difference <= DISAGREEMENT * abs(final.objective):
+        return False
+    # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
+    # of its terms may be rounding. How large they are is told by the plane there, unless its slope
+    # vanishes too, and by the risk.
+    plane, terms = final.best.plane(), term_size(state.problem.risk)
+    terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))
+    return difference > _ROUNDING * terms
+
+
+def _result(
+    status: Status,
+    promise: StoppingRule,
+    final: State,
+    state: State,
+    refinement: Refinement | None = None,
+    changed: str = "",
+) -> Result:
+    risk, last = state.problem.risk, state if refinement is None else refinement.state
+    # What an error, or a second Ctrl-C, leaves of a run on rounded data proves nothing.
+    exact = refinement is not None or as_rounded(risk) is None
+    changed = changed or change_of_data(risk, thorough=True)
+    consistent = not (
+        changed or status is Status.INCONSISTENT or final.contradictory or _disagree(final, last)
+    )
+    reason = why_unproven(risk)
+    if not consistent:
+        status = Status.INCONSISTENT
+    elif status is not Status.FAILED and exact and promise(final) is Status.OPTIMAL:
+        if state.convex:
+            status = Status.OPTIMAL
+        elif state.stationarity is not None or status is Status.OPTIMAL:
+            status = Status.STATIONARY
+        # Else a limit, or Ctrl-C, came before the point was tested.
+    elif state.convex and status in _NO_MORE and promise.met(final):
+        status, reason = Status.OPTIMAL, VANISHES
+    certificate = Certificate(
+        objective=final.objective,
+        lower_bound=min(final.lower, final.objective) if consistent else final.lower,
+        status=status,
+        valid=state.convex and consistent and exact,
+        reason=changed
+        or (
+            "if the risk is convex, as was assumed"
+            if risk.convex is None and state.convex and consistent
+            else reason
+        ),
+    )
+    return Result(final.best.w, final.best, certificate, last.history, state)

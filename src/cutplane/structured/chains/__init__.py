@@ -1,1 +1,0 @@
-"""Linear chains: inference, marginals, the n best labelings, their losses."""

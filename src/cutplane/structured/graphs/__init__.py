@@ -1,1 +1,0 @@
-"""Graphs of labels: exact on forests, a linear program elsewhere."""

@@ -1,1 +1,0 @@
-"""Hidden Markov models with Gaussian mixtures: parameters, best paths, likelihood; no training."""

@@ -1,1 +1,0 @@
-"""RNA secondary structure: features and folding."""
