@@ -26,7 +26,7 @@ from timing import describe_machine, machine_load
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 GAP = 1e-3
 Row = tuple[Any, np.ndarray, Any]

@@ -15,7 +15,7 @@ from datasets import DataError, check_names, load
 import cutplane as cp
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 ROWS = [
     ("reuters_lasvm", 1e-4),

@@ -34,7 +34,7 @@ from timing import describe_machine, machine_load
 from cutplane import L2, CrammerSinger, Gap, ScoredRisk, Softmax, as_rows, minimize
 from cutplane.core.state import Problem
 from cutplane.losses import MulticlassLoss
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 TARGETS = (1e-3, 1e-4)
 SHARES = (1.0, 0.01)  # lam times the number of examples

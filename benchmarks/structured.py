@@ -42,7 +42,7 @@ from cutplane.core.state import Problem
 from cutplane.models.sequences.chain import Chains, ChainScores
 from cutplane.models.sequences.losses import ChainLoss, LabeledChains
 from cutplane.models.sequences.n_best import n_best
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 LOSSES = (cp.ChainMargin(), cp.ChainCRF())
 SETTINGS = ((LOSSES[0], 1e-3), (LOSSES[0], 1e-4), (LOSSES[1], 1e-4), (LOSSES[1], 1e-5))

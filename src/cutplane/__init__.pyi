@@ -106,6 +106,8 @@ from .losses import SquaredEpsilonInsensitive as SquaredEpsilonInsensitive
 from .losses import SquaredEuclidean as SquaredEuclidean
 from .losses import SquaredHinge as SquaredHinge
 from .losses import Tukey as Tukey
+from .models.multiclass.ascent import class_ascent as class_ascent
+from .models.multiclass.newton import class_newton as class_newton
 from .models.structured import ChainCRF as ChainCRF
 from .models.structured import ChainMargin as ChainMargin
 from .models.structured import GaussianHMMs as GaussianHMMs
@@ -139,21 +141,7 @@ from .risks import ShardedRisk as ShardedRisk
 from .risks import StructuredRisk as StructuredRisk
 from .risks import TorchRisk as TorchRisk
 from .risks import WeightedSum as WeightedSum
-from .solvers import Confident as Confident
-from .solvers import Iterate as Iterate
-from .solvers import Sampling as Sampling
-from .solvers import adaptive as adaptive
-from .solvers import block_ascent as block_ascent
-from .solvers import class_ascent as class_ascent
-from .solvers import class_newton as class_newton
-from .solvers import coordinate_descent as coordinate_descent
-from .solvers import dual_ascent as dual_ascent
-from .solvers import newton as newton
-from .solvers import online_proximal as online_proximal
-from .solvers import optimistic as optimistic
-from .solvers import pegasos as pegasos
-from .solvers import quasi_newton as quasi_newton
-from .solvers import sparse_quasi_newton as sparse_quasi_newton
+from .solvers.block_ascent import block_ascent as block_ascent
 from .solvers.bundle import balanced_proximal as balanced_proximal
 from .solvers.bundle import bmrm as bmrm
 from .solvers.bundle import bmrm_without_qp as bmrm_without_qp
@@ -164,8 +152,20 @@ from .solvers.bundle import nrbm as nrbm
 from .solvers.bundle import proximal as proximal
 from .solvers.bundle import trust_region as trust_region
 from .solvers.cccp import cccp as cccp
+from .solvers.coordinates.descent import coordinate_descent as coordinate_descent
+from .solvers.coordinates.quasi_newton import sparse_quasi_newton as sparse_quasi_newton
+from .solvers.dual_ascent import dual_ascent as dual_ascent
 from .solvers.minimize import minimize as minimize
 from .solvers.minimize import resume as resume
+from .solvers.newton import newton as newton
+from .solvers.quasi_newton import quasi_newton as quasi_newton
+from .solvers.stochastic import Confident as Confident
+from .solvers.stochastic import Iterate as Iterate
+from .solvers.stochastic import Sampling as Sampling
+from .solvers.stochastic import adaptive as adaptive
+from .solvers.stochastic import online_proximal as online_proximal
+from .solvers.stochastic import optimistic as optimistic
+from .solvers.stochastic import pegasos as pegasos
 from .solvers.subgradient import subgradient as subgradient
 
 __version__: str

@@ -21,22 +21,17 @@ from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemo
 from cutplane.core.policies.over_set import OverSet
 from cutplane.core.policies.stabilizers import BalancedProximal, Level, Proximal, TrustRegion
 from cutplane.core.policies.trials import ByTrials, CutAt
-from cutplane.solvers import (
-    BlockAscent,
-    BoundAtBest,
-    ClassEpochs,
-    ClassNewtonSteps,
-    ConvexSteps,
-    CoordinateSteps,
-    DualEpochs,
-    NewtonSteps,
-    NoPlanes,
-    QuasiNewtonSteps,
-    SparseQuasiNewton,
-    StayAtBest,
-    StochasticPasses,
-    SubgradientSteps,
-)
+from cutplane.models.multiclass.ascent import ClassEpochs
+from cutplane.models.multiclass.newton import ClassNewtonSteps
+from cutplane.solvers.block_ascent import BlockAscent
+from cutplane.solvers.cccp import ConvexSteps, NoPlanes
+from cutplane.solvers.coordinates.descent import CoordinateSteps, StayAtBest
+from cutplane.solvers.coordinates.quasi_newton import BoundAtBest, SparseQuasiNewton
+from cutplane.solvers.dual_ascent import DualEpochs
+from cutplane.solvers.newton import NewtonSteps
+from cutplane.solvers.quasi_newton import QuasiNewtonSteps
+from cutplane.solvers.stochastic import StochasticPasses
+from cutplane.solvers.subgradient import SubgradientSteps
 
 from ..risks.exact import clarabel
 from .oracles import FunctionRisk, largest, ramp_loss, waves

@@ -11,7 +11,7 @@ from cutplane.core.policies.trials import CutAt
 from cutplane.core.state import Problem
 from cutplane.papers.data import Words
 from cutplane.papers.ocr import TABLE_4, TABLE_5, compare, nrbmls
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 TABLES = {"table4": TABLE_4, "table5": TABLE_5}
 

@@ -15,7 +15,10 @@ from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.state import Problem
 from cutplane.data import AllPairs, as_rows
 from cutplane.data import rows as stored
-from cutplane.solvers import BlockAscent, DualEpochs, NewtonSteps, automatic
+from cutplane.solvers.automatic import automatic
+from cutplane.solvers.block_ascent import BlockAscent
+from cutplane.solvers.dual_ascent import DualEpochs
+from cutplane.solvers.newton import NewtonSteps
 
 rng = np.random.default_rng(0)
 FEW = random_array((500, 20), density=0.3, rng=rng).tocsr()

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.solvers import block_ascent
-from cutplane.solvers.block_ascent import outputs_of
+from cutplane.solvers.block_ascent import block_ascent, outputs_of
 from cutplane.solvers.caches import Pull
 
 from ..risks.test_chain import optimum, risk_of

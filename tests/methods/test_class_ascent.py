@@ -16,8 +16,10 @@ import cutplane as cp
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.state import Problem
 from cutplane.models.multiclass import ascent as kernels
-from cutplane.models.multiclass.ascent import ClassAscent
-from cutplane.solvers import ClassEpochs, ClassNewtonSteps, SparseQuasiNewton, automatic
+from cutplane.models.multiclass.ascent import ClassAscent, ClassEpochs
+from cutplane.models.multiclass.newton import ClassNewtonSteps
+from cutplane.solvers.automatic import automatic
+from cutplane.solvers.coordinates.quasi_newton import SparseQuasiNewton
 
 from ..risks.test_multiclass import (
     Sample,

@@ -15,8 +15,7 @@ import cutplane as cp
 from cutplane.compute.products import solve_positive
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.solvers import NewtonSteps, newton
-from cutplane.solvers.newton import SmoothedNewton
+from cutplane.solvers.newton import NewtonSteps, SmoothedNewton, newton
 
 LOSSES = [factory() for factory in (*CLASSIFICATION.values(), *REGRESSION.values())]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.models.sequences.curvature import ChainCurvature, has_curvature, inverse_factor
-from cutplane.solvers import quasi_newton
-from cutplane.solvers.quasi_newton import PastSteps
+from cutplane.solvers.quasi_newton import PastSteps, quasi_newton
 
 from ..risks.test_chain import optimum, risk_of
 from ..structured.sequences import LAYOUTS, Sample

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.solvers import svrg
 from cutplane.solvers.dual_ascent import shuffle
+from cutplane.solvers.stochastic.svrg import svrg
 from cutplane.solvers.stochastic.settings import seeded
 
 SMOOTH = [

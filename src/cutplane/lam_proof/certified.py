@@ -36,7 +36,7 @@ from cutplane.lam_proof.bounds import Anchor, LamBounds, Stretch
 from cutplane.lam_proof.proof import ERRORS, LamProof
 from cutplane.lam_proof.scores import BOUNDS_OF_NUMBERS, accuracy_at_most, best_between
 from cutplane.regularizers import L2
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 # Between two fits an interval is halved so often at most: bounds on all 64 parts cost about as much
 # as one more fit.

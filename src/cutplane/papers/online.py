@@ -17,7 +17,7 @@ from cutplane.core.state import Problem
 from cutplane.papers.experiment import Experiment, Progress, Row, first, minimize, settings
 from cutplane.papers.online_data import TASKS, Task, load_task
 from cutplane.report.figures import Series, draw_curves
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 PASSES = 100
 SEEDS = range(5)

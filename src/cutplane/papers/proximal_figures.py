@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import cutplane as cp
-from cutplane.io.rna import read_structures
+from cutplane.models.rna.files import read_structures
 from cutplane.papers.data import folder_of, load_letor
 from cutplane.papers.experiment import Experiment, Progress, Row, first, minimize, settings
 from cutplane.report.figures import Series, draw_curves

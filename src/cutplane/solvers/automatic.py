@@ -1,4 +1,7 @@
-"""Choose a method from what is known before the first iteration."""
+"""Choose a method from what is known before the first iteration.
+
+Solvers are imported where they are chosen from: a linear model waits for none but its own.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,9 @@ from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.state import Problem
 from cutplane.losses.score_loss import LOGISTIC
-from cutplane.models.gram.newton import kernel_newton
-from cutplane.models.gram.pair_ascent import pair_ascent
-from cutplane.models.multiclass.ascent import class_ascent
-from cutplane.models.multiclass.newton import class_newton
-from cutplane.solvers.block_ascent import block_ascent
 from cutplane.solvers.bundle import bmrm, level, nrbm
-from cutplane.solvers.coordinates.columns import prefers_gram
-from cutplane.solvers.coordinates.descent import coordinate_descent
-from cutplane.solvers.coordinates.quasi_newton import sparse_quasi_newton
 from cutplane.solvers.dual_ascent import dual_ascent
 from cutplane.solvers.newton import cost_of_step, newton
-from cutplane.solvers.quasi_newton import quasi_newton
 
 _log = logging.getLogger("cutplane")
 
@@ -117,6 +111,9 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
     if structured:
         return _for_structures(problem)
     if offers(risk, "spans_examples"):
+        from cutplane.models.gram.newton import kernel_newton
+        from cutplane.models.gram.pair_ascent import pair_ascent
+
         for method in (pair_ascent(), kernel_newton()):
             if method.obstacle(problem) is None:
                 return method, f"a kernel, {risk.loss!r}"
@@ -160,6 +157,10 @@ def _for_shards(problem: Problem) -> tuple[Method, str]:
 
 def _for_other_regularizers(problem: Problem) -> tuple[Method, str]:
     """Return the method for a regularizer that is not quadratic, and why."""
+    from cutplane.solvers.coordinates.columns import prefers_gram
+    from cutplane.solvers.coordinates.descent import coordinate_descent
+    from cutplane.solvers.coordinates.quasi_newton import sparse_quasi_newton
+
     risk: Any = problem.risk
     few = risk.n_parameters <= _FEW_PARAMETERS
     smooth = sparse_quasi_newton() if few else sparse_quasi_newton(steps=_FEW_STEPS)
@@ -179,6 +180,9 @@ def _for_other_regularizers(problem: Problem) -> tuple[Method, str]:
 
 def _for_classes(problem: Problem) -> tuple[Method, str] | None:
     """Return the method for a loss of all classes, and why; None if it is a bundle method."""
+    from cutplane.models.multiclass.ascent import class_ascent
+    from cutplane.models.multiclass.newton import class_newton
+
     risk: Any = problem.risk
     if class_ascent().obstacle(problem) is not None or _little(risk):
         return None
@@ -191,6 +195,9 @@ def _for_classes(problem: Problem) -> tuple[Method, str] | None:
 
 def _for_structures(problem: Problem) -> tuple[Method, str]:
     """Return the method for a risk that runs an inference on each example."""
+    from cutplane.solvers.block_ascent import block_ascent
+    from cutplane.solvers.quasi_newton import quasi_newton
+
     risk: Any = problem.risk
     if offers(risk, "loss.probabilities"):
         why = f"a smooth loss, {risk.n_parameters} parameters"

@@ -8,24 +8,21 @@ from cutplane.core.method import Method
 from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.state import Problem
-from cutplane.models.gram.newton import kernel_newton
-from cutplane.models.gram.pair_ascent import pair_ascent
-from cutplane.models.multiclass.ascent import class_ascent
-from cutplane.models.multiclass.newton import class_newton
-from cutplane.solvers.automatic import automatic
-from cutplane.solvers.block_ascent import block_ascent
+from cutplane.named import load
 from cutplane.solvers.bundle import bmrm, level, nbm, nrbm, proximal, trust_region
-from cutplane.solvers.cccp import cccp
-from cutplane.solvers.coordinates.descent import coordinate_descent
-from cutplane.solvers.coordinates.quasi_newton import sparse_quasi_newton
-from cutplane.solvers.dual_ascent import dual_ascent
-from cutplane.solvers.newton import newton
-from cutplane.solvers.quasi_newton import quasi_newton
-from cutplane.solvers.stochastic import adaptive, online_proximal, optimistic, pegasos
-from cutplane.solvers.subgradient import subgradient
 
 Methods = dict[str, Callable[[Problem], Method]]
 """From a name to the method for a problem."""
+
+
+def _at(place: str) -> Callable[[Problem], Method]:
+    """Return what makes the method at ``module:name``, which is imported when it is wanted."""
+
+    def make(problem: Problem) -> Method:
+        made: Method = load(place)()
+        return made
+
+    return make
 
 
 def _quasi_newton(problem: Problem) -> Method:
@@ -34,22 +31,33 @@ def _quasi_newton(problem: Problem) -> Method:
             "the method 'quasi-newton' is for smooth losses: use it with loss='crf', "
             "or for the margin 'block-ascent' or 'grouped'"
         )
+    from cutplane.solvers.quasi_newton import quasi_newton
+
     return quasi_newton(cuts=NonConvexCuts() if problem.risk.convex is False else None)
 
 
 def _dual_ascent(problem: Problem) -> Method:
     if offers(problem.risk, "loss.of_shares"):
-        return class_ascent()
-    sharded = offers(problem.risk, "sharded")
-    return dual_ascent(planes=None) if sharded else dual_ascent()
+        return _at("cutplane.models.multiclass.ascent:class_ascent")(problem)
+    from cutplane.solvers.dual_ascent import dual_ascent
+
+    return dual_ascent(planes=None) if offers(problem.risk, "sharded") else dual_ascent()
 
 
 def _newton(problem: Problem) -> Method:
-    return class_newton() if offers(problem.risk, "loss.of_shares") else newton()
+    of_classes = offers(problem.risk, "loss.of_shares")
+    place = "models.multiclass.newton:class_newton" if of_classes else "solvers.newton:newton"
+    return _at(f"cutplane.{place}")(problem)
+
+
+def _automatic(problem: Problem) -> Method:
+    from cutplane.solvers.automatic import automatic
+
+    return automatic(problem)
 
 
 _FOR_ALL: Methods = {
-    "auto": automatic,
+    "auto": _automatic,
     "bmrm": lambda problem: bmrm(line_search=False),
     "bmrm-line-search": lambda problem: bmrm(),
     "limited-memory": lambda problem: bmrm(planes=50),
@@ -61,10 +69,10 @@ _FOR_ALL: Methods = {
 }
 
 STOCHASTIC_METHODS: Methods = {
-    "pegasos": lambda problem: pegasos(),
-    "adaptive": lambda problem: adaptive(),
-    "online-proximal": lambda problem: online_proximal(),
-    "optimistic": lambda problem: optimistic(),
+    "pegasos": _at("cutplane.solvers.stochastic:pegasos"),
+    "adaptive": _at("cutplane.solvers.stochastic:adaptive"),
+    "online-proximal": _at("cutplane.solvers.stochastic:online_proximal"),
+    "optimistic": _at("cutplane.solvers.stochastic:optimistic"),
 }
 """Those that take steps on single examples, and so can follow a stream."""
 
@@ -73,8 +81,8 @@ METHODS: Methods = (
     | {
         "newton": _newton,
         "dual-ascent": _dual_ascent,
-        "coordinate-descent": lambda problem: coordinate_descent(),
-        "sparse-quasi-newton": lambda problem: sparse_quasi_newton(),
+        "coordinate-descent": _at("cutplane.solvers.coordinates.descent:coordinate_descent"),
+        "sparse-quasi-newton": _at("cutplane.solvers.coordinates.quasi_newton:sparse_quasi_newton"),
     }
     | STOCHASTIC_METHODS
 )
@@ -82,8 +90,8 @@ METHODS: Methods = (
 
 FOR_OTHERS: Methods = {
     "nbm": lambda problem: nbm(),
-    "cccp": lambda problem: cccp(),
-    "subgradient": lambda problem: subgradient(),
+    "cccp": _at("cutplane.solvers.cccp:cccp"),
+    "subgradient": _at("cutplane.solvers.subgradient:subgradient"),
 }
 """Those that prove nothing, for risks that are not convex."""
 
@@ -91,15 +99,15 @@ ROBUST_METHODS: Methods = METHODS | FOR_OTHERS
 """Those for linear models some of whose losses are not convex."""
 
 STRUCTURED_METHODS: Methods = _FOR_ALL | {
-    "block-ascent": lambda problem: block_ascent(),
+    "block-ascent": _at("cutplane.solvers.block_ascent:block_ascent"),
     "quasi-newton": _quasi_newton,
-    "sparse-quasi-newton": lambda problem: sparse_quasi_newton(),
+    "sparse-quasi-newton": _at("cutplane.solvers.coordinates.quasi_newton:sparse_quasi_newton"),
 }
 """Those for structured models, chains among them."""
 
 KERNEL_METHODS: Methods = {
     **{name: method for name, method in _FOR_ALL.items() if name not in ("grouped", "nrbm")},
-    "pair-ascent": lambda problem: pair_ascent(),
-    "kernel-newton": lambda problem: kernel_newton(),
+    "pair-ascent": _at("cutplane.models.gram.pair_ascent:pair_ascent"),
+    "kernel-newton": _at("cutplane.models.gram.newton:kernel_newton"),
 }
 """Those for functions in the span of the examples."""

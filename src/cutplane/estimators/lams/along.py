@@ -17,7 +17,7 @@ from cutplane.estimators.fit import method_of, share_of_time, solve
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.starts import convex_start
 from cutplane.risks import ScoredRisk
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 
 class Along(NamedTuple):

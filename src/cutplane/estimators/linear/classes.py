@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.parameters import look_up
 from cutplane.losses import (

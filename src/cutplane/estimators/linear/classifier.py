@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.cluster.calls import Target
-from cutplane.cluster.estimators import by_parts, classes_of, fit_collection, target_risks
-from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.data import AllPairs
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
@@ -56,6 +54,9 @@ from cutplane.losses import (
 from cutplane.models.measures.error_rate import Measure
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.registry import ROBUST_METHODS
+
+if TYPE_CHECKING:
+    from cutplane.cluster.risk import ShardedRisk
 
 # The intercepts of all classes together need only be as good as the gap is to be: bounds hold
 # however good they are. But the objective must come out the same when it is computed afresh.
@@ -272,6 +273,9 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         return type(joint)(accuracy=accuracy, costs=self.costs_)
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
+        from cutplane.cluster.calls import Target
+        from cutplane.cluster.estimators import classes_of, fit_collection, target_risks
+
         labels, joint = classes_of(y), self._joint_loss()
         require_two_classes(labels)
 

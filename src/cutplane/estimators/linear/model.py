@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector, dense
 from cutplane.compute.collections import is_dask
 from cutplane.core.certificate import Result
@@ -18,6 +17,7 @@ from cutplane.core.protocols import Regularizer
 from cutplane.data import Rows, as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import Layout, defaults_of, loss_parameters
 from cutplane.estimators.estimator import Regularized, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan

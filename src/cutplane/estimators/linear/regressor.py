@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from cutplane.cluster.calls import Target
-from cutplane.cluster.estimators import by_parts, fit_collection, target_risks
-from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import STRENGTH, Description, Positive, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan
@@ -24,6 +22,9 @@ from cutplane.estimators.linear.streams import Streams, can_stream
 from cutplane.losses import NU_REGRESSION, REGRESSION, ROBUST_REGRESSION, Loss
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.registry import ROBUST_METHODS
+
+if TYPE_CHECKING:
+    from cutplane.cluster.risk import ShardedRisk
 
 
 @estimator
@@ -144,6 +145,9 @@ class LinearRegressor(NumberScores, Constrained, Streams):
         return self.loss_function().predict(self._scores(X)[:, 0])
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
+        from cutplane.cluster.calls import Target
+        from cutplane.cluster.estimators import fit_collection, target_risks
+
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
             return target_risks(
                 sample, self.loss_function(), [Target()], intercept=self.fit_intercept

@@ -22,7 +22,7 @@ from cutplane.core.interrupts import interrupted_so_far
 from cutplane.core.state import Problem
 from cutplane.estimators.fit import Plan, certificate_of_zero, share_of_time, solve
 from cutplane.risks import ScoredRisk
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 
 # The relative gap of a start. On a9a and covtype with a fifth of the labels wrong and lam 1e-4 and
 # 1e-5, starts with gaps from 0.1 to 1e-3 led to test accuracies within 0.15 points of each other.

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan

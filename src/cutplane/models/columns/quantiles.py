@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import (
     STRENGTH,
     Description,

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Meta
 from sklearn.base import RegressorMixin
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, dense
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import STRENGTH, Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan

@@ -52,7 +52,7 @@ from cutplane.estimators.linear.model import LinearModel, flat_symptom
 from cutplane.estimators.parameters import l2_of
 from cutplane.losses import UNLABELED, Hinge
 from cutplane.risks import ScoredRisk
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 from cutplane.solvers.registry import FOR_OTHERS, METHODS
 
 # How many standard errors of the share of a class the predictions may be off.

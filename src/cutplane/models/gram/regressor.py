@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan

@@ -25,11 +25,11 @@ import numpy as np
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import validate_data
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import Description, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from cutplane.cluster.estimators import by_parts
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import are_words
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import Description, Layout, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from cutplane.cluster import calls
-from cutplane.cluster.calls import Target
-from cutplane.cluster.estimators import by_parts, fit_collection, target_risks
-from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.collections import is_dask
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
@@ -25,6 +22,9 @@ from cutplane.losses import RANKING, RankingLoss
 from cutplane.models.ranking.quality import Rankings, mean_of_defined
 from cutplane.models.ranking.queries import Queries, is_missing
 from cutplane.risks import ScoredRisk
+
+if TYPE_CHECKING:
+    from cutplane.cluster.risk import ShardedRisk
 
 
 @estimator
@@ -128,9 +128,11 @@ class LinearRanker(Penalized):
         """Fit the model to Dask collections, where their rows are."""
         if group is not None or qid is None:
             raise ValueError("Dask collections need qid, the query of each document, not group")
+        from cutplane.cluster.calls import Target, count_queries
+        from cutplane.cluster.estimators import fit_collection, target_risks
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
-            self.n_queries_ = sample.ask(calls.count_queries)
+            self.n_queries_ = sample.ask(count_queries)
             return target_risks(sample, self.loss_function(), [Target()], intercept=False)
 
         fit_collection(self, X, y, sample_weight, risks, qid=qid)

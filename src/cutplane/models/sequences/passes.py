@@ -14,12 +14,23 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
+from cutplane.core.protocols import Plane
 from cutplane.models.sequences.caches import ChainData, ChainWeights
-from cutplane.models.sequences.loops import Labels
-from cutplane.models.sequences.steps import add_labels, find_worst, multiply, room_for
+from cutplane.models.sequences.loops import Labels, padded
+from cutplane.models.sequences.losses import WorstLabels
+from cutplane.models.sequences.steps import (
+    ChainSteps,
+    add_labels,
+    find_worst,
+    multiply,
+    room_for,
+)
+from cutplane.solvers.dual_ascent import shuffle
 from cutplane.solvers.sgd.step_rules import Indices
+from cutplane.solvers.stochastic.evaluated import EvaluatedSteps
 from cutplane.solvers.stochastic.loops import (
     ADAPTIVE,
+    DROP,
     OPTIMISTIC,
     RADIUS,
     SCALE,
@@ -30,6 +41,7 @@ from cutplane.solvers.stochastic.loops import (
     reach_of,
     tau_of,
 )
+from cutplane.solvers.stochastic.settings import Walk, until_hurried
 
 # A smaller scale is multiplied into the parameters, before they get large.
 _LEAST_SCALE = 1e-6
@@ -136,3 +148,36 @@ def margin_pass(
             steps, tau = numbers[STEPS], numbers[TAU]
     numbers[SCALE], numbers[SQUARE] = scale, square
     numbers[STEPS], numbers[TAU] = steps, tau
+
+
+class MarginSteps(EvaluatedSteps):
+    """Steps on single sequences of a chain with the loss `ChainMargin`, compiled.
+
+    The plane of a pass is that of the labels which were the worst when their sequence was visited.
+    """
+
+    def taken(self, walk: Walk) -> tuple[Plane, None]:
+        """Take a pass; return the sum of the planes of its sequences."""
+        risk, numbers, settings = self._risk, walk.numbers, self._settings
+        data, steps = risk.data, ChainSteps(risk)
+        order = np.flatnonzero(data.weights)
+        shuffle(order, walk.seed)
+        game = self._game(float(numbers[DROP]))
+        walk.move_to(walk.w)
+        # Sequences that a pass does not come to have their true labels, which cost nothing.
+        v, d, labels = steps.tables_of(walk.w), steps.no_tables(), data.y.copy()
+        for piece in until_hurried(order, risk.inference_steps):
+            margin_pass(
+                steps.data, data.y, piece, len(order) * data.weights, int(settings.rule), game.lam,
+                game.ball, settings.longest, v, d, padded(risk.n_labels), numbers, walk.seed,
+                labels,
+            )  # fmt: skip
+            risk.inferences += len(piece)
+        multiply(v, float(numbers[SCALE]))
+        walk.move_to(steps.flat(v, walk.w))
+        risk.evaluations += 1
+        n = risk.n_examples
+        owners = np.repeat(np.arange(n), data.chains.lengths)
+        mistakes = np.bincount(owners, weights=labels != data.y, minlength=n).astype(np.int64)
+        found = WorstLabels(data, labels, np.zeros(n), mistakes)
+        return risk.pull_back(found.slopes()), None

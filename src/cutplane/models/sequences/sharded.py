@@ -19,10 +19,10 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.cluster.chains import ChainShape, ShardedChainRisk, ShardTokens
-from cutplane.cluster.estimators import for_collections
 from cutplane.cluster.member import Arrays, Holding
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.collections import for_collections
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.parameters import weights_of
 from cutplane.estimators.sparsity import without_zeros

@@ -23,7 +23,7 @@ from cutplane.models.speech.estimation import Likelihood
 from cutplane.models.speech.model import Covariance, GaussianHMMs, Topology
 from cutplane.regularizers import L2
 from cutplane.risks import HMMRisk
-from cutplane.solvers import automatic
+from cutplane.solvers.automatic import automatic
 from cutplane.solvers.bundle import nbm, nrbm
 from cutplane.solvers.registry import Methods
 

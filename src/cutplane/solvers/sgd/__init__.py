@@ -1,6 +1,5 @@
 """Stochastic gradient descent, to compare with: it makes no planes, and proves nothing."""
 
-from cutplane.solvers.sgd.descent import Pass, StochasticRun, sgd
-from cutplane.solvers.sgd.step_rules import BottouSteps, ConstantSteps, PegasosSteps
+from cutplane.named import attach
 
-__all__ = ["BottouSteps", "ConstantSteps", "Pass", "PegasosSteps", "StochasticRun", "sgd"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

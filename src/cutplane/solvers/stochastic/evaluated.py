@@ -1,7 +1,4 @@
-"""Passes of stochastic steps whose subgradients come from evaluations: of batches, or of all.
-
-For the margin of chains, steps on single sequences are compiled.
-"""
+"""Passes of stochastic steps whose subgradients come from evaluations: of batches, or of all."""
 
 from __future__ import annotations
 
@@ -15,10 +12,6 @@ from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.state import Problem
-from cutplane.models.sequences.loops import padded
-from cutplane.models.sequences.losses import WorstLabels
-from cutplane.models.sequences.passes import margin_pass
-from cutplane.models.sequences.steps import ChainSteps, multiply
 from cutplane.solvers.dual_ascent import shuffle
 from cutplane.solvers.stochastic import loops as kernels
 from cutplane.solvers.stochastic.settings import (
@@ -28,7 +21,6 @@ from cutplane.solvers.stochastic.settings import (
     Walk,
     first_walk,
     game_of,
-    until_hurried,
 )
 
 
@@ -126,36 +118,3 @@ class PartSteps(EvaluatedSteps):
         risk.evaluations += 1
         walk.move_to(w)
         return Plane(slope, offset), None
-
-
-class MarginSteps(EvaluatedSteps):
-    """Steps on single sequences of a chain with the loss `ChainMargin`, compiled.
-
-    The plane of a pass is that of the labels which were the worst when their sequence was visited.
-    """
-
-    def taken(self, walk: Walk) -> tuple[Plane, None]:
-        """Take a pass; return the sum of the planes of its sequences."""
-        risk, numbers, settings = self._risk, walk.numbers, self._settings
-        data, steps = risk.data, ChainSteps(risk)
-        order = np.flatnonzero(data.weights)
-        shuffle(order, walk.seed)
-        game = self._game(float(numbers[kernels.DROP]))
-        walk.move_to(walk.w)
-        # Sequences that a pass does not come to have their true labels, which cost nothing.
-        v, d, labels = steps.tables_of(walk.w), steps.no_tables(), data.y.copy()
-        for piece in until_hurried(order, risk.inference_steps):
-            margin_pass(
-                steps.data, data.y, piece, len(order) * data.weights, int(settings.rule), game.lam,
-                game.ball, settings.longest, v, d, padded(risk.n_labels), numbers, walk.seed,
-                labels,
-            )  # fmt: skip
-            risk.inferences += len(piece)
-        multiply(v, float(numbers[kernels.SCALE]))
-        walk.move_to(steps.flat(v, walk.w))
-        risk.evaluations += 1
-        n = risk.n_examples
-        owners = np.repeat(np.arange(n), data.chains.lengths)
-        mistakes = np.bincount(owners, weights=labels != data.y, minlength=n).astype(np.int64)
-        found = WorstLabels(data, labels, np.zeros(n), mistakes)
-        return risk.pull_back(found.slopes()), None

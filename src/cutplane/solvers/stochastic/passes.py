@@ -25,11 +25,10 @@ from cutplane.core.needs import offers
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.state import Problem
 from cutplane.losses.score_loss import RESIDUAL_PIECES
-from cutplane.models.sequences.steps import as_chains
 from cutplane.solvers.dual_ascent import balanced, shuffle
 from cutplane.solvers.row_products import entries_of
 from cutplane.solvers.stochastic import loops as kernels
-from cutplane.solvers.stochastic.evaluated import MarginSteps, PartSteps, WholeSteps
+from cutplane.solvers.stochastic.evaluated import PartSteps, WholeSteps
 from cutplane.solvers.stochastic.settings import (
     Game,
     Rule,
@@ -74,10 +73,13 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
             f"for {risk!r} slopes of examples are not kept: use Sampling.SHUFFLED, whose passes "
             "visit each example once"
         )
-    chains = as_chains(risk)
     single = settings.batch == 1 and not settings.averages
-    if single and chains is not None and chains.loss.worst_labels:
-        return MarginSteps(problem, settings)
+    if single and offers(risk, "inferences") and offers(risk, "loss.worst_labels"):
+        from cutplane.models.sequences.passes import MarginSteps
+        from cutplane.models.sequences.steps import as_chains
+
+        if as_chains(risk) is not None:
+            return MarginSteps(problem, settings)
     return PartSteps(problem, settings)
 
 

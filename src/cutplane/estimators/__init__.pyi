@@ -1,0 +1,32 @@
+"""Estimators in scikit-learn's manner: validation and naming, nothing numerical."""
+
+from cutplane.estimators.cautions import ConstantModelWarning as ConstantModelWarning
+from cutplane.estimators.cautions import InconsistentVersionWarning as InconsistentVersionWarning
+from cutplane.estimators.cautions import LabelOrderWarning as LabelOrderWarning
+from cutplane.estimators.cautions import UnusedParameterWarning as UnusedParameterWarning
+from cutplane.estimators.lams.choosing import CrossValidation as CrossValidation
+from cutplane.estimators.lams.cross_validation import LinearClassifierCV as LinearClassifierCV
+from cutplane.estimators.lams.cross_validation import LinearRegressorCV as LinearRegressorCV
+from cutplane.estimators.lams.path import Path as Path
+from cutplane.estimators.lams.path import path as path
+from cutplane.estimators.linear.classifier import LinearClassifier as LinearClassifier
+from cutplane.estimators.linear.regressor import LinearRegressor as LinearRegressor
+from cutplane.estimators.registry import ESTIMATORS as ESTIMATORS
+from cutplane.estimators.registry import estimators_by_task as estimators_by_task
+from cutplane.lam_proof.proof import LamProof as LamProof
+from cutplane.models.columns.multilabel import MultilabelClassifier as MultilabelClassifier
+from cutplane.models.columns.quantiles import LinearQuantiles as LinearQuantiles
+from cutplane.models.columns.vectors import VectorRegressor as VectorRegressor
+from cutplane.models.few_labels.transductive import TransductiveClassifier as TransductiveClassifier
+from cutplane.models.gram.classifier import KernelClassifier as KernelClassifier
+from cutplane.models.gram.cross_validation import KernelClassifierCV as KernelClassifierCV
+from cutplane.models.gram.cross_validation import KernelRegressorCV as KernelRegressorCV
+from cutplane.models.gram.regressor import KernelRegressor as KernelRegressor
+from cutplane.models.networks.neural_features import NeuralFeatures as NeuralFeatures
+from cutplane.models.novelty.novelty import NoveltyDetector as NoveltyDetector
+from cutplane.models.ordinal.ordinal import OrdinalClassifier as OrdinalClassifier
+from cutplane.models.ranking.ranker import LinearRanker as LinearRanker
+from cutplane.models.sequences.tagger import SequenceTagger as SequenceTagger
+from cutplane.models.speech.classifier import HMMClassifier as HMMClassifier
+from cutplane.models.speech.tagger import HMMTagger as HMMTagger
+from cutplane.models.structured.predictor import StructuredPredictor as StructuredPredictor
