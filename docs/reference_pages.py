@@ -8,18 +8,37 @@ from pathlib import Path
 from typing import Any
 
 import cutplane
+from cutplane.estimators import ESTIMATORS
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE / "reference_examples.txt"
 
-# Pages by the packages that their names live in; the first that fits counts.
+# Pages by what their names are: estimators, or names of modules that begin so; the first that fits
+# counts.
 PAGES = {
-    "estimators": ("Estimators", ["cutplane.estimators"]),
-    "losses": ("Losses", ["cutplane.losses"]),
+    "estimators": (
+        "Estimators",
+        ["cutplane.estimators", "cutplane.lam_proof", "cutplane.models.networks.neural_features"],
+    ),
+    "risks": (
+        "Risks",
+        ["cutplane.risks", "cutplane.data", "cutplane.cluster", "cutplane.models.networks"]
+        + [f"cutplane.models.{wing}.risk" for wing in ("sequences", "speech", "structured")],
+    ),
+    "structured": (
+        "Structured models",
+        [
+            f"cutplane.models.{wing}"
+            for wing in ("structured", "graphs", "rna", "sequences", "speech")
+        ],
+    ),
+    "methods": (
+        "Methods",
+        ["cutplane.solvers", "cutplane.models.multiclass.newton"]
+        + ["cutplane.models.multiclass.ascent"],
+    ),
+    "losses": ("Losses", ["cutplane.losses", "cutplane.models"]),
     "regularizers": ("Regularizers", ["cutplane.regularizers"]),
-    "risks": ("Risks", ["cutplane.risks", "cutplane.data", "cutplane.cluster"]),
-    "methods": ("Methods", ["cutplane.solvers"]),
-    "structured": ("Structured models", ["cutplane.models.structured"]),
     "results": ("Runs and results", ["cutplane.core", "cutplane.checkpoints"]),
     "files": ("Files and reports", ["cutplane.io", "cutplane.report"]),
 }
@@ -41,6 +60,8 @@ def public_names() -> dict[str, Any]:
 
 def page_of(name: str) -> str:
     """Return the page that a name belongs to."""
+    if name in ESTIMATORS:
+        return "estimators"
     module = public_names()[name].__module__
     for page, (_, packages) in PAGES.items():
         if any(module.startswith(package) for package in packages):

@@ -54,7 +54,13 @@ WINGS = {
     "models.sequences": {"cluster", "models.networks", "models.structured"},
     "models.speech": {"models.sequences"},
     "models.structured": {"models.graphs", "models.rna", "models.sequences", "models.speech"},
-    "papers": {"models.networks", "models.rna", "models.sequences", "models.speech", "models.structured"},
+    "papers": {
+        "models.networks",
+        "models.rna",
+        "models.sequences",
+        "models.speech",
+        "models.structured",
+    },
 }
 # Modules of the foundation that know a wing all the same. The list only gets shorter.
 KNOW_WINGS = {
