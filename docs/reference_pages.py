@@ -34,8 +34,11 @@ PAGES = {
     ),
     "methods": (
         "Methods",
-        ["cutplane.solvers", "cutplane.models.multiclass.newton"]
-        + ["cutplane.models.multiclass.ascent"],
+        [
+            "cutplane.solvers",
+            "cutplane.models.multiclass.newton",
+            "cutplane.models.multiclass.ascent",
+        ],
     ),
     "losses": ("Losses", ["cutplane.losses", "cutplane.models"]),
     "regularizers": ("Regularizers", ["cutplane.regularizers"]),

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.solvers.dual_ascent import shuffle
-from cutplane.solvers.stochastic.svrg import svrg
 from cutplane.solvers.stochastic.settings import seeded
+from cutplane.solvers.stochastic.svrg import svrg
 
 SMOOTH = [
     loss
