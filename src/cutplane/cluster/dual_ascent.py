@@ -1,4 +1,6 @@
-"""Dual coordinate ascent on parts of the rows, each by itself between two exchanges.
+"""Dual ascent on shards: epochs on local rows, combined.
+
+Dual coordinate ascent on parts of the rows, each by itself between two exchanges.
 
 Where a plane has as many numbers as there are features, sending one in each iteration is what takes
 the time. So each part of the rows improves its own duals for some epochs, against parameters that

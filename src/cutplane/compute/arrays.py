@@ -1,4 +1,6 @@
-"""The arrays that all numerical code speaks of, and copies of values that consist of them.
+"""Types of arrays, and properties that are computed once.
+
+The arrays that all numerical code speaks of, and copies of values that consist of them.
 
 Attributes that are computed when they are first asked for.
 """

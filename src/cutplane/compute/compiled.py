@@ -1,4 +1,6 @@
-"""What compilation costs: told while it goes on, and not counted as the time of a fit.
+"""Compiled loops: how they are compiled, kept on disk and timed.
+
+What compilation costs: told while it goes on, and not counted as the time of a fit.
 
 A kernel that is not in the cache is compiled when it is first called, once for all processes; one
 that is in the cache is read from there, once in each process. The clock stands still meanwhile,

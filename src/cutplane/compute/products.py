@@ -1,4 +1,6 @@
-"""Products and combinations of vectors without BLAS.
+"""Linear algebra of long vectors and small systems.
+
+Products and combinations of vectors without BLAS.
 
 NumPy hands long dot products to a threaded BLAS, whose threads go on spinning for some 30 ms after
 each call. That is the time of many iterations, on cores that the passes over the data need. These

@@ -1,4 +1,6 @@
-"""Compiled: products with features whose weights belong to pairs of a feature and a class.
+"""Features of pairs of labels, for pairs that were observed.
+
+Compiled: products with features whose weights belong to pairs of a feature and a class.
 
 Entries of common features name a row of a table, which has a column for each class. All other
 entries are written out as the pairs of their feature. Rows of the table are a multiple of `LANES`

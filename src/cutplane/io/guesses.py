@@ -1,4 +1,6 @@
-"""What a file looks like that cannot be read as the options say, and which option it needs.
+"""What is guessed about a file that cannot be read, and costs of mistakes from a file.
+
+What a file looks like that cannot be read as the options say, and which option it needs.
 
 Costs of mistakes from a small table: a CSV file with the classes in its first line and column.
 

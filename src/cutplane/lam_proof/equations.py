@@ -1,4 +1,6 @@
-"""The equations of the kinks on which a solution sits, with the inverse of their matrix.
+"""The equations of a path of kinks, with their compiled loops.
+
+The equations of the kinks on which a solution sits, with the inverse of their matrix.
 
 The *members* are the kinks on which the solution sits. Their equations are
 

@@ -1,4 +1,6 @@
-"""Where the losses of examples bend, if they are made of straight pieces.
+"""The path of the best models from kink to kink.
+
+Where the losses of examples bend, if they are made of straight pieces.
 
 The best models for all lams, followed exactly, where the loss is made of straight pieces.
 

@@ -1,4 +1,6 @@
-"""Compiled kernels of losses that are broken lines; see `cutplane.losses.bounded`.
+"""Losses that are bounded broken lines: ramp, clipped absolute, hat; with their exact search.
+
+Compiled kernels of losses that are broken lines; see `cutplane.losses.bounded`.
 
 A loss is a vector `shape`: where its three corners are, the slopes between them (it is flat
 outside), and its value at the middle one. ``of`` says what it is a function of: a margin ``y*z``, a

@@ -1,4 +1,6 @@
-"""Compiled kernels for the logistic loss, with an exponential and a logarithm of their own.
+"""The logistic loss, with its compiled loops.
+
+Compiled kernels for the logistic loss, with an exponential and a logarithm of their own.
 
 Numba calls those of the C library, one number at a time, for 13 ns an example. Written out as
 polynomials they are vectorized together with the loop around them: 2 ns. Both are right to two

@@ -1,4 +1,6 @@
-"""Compiled kernels of piecewise losses; for the formula see `cutplane.losses.piecewise`.
+"""Losses made of straight and square pieces, with their compiled loops.
+
+Compiled kernels of piecewise losses; for the formula see `cutplane.losses.piecewise`.
 
 The kind of a loss says whether it is one of margins, and has for its left and its right piece the
 numbers

@@ -1,4 +1,6 @@
-"""The squared Euclidean norm with bounds on the parameters, for example ``w >= 0``.
+"""Bounds and linear constraints on the parameters, with and without a norm.
+
+The squared Euclidean norm with bounds on the parameters, for example ``w >= 0``.
 
 r(w)  = lam/2 * |w - c|^2   for lower <= w <= upper, else infinite
 r*(u) = u.w - r(w)          at  w = clip(c + u/lam, lower, upper)

@@ -1,4 +1,6 @@
-"""Squares of norms, the Euclidean one first, and what other regularizers share with them.
+"""The squared Euclidean norm, and other quadratic forms.
+
+Squares of norms, the Euclidean one first, and what other regularizers share with them.
 
 With an optional center ``c``, and for `L2` a factor ``theta_j`` for each coordinate
 (paper 004, section 3.3.1):

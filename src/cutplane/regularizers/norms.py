@@ -1,4 +1,6 @@
-"""Absolute values, alone for the sparsest solutions, or with squares and strongly convex.
+"""Other norms: L1 and elastic net, squared p-norms, entropy.
+
+Absolute values, alone for the sparsest solutions, or with squares and strongly convex.
 
 r(w)  = lam * |w|_1
 r*(u) = 0 if |u|_inf <= lam, else infinite

@@ -1,4 +1,6 @@
-"""How large the terms are that a risk is made of at a point, as far as they move its value.
+"""Risks of scores.
+
+How large the terms are that a risk is made of at a point, as far as they move its value.
 
 The risk of a model's scores: the weighted mean loss on a sample.
 

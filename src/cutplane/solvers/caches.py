@@ -1,4 +1,6 @@
-"""Outputs that were kept of each example, with weights: a dual point of a structured risk.
+"""Outputs that inference has found before, kept for block ascent.
+
+Outputs that were kept of each example, with weights: a dual point of a structured risk.
 
 Output ``p`` of example ``i`` has the features ``D[i, p]`` beyond those of the true output, which is
 in place 0. Weights ``alpha[i, p]`` that sum to one for each example give a plane below the risk, of

@@ -1,4 +1,6 @@
-"""Compiled epochs of dual coordinate ascent on sparse or dense rows.
+"""Dual ascent, coordinate by coordinate, certified by the planes of its duals.
+
+Compiled epochs of dual coordinate ascent on sparse or dense rows.
 
 With weights ``p`` and duals ``beta`` (one slope for each example), ``w = -X'(p*beta) / lam``. The
 best ``beta_i`` with all others fixed satisfies

@@ -1,4 +1,6 @@
-"""How what is known at a point becomes a plane of the bundle.
+"""Cuts for risks that are not convex: planes of the risk (NRBM) and of the objective (NBM).
+
+How what is known at a point becomes a plane of the bundle.
 
 The parts of the non-convex bundle method: planes of the whole objective, and a proximal term.
 

@@ -1,4 +1,6 @@
-"""Kelley's cutting planes: the planes alone, minimized over a ball around zero.
+"""Cutting planes over a ball or a box.
+
+Kelley's cutting planes: the planes alone, minimized over a ball around zero.
 
     min max_i a_i.w + b_i  over  |w| <= radius      (papers 001 and 003; paper 004, Algorithm 1)
 

@@ -1,4 +1,6 @@
-"""Stabilizers: none, or a term that keeps the candidate near a center (paper 001).
+"""Stabilizers: proximal, trust region, level, and the balanced proximal one of paper 002.
+
+Stabilizers: none, or a term that keeps the candidate near a center (paper 001).
 
 Without one the candidate minimizes the reduced problem as it is (BMRM, CRBM). With one it minimizes
 ``r(w) + mu/2 |w - c|^2`` plus the planes, for a ``mu`` that is

@@ -1,4 +1,6 @@
-"""The reduced problem of a bundle method: a concave quadratic over a product of simplices.
+"""The quadratic program of the bundle over one or several simplices, with its compiled loops.
+
+The reduced problem of a bundle method: a concave quadratic over a product of simplices.
 
     maximize  D(alpha) = b.alpha - alpha' G alpha / (2 lam)
     over      alpha >= 0, the sum over each group of planes is 1

@@ -1,4 +1,6 @@
-"""Compiled loops over rows of scores, one column an output; each does one block of rows.
+"""Losses of several scores per example, with their compiled loops.
+
+Compiled loops over rows of scores, one column an output; each does one block of rows.
 
 Losses of a row of scores: quantiles that must not cross, labels that must be ranked.
 

@@ -1,4 +1,6 @@
-"""What the labeled examples among many say: which they are, and what share a class has.
+"""Classifiers from few labels and many examples without one.
+
+What the labeled examples among many say: which they are, and what share a class has.
 
 A transductive fit can move the boundary through the bulk of the unlabeled examples, where one class
 is rare above all: their mean score is held, but scores can grow until that says nothing. The labels

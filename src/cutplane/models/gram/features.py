@@ -1,4 +1,6 @@
-"""Functions in the span of some examples, the landmarks: a linear model (Nystroem's method).
+"""Fewer features in place of a kernel matrix: landmarks and random waves.
+
+Functions in the span of some examples, the landmarks: a linear model (Nystroem's method).
 
 With the kernel matrix ``R'R`` of the landmarks, ``phi(x) = R'^-1 k(landmarks, x)`` are features
 whose inner products are those of the kernel, as far as functions in the span of the landmarks can

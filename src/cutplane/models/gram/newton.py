@@ -1,4 +1,6 @@
-"""Cholesky's factor of a matrix that is positive definite, but for rounding.
+"""Newton's method for kernel machines, and the posterior of a Gaussian process.
+
+Cholesky's factor of a matrix that is positive definite, but for rounding.
 
 Newton's method for kernels and smooth losses, certified by planes at its points.
 

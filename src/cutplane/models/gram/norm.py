@@ -1,4 +1,6 @@
-"""Scores of functions in the span of the examples: ``f = sum_i beta_i k(x_i, .)``.
+"""Functions in the span of the examples, and their norm.
+
+Scores of functions in the span of the examples: ``f = sum_i beta_i k(x_i, .)``.
 
 A function is kept twice: by its coefficients, and by its values at the examples, ``K beta``. So the
 parameters are ``w = (beta, K beta)``. A plane with slopes ``q`` by the scores is kept as ``(K q,

@@ -1,4 +1,6 @@
-"""Compiled steps of dual ascent on a kernel matrix: on pairs of duals, or on single ones.
+"""Exact steps on pairs of duals of a kernel machine, with their compiled loops.
+
+Compiled steps of dual ascent on a kernel matrix: on pairs of duals, or on single ones.
 
 The dual of a loss made of straight pieces, times -1, is
 

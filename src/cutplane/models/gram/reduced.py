@@ -1,4 +1,6 @@
-"""Landmarks that a pilot chooses: the examples that a machine of some of them leans on the most.
+"""Kernel machines of fewer features, and the pilot that chooses landmarks.
+
+Landmarks that a pilot chooses: the examples that a machine of some of them leans on the most.
 
 Functions that separate classes are made of examples near the boundary, and most of a random choice
 lies elsewhere. So an exact machine is fitted to a few times as many examples as there are to be

@@ -1,4 +1,6 @@
-"""What proves something of a kernel whose matrix is kept in float32: risks that do not round.
+"""The risk of a kernel machine, rounded and exact.
+
+What proves something of a kernel whose matrix is kept in float32: risks that do not round.
 
 A large kernel matrix is rounded, and something is added to its diagonal, so that a run on it proves
 nothing of the kernel that predicts. It ends with a run on an exact risk:

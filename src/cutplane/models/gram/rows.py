@@ -1,4 +1,6 @@
-"""What a kernel matrix is computed from, with the precision of predictions: in float64, by blocks.
+"""The kernel matrix as rows: in memory, on demand, or computed from the examples again.
+
+What a kernel matrix is computed from, with the precision of predictions: in float64, by blocks.
 
 A large matrix is kept in float32, and what is added to its diagonal is no part of the kernel. So
 what a model's values at the examples are, and what a bound is, is computed from the examples once

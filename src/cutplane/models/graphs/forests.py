@@ -1,4 +1,6 @@
-"""Forests: the best labels of their nodes, by dynamic programming from the leaves to the roots.
+"""Trees and forests of labels: inference, marginals, the model.
+
+Forests: the best labels of their nodes, by dynamic programming from the leaves to the roots.
 
 max_y  sum_v unary[v, y_v]  +  sum_v pairwise[v, y_parent(v), y_v]
 

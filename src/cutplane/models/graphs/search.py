@@ -1,4 +1,6 @@
-"""An order of a graph's nodes in which few of them wait for neighbors at a time.
+"""Exact search for the best labels of a graph.
+
+An order of a graph's nodes in which few of them wait for neighbors at a time.
 
 Tighter bounds on the scores of a graph's labels, by triplets of nodes on short cycles.
 

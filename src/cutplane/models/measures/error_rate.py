@@ -1,4 +1,6 @@
-"""Compiled loops over the examples of a sample that is judged as a whole.
+"""The error rate, and what losses of a whole sample share.
+
+Compiled loops over the examples of a sample that is judged as a whole.
 
 What the losses for a performance measure share: they judge a sample as a whole.
 

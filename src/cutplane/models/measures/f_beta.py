@@ -1,4 +1,6 @@
-"""The worst labeling for the F-measure, and its minimum over an intercept.
+"""F-measures as losses: the worst counts of mistakes, found by bins.
+
+The worst labeling for the F-measure, and its minimum over an intercept.
 
 With ``u`` missed positives, ``b`` flagged negatives and ``a = P - u``:
 

@@ -1,4 +1,6 @@
-"""Sums over all pairs of a positive and a negative, from both in order.
+"""The area under the ROC curve as a loss, with its compiled loops.
+
+Sums over all pairs of a positive and a negative, from both in order.
 
 A pair counts if the positive's score minus one, its bar, is below the negative's score. The same
 comparison decides for value and slopes of both, so that they belong to the same set of pairs even

@@ -1,4 +1,6 @@
-"""Compiled epochs of dual ascent on the shares of classes, one example after the other.
+"""Dual ascent for losses of all classes, with its compiled loops.
+
+Compiled epochs of dual ascent on the shares of classes, one example after the other.
 
 With weights ``p`` and shares ``P`` (a point of the simplex for each example), the slopes are ``S =
 P - e_y`` and ``W = -X'(p*S) / lam``, one row a feature and one column a class. With all others

@@ -1,4 +1,6 @@
-"""Compiled loops of Newton's method on the smoothed losses of all classes.
+"""Second derivatives of losses of all classes, with their compiled loops.
+
+Compiled loops of Newton's method on the smoothed losses of all classes.
 
 ``v_ij = z_ij + c_j + margins_yj * [j != y_i]`` is what speaks for class j (softmax has no margins,
 unless there are costs; see `losses.multiclass.kernels`). Shares are

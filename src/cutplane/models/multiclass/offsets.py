@@ -1,4 +1,6 @@
-"""Compiled loops over the rows of a matrix of scores, one column a class.
+"""Intercepts of all classes, and the compiled loops of losses of all classes.
+
+Compiled loops over the rows of a matrix of scores, one column a class.
 
 ``v_ij = scores_ij + offsets_j + margins_yj * [j != y_i]`` is what speaks for class j. Margins have
 a row for each class, or one that serves all of them; an example's own class has no margin, whatever

@@ -1,4 +1,6 @@
-"""What goes through the linear layers of a network: inputs, and derivatives by outputs.
+"""Scores that a torch module computes, layer by layer.
+
+What goes through the linear layers of a network: inputs, and derivatives by outputs.
 
 Scores from a torch module: a map that is not linear, with derivatives by autograd.
 """

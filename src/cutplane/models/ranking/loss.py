@@ -1,4 +1,6 @@
-"""Which documents compete with those that are here, where a query has documents elsewhere too.
+"""What losses of rankings share.
+
+Which documents compete with those that are here, where a query has documents elsewhere too.
 
 Rows of a sample that lies on several members of a team are cut by their numbers alone
 (`cutplane.compute.blocks`), so that a query may have documents in two blocks. Its rows stay where

@@ -1,4 +1,6 @@
-"""Compiled loops of the ranking losses, query by query.
+"""Losses of rankings: pairs, NDCG of pairs and of whole lists; with their compiled loops.
+
+Compiled loops of the ranking losses, query by query.
 
 Documents are in the order of `Judged`: by query, and the most relevant first. Each kernel does the
 queries ``first <= q < last``; it writes the slope of every document, and for every query what the

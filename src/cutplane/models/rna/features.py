@@ -1,4 +1,6 @@
-"""Features of RNA secondary structures, after the loops that thermodynamic models score.
+"""Features of RNA structures, and energies that their weights begin with.
+
+Features of RNA secondary structures, after the loops that thermodynamic models score.
 
 A structure is cut into loops, each with a closing pair: hairpins, stacks of two pairs, bulges,
 interior loops, multi-loops, and the exterior. A feature counts how often something occurs in them.

@@ -1,4 +1,6 @@
-"""Compiled block ascent on kept labels of chains.
+"""Labels of chains that were found before, with the compiled loops of block ascent.
+
+Compiled block ascent on kept labels of chains.
 
 A visit scores the kept labels of one sequence at ``w``, moves weight from the worst to the best of
 them until that sequence has little to gain, and brings ``w`` up to date: see

@@ -1,4 +1,6 @@
-"""The risk of a linear chain, piece by piece: nothing is kept of a sequence that was dealt with.
+"""Chains that are evaluated piece by piece, or batch by batch.
+
+The risk of a linear chain, piece by piece: nothing is kept of a sequence that was dealt with.
 
 Scores and their slopes are two numbers for each token and label. With sparse features they take
 more memory than the features, and to write them to memory and read them again takes time. A piece

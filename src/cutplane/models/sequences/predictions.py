@@ -1,4 +1,6 @@
-"""The weights of a fitted tagger by the names of their labels and features.
+"""What a tagger predicts, and the weights of its features by name.
+
+The weights of a fitted tagger by the names of their labels and features.
 
 What a fitted tagger says of sequences, and of itself.
 """

@@ -1,4 +1,6 @@
-"""Chunks that labels mark, and how well predicted ones agree: counted as conlleval does.
+"""How well labels of sequences were predicted.
+
+Chunks that labels mark, and how well predicted ones agree: counted as conlleval does.
 
 A label is ``O``, for a token outside of all chunks, or a prefix and a type such as ``B-NP``:
 

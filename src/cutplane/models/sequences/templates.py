@@ -1,4 +1,6 @@
-"""Features of tokens from their columns, by templates as CRF++ has them.
+"""Templates of features of tokens, and the vocabulary that they make.
+
+Features of tokens from their columns, by templates as CRF++ has them.
 
 A template is a line of text that begins with ``U``. Each ``%x[row,column]`` in it stands for a
 word: that of the token so many rows on (or back, if negative), in this column, counted from 0. With

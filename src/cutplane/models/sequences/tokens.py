@@ -1,4 +1,6 @@
-"""Tokens whose features have names, looked up many at a time.
+"""Sequences of tokens as users give them: matrices, dictionaries, lists of strings.
+
+Tokens whose features have names, looked up many at a time.
 
 The matrix is that of scikit-learn's `DictVectorizer`, which is what a fit keeps; only the way there
 is shorter. Loops over names are those of Python's own compiled iterators, known names are found by

@@ -1,4 +1,6 @@
-"""Where maximum likelihood begins: which frames belong to which state and Gaussian at first.
+"""The best path of frames through hidden Markov models, given what is said or not.
+
+Where maximum likelihood begins: which frames belong to which state and Gaussian at first.
 
 Predictions: what classes score, and which states frames belong to; in blocks, by threads.
 """

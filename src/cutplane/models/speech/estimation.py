@@ -1,4 +1,6 @@
-"""Compiled: the likelihood of sequences, and what hidden states are expected there.
+"""Maximum likelihood of hidden Markov models.
+
+Compiled: the likelihood of sequences, and what hidden states are expected there.
 
 The forward-backward algorithm for the models of one class, in logarithms: so no sequence is too
 long. Its counts, or those of the best path alone, are what maximum likelihood re-estimates a model

@@ -1,4 +1,6 @@
-"""Joint features in one form: places and values of what is not zero.
+"""Examples of structured models, and the features of their outputs.
+
+Joint features in one form: places and values of what is not zero.
 
 Examples with their model: the plane that touches the loss of each at ``w``.
 

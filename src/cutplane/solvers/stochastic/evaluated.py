@@ -13,7 +13,7 @@ from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.state import Problem
 from cutplane.solvers.dual_ascent import shuffle
-from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.settings import (
     Game,
     Rule,
@@ -40,8 +40,8 @@ class EvaluatedSteps:
             self._settings, risk.n_parameters, np.empty((0, 4)), self._game(drop).radius
         )
         if self._settings.rule is Rule.OPTIMISTIC:
-            kernels.begin_phase(walk.numbers, 0.0, 1.0, self._lam, math.nan, walk.seed)
-        walk.numbers[kernels.DROP] = drop
+            loops.begin_phase(walk.numbers, 0.0, 1.0, self._lam, math.nan, walk.seed)
+        walk.numbers[loops.DROP] = drop
         return walk
 
     def _game(self, drop: float) -> Game:
@@ -50,29 +50,29 @@ class EvaluatedSteps:
     def _step(self, walk: Walk, w: Vector, slope: Vector) -> Vector:
         """Return the next iterate, given a subgradient of the risk of a batch."""
         numbers, rule = walk.numbers, int(self._settings.rule)
-        game = self._game(float(numbers[kernels.DROP]))
+        game = self._game(float(numbers[loops.DROP]))
         gradient = game.lam * w + slope
-        numbers[kernels.STEPS] += 1.0
-        before = game.lam * (numbers[kernels.STEPS] - 1.0) + numbers[kernels.TAU]
+        numbers[loops.STEPS] += 1.0
+        before = game.lam * (numbers[loops.STEPS] - 1.0) + numbers[loops.TAU]
         steepness = math.sqrt(dot(gradient, gradient))
-        new = kernels.tau_of(rule, before + game.lam, steepness, float(numbers[kernels.RADIUS]))
+        new = loops.tau_of(rule, before + game.lam, steepness, float(numbers[loops.RADIUS]))
         eta = 1.0 / (before + game.lam + new)
-        shrink = (before if rule == kernels.ADAPTIVE else before + new) * eta
-        numbers[kernels.TAU] += new
+        shrink = (before if rule == loops.ADAPTIVE else before + new) * eta
+        numbers[loops.TAU] += new
         w = shrink * w - eta * slope
         length, ball, longest = math.sqrt(dot(w, w)), game.ball, self._settings.longest
-        hoped = float(numbers[kernels.RADIUS])
-        if rule == kernels.OPTIMISTIC and max(longest, ball) < math.inf:
+        hoped = float(numbers[loops.RADIUS])
+        if rule == loops.OPTIMISTIC and max(longest, ball) < math.inf:
             ball = min(ball, hoped)
         if length > ball:
             w = (ball / length) * w
-        numbers[kernels.SQUARE] = dot(w, w)
-        if rule == kernels.OPTIMISTIC:
+        numbers[loops.SQUARE] = dot(w, w)
+        if rule == loops.OPTIMISTIC:
             settled = bool(eta * steepness <= longest * hoped)
-            kernels.end_step(numbers, settled, 0.0, 1.0, game.lam, math.nan, walk.seed)
+            loops.end_step(numbers, settled, 0.0, 1.0, game.lam, math.nan, walk.seed)
         if self._settings.averages:
             walk.summed[:] += w
-            numbers[kernels.SUMMANDS] += 1.0
+            numbers[loops.SUMMANDS] += 1.0
         return np.asarray(w)
 
 

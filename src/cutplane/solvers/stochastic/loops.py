@@ -1,4 +1,6 @@
-"""The slope of one example's loss, in compiled steps.
+"""Compiled: stochastic steps over rows, and slopes of losses at one score.
+
+The slope of one example's loss, in compiled steps.
 
 Compiled passes of stochastic subgradient steps over rows, at the cost of their entries.
 

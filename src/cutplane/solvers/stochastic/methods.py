@@ -17,7 +17,7 @@ from cutplane.core.policies.bmrm import as_searchable, best_step
 from cutplane.core.state import Candidate, Problem, State
 from cutplane.core.stopping import StoppingRule
 from cutplane.solvers.bundle import with_query
-from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.passes import passes_of
 from cutplane.solvers.stochastic.settings import Begin, Iterate, Rule, Sampling, Settings, Walk
 
@@ -65,7 +65,7 @@ class StochasticPasses(Query[Walk]):
         if self.settings.averages:
             points.append(risk.at(own.mean))
         if offers(risk, "minimizes_intercept"):
-            own.numbers[kernels.OFFSET] = points[0].offset  # the best one there
+            own.numbers[loops.OFFSET] = points[0].offset  # the best one there
         if own.confident:
             points.append(risk.at(own.chosen.copy()))
         found = Found([*points, *on_ray], on_ray, [plane])
@@ -83,7 +83,7 @@ class StochasticPasses(Query[Walk]):
         if not state.problem.objective(there) >= own.objective:
             own.move_to(there.w)
             if offers(state.problem.risk, "minimizes_intercept"):
-                own.numbers[kernels.OFFSET] = there.offset
+                own.numbers[loops.OFFSET] = there.offset
         return [there]
 
 

@@ -27,7 +27,7 @@ from cutplane.core.state import Problem
 from cutplane.losses.score_loss import RESIDUAL_PIECES
 from cutplane.solvers.dual_ascent import balanced, shuffle
 from cutplane.solvers.row_products import entries_of
-from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.evaluated import PartSteps, WholeSteps
 from cutplane.solvers.stochastic.settings import (
     Game,
@@ -107,10 +107,10 @@ class CompiledSteps:
         facts = np.column_stack([risk.y, self._importance, self._norms, slopes])
         walk = first_walk(self._settings, risk.n_parameters, facts, game.radius)
         if self._settings.rule is Rule.OPTIMISTIC:
-            kernels.begin_phase(
+            loops.begin_phase(
                 walk.numbers, game.epsilon, game.delta, game.lam, game.steepness, walk.seed
             )
-        walk.numbers[kernels.DROP] = drop
+        walk.numbers[loops.DROP] = drop
         return walk
 
     def _game(self, drop: float) -> Game:
@@ -133,21 +133,21 @@ class CompiledSteps:
     def steps(self, walk: Walk) -> None:
         """Take the steps of a pass."""
         risk, settings, numbers = self._risk, self._settings, walk.numbers
-        game = self._game(float(numbers[kernels.DROP]))
+        game = self._game(float(numbers[loops.DROP]))
         # Free of the rounding that the last pass has left.
-        kernels.multiply_out(walk.v, walk.summed, numbers, float(numbers[kernels.SCALE]))
-        numbers[kernels.SQUARE] = dot(walk.v, walk.v)
+        loops.multiply_out(walk.v, walk.summed, numbers, float(numbers[loops.SCALE]))
+        numbers[loops.SQUARE] = dot(walk.v, walk.v)
         walk.forget_mean()
         if settings.sampling is Sampling.DRAWN:
             order = np.empty_like(self._used)
-            kernels.draw(self._used, order, walk.seed)
+            loops.draw(self._used, order, walk.seed)
         else:
             order = self._used.copy()
             shuffle(order, walk.seed)
         assert settings.batch is not None
         entries, offset_reach = entries_of(risk.rows), self._offset_reach
         for piece in until_hurried(order, risk.rows.n_entries, batch=settings.batch):
-            kernels.epoch(
+            loops.epoch(
                 *entries, walk.facts, self._kind, self._shape, piece, settings.batch,
                 int(settings.rule), game.lam, game.ball, game.steepness, offset_reach,
                 settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
@@ -157,7 +157,7 @@ class CompiledSteps:
     def plane(self, walk: Walk) -> Plane:
         """Return the plane of all slopes."""
         risk = self._risk
-        slopes = risk.weights * walk.facts[:, kernels.SLOPE]
+        slopes = risk.weights * walk.facts[:, loops.SLOPE]
         if risk.minimizes_intercept:
             slopes = balanced(slopes)
         return Plane(risk.rows.pullback(slopes), -risk.loss.conjugate(risk.y, slopes, risk.weights))

@@ -1,4 +1,6 @@
-"""What can be chosen about stochastic steps, and what is known of a run of them.
+"""Stochastic steps: what can be chosen, what is known of a run, constants, pieces of a pass.
+
+What can be chosen about stochastic steps, and what is known of a run of them.
 
 A problem as a repeated game: the constants that the sizes of stochastic steps come from.
 
@@ -26,16 +28,16 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.losses.score_loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES
-from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic import loops
 
 
 class Rule(IntEnum):
     """How ``tau_t`` is chosen, and with it the size of steps."""
 
-    PEGASOS = kernels.PEGASOS
-    ADAPTIVE = kernels.ADAPTIVE
-    BALANCED = kernels.BALANCED
-    OPTIMISTIC = kernels.OPTIMISTIC
+    PEGASOS = loops.PEGASOS
+    ADAPTIVE = loops.ADAPTIVE
+    BALANCED = loops.BALANCED
+    OPTIMISTIC = loops.OPTIMISTIC
 
 
 class Sampling(Enum):
@@ -150,30 +152,30 @@ class Walk:
     @property
     def w(self) -> Vector:
         """The iterate."""
-        return np.asarray(self.numbers[kernels.SCALE] * self.v)
+        return np.asarray(self.numbers[loops.SCALE] * self.v)
 
     @property
     def mean(self) -> Vector:
         """The mean of the iterates since it was last forgotten."""
         numbers = self.numbers
-        total = self.summed + numbers[kernels.MASS] * self.v
-        return np.asarray(total / max(numbers[kernels.SUMMANDS], 1.0))
+        total = self.summed + numbers[loops.MASS] * self.v
+        return np.asarray(total / max(numbers[loops.SUMMANDS], 1.0))
 
     @property
     def confident(self) -> bool:
         """Whether a phase of Algorithm 3 has ended as hoped."""
-        return bool(self.numbers[kernels.SURE])
+        return bool(self.numbers[loops.SURE])
 
     def forget_mean(self) -> None:
         """Begin a new mean."""
         self.summed[:] = 0.0
-        self.numbers[kernels.MASS] = self.numbers[kernels.SUMMANDS] = 0.0
+        self.numbers[loops.MASS] = self.numbers[loops.SUMMANDS] = 0.0
 
     def move_to(self, w: Vector) -> None:
         """Go on from another point."""
         self.v[:] = w
-        self.numbers[kernels.SCALE] = 1.0
-        self.numbers[kernels.SQUARE] = dot(w, w)
+        self.numbers[loops.SCALE] = 1.0
+        self.numbers[loops.SQUARE] = dot(w, w)
 
 
 def seeded(seed: int) -> NDArray[np.uint64]:
@@ -184,10 +186,10 @@ def seeded(seed: int) -> NDArray[np.uint64]:
 
 def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: float) -> Walk:
     """Return the walk before the first step, at zero."""
-    numbers = np.zeros(kernels.N_NUMBERS)
-    numbers[kernels.SCALE] = 1.0
+    numbers = np.zeros(loops.N_NUMBERS)
+    numbers[loops.SCALE] = 1.0
     optimistic = settings.rule is Rule.OPTIMISTIC
-    numbers[kernels.RADIUS] = min(1.0, radius) if optimistic else radius
+    numbers[loops.RADIUS] = min(1.0, radius) if optimistic else radius
     return Walk(
         v=np.zeros(n_parameters),
         summed=np.zeros(n_parameters if settings.averages else 0),

@@ -34,7 +34,7 @@ from cutplane.solvers.automatic import automatic
 from cutplane.solvers.dual_ascent import balanced, shuffle
 from cutplane.solvers.minimize import minimize
 from cutplane.solvers.row_products import entries_of
-from cutplane.solvers.stochastic import loops as kernels
+from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.settings import (
     Iterate,
     Rule,
@@ -103,7 +103,7 @@ class Stream:
     @property
     def offset(self) -> float:
         """The intercept."""
-        return float(self.walk.numbers[kernels.OFFSET])
+        return float(self.walk.numbers[loops.OFFSET])
 
     def objective(self, rows: Rows, y: Vector, weights: Vector) -> float:
         """Return what the model costs on some examples."""
@@ -133,34 +133,34 @@ class Stream:
         drop = self.at_zero / self.weight - self.loss.lower_bound
         game = game_of(self.settings, self.lam, drop, steepest)
         # Slopes that know no bound grow with the rows once more.
-        if (steepest if steepest < math.inf else self.longest_row**2) > kernels.LARGEST:
+        if (steepest if steepest < math.inf else self.longest_row**2) > loops.LARGEST:
             raise NonFiniteRisk(_OVERFLOW)
         walk, numbers, rule = self.walk, self.walk.numbers, self.settings.rule
         is_first = self.n_seen == len(used)
         if rule is not Rule.OPTIMISTIC:
-            _lengthen(numbers, kernels.TAU, float(numbers[kernels.RADIUS]), game.radius)
-            numbers[kernels.RADIUS] = game.radius
-        elif is_first or min(1.0, game.radius) > _GROWTH * numbers[kernels.RADIUS]:
+            _lengthen(numbers, loops.TAU, float(numbers[loops.RADIUS]), game.radius)
+            numbers[loops.RADIUS] = game.radius
+        elif is_first or min(1.0, game.radius) > _GROWTH * numbers[loops.RADIUS]:
             # In a later batch: the first ones cost so little that far less was hoped for.
-            numbers[kernels.RADIUS] = min(1.0, game.radius)
-            kernels.begin_phase(
+            numbers[loops.RADIUS] = min(1.0, game.radius)
+            loops.begin_phase(
                 numbers, game.epsilon, game.delta, game.lam, game.steepness, walk.seed
             )
         size = 0.0
         if self.intercept:
             size = self._size_of_targets if form[0] == RESIDUAL_PIECES else 1.0
             if form[0] == RESIDUAL_PIECES:
-                _lengthen(numbers, kernels.OFFSET_TAU, hoped, size)
+                _lengthen(numbers, loops.OFFSET_TAU, hoped, size)
         facts = np.column_stack([y, importance, norms, zeros])
         shuffle(used, walk.seed)
-        kernels.epoch(
+        loops.epoch(
             *entries_of(rows), facts, *form, used, self.settings.batch or len(used), int(rule),
             game.lam, game.ball, game.steepness, size or float(self.intercept),
             self.settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
             numbers, walk.seed,
         )  # fmt: skip
         self._forget()
-        slopes: Vector = facts[:, kernels.SLOPE].copy()
+        slopes: Vector = facts[:, loops.SLOPE].copy()
         found = walk.w, self.w, slopes, self.offset
         if not all(np.isfinite(numbers).all() for numbers in found):
             raise NonFiniteRisk(_OVERFLOW)
@@ -176,9 +176,9 @@ class Stream:
         """Let steps be as long as after a window of them."""
         numbers, batch = self.walk.numbers, self.settings.batch or 1
         most = math.ceil(self.window / batch)
-        if self.window and numbers[kernels.STEPS] > most:
-            numbers[kernels.TAU] *= math.sqrt(most / numbers[kernels.STEPS])
-            numbers[kernels.STEPS] = float(most)
+        if self.window and numbers[loops.STEPS] > most:
+            numbers[loops.TAU] *= math.sqrt(most / numbers[loops.STEPS])
+            numbers[loops.STEPS] = float(most)
 
     def _add(self, rows: Rows, y: Vector, weights: Vector, slopes: Vector) -> None:
         """Add the slopes of a batch to those of all."""

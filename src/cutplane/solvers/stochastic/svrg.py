@@ -1,4 +1,6 @@
-"""Compiled passes of steps whose variance is reduced, at the cost of the entries of a row.
+"""Stochastic steps with reduced variance, with their compiled loop.
+
+Compiled passes of steps whose variance is reduced, at the cost of the entries of a row.
 
     w <- w - eta * (lam w + importance_i (q_i - q_i') x_i + a)
 
