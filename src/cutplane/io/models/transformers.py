@@ -266,7 +266,9 @@ def _decoded(value: Any) -> Any:
 
 def _describe_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -> None:
     statistics = np.asarray(imputer.statistics_)
-    entry.dtypes = [imputer._fit_dtype.name, imputer._fill_dtype.name]
+    # scikit-learn 1.6 knows one of the two only.
+    fill_dtype = getattr(imputer, "_fill_dtype", imputer._fit_dtype)
+    entry.dtypes = [imputer._fit_dtype.name, fill_dtype.name]
     if statistics.dtype.kind == "f":
         tensors[f"{place}/statistics_"] = statistics
     else:
