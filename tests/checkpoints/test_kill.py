@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import cache, partial
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 
 import cutplane as cp
 
+from . import killing
 from .killing import at_boundary, at_call, boundaries_of, calls_of, in_child
 from .runs import RUNS, run
 
@@ -129,3 +131,17 @@ def test_new_interpreters(name, tmp_path):
     done = begin("-")
     assert done.stderr == ""
     assert done.stdout.strip() == str(baseline(name))
+
+
+def test_a_child_that_hangs_is_forked_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(killing, "PATIENCE", 2.0)
+    hung = tmp_path / "hung"
+
+    def work():
+        if not hung.exists():
+            hung.touch()
+            time.sleep(1000.0)
+        return "done"
+
+    assert in_child(work) == (0, "done")
+    assert hung.exists()

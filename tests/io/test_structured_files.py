@@ -106,7 +106,7 @@ def test_comes_back(file, name):
 def test_every_model_is_there():
     models = {
         type_
-        for type_ in map(cp.__dict__.get, cp.__all__)
+        for type_ in (getattr(cp, name) for name in cp.__all__)
         if isinstance(type_, type) and hasattr(type_, "loss_augmented_inference")
     } - {cp.StructuredModel}
     assert set(MODELS.values()) == models

@@ -9,11 +9,13 @@ machines without a common home directory.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import logging
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from cutplane.checkpoints.tensors import CheckpointError
 from cutplane.compute import durable
@@ -52,7 +54,7 @@ class Key:
         """Return what nobody without the key can make of a content; nothing without a key."""
         if not self._secret:
             return ""
-        return hmac.digest(self._secret, b"cutplane checkpoint\0" + content, "sha256").hex()
+        return hmac.new(self._secret, b"cutplane checkpoint\0" + content, _sha256).hexdigest()
 
     def has_signed(self, content: bytes, signature: str) -> bool:
         """Say whether a content was signed with this key."""
@@ -60,6 +62,15 @@ class Key:
         return bool(expected) and hmac.compare_digest(
             expected.encode(), signature.encode(errors="replace")
         )
+
+
+def _sha256(data: bytes = b"") -> Any:
+    """Return the digest that `hmac` is to use.
+
+    With a name in its place OpenSSL does all of the work, in whose lock a child that was forked at
+    the wrong moment was seen to wait for ever.
+    """
+    return hashlib.sha256(data)
 
 
 def _default_path() -> Path:

@@ -266,7 +266,9 @@ def _decoded(value: Any) -> Any:
 
 def _describe_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -> None:
     statistics = np.asarray(imputer.statistics_)
-    entry.dtypes = [imputer._fit_dtype.name, imputer._fill_dtype.name]
+    # Before scikit-learn 1.8 there is one of the two only.
+    fill_dtype = getattr(imputer, "_fill_dtype", imputer._fit_dtype)
+    entry.dtypes = [imputer._fit_dtype.name, fill_dtype.name]
     if statistics.dtype.kind == "f":
         tensors[f"{place}/statistics_"] = statistics
     else:
@@ -289,7 +291,9 @@ def _restore_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -
     if entry.dtypes is None or len(entry.dtypes) != 2:
         raise Malformed("types of an imputer are missing")
     imputer.statistics_, imputer.indicator_ = statistics, None
-    imputer._fit_dtype, imputer._fill_dtype = map(np.dtype, entry.dtypes)
+    imputer._fit_dtype, fill_dtype = map(np.dtype, entry.dtypes)
+    if hasattr(SimpleImputer().fit([[0.0]]), "_fill_dtype"):
+        imputer._fill_dtype = fill_dtype
     if entry.indicator is not None:
         if entry.indicator.kind != "MissingIndicator":
             raise Malformed("an imputer's indicator is none")
