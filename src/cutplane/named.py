@@ -8,7 +8,7 @@ to places in the package.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -50,8 +50,10 @@ def load(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-class ByName(Mapping[str, T], Generic[T]):
+class ByName(MutableMapping[str, T], Generic[T]):
     """A registry: from names to things that are imported when they are asked for.
+
+    Things of one's own can be added as they are.
 
     Parameters
     ----------
@@ -59,11 +61,18 @@ class ByName(Mapping[str, T], Generic[T]):
         From a name to ``module:name``.
     """
 
-    def __init__(self, places: Mapping[str, str]) -> None:
+    def __init__(self, places: Mapping[str, str | T]) -> None:
         self._places = dict(places)
 
     def __getitem__(self, name: str) -> T:
-        return cast(T, load(self._places[name]))
+        place = self._places[name]
+        return cast(T, load(place)) if isinstance(place, str) else place
+
+    def __setitem__(self, name: str, thing: T) -> None:
+        self._places[name] = thing
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -72,7 +81,7 @@ class ByName(Mapping[str, T], Generic[T]):
         return len(self._places)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._places  # without an import
 
     def __or__(self, other: ByName[T]) -> ByName[T]:
         return ByName(self._places | other._places)

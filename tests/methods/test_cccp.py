@@ -1,9 +1,11 @@
 """CCCP and the subgradient method: never upward, honest about what they know, near brute force."""
 
 import logging
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
 
@@ -127,8 +129,12 @@ def test_the_gap_is_an_improvement():
 def test_nothing_is_proven_of_convex_losses_either(name):
     X, y = wrong_labels()
     certified = cp.LinearClassifier("hinge").fit(X, y).certificate_
-    model = cp.LinearClassifier("hinge", method=name).fit(X, y)
-    assert model.certificate_.status == "stationary"
+    # NBM may find no way on from a point that has failed the test of stationary points.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if name == "nbm" else "error", ConvergenceWarning)
+        model = cp.LinearClassifier("hinge", method=name).fit(X, y)
+    honest = {"stationary", "stalled"} if name == "nbm" else {"stationary"}
+    assert model.certificate_.status in honest
     assert not model.certificate_.valid
     # It comes close all the same, and not below what is proven.
     assert certified.lower_bound <= model.certificate_.objective <= 1.05 * certified.objective

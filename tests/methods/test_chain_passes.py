@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.state import Problem
+from cutplane.models.sequences.passes import MarginSteps
 from cutplane.solvers.stochastic import Begin, Rule
 from cutplane.solvers.stochastic import loops as kernels
-from cutplane.solvers.stochastic.evaluated import MarginSteps, PartSteps
+from cutplane.solvers.stochastic.evaluated import PartSteps
 from cutplane.solvers.stochastic.passes import passes_of
 from cutplane.solvers.stochastic.settings import Settings
 

@@ -1,7 +1,7 @@
 """Steps that take long end when the time of a run is over, or Ctrl-C waits."""
 
-import sys
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from cutplane.losses import Huber
 from cutplane.solvers.dual_ascent import DualAscent
 from cutplane.solvers.newton import SmoothedNewton
 from cutplane.solvers.stochastic import settings as pieces
-from cutplane.solvers.stochastic import svrg
+from cutplane.solvers.stochastic.svrg import svrg
 
 
 class Clock:
@@ -93,7 +93,7 @@ PASSES = {
     "optimistic": (cp.optimistic, "cutplane.solvers.stochastic.loops.epoch", 6),
     "batches": (partial(cp.pegasos, batch=7), "cutplane.solvers.stochastic.loops.epoch", 6),
     "svrg": (svrg, "cutplane.solvers.stochastic.svrg.svrg_epoch", 6),
-    "margin": (cp.pegasos, "cutplane.solvers.stochastic.evaluated.margin_pass", 2),
+    "margin": (cp.pegasos, "cutplane.models.sequences.passes.margin_pass", 2),
     "parts": (partial(cp.pegasos, batch=10), None, 0),
 }
 
@@ -126,13 +126,13 @@ def test_a_pass_ends_soon_after_the_time_limit(case, sparse, monkeypatch):
         clock._slow(monkeypatch, cp.StructuredRisk, "part", 10.0)
     else:
         module, _, name = steps.rpartition(".")
-        compiled = getattr(sys.modules[module], name)
+        compiled = getattr(import_module(module), name)
 
         def slowly(*args):
             clock.now += len(args[place])
             return compiled(*args)
 
-        monkeypatch.setattr(sys.modules[module], name, slowly)
+        monkeypatch.setattr(import_module(module), name, slowly)
     limit = 60.0  # a pass takes 300 seconds
     found = cp.minimize(risk, cp.L2(1e-2), method=make(), tol=1e-9, time_limit=limit)
     assert found.status == "time_limit"
