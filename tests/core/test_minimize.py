@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
 
 import numpy as np
@@ -270,7 +271,7 @@ class SlowRisk(MaxOfPlanes):
 def test_time_limit(monkeypatch):
     clock = [0.0]
     # By its name the package has the function of the module, so that a path to it leads nowhere.
-    module = sys.modules["cutplane.solvers.minimize"]
+    module = import_module("cutplane.solvers.minimize")
     monkeypatch.setattr(module, "clock", lambda: clock[0])
     rng = np.random.default_rng(3)
     risk = SlowRisk(clock, rng.normal(size=(60, 8)), rng.normal(size=60))

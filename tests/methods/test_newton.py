@@ -2,8 +2,8 @@
 
 import math
 import signal
-import sys
 import time
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -253,7 +253,7 @@ def many_examples(m=40_000):
 
 def sample_runs(monkeypatch, before):
     """Call a function before each run on a sample; return the list that their results go to."""
-    module = sys.modules["cutplane.solvers.newton"]
+    module = import_module("cutplane.solvers.newton")
     results = []
 
     def run(risk, regularizer, **options):

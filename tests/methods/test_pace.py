@@ -27,7 +27,7 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now = 0.0
         # By its name the package has the function of the module, not the module.
-        for module in (pace, sys.modules["cutplane.solvers.minimize"]):
+        for module in (pace, import_module("cutplane.solvers.minimize")):
             monkeypatch.setattr(module, "clock", lambda: self.now)
         for rows in (CompressedRows, DenseRows):
             for name in ("scores", "pullback", "class_scores", "class_pullback"):
@@ -36,7 +36,7 @@ class Clock:
         self._slow(monkeypatch, DualAscent, "_epoch", 2.0)
         # Estimates know how slow it is to make a matrix.
         monkeypatch.setattr("cutplane.models.multiclass.curvature._SECONDS_PER_CUBE", 1.0)
-        monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_SECONDS", 1.0)
+        monkeypatch.setattr(import_module("cutplane.solvers.newton"), "_SECONDS", 1.0)
 
     def _slow(self, monkeypatch, kind, name, seconds):
         method = getattr(kind, name)
@@ -163,7 +163,7 @@ def test_a_matrix_that_takes_too_long_is_not_made(monkeypatch):
     usual = cp.minimize(risk, cp.L2(1e-3), method=cp.newton(), tol=1e-6)
     assert made
     made.clear()
-    monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_SECONDS", 1e3)
+    monkeypatch.setattr(import_module("cutplane.solvers.newton"), "_SECONDS", 1e3)
     hurried = cp.minimize(risk, cp.L2(1e-3), method=cp.newton(), tol=1e-6, time_limit=1e6)
     assert not made
     assert usual.status == hurried.status == "optimal"
@@ -175,8 +175,8 @@ def test_a_matrix_that_takes_too_long_is_not_made(monkeypatch):
 def test_directions_with_and_without_a_matrix(loss, intercept, monkeypatch):
     risk = problem(loss, sparse=True)
     risk = cp.ScoredRisk(risk.rows, risk.y, loss, intercept=intercept)
-    monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_LEFT", 1e-12)
-    monkeypatch.setattr(sys.modules["cutplane.solvers.newton"], "_MOST_PRODUCTS", 10_000)
+    monkeypatch.setattr(import_module("cutplane.solvers.newton"), "_LEFT", 1e-12)
+    monkeypatch.setattr(import_module("cutplane.solvers.newton"), "_MOST_PRODUCTS", 10_000)
     both = []
     for by_products in (False, True):
         steps = SmoothedNewton(Problem(risk, cp.L2(0.1)), by_products=by_products)
