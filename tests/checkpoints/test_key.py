@@ -1,6 +1,7 @@
 """Whose checkpoint it is: one's own is believed, and of others only the best point is taken."""
 
 import json
+import logging
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,13 @@ from .test_resume import minimized
 from .test_store import contents
 
 SOMEBODY_ELSE = "not signed with the key in "
+
+
+@pytest.fixture(autouse=True)
+def heard(caplog, monkeypatch):
+    """Hear what is logged, whatever programs that ran in this process have set."""
+    monkeypatch.setattr(logging.getLogger("cutplane"), "propagate", True)
+    caplog.set_level(logging.WARNING, logger="cutplane.checkpoints")
 
 
 @pytest.fixture
