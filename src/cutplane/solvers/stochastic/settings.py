@@ -134,7 +134,7 @@ class Walk:
     facts : ndarray
         A line for each example: what does not change, and the last slope of its loss.
     numbers : ndarray
-        All else, by the places that `kernels` names.
+        All else, by the places that `loops` names.
     seed : ndarray
         Of the next random number.
     objective : float

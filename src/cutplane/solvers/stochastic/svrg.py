@@ -66,7 +66,7 @@ def svrg_epoch(
 
     Before and afterwards the iterate is ``factors[0] * v + factors[1] * slope_there``.
 
-    ``facts`` are as for `kernels.epoch`, with the slopes at the reference point. ``products`` are
+    ``facts`` are as for `loops.epoch`, with the slopes at the reference point. ``products`` are
     those of the rows with ``slope_there``, the slope of the risk at that point.
     """
     width = np.uint64(len(v))
