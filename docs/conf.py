@@ -9,7 +9,7 @@ import cutplane
 
 HERE = Path(__file__).parent
 sys.path.insert(0, os.fspath(HERE))
-from gallery_page import gallery  # noqa: E402
+from gallery_page import gallery, scripts  # noqa: E402
 from notebook_pages import as_markdown  # noqa: E402
 from reference_pages import write_reference  # noqa: E402
 
@@ -51,17 +51,19 @@ CHAPTERS = {
         "serve", "checkpoints", "large-data", "cluster", "troubleshooting",
     ],
     "Extend": [
-        "choose-a-method", "regularizers", "add-a-loss", "bring-your-own-oracle",
-        "structured-model", "your-own-network", "non-convex",
+        "choose-a-method", "how-methods-work", "regularizers", "add-a-loss",
+        "bring-your-own-oracle", "structured-model", "your-own-network", "non-convex",
     ],
     "Come from": [],  # pages whose names begin with "from-"
-    "Background": ["design", "reproduce"],
+    "Background": ["architecture", "design", "why-it-is-fast", "reproduce", "benchmarks"],
+    "Decisions": [],  # dated pages
     "Reference": ["reference/index"],
 }  # fmt: skip
 
 
 def chapters() -> str:
     pages = {page.stem for page in HERE.glob("*.md")} - {"index"}
+    decisions = sorted(f"decisions/{page.stem}" for page in HERE.glob("decisions/*.md"))
     come_from = sorted(page for page in pages if page.startswith("from-"))
     placed = {page for of in CHAPTERS.values() for page in of} | set(come_from)
     trees = []
@@ -69,6 +71,7 @@ def chapters() -> str:
         found = [page for page in listed if page in pages or "/" in page]
         found = sorted(pages - placed) if caption == "Tasks" else found
         found = come_from if caption == "Come from" else found
+        found = decisions if caption == "Decisions" else found
         lines = "\n".join(found)
         trees.append(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{lines}\n```\n")
     return "\n" + "\n".join(trees)
@@ -79,9 +82,10 @@ def prepare(app, name, source):
     if name.startswith("notebooks/"):
         source[0] = as_markdown(source[0])
         return
-    source[0] = re.sub(r"\]\(\.\./([^)]+)\)", rf"]({SOURCE}\1)", source[0])
+    out = re.escape("../" * (1 + name.count("/")))
+    source[0] = re.sub(rf"\]\({out}([^)]+)\)", rf"]({SOURCE}\1)", source[0])
     if name == "gallery":
-        source[0] += "\n" + gallery(HERE)
+        source[0] += f"\n{gallery(HERE)}\n\n{scripts(HERE.parent / 'examples')}\n"
     if name == "index":
         source[0] += chapters()
 

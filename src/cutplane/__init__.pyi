@@ -14,8 +14,6 @@ from . import testing as testing
 from .checkpoints.checkpoint import Checkpoint as Checkpoint
 from .checkpoints.tensors import CheckpointError as CheckpointError
 from .cluster import sharded_sample as sharded_sample
-from .cluster.simulation import Speeds as Speeds
-from .cluster.simulation import simulate as simulate
 from .core.certificate import Certificate as Certificate
 from .core.certificate import Record as Record
 from .core.certificate import Result as Result
@@ -23,6 +21,7 @@ from .core.certificate import Status as Status
 from .core.method import Method as Method
 from .core.protocols import NonFiniteRisk as NonFiniteRisk
 from .core.protocols import Plane as Plane
+from .core.solver import Solver as Solver
 from .core.state import Problem as Problem
 from .core.state import State as State
 from .core.stopping import Gap as Gap

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import contextmanager
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -278,6 +279,22 @@ def test_time_may_be_over_before_landmarks_are_chosen(monkeypatch):
     assert len(model.support_) == 1000
 
 
+def test_time_may_be_over_before_landmarks_have_features(monkeypatch):
+    X, z = data(6000, seed=15)
+    y = np.where(z > 0.2, 1.0, -1.0)
+    made, between = [], Kernel.between
+
+    def counted(self, A, B, *others):
+        made.append(A.shape[0] * B.shape[0])
+        return between(self, A, B, *others)
+
+    monkeypatch.setattr(Kernel, "between", counted)
+    with pytest.warns(ConvergenceWarning, match="time_limit"):
+        model = cp.KernelClassifier("logistic", landmarks=1000, time_limit=1e-3).fit(X, y)
+    assert sum(made) < 6000 * 500
+    require_true(model.certificate_, objective(model, X, y), tol=1e-3)
+
+
 @pytest.mark.parametrize("limits", [{"max_iter": 2}, {"time_limit": 1e-3}])
 @pytest.mark.parametrize("loss", ["nu_insensitive", "poisson"])
 def test_losses_of_all_examples_together_and_without_a_floor_are_cut_short_too(loss, limits):
@@ -426,6 +443,80 @@ def test_many_examples_with_features_that_are_not_scaled(scale, loss):
     better = kinds[1](loss, lam=model.lam_ / scale**2, tol=1e-6).fit(X, y).certificate_
     assert model.certificate_.lower_bound <= better.objective * (1.0 + ROUNDING)
     assert model.certificate_.objective >= better.lower_bound * (1.0 - ROUNDING)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "absolute", "logistic"])
+@pytest.mark.parametrize("degree", [2, 3])
+def test_polynomials_of_features_that_are_not_scaled(loss, degree):
+    """On pairs of duals alone such a fit takes thousands of iterations."""
+    X, z = data(640, seed=60, n_features=4)
+    X, y = 10.0 * X, np.where(z > 0.2, 1.0, -1.0) if loss in CLASSIFICATION else z
+    kind = cp.KernelClassifier if loss in CLASSIFICATION else cp.KernelRegressor
+    options = {"kernel": "polynomial", "gamma": 1.0, "degree": degree}
+    model = kind(loss, C=1.0, max_iter=40, **options).fit(X, y)
+    assert model.certificate_.status == "optimal"
+    reached = objective(model, X, y)
+    assert model.certificate_.objective == pytest.approx(reached, rel=1e-5)
+    assert model.certificate_.lower_bound <= reached * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "absolute", "squared"])
+@pytest.mark.parametrize("degree", [2, 3])
+def test_what_rounding_hides_is_not_claimed_and_ends_soon(loss, degree):
+    X, z = data(300, seed=61, n_features=4)
+    X, y = 1e3 * X, np.where(z > 0.2, 1.0, -1.0) if loss in CLASSIFICATION else z
+    kind = cp.KernelClassifier if loss in CLASSIFICATION else cp.KernelRegressor
+    options = {"kernel": "polynomial", "gamma": 1.0, "degree": degree}
+    with pytest.warns(ConvergenceWarning, match="status stalled.*scale the features"):
+        model = kind(loss, C=10.0, max_iter=45, **options).fit(X, y)
+    assert model.certificate_.valid
+    # Features of size one, and a lam as much smaller, are the same functions but for low degrees.
+    assert model.certificate_.lower_bound <= LOSSES[loss](y, np.zeros(len(y))).mean()
+
+
+def fractions(matrix, duals):
+    """Return ``q'Kq`` without rounding."""
+    rows = [[Fraction(float(entry)) for entry in row] for row in matrix]
+    q = [Fraction(float(dual)) for dual in duals]
+    return sum(
+        a * b * entry
+        for a, row in zip(q, rows, strict=True)
+        for b, entry in zip(q, row, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["rbf", "linear", "polynomial"])
+def test_squared_lengths_are_bounded_closely(name):
+    """The bound is above the length of the exact kernel, and by little where terms cancel."""
+    random = np.random.default_rng(62)
+    X = random.normal(size=(40, 2)) * (1.0 if name == "rbf" else 100.0)
+    kernel = Kernel(name, 1.0, 3, 1.0)
+    rows = KernelRows(kernel, X)
+    risk = KernelRisk(rows, np.sign(X[:, 0]), cp.Hinge(), intercept=False)
+    if name == "rbf":
+        exact_matrix = rows.matrix
+    else:
+        products = [[Fraction(float(a)) for a in x] for x in X]
+        exact_matrix = None
+    vectors = np.linalg.eigh(rows.matrix)[1]
+    duals = vectors[:, :35] @ random.normal(size=35) + 1e-9 * vectors[:, -1]
+    plane = risk.map.pullback(duals)
+    if exact_matrix is None:
+        power = 3 if name == "polynomial" else 1
+        added = 1 if name == "polynomial" else 0
+        q = [Fraction(float(dual)) for dual in duals]
+        exact = sum(
+            a * b * (sum(s * t for s, t in zip(x, y, strict=True)) + added) ** power
+            for a, x in zip(q, products, strict=True)
+            for b, y in zip(q, products, strict=True)
+        )
+    else:
+        exact = fractions(exact_matrix, duals)
+    seems = max(4.0 * plane[:40] @ plane[40:], 0.0)
+    above = seems + risk.length_error(plane)
+    terms = float(np.abs(duals) @ np.sqrt(rows.diagonal)) ** 2
+    assert above * (1.0 + 1e-15) >= exact
+    assert above - float(exact) <= 1e-9 * float(exact) + 1e-6 * np.finfo(float).eps * terms
 
 
 @pytest.mark.parametrize("shift", [0.0, 5.0])

@@ -73,15 +73,15 @@ WRONG = {
     "scores": ("best.scores", np.zeros(8)),
     "scores of another type": ("best.scores", np.zeros(120, dtype=np.int64)),
     "scores that are not finite": ("best.scores", np.full(120, np.nan)),
-    "duals": ("policies.query.duals", np.zeros(119)),
-    "duals of another method": ("policies.query", cp.Record(1, 1.0, 1.0, 1, 1, 1.0)),
+    "duals": ("own.duals", np.zeros(119)),
+    "duals of another method": ("own", cp.Record(1, 1.0, 1.0, 1, 1, 1.0)),
     "weights": ("bundle.alpha", np.zeros(3)),
     "groups": ("bundle.n_groups", 2),
     "support": ("bundle._qp.support", np.full(1000, 10**6)),
     "size": ("bundle._qp.size", 10**6),
     "words": ("lower", "high"),
     "NaN": ("lower", float("nan")),
-    "more than there was": ("policies.stabilizer", np.zeros(3)),
+    "more than there was": ("stationarity", np.zeros(3)),
 }
 
 
@@ -94,13 +94,13 @@ def test_what_does_not_fit_is_unknown(name):
 
 
 def test_before_the_first_iteration_nothing_is_remembered():
-    assert restored(HINGE(), cp.newton(), put("policies.query", None)).policies.query is None
+    assert restored(HINGE(), cp.newton(), put("own", None)).own is None
 
 
 def test_a_part_of_the_problem_is_no_place_to_write_to():
     risk = HINGE()
-    with pytest.raises(Unknown, match=r"^not a stored state: state\.policies\.query\.duals"):
-        restored(risk, cp.newton(), put("policies.query.duals", risk.y))
+    with pytest.raises(Unknown, match=r"^not a stored state: state\.own\.duals"):
+        restored(risk, cp.newton(), put("own.duals", risk.y))
 
 
 def test_a_risk_that_is_not_convex_has_no_convex_states():

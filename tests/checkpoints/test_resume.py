@@ -282,7 +282,7 @@ def test_slopes_that_are_being_written_do_not_change_while_a_run_goes_on(method)
 
     def go_on(steps):
         for i in range(steps):
-            method.memory.make_room(bundle, 1, state.policies.memory)
+            method.memory.make_room(bundle, 1, state.own.memory)
             bundle.add(Plane(np.full(8, float(i)), 0.0))
             bundle.alpha[:] = 0.0
             bundle.alpha[-1] = 1.0

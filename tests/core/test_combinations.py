@@ -1,6 +1,7 @@
 """The product of all choices: each combination works, or says in one sentence why it cannot.
 
-A new stabilizer, memory, query or kind of cuts is one line of a dictionary here.
+A new stabilizer, memory, query or kind of cuts is one line of a dictionary here, and so is a new
+solver.
 """
 
 import re
@@ -24,9 +25,9 @@ from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.models.multiclass.ascent import ClassEpochs
 from cutplane.models.multiclass.newton import ClassNewtonSteps
 from cutplane.solvers.block_ascent import BlockAscent
-from cutplane.solvers.cccp import ConvexSteps, NoPlanes
-from cutplane.solvers.coordinates.descent import CoordinateSteps, StayAtBest
-from cutplane.solvers.coordinates.quasi_newton import BoundAtBest, SparseQuasiNewton
+from cutplane.solvers.cccp import ConvexSteps
+from cutplane.solvers.coordinates.descent import CoordinateSteps
+from cutplane.solvers.coordinates.quasi_newton import SparseQuasiNewton
 from cutplane.solvers.dual_ascent import DualEpochs
 from cutplane.solvers.newton import NewtonSteps
 from cutplane.solvers.quasi_newton import QuasiNewtonSteps
@@ -46,10 +47,6 @@ STABILIZERS = {
     "balanced": BalancedProximal(),
     "set": OverSet(),
     "proximal to best": ProximalToBest(),
-    "convex steps": ConvexSteps(),
-    "subgradient steps": SubgradientSteps(),
-    "stay": StayAtBest(),
-    "bound": BoundAtBest(),
 }
 MEMORIES = {
     "all": KeepAll(),
@@ -62,21 +59,26 @@ QUERIES = {
     "segment": OnSegment(),
     "greedy": OnSegment(beyond=0.0, enough=0.0, otherwise=ByTrials(cut_at=CutAt.LOWEST)),
     **{f"trials, {cut_at}": ByTrials(cut_at=cut_at) for cut_at in CutAt},
+}
+CUTS = {
+    "convex": ConvexCuts(),
+    "non-convex": NonConvexCuts(),
+    "objective": ObjectiveCuts(),
+}
+SOLVERS = {
     "newton": NewtonSteps(),
     "dual ascent": DualEpochs(),
     "class ascent": ClassEpochs(),
     "class newton": ClassNewtonSteps(),
     "block ascent": BlockAscent(),
     "quasi-newton": QuasiNewtonSteps(),
+    "quasi-newton, limited": QuasiNewtonSteps(planes=12),
+    "quasi-newton, non-convex": QuasiNewtonSteps(cuts=NonConvexCuts()),
     "stochastic": StochasticPasses(),
     "coordinates": CoordinateSteps(),
     "sparse quasi-newton": SparseQuasiNewton(),
-}
-CUTS = {
-    "convex": ConvexCuts(),
-    "non-convex": NonConvexCuts(),
-    "objective": ObjectiveCuts(),
-    "none": NoPlanes(),
+    "convex steps": ConvexSteps(),
+    "subgradient steps": SubgradientSteps(),
 }
 
 
@@ -164,8 +166,6 @@ REASONS = [
     r"without a regularizer nothing but its planes .* \w+ drops some; kelley\(\) needs KeepAll",
     r"candidates lie anywhere in the set, .* of \w+ say nothing; kelley\(\) needs ConvexCuts",
     r"\w+ takes planes of the (risk|objective), and \w+ makes planes of the (risk|objective)",
-    r"\w+ makes planes of duals, which hold for convex risks; it needs ConvexCuts",
-    r"\w+ makes planes of the whole risk; it needs groups=1",
     r"\w+ compares planes with the whole risk; groups need ConvexCuts",
     r"\w+ needs a strongly convex regularizer such as cp\.L2 \(.*\); got (Ball|Box)\(.*1\)",
     r"OverSet needs a set to stay in, cp\.Ball or cp\.Box; got .*",
@@ -175,78 +175,90 @@ REASONS = [
     r"Class(Epochs|NewtonSteps) needs a loss of all classes \(CrammerSinger or Softmax\); got .*",
     r"CoordinateSteps needs a linear risk with one score an example; got .*",
     r"SparseQuasiNewton needs a smooth loss; got .*",
-    r"BoundAtBest needs a regularizer that is a sum over coordinates; got .*",
-    r"(StayAtBest|BoundAtBest) proposes nothing, and \w+ needs a candidate",
     r"StochasticPasses needs a risk that is a sum over examples; got .*",
     r"BlockAscent needs a structured model, and a loss that .*; got .*",
-    r"the method \w+ needs a convex risk, and this one is not.*; use nrbm",
-    r"\w+ takes no planes, and \w+ makes planes of the (risk|objective)",
-    r"\w+ takes planes of the (risk|objective), and \w+ makes no planes",
-    r"\w+ has no model to search by; it needs AtCandidate",
-    r"\w+ has no planes that \w+ could drop; it needs KeepAll",
+    r"the method [\w-]+ needs a convex risk, and this one is not.*; use nrbm",
     r"ConvexSteps needs a risk whose losses have a convex part, such as cp\.Ramp\(\); got .*",
 ]
 
 
-def combined(stabilizer, memory, query, cuts, problem):
-    """Return the method for a problem, or the reason why it cannot be used."""
+def suiting(make, problem):
+    """Return the solver for a problem, or the reason why it cannot be used."""
     try:
-        method = cp.Method(
-            STABILIZERS[stabilizer], MEMORIES[memory], QUERIES[query], CUTS[cuts], problem.groups
-        )
-        method.require_suitable(core.Problem(problem.make_risk(), problem.regularizer))
+        solver = make()
+        solver.require_suitable(core.Problem(problem.make_risk(), problem.regularizer))
     except ValueError as refused:
         return str(refused)
-    return method
+    return solver
+
+
+def combined(stabilizer, memory, query, cuts, problem):
+    """Return the bundle method for a problem, or the reason why it cannot be used."""
+    choices = STABILIZERS[stabilizer], MEMORIES[memory], QUERIES[query], CUTS[cuts]
+    return suiting(lambda: cp.Method(*choices, problem.groups), problem)
+
+
+def require_right(solver, problem, what):
+    """Let a solver run: its bounds hold, and the gap closes. Or it has a known reason not to."""
+    if isinstance(solver, str):
+        assert sum(bool(re.fullmatch(reason, solver)) for reason in REASONS) == 1, solver
+        return
+    risk = problem.make_risk()
+    first = problem.regularizer.value(problem.start) + risk.at(problem.start).value
+    result = cp.minimize(
+        problem.make_risk(), problem.regularizer, method=solver, start=problem.start,
+        tol=1e-2, max_iter=15,
+    )  # fmt: skip
+    where = f"{what}: {result!r}"
+    assert np.isfinite(result.objective), where
+    assert result.objective <= first, where
+    if problem.optimum is None or not solver.bounds:
+        assert not result.certificate.valid, where
+        return
+    assert result.certificate.valid, where
+    assert result.certificate.lower_bound <= problem.optimum + 1e-9, where
+    assert problem.optimum <= result.objective + 1e-9, where
+    if result.status is cp.Status.OPTIMAL or "greedy" in what:
+        return  # the paper's greedy search may get stuck, and says so
+    gaps = [record.gap for record in result.history]
+    assert gaps[-1] < 0.9 * gaps[0], where
 
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("stabilizer", STABILIZERS)
 def test_every_combination_works_or_says_why_not(stabilizer, name):
     problem = ALL[name]
-    risk = problem.make_risk()
-    first = problem.regularizer.value(problem.start) + risk.at(problem.start).value
     for choices in product(MEMORIES, QUERIES, CUTS):
         method = combined(stabilizer, *choices, problem)
-        if isinstance(method, str):
-            assert sum(bool(re.fullmatch(reason, method)) for reason in REASONS) == 1, method
-            continue
-        result = cp.minimize(
-            problem.make_risk(), problem.regularizer, method=method, start=problem.start,
-            tol=1e-2, max_iter=15,
-        )  # fmt: skip
-        where = f"{stabilizer}, {', '.join(choices)}: {result!r}"
-        assert np.isfinite(result.objective), where
-        assert result.objective <= first, where
-        if problem.optimum is None or method.cuts.planes_of != "risk":
-            assert not result.certificate.valid, where
-            continue
-        assert result.certificate.valid, where
-        assert result.certificate.lower_bound <= problem.optimum + 1e-9, where
-        assert problem.optimum <= result.objective + 1e-9, where
-        if result.status is cp.Status.OPTIMAL or "greedy" in choices:
-            continue  # the paper's greedy search may get stuck, and says so
-        gaps = [record.gap for record in result.history]
-        assert gaps[-1] < 0.9 * gaps[0], where
+        require_right(method, problem, f"{stabilizer}, {', '.join(choices)}")
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_works_or_says_why_not(solver, name):
+    require_right(suiting(lambda: SOLVERS[solver], ALL[name]), ALL[name], solver)
 
 
 def test_how_many_combinations_there_are():
     # Which ones can be used is part of the interface: none may be lost, and none become false.
     legal, said = {}, set()
+
+    def heard(method):
+        if isinstance(method, str):
+            said.update(reason for reason in REASONS if re.fullmatch(reason, method))
+        return not isinstance(method, str)
+
     for name, problem in ALL.items():
-        legal[name] = 0
-        for choices in product(STABILIZERS, MEMORIES, QUERIES, CUTS):
-            method = combined(*choices, problem)
-            if isinstance(method, str):
-                said |= {reason for reason in REASONS if re.fullmatch(reason, method)}
-            else:
-                legal[name] += 1
-    # Stabilizers but the four that go with one choice only; quasi-Newton steps, and those at
-    # the candidate, on segments and by trials.
-    queries = 4 + len(CutAt)
+        choices = product(STABILIZERS, MEMORIES, QUERIES, CUTS)
+        legal[name] = sum(heard(combined(*each, problem)) for each in choices)
+    # Stabilizers but the two that go with one choice only.
+    queries = 3 + len(CutAt)
     free = 6 * len(MEMORIES) * queries
-    # Proximal to best, with planes of the objective, and subgradient steps: they bound nothing.
-    uncertified = len(MEMORIES) * queries + 1
+    # Proximal to best, with planes of the objective: it bounds nothing.
+    uncertified = len(MEMORIES) * queries
+    everywhere = {"quasi-newton", "quasi-newton, limited", "quasi-newton, non-convex"}
+    everywhere |= {"subgradient steps"}
+    not_convex = {"quasi-newton, non-convex", "subgradient steps"}
     assert legal == {
         "planes": 2 * free + uncertified,
         "function, other metric": 2 * free + uncertified,
@@ -255,14 +267,26 @@ def test_how_many_combinations_there_are():
         "ball": 1,
         "box": 1,
         "groups": free,
-        # And Newton steps, dual ascent, stochastic passes, coordinates; these also without a
-        # reduced problem, with a bound or without; convex steps.
-        "linear": 2 * free + uncertified + (4 * 6 + 2) * len(MEMORIES) + 1,
-        "structured": 2 * free + uncertified + 2 * 6 * len(MEMORIES) + 1,
-        "ramp": free + uncertified + 1,  # non-convex cuts only; and convex steps
+        "linear": 2 * free + uncertified,
+        "structured": 2 * free + uncertified,
+        "ramp": free + uncertified,  # non-convex cuts only
         "ramp loss": free + uncertified,
         "waves": free + uncertified,
     }
+    linear = {"newton", "dual ascent", "stochastic", "coordinates", "convex steps"}
+    of_its_own = {
+        "planes": everywhere,
+        "function, other metric": everywhere,
+        "groups": everywhere | linear,
+        "linear": everywhere | linear,
+        "structured": everywhere | {"block ascent", "stochastic", "convex steps"},
+        "ramp": not_convex | {"convex steps"},
+        "ramp loss": not_convex,
+        "waves": not_convex,
+    }
+    for name, problem in ALL.items():
+        able = {key for key, each in SOLVERS.items() if heard(suiting(lambda e=each: e, problem))}
+        assert able == of_its_own.get(name, set()), name
     assert said == set(REASONS)
 
 

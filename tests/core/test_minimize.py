@@ -417,7 +417,7 @@ def test_bad_rules_and_methods(make):
 def test_method_must_be_one():
     problem = PROBLEMS["planes"]
     with pytest.raises(
-        TypeError, match=r"method must be a Method such as cp.bmrm\(\), or a name, got 3"
+        TypeError, match=r"method must be a Solver such as cp.bmrm\(\), or a name, got 3"
     ):
         cp.minimize(problem.make_risk(), problem.regularizer, method=3)
 
@@ -887,7 +887,7 @@ def test_words():
     assert str(result.certificate) in repr(result)
     assert f"{result.iterations} iterations, {result.evaluations} evaluations" in repr(result)
     assert "(optimal: no model is better by more than" in str(result.certificate)
-    assert repr(result.state).startswith(f"State(iteration {result.iterations}, objective 0.")
+    assert repr(result.state).startswith(f"Run(iteration {result.iterations}, objective 0.")
     assert {str(status) for status in cp.Status} == {
         "running",
         "optimal",

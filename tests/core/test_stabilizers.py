@@ -198,7 +198,7 @@ def test_balanced_proximal_takes_the_steps_of_algorithm_4():
         method=cp.balanced_proximal(radius=radius),
         stop=cp.Gap(absolute=1e-12),
         max_iter=12,
-        callbacks=[lambda state: states.append((state.policies.stabilizer, state.gap))],
+        callbacks=[lambda state: states.append((state.own.stabilizer, state.gap))],
     )
     iterates, planes, taus = [np.zeros(d)], [], []
     gap_before = np.inf
@@ -241,7 +241,7 @@ def test_proposition_3(seed, lam):
     balances, objectives = [], []
 
     def look(state):
-        balances.append(state.policies.stabilizer)
+        balances.append(state.own.stabilizer)
         objectives.append(state.objective)
 
     cp.minimize(
@@ -281,7 +281,7 @@ def test_optimistic_radius_grows_when_reached_and_then_stays():
         cp.L2(0.1),
         method=cp.balanced_proximal(),
         tol=1e-6,
-        callbacks=[lambda state: radii.append(state.policies.stabilizer.radius)],
+        callbacks=[lambda state: radii.append(state.own.stabilizer.radius)],
     )
     assert result.status is cp.Status.OPTIMAL
     assert radii[0] == 1.0
@@ -300,7 +300,7 @@ def test_optimistic_radius_begins_within_reach():
         cp.L2(4.0),
         method=cp.balanced_proximal(),
         max_iter=1,
-        callbacks=[lambda state: radii.append(state.policies.stabilizer.radius)],
+        callbacks=[lambda state: radii.append(state.own.stabilizer.radius)],
     )
     assert radii == [0.5]
 

@@ -4,6 +4,7 @@ import inspect
 import json
 import math
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from cutplane.solvers.registry import METHODS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("decisions/*.md")])
 LOSSES = CLASSIFICATION | ROBUST_CLASSIFICATION | REGRESSION | ROBUST_REGRESSION
 COMMANDS = typer.main.get_command(app).commands
 
@@ -67,7 +68,13 @@ def test_links_lead_somewhere(page):
 
 def test_every_page_is_in_the_index():
     linked = set(_LINK.findall((DOCS / "index.md").read_text()))
-    assert {page.name for page in DOCS.glob("*.md")} - {"index.md"} <= linked
+    pages = {page.relative_to(DOCS).as_posix() for page in PAGES if DOCS in page.parents}
+    assert pages - {"index.md"} <= linked
+
+
+def test_figures_of_the_benchmarks_are_measured():
+    run = runpy.run_path(str(ROOT / "benchmarks" / "run.py"))
+    assert (DOCS / "benchmarks.md").read_text() == run["page"](ROOT / "benchmarks" / "results")
 
 
 def options_of(command):

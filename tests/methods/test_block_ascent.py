@@ -274,9 +274,9 @@ def test_takes_far_fewer_inferences_than_a_line_search(lam):
 
 def test_the_proximal_term_saves_inferences():
     counts, usual = [], block_ascent()
-    for query in (usual.query, replace(usual.query, pull=0.0)):
+    for method in (usual, replace(usual, pull=0.0)):
         risk = words(2, 200)
-        result = cp.minimize(risk, cp.L2(1e-4), method=replace(usual, query=query), tol=1e-2)
+        result = cp.minimize(risk, cp.L2(1e-4), method=method, tol=1e-2)
         assert result.status == "optimal"
         counts.append(risk.inferences)
     assert counts[0] < counts[1]
@@ -286,7 +286,7 @@ def test_few_examples_keep_more_outputs():
     rooms = []
     for n in (60, 400, 3000):
         result = cp.minimize(words(5, n), cp.L2(1.0), method=block_ascent(), max_iter=1, tol=1e-9)
-        rooms.append(result.state.policies.query.kept.alpha.shape[1])
+        rooms.append(result.state.own.kept.alpha.shape[1])
     assert rooms == [100, 50, 20]
 
 
@@ -299,10 +299,10 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed(kind):
     options = {"method": block_ascent(outputs=5), "tol": 1e-12}
     whole = cp.minimize(risk, cp.L2(1e-2), max_iter=8, **options)
     half = cp.minimize(risk, cp.L2(1e-2), max_iter=3, **options)
-    kept = half.state.policies.query.kept.alpha.copy()
+    kept = half.state.own.kept.alpha.copy()
     resumed = cp.minimize(risk, cp.L2(1e-2), max_iter=8, resume=half.state, **options)
     np.testing.assert_array_equal(resumed.w, whole.w)
-    np.testing.assert_array_equal(half.state.policies.query.kept.alpha, kept)
+    np.testing.assert_array_equal(half.state.own.kept.alpha, kept)
     bounds = [(r.objective, r.lower_bound) for r in whole.history]
     assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
 

@@ -259,7 +259,8 @@ def test_the_automatic_choice_follows_counts(loss):
     def chosen(n_features, lam, regularizer=cp.L2):
         X = rng.choice([-1.0, 1.0], size=(1000, n_features))
         risk = cp.ScoredRisk(X, y, loss, intercept=False)
-        return automatic(Problem(risk, regularizer(lam))).query
+        method = automatic(Problem(risk, regularizer(lam)))
+        return method.query if isinstance(method, cp.Method) else method
 
     assert isinstance(chosen(20, 1e-3), ClassNewtonSteps)
     assert isinstance(chosen(5, 1e-3), OnSegment)  # little data

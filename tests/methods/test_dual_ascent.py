@@ -281,12 +281,12 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed(loss, intercept):
     again = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
     np.testing.assert_array_equal(whole.w, again.w)
     half = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=3)
-    kept = half.state.policies.query.beta.copy()
+    kept = half.state.own.beta.copy()
     resumed = cp.minimize(
         risk, regularizer, method=method, tol=1e-12, max_iter=8, resume=half.state
     )
     np.testing.assert_array_equal(resumed.w, whole.w)
-    np.testing.assert_array_equal(half.state.policies.query.beta, kept)
+    np.testing.assert_array_equal(half.state.own.beta, kept)
     bounds = [(r.objective, r.lower_bound) for r in whole.history]
     assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
 

@@ -149,12 +149,12 @@ def test_the_same_run_gives_the_same_bits_also_when_resumed():
     regularizer, method = cp.L2(1e-3), newton()
     whole = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=8)
     half = cp.minimize(risk, regularizer, method=method, tol=1e-12, max_iter=3)
-    kept = half.state.policies.query.point.w.copy()
+    kept = half.state.own.point.w.copy()
     resumed = cp.minimize(
         risk, regularizer, method=method, tol=1e-12, max_iter=8, resume=half.state
     )
     np.testing.assert_array_equal(resumed.w, whole.w)
-    np.testing.assert_array_equal(half.state.policies.query.point.w, kept)
+    np.testing.assert_array_equal(half.state.own.point.w, kept)
     bounds = [(r.objective, r.lower_bound) for r in whole.history]
     assert [(r.objective, r.lower_bound) for r in resumed.history] == bounds
 
@@ -208,7 +208,7 @@ def test_says_why_it_cannot_be_used():
     ):
         cp.minimize(cp.ScoredRisk(X, y, NoCurvature()), plain, method=newton())
     assert newton().obstacle(Problem(cp.ScoredRisk(X, y, cp.Hinge()), plain)) is None
-    assert newton().query == NewtonSteps()
+    assert newton() == NewtonSteps()
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 12), rank=st.integers(1, 14))

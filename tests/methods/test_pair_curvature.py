@@ -26,7 +26,7 @@ def test_it_is_used_where_it_is_known(risk):
     assert has_pair_curvature(risk)
     assert not has_pair_curvature(cp.ChainRisk(np.eye(4), [0, 1, 0, 1], [0, 2, 4], cp.ChainCRF()))
     result = cp.minimize(risk, cp.L2(1e-3), method=cp.quasi_newton(), stop=cp.Iterations(12))
-    inverses = result.state.policies.query.curvature.inverses
+    inverses = result.state.own.curvature.inverses
     assert inverses.shape == (risk.n_parameters,)
     assert 0.0 < inverses.min() < inverses.max() <= np.float32(1e-3**-0.5)
 

@@ -232,7 +232,7 @@ def test_a_run_stops_when_it_is_confident():
     method = cp.optimistic(epsilon=0.2, delta=0.5, sampling=cp.Sampling.DRAWN)
     result = cp.minimize(risk, cp.L2(lam), method=method, stop=cp.Confident(), max_iter=None)
     assert result.status == "stopped"
-    assert result.state.policies.query.confident
+    assert result.state.own.confident
     best = cp.minimize(risk, cp.L2(lam), tol=1e-8)
     assert result.objective <= best.objective + 0.2
     assert result.certificate.lower_bound <= best.objective

@@ -251,8 +251,8 @@ def test_a_direction_that_promises_nothing_is_given_up(monkeypatch):
     monkeypatch.setattr(quasi_newton, "coordinates_of", lambda problem: None)
     state = first_state(Problem(flat, cp.L1(0.25)), None, cp.bmrm(), convex=True)
     own = SparseSteps.none_yet(5, 3)
-    found, _ = quasi_newton.SparseQuasiNewton()(state, None, own)
-    assert all(np.isfinite(point.value) for point in found.points)
+    step = quasi_newton.SparseQuasiNewton().step(state, own)
+    assert all(np.isfinite(point.value) for point in step.points)
 
 
 @pytest.mark.parametrize("sizes", [(1e60, 1.0), (1.0, 1e60), (1e-60, 1.0)])

@@ -185,7 +185,7 @@ def test_a_batch_of_all_examples_is_the_full_batch_bit_for_bit(rule, intercept):
         objectives = []
         result = cp.minimize(
             risk, cp.L2(lam), method=METHODS[rule](batch=batch, seed=seed), tol=1e-12, max_iter=40,
-            callbacks=[lambda state, to=objectives: to.append(state.policies.query.objective)],
+            callbacks=[lambda state, to=objectives: to.append(state.own.objective)],
         )  # fmt: skip
         seen[name] = (objectives, result.w.tolist(), result.certificate.lower_bound)
     assert seen["m"] == seen["more"] == seen["all"]

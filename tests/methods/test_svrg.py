@@ -52,7 +52,7 @@ def test_steps_are_those_of_the_method():
         for i in order:
             q, q_there = (-risk.y[i] / (1 + np.exp(risk.y[i] * X[i] @ u)) for u in (w, there))
             w = w - eta * (lam * w + importance[i] * (q - q_there) * X[i] + a)
-    np.testing.assert_allclose(found.state.policies.query.w, w, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.state.own.w, w, rtol=1e-10, atol=1e-12)
 
 
 def test_refusals():

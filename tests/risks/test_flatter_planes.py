@@ -9,7 +9,7 @@ from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.models.sequences.losses import entropy_of_mixing
-from cutplane.models.sequences.pieces import FLATTER
+from cutplane.models.sequences.risk import FLATTER
 
 
 def entropy(p):

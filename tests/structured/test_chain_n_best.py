@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.models.sequences.chain import Chains, ChainScores
-from cutplane.models.sequences.n_best import n_best
+from cutplane.models.sequences.chain import Chains, ChainScores, n_best
 from cutplane.models.structured import ChainCRF
 
 from .sequences import all_labels, score

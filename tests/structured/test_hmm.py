@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from cutplane.models.speech.decoding import label_frames, score_classes
 from cutplane.models.speech.estimation import ClassFit, Likelihood, backward, forward, maximize, mix
-from cutplane.models.speech.gaussians import fill_best
-from cutplane.models.speech.model import Covariance, GaussianHMMs, Topology
+from cutplane.models.speech.model import (
+    Covariance,
+    GaussianHMMs,
+    Topology,
+    label_frames,
+    score_classes,
+)
+from cutplane.models.speech.paths import fill_best
 
 from .hmm_by_enumeration import SHAPES, best_by_labels, density, drawn, gaussian_of, paths
 

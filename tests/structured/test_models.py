@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.models.graphs.forests import best_labels, parents_first
-from cutplane.models.structured.examples import as_features
+from cutplane.models.structured.risk import as_features
 from cutplane.testing import check_model
 
 from .problems import PROBLEMS, multilabel, random_tree, trees

@@ -16,18 +16,19 @@ import numpy as np
 from cutplane.checkpoints.codec import Unknown, attributes
 from cutplane.checkpoints.kinds import PLAIN, is_balance, is_named, own_kinds
 from cutplane.checkpoints.layouts import LAYOUTS, POINTS
-from cutplane.core.method import Method, Policy, PolicyStates, Query
+from cutplane.core.method import BundleSolver, Policy, PolicyStates, Query
 from cutplane.core.needs import as_quadratic, offers
-from cutplane.core.state import Problem, State
+from cutplane.core.solver import AnySolver
+from cutplane.core.state import Problem, Run
 
 _ARRAY = re.compile(r"([fiub]\d)(~?)\[([^\]]*)\](?:<(\w+)|(>=0))?")
 
 
 def require_fitting(
-    state: Any, problem: Problem, method: Method, given: Collection[object]
+    state: Any, problem: Problem, method: AnySolver, given: Collection[object]
 ) -> None:
     """Raise Unknown unless a state is one of a method on a problem; ``given`` are their parts."""
-    if type(state) is not State:
+    if type(state) is not Run:
         raise Unknown("it is no state")
     known = {
         "problem": problem,
@@ -36,17 +37,19 @@ def require_fitting(
     }
     checker = _Checker(problem.risk, known, frozenset(map(id, given)))
     checker.scope |= {"k": _length(state.bundle, "offsets"), "g": _count(state.bundle, "n_groups")}
-    checker.check(state, "State", "state")
+    checker.check(state, "Run", "state")
     groups = method.groups
     if state.bundle.n_groups < 1 or groups not in (None, state.bundle.n_groups):
         raise Unknown(f"state.bundle has {state.bundle.n_groups} groups")
-    if method.stabilizer.confined and state.bundle.tilts.any():
-        raise Unknown("state.bundle has planes of groups")
     if state.convex and problem.risk.convex is False:
         raise Unknown("state.convex is not what the risk says")
+    checker.check_own(state.own, method, "state.own")
+    if not isinstance(method, BundleSolver):
+        return
+    if method.stabilizer.confined and state.bundle.tilts.any():
+        raise Unknown("state.bundle has planes of groups")
     for place in (part.name for part in fields(PolicyStates)):
-        own = getattr(state.policies, place)
-        checker.check_own(own, getattr(method, place), f"state.policies.{place}")
+        checker.check_own(getattr(state.own, place), getattr(method, place), f"state.own.{place}")
 
 
 @dataclass
@@ -63,12 +66,13 @@ class _Checker:
         if not any(self._fits(value, each, path) for each in spec.split(" | ")):
             raise Unknown(f"{path} is not what it was")
 
-    def check_own(self, own: Any, policy: Policy[Any], path: str) -> None:
-        """Check what a policy of the library remembers, if it knows the risk."""
+    def check_own(self, own: Any, policy: Policy[Any] | AnySolver, path: str) -> None:
+        """Check what a solver or a policy of the library remembers, if it knows the risk."""
         if not type(policy).__module__.startswith("cutplane."):
             return
-        # Of data that lie elsewhere a query remembers something else: what is kept there.
-        if isinstance(policy, Query) and type(self.risk).__name__ not in POINTS:
+        # Of data that lie elsewhere a solver remembers something else: what is kept there.
+        elsewhere = isinstance(policy, Query) or not isinstance(policy, Policy | BundleSolver)
+        if elsewhere and type(self.risk).__name__ not in POINTS:
             return
         kinds = own_kinds(type(policy))
         name = type(own).__name__
@@ -330,7 +334,7 @@ _COMPILED_STEPS = ("map.plain", "loss.slope_form", "rows.one_by_one")
 
 def _walk_fits(walk: Any, checker: _Checker) -> bool:
     """Say whether a walk has the arrays that its settings ask for."""
-    settings = checker.known["method"].query.settings
+    settings = checker.known["method"].settings
     chosen = settings.rule.name == "OPTIMISTIC"
     # Steps on the rows of a linear risk are compiled, and have a line of facts for each of them.
     compiled = (

@@ -15,11 +15,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
 from cutplane.checkpoints.snapshot import Snapshots
@@ -27,8 +28,8 @@ from cutplane.checkpoints.store import About, Planes, Store, is_checkpoint
 from cutplane.checkpoints.tensors import CheckpointError
 from cutplane.compute.arrays import Vector
 from cutplane.core.fingerprint import Opaque, fingerprint, fingerprints_of_parts
-from cutplane.core.method import Method, PolicyStates
-from cutplane.core.state import Problem, State
+from cutplane.core.solver import AnySolver, Solver, options_of
+from cutplane.core.state import Problem, Run
 
 _log = logging.getLogger("cutplane.checkpoints")
 
@@ -37,8 +38,6 @@ _log = logging.getLogger("cutplane.checkpoints")
 # write would have written in any case.
 _EVERY = 60.0
 _RARELY = 33.0
-
-_POLICIES = tuple(field.name for field in fields(PolicyStates))
 
 # Letters of a file that are printed.
 _LONGEST = 200
@@ -87,7 +86,7 @@ class NoKeeper:
         Whether states are written.
     folder : path
         Where they are written.
-    state : State or None
+    state : Run or None
         The state to go on from, if there is one.
     start : ndarray or None
         Where to begin, if there is a state that is not believed.
@@ -97,7 +96,7 @@ class NoKeeper:
 
     keeps = False
     folder = Path()
-    state: State | None = None
+    state: Run | None = None
     start: Vector | None = None
     whole = True
 
@@ -109,10 +108,10 @@ class NoKeeper:
         """Take it that the state is one to go on from."""
         self.whole = True
 
-    def write_if_due(self, state: State) -> None:
+    def write_if_due(self, state: Run) -> None:
         """Do nothing."""
 
-    def write(self, state: State) -> None:
+    def write(self, state: Run) -> None:
         """Do nothing."""
 
 
@@ -127,7 +126,7 @@ class Keeper(NoKeeper):
         writer: ThreadPoolExecutor,
         every: float | None,
         problem: Problem,
-        method: Method,
+        method: AnySolver,
     ) -> None:
         self._store, self._writer, self._every = store, writer, every
         self.folder = store.folder
@@ -166,7 +165,7 @@ class Keeper(NoKeeper):
         super().after_iteration()
         self._inferences = self._snapshots.inferences
 
-    def write_if_due(self, state: State) -> None:
+    def write_if_due(self, state: Run) -> None:
         """Begin to write the state if it is time, and go on meanwhile."""
         if not self._tried:  # what cannot be stored should be known at once
             self._take(state)
@@ -177,12 +176,12 @@ class Keeper(NoKeeper):
         if time.monotonic() - self._last >= self._wait:
             self._begin(state)
 
-    def write(self, state: State) -> None:
+    def write(self, state: Run) -> None:
         """Write the state, unless that was done, and wait until it is on the disk."""
         self._begin(state)
         self._finish(state)
 
-    def _begin(self, state: State) -> None:
+    def _begin(self, state: Run) -> None:
         self._finish(state)
         if state.iteration == self._written:
             return
@@ -192,13 +191,13 @@ class Keeper(NoKeeper):
         )
         self._written, self._last = state.iteration, time.monotonic()
 
-    def _take(self, state: State) -> tuple[Encoded, Planes]:
+    def _take(self, state: Run) -> tuple[Encoded, Planes]:
         try:
             return self._snapshots.take(state, self._inferences)
         except Unstorable as error:
             raise CheckpointError(f"{self._store.folder}: cannot be written: {error}") from error
 
-    def _finish(self, state: State) -> None:
+    def _finish(self, state: Run) -> None:
         """Wait until a write is done; if it has failed, say so, and the run goes on."""
         if self._writing is None:
             return
@@ -219,7 +218,7 @@ class Keeper(NoKeeper):
 
 @contextmanager
 def keeper(
-    checkpoint: Checkpoint | str | os.PathLike[str] | None, problem: Problem, method: Method
+    checkpoint: Checkpoint | str | os.PathLike[str] | None, problem: Problem, method: AnySolver
 ) -> Iterator[NoKeeper]:
     """Yield what writes the checkpoints of a run; one that cannot be used is a CheckpointError."""
     given = part_of(checkpoint, "")
@@ -234,7 +233,7 @@ def keeper(
         yield Keeper(store, writer, given.every, problem, method)
 
 
-def stored_method(path: str | os.PathLike[str]) -> Method:
+def stored_method(path: str | os.PathLike[str]) -> AnySolver:
     """Return the method of the run that a checkpoint is of, or raise CheckpointError."""
     folder = Path(path)
     if not is_checkpoint(folder):
@@ -247,26 +246,32 @@ def stored_method(path: str | os.PathLike[str]) -> Method:
     try:
         method = Codec({}).decode(Encoded(json.loads(text), {}))
         # As if somebody had written it down: with the checks of its own.
-        policies = {name: replace(getattr(method, name)) for name in _POLICIES}
-        made: Method = replace(method, **policies)
+        options = {name: _checked(option) for name, option in options_of(method).items()}
+        made: AnySolver = replace(method, **options)
     except (Unknown, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(
             f"{folder}: its method is unknown, give method= ({_in_a_line(str(error))})"
         ) from error
-    if not isinstance(made, Method):
+    if not isinstance(made, Solver):
         raise CheckpointError(f"{folder}: it has no method")
     return made
 
 
-def _about(folder: Path, problem: Problem, method: Method) -> About:
+def _checked(option: Any) -> Any:
+    """Return an option as it is if it is made once more, with the checks of its own."""
+    is_instance = is_dataclass(option) and not isinstance(option, type)
+    return replace(option) if is_instance else option
+
+
+def _about(folder: Path, problem: Problem, method: AnySolver) -> About:
     """Return what must be the same to go on."""
     try:
         parts = fingerprints_of_parts(problem.risk, portable=True)
         parts["regularizer"] = fingerprint(problem.regularizer, portable=True)
-        policies = {
-            field.name: fingerprint(getattr(method, field.name), portable=True)
-            for field in fields(method)
+        options = {
+            name: fingerprint(option, portable=True) for name, option in options_of(method).items()
         }
+        options["solver"] = type(method).__qualname__
     except Opaque as error:
         raise CheckpointError(
             f"{folder}: no checkpoint of this problem: {error}; give what contains it a method "
@@ -278,7 +283,7 @@ def _about(folder: Path, problem: Problem, method: Method) -> About:
         choices = "null"
     # Not by name: a type checker would see every room above this one.
     library = import_module("cutplane").__version__
-    return About(library, _processor(), parts, policies, choices)
+    return About(library, _processor(), parts, options, choices)
 
 
 @cache

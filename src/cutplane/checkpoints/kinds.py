@@ -8,6 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, ForwardRef, get_args, get_origin
 
 from cutplane.core.method import Policy
+from cutplane.core.solver import Solver
 
 # Larger counts cannot be reached by counting, and would overflow.
 _MOST = 2**53
@@ -50,11 +51,11 @@ def is_balance(value: Any) -> bool:
 
 
 def own_kinds(kind: type) -> frozenset[str] | None:
-    """Return the names of the types that a policy may remember, or None if it does not say."""
+    """Return the names of the types that a solver or policy may remember, or None if unknown."""
     for base in kind.__mro__:
         for made in vars(base).get("__orig_bases__", ()):
             origin = get_origin(made)
-            if isinstance(origin, type) and issubclass(origin, Policy):
+            if isinstance(origin, type) and issubclass(origin, Policy | Solver):
                 (own,) = get_args(made)
                 if isinstance(own, ForwardRef):
                     names = own.__forward_arg__.split(" | ")

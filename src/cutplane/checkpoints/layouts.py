@@ -44,9 +44,9 @@ POINTS = {
 
 LAYOUTS: dict[str, dict[str, str]] = {
     # What every run has.
-    "State": {
+    "Run": {
         "problem": "=problem", "method": "=method", "bundle": "Bundle", "best": "point",
-        "objective": "float", "policies": "PolicyStates", "lower": "real", "convex": "bool",
+        "objective": "float", "own": "unseen", "lower": "real", "convex": "bool",
         "iteration": "count", "evaluations": "count", "seconds": "float", "seconds_left": "real",
         "enough": "real", "last_step": "real | None", "stopped": "bool", "interrupted": "bool",
         "stalled_for": "count", "stationarity": "Stationarity | None",
@@ -113,7 +113,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "values": "f8[e]", "starts": "i8[*]>=0", "_weights": "f8[u]", "_planes": "planes",
         "_owners?": "i8[e]<u", "value?": "float",
     },
-    # What stabilizers, queries and cuts remember.
+    # What solvers remember, and stabilizers, queries and cuts.
     "LastSearch": {"objective": "real", "distance": "real"},
     "LastWeight": {"mu": "real", "plain": "PlainBound"},
     "PlainBound": {"solver": "SimplexQP", "numbers": "i8[k]>=0", "alpha": "f8[k]>=0"},
@@ -177,6 +177,5 @@ LAYOUTS: dict[str, dict[str, str]] = {
     },
     "Reference": {"w": "f8[p]", "seed": "u8[1]", "objective": "any float"},
     "StepTaken": {"possible": "real"},
-    "StepsTaken": {"possible": "real", "taken": "count", "delay": "real | None"},
-    "LastPoint": {"w": "f8[p]", "slope": "f8[p]"},
+    "StepsTaken": {"w": "f8[p]", "slope": "f8[p]", "delay": "real", "taken": "count"},
 }  # fmt: skip

@@ -23,9 +23,9 @@ from cutplane.checkpoints.checking import require_fitting
 from cutplane.checkpoints.codec import Codec, Encoded, Unknown, Unstorable
 from cutplane.checkpoints.store import Planes, Stored
 from cutplane.compute.arrays import Vector
-from cutplane.core.method import Method
 from cutplane.core.protocols import Point
-from cutplane.core.state import Problem, State
+from cutplane.core.solver import AnySolver, options_of
+from cutplane.core.state import Problem, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Snapshots:
     States refer to both, and checkpoints contain neither.
     """
 
-    def __init__(self, problem: Problem, method: Method) -> None:
+    def __init__(self, problem: Problem, method: AnySolver) -> None:
         self._problem, self._method = problem, method
         self._before = self._count()
         parts = {"risk": problem.risk, "regularizer": problem.regularizer}
-        chosen = (*parts.values(), *method.policies)
+        chosen = (*parts.values(), method, *options_of(method).values())
         # The modules of what the user has chosen, whose classes a state may contain.
         modules = {
             kind.__module__
@@ -66,7 +66,7 @@ class Snapshots:
     def _count(self) -> int:
         return int(getattr(self._problem.risk, "inferences", 0))
 
-    def take(self, state: State, inferences: int) -> tuple[Encoded, Planes]:
+    def take(self, state: Run, inferences: int) -> tuple[Encoded, Planes]:
         """Return a state as text and arrays, and its planes; Unstorable if a policy's is no data.
 
         All is copied but for the slopes, which are `held` where they are: the run may go on.
@@ -89,7 +89,7 @@ class Snapshots:
         slots = bundle.held = bundle.slots
         return Encoded(encoded.tree, copies), Planes(bundle.numbers, lambda row: slopes[slots[row]])
 
-    def release(self, state: State) -> None:
+    def release(self, state: Run) -> None:
         """Let the run use the places of planes again that were dropped."""
         state.bundle.held = np.empty(0, dtype=np.int64)
 
@@ -111,13 +111,13 @@ class Snapshots:
                 raise Unknown("the regularizer is not finite at its best point")
         return w.copy()
 
-    def restore(self, stored: Stored) -> State:
+    def restore(self, stored: Stored) -> Run:
         """Return the state that was taken, or raise Unknown; the risk goes on counting."""
         encoded, slopes = stored
         nothing = np.empty((0, 0))
         try:
             root = self._codec.decode(encoded, slopes=nothing, gram=nothing)
-            state: State = root["state"]
+            state: Run = root["state"]
             inferences: int = root["inferences"]
             counts = hasattr(self._problem.risk, "inferences")
             if type(inferences) is not int or inferences < 0 or (inferences and not counts):

@@ -26,8 +26,7 @@ from cutplane.compute.blocks import placing
 from cutplane.core.protocols import KeptPoint, Plane, Quadratic
 from cutplane.data import ObservedPairs, Rows, as_rows
 from cutplane.models.sequences.losses import ChainLoss
-from cutplane.models.sequences.points import nearly_best_step, steps_to
-from cutplane.models.sequences.risk import ChainRisk
+from cutplane.models.sequences.risk import ChainRisk, nearly_best_step, steps_to
 from cutplane.risks.composite import Summable
 from cutplane.risks.groups import good_number_for
 

@@ -56,14 +56,14 @@ from cutplane.compute.blocks import (
 )
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_parts
-from cutplane.core.method import Found
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.protocols import Plane
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Step as StepTaken
+from cutplane.core.state import Problem, Run
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers import dual_ascent as kernels
-from cutplane.solvers.dual_ascent import found_toward
+from cutplane.solvers.dual_ascent import points_toward
 
 _SEED = 88172645463325252
 _ODD = 0x9E3779B97F4A7C15
@@ -392,16 +392,16 @@ class ShardedAscent:
         made = Step(name_of(begin), (self._risk.step,), (self._lam,))
         return Rounds(Kept(self._risk, [made]))
 
-    def step(
-        self, state: State, candidate: Candidate, own: Rounds, passes: float | None
-    ) -> tuple[Found, Rounds]:
+    def step(self, run: Run, own: Rounds, passes: float | None) -> StepTaken[Rounds]:
         """Take a round, or a step of the bundle method where rounds are slow."""
-        own = own.looked_back(state.gap)
+        own = own.looked_back(run.gap)
         if own.to_come:
-            found, _ = OnSegment()(state, candidate, None)
-            return found, replace(own, to_come=own.to_come - 1)
+            found, _ = OnSegment()(run, run.candidate, None)
+            after = replace(own, to_come=own.to_come - 1)
+            return StepTaken(found.points, after, cut_at=found.cut_at)
         duals, plane, point = self._improved(own.duals, passes)
-        return found_toward(state, point, plane), replace(own, duals=duals, gap=state.gap)
+        after = replace(own, duals=duals, gap=run.gap)
+        return StepTaken(points_toward(run, point), after, [plane])
 
     def _improved(self, duals: Kept, passes: float | None) -> tuple[Kept, Plane, ShardedPoint]:
         """Return the duals after a round, their plane, and the point that they lead to."""

@@ -182,6 +182,34 @@ class Bundle:
         # All at once, here and below: Ctrl-C between two of them would leave a broken bundle.
         vars(self).update(kept)
 
+    def make_room(self, planes: int, incoming: int) -> None:
+        """Keep at most so many planes a group, and a mean, before ``incoming`` ones are added.
+
+        Planes without weight go first, the longest idle before the others; then the weighted mean
+        of each group takes the place of the lightest ones, which gives the same bound as they did.
+        """
+        planes *= self.n_groups
+        # One row more for each group, for its mean.
+        excess = self.n_planes + incoming - (planes + self.n_groups)
+        if excess <= 0:
+            return
+        n_idle = int(np.count_nonzero(self.alpha == 0.0))
+        if n_idle >= excess:
+            order = np.lexsort((-self.idle, self.alpha > 0.0))
+            self.keep(np.sort(order[excess:]))
+            return
+        self.condense(max(planes - incoming, 0))
+
+    def condense(self, n_kept: int) -> None:
+        """Keep the heaviest planes, and one of each group that stands for all, with the weight."""
+        n = self.n_planes
+        heaviest = np.argsort(self.alpha, kind="stable")[n - n_kept :]
+        # Added before the others go: an interrupt in between must not leave an empty bundle.
+        self.add(*self.aggregates())
+        self.keep(np.append(np.sort(heaviest), np.arange(n, self.n_planes)))
+        self.alpha[:] = 0.0
+        self.alpha[n_kept:] = 1.0
+
     def used_within(self, longest: int) -> Numbers:
         """Return the rows of all planes but those idle in more reduced problems than ``longest``.
 

@@ -15,7 +15,7 @@ from cutplane.markup.html import Html, element, table
 from cutplane.markup.svg import Line, line_chart
 
 if TYPE_CHECKING:
-    from cutplane.core.state import State
+    from cutplane.core.state import Run
 
 
 NO_BOUND = "there is no lower bound"
@@ -197,7 +197,7 @@ class Result:
         What is proven about ``w``.
     history : list of Record
         The bounds after every iteration.
-    state : State
+    state : Run
         What `minimize` needs to go on from here.
     """
 
@@ -205,7 +205,7 @@ class Result:
     point: Point
     certificate: Certificate
     history: list[Record]
-    state: State
+    state: Run
 
     @property
     def objective(self) -> float:

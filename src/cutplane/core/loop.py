@@ -1,4 +1,4 @@
-"""The loop: steps of the method until the gap is closed (paper 000, Algorithm 1)."""
+"""The loop: steps of the solver until the gap is closed (paper 000, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cutplane.compute.mapped import require_same
 from cutplane.compute.room import Room, using
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
-from cutplane.core.method import Found
 from cutplane.core.needs import evaluated_again, files_of
-from cutplane.core.state import State, iterate
+from cutplane.core.solver import Step
+from cutplane.core.state import Run, iterate
 from cutplane.core.stationarity import is_tested, look_for_descent
 from cutplane.core.stopping import StoppingRule
 
 _log = logging.getLogger("cutplane")
 
-Callback = Callable[[State], object]
+Callback = Callable[[Run], object]
 
 
 class Keeper(Protocol):
@@ -35,26 +35,26 @@ class Keeper(Protocol):
     def after_iteration(self) -> None:
         """Hear that it has ended."""
 
-    def write_if_due(self, state: State) -> None:
+    def write_if_due(self, state: Run) -> None:
         """Write the state if it is time."""
 
 
 def descend(
-    state: State,
+    state: Run,
     rule: StoppingRule,
-    clock: Callable[[State], None],
+    clock: Callable[[Run], None],
     callbacks: Iterable[Callback],
     keeper: Keeper,
     check: Callable[[], None],
-) -> tuple[Status, State]:
+) -> tuple[Status, Run]:
     """Iterate until a rule says why to stop; return that, and the state as it is then.
 
     In the state that is returned, the objective is computed afresh from the data. The loop's own
     state stays as it is, so that a run can be resumed as if it had never ended.
 
     ``clock`` writes time and evaluations so far into the state. ``check`` raises KeyboardInterrupt
-    if Ctrl-C was pressed. It is called between two verbs; where states are kept, between two
-    iterations only. Elsewhere steps that take long hear of both while they are taken, by the pace.
+    if Ctrl-C was pressed. It is called between two iterations. Where no states are kept,
+    steps that take long hear of both while they are taken, by the pace.
     """
     files = files_of(state.problem.risk)
     with using(Room()):
@@ -75,11 +75,11 @@ def descend(
             state.seconds_left, state.enough = rule.seconds_left(state), rule.tolerance(state)
             keeper.before_iteration()
             if keeper.keeps:  # what is resumed later is a run of whole steps
-                iterate(state, lambda: None)
+                iterate(state)
             else:
                 try:
                     with pace.using(pace.Pace(state.seconds_left, interrupts.is_waiting)):
-                        iterate(state, check)
+                        iterate(state)
                 except pace.OutOfTime:  # nothing has come of this step
                     check()
                     clock(state)
@@ -95,7 +95,7 @@ def descend(
             keeper.write_if_due(state)
 
 
-def leave(state: State, tolerance: float, check: Callable[[], None]) -> bool:
+def leave(state: Run, tolerance: float, check: Callable[[], None]) -> bool:
     """Test the best point before it is called stationary; say whether a lower one was found.
 
     If it does not pass, its gap was small without reason, and nothing is known of it until the
@@ -104,15 +104,15 @@ def leave(state: State, tolerance: float, check: Callable[[], None]) -> bool:
     if state.problem.quadratic is None or is_tested(state, tolerance):
         return False
     state.stationarity, lowest = look_for_descent(state, tolerance, check)
-    before, own = state.best, state.policies
+    before = state.best
     if state.keep_best([lowest]):
-        _, own.cuts = state.method.cuts.add(state, Found([], [lowest]), before, own.cuts)
+        state.method.cut(state, Step([], state.own, cut_at=[lowest]), before)
     if state.stationarity is None:
         state.lower = -math.inf
     return state.best is not before
 
 
-def recomputed(state: State) -> State:
+def recomputed(state: Run) -> Run:
     """Return the state as it looks when the objective is computed afresh from the data.
 
     A point on a ray between two that satisfy bounds may leave these by rounding: then that is the

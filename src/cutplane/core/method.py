@@ -1,9 +1,8 @@
-"""A method: one of each of the four choices stabilizer, memory, query and cuts.
+"""The bundle methods: one of each of the four choices stabilizer, memory, query and cuts.
 
-A choice, or policy, is configuration, and remembers nothing. What it must know from one iteration
-to the next is a value of its own: `init` makes the first one, the policy's verb takes it and
-returns the next. Such a value consists of arrays and numbers, so that a run can be written to a
-file, compared and resumed. Policies without anything to remember have None.
+A choice, or policy, remembers nothing, as a solver does not (`cutplane.core.solver`): `init` makes
+what it must know from one iteration to the next, the policy's verb takes it and returns the next.
+Policies without anything to remember have None.
 
 What a policy cannot do without is in its ``needs``: see `cutplane.core.needs`. Its other class
 attributes say which policies it goes with.
@@ -12,27 +11,19 @@ attributes say which policies it goes with.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, cast
 
-from cutplane.compute.arrays import Vector
-from cutplane.core.needs import CURVED, Need, unmet, why_unproven
-from cutplane.core.protocols import Plane, Point, Risk
+from cutplane.compute.arrays import copied
+from cutplane.core.needs import CURVED, Need, unmet
+from cutplane.core.protocols import Point
+from cutplane.core.solver import Own, Solver, Step
 
 if TYPE_CHECKING:
     from cutplane.core.bundle import Bundle
-    from cutplane.core.state import Candidate, Problem, State
+    from cutplane.core.state import Candidate, Problem, Run
 
-PlanesOf = Literal["risk", "objective", "none"]
-_PLANES = {
-    "risk": "planes of the risk",
-    "objective": "planes of the objective",
-    "none": "no planes",
-}
-
-
-Own = TypeVar("Own")
+PlanesOf = Literal["risk", "objective"]
 
 
 class Policy(ABC, Generic[Own]):
@@ -54,22 +45,19 @@ class Stabilizer(Policy[Own]):
 
     Attributes
     ----------
-    planes_of : {"risk", "objective", "none"}
+    planes_of : {"risk", "objective"}
         What the planes of the bundle lie below.
     confined : bool
         Whether the risk may be evaluated at candidates only.
-    proposes : bool
-        Whether there is a reduced problem, whose solution is the candidate.
     """
 
     __slots__ = ()
     needs: ClassVar[tuple[Need, ...]] = (CURVED,)
     planes_of: ClassVar[PlanesOf] = "risk"
     confined: ClassVar[bool] = False
-    proposes: ClassVar[bool] = True
 
     @abstractmethod
-    def propose(self, state: State, own: Own) -> tuple[Candidate, Own]:
+    def propose(self, state: Run, own: Own) -> tuple[Candidate, Own]:
         """Solve the reduced problem."""
 
 
@@ -93,15 +81,12 @@ class Found(NamedTuple):
         Points that may be the best.
     cut_at : list of Point
         Points to take planes at.
-    planes : sequence of Plane
-        Planes that touch the risk nowhere in particular, such as those of dual solvers.
     step : float, optional
         How far from the best point a search went.
     """
 
     points: list[Point]
     cut_at: list[Point]
-    planes: Sequence[Plane] = ()
     step: float | None = None
 
 
@@ -112,37 +97,14 @@ class Query(Policy[Own]):
     ----------
     leaves_candidate : bool
         Whether the risk may be evaluated elsewhere than at the candidate.
-    makes_planes : bool
-        Whether it finds planes that touch the risk nowhere, from duals.
-    knows_first_plane : bool
-        Whether its planes say all that the plane of the first point says, which then is not taken.
-    restless : bool
-        Whether it moves on even if no bound does, so that a run never stalls.
-    uses_candidate : bool
-        Whether it asks the candidate where to look.
     """
 
     __slots__ = ()
     leaves_candidate: ClassVar[bool] = True
-    makes_planes: ClassVar[bool] = False
-    knows_first_plane: ClassVar[bool] = False
-    restless: ClassVar[bool] = False
-    uses_candidate: ClassVar[bool] = True
-
-    def first(self, problem: Problem, w: Vector) -> Point:
-        """Evaluate the risk where the run starts."""
-        return problem.risk.at(w)
 
     @abstractmethod
-    def __call__(self, state: State, candidate: Candidate, own: Own) -> tuple[Found, Own]:
+    def __call__(self, state: Run, candidate: Candidate, own: Own) -> tuple[Found, Own]:
         """Evaluate the risk at or on the way to the candidate."""
-
-    def carried_over(self, own: Own, state: State) -> Own:
-        """Return what to begin another run on the same risk with, of which ``state`` is the first.
-
-        Duals serve any regularizer; whatever else a query knows stays behind.
-        """
-        return self.init(state.problem)
 
 
 class Cuts(Policy[Own]):
@@ -150,7 +112,7 @@ class Cuts(Policy[Own]):
 
     Attributes
     ----------
-    planes_of : {"risk", "objective", "none"}
+    planes_of : {"risk", "objective"}
         What the planes lie below.
     for_convex : bool
         Whether planes are taken to lie below the risk everywhere.
@@ -161,8 +123,8 @@ class Cuts(Policy[Own]):
     for_convex: ClassVar[bool] = False
 
     @abstractmethod
-    def add(self, state: State, found: Found, before: Point, own: Own) -> tuple[bool, Own]:
-        """Add planes of the points ``found.cut_at`` to the bundle.
+    def add(self, state: Run, step: Step[Any], before: Point, own: Own) -> tuple[bool, Own]:
+        """Add planes of the points ``step.cut_at`` to the bundle.
 
         The best point is already the one after this iteration; ``before`` is the one before it.
         Return whether the lower bound moved, for cuts that change it.
@@ -171,7 +133,7 @@ class Cuts(Policy[Own]):
 
 @dataclass(slots=True)
 class PolicyStates:
-    """What each policy of a method remembers: of whatever types these policies say."""
+    """What each policy of a bundle method remembers: of whatever types these policies say."""
 
     stabilizer: Any = None
     memory: Any = None
@@ -180,8 +142,8 @@ class PolicyStates:
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """A bundle method, made of the four choices that the loop leaves open.
+class BundleSolver(Solver[PolicyStates]):
+    """A bundle method, made of four choices; its model is made of the planes of the run.
 
     With ``groups`` the risk is split into so many, and the model has planes for each of them; None
     leaves their number to the risk. ``name`` is what results call the method.
@@ -214,30 +176,8 @@ class Method:
             ),
             (
                 stabilizer.planes_of != cuts.planes_of,
-                f"{_name(stabilizer)} takes {_PLANES[stabilizer.planes_of]}, and "
-                f"{cuts_name} makes {_PLANES[cuts.planes_of]}",
-            ),
-            (
-                stabilizer.planes_of == "none" and self.query.leaves_candidate,
-                f"{_name(stabilizer)} has no model to search by; it needs AtCandidate",
-            ),
-            (
-                stabilizer.planes_of == "none" and self.memory.drops_planes,
-                f"{_name(stabilizer)} has no planes that {memory_name} could drop; it needs "
-                "KeepAll",
-            ),
-            (
-                not stabilizer.proposes and self.query.uses_candidate,
-                f"{_name(stabilizer)} proposes nothing, and {query_name} needs a candidate",
-            ),
-            (
-                self.query.makes_planes and not cuts.for_convex,
-                f"{query_name} makes planes of duals, which hold for convex risks; it needs "
-                "ConvexCuts",
-            ),
-            (
-                self.query.makes_planes and self.groups != 1,
-                f"{query_name} makes planes of the whole risk; it needs groups=1",
+                f"{_name(stabilizer)} takes planes of the {stabilizer.planes_of}, and "
+                f"{cuts_name} makes planes of the {cuts.planes_of}",
             ),
             (
                 self.groups != 1 and not cuts.for_convex,
@@ -253,47 +193,62 @@ class Method:
         """The four choices."""
         return self.stabilizer, self.memory, self.query, self.cuts
 
-    def init(self, problem: Problem) -> PolicyStates:
+    @property
+    def for_convex(self) -> bool:  # type: ignore[override]
+        """Whether planes are taken to lie below the risk everywhere."""
+        return self.cuts.for_convex
+
+    @property
+    def bounds(self) -> bool:  # type: ignore[override]
+        """Whether planes lie below the risk."""
+        return self.cuts.planes_of == "risk"
+
+    @property
+    def cut_kind(self) -> str:
+        """Of what kind the planes of a run are."""
+        return _name(self.cuts)
+
+    def start(self, problem: Problem) -> PolicyStates:
         """Return what the policies remember before the first iteration."""
         return PolicyStates(*(policy.init(problem) for policy in self.policies))
 
-    def obstacle(self, problem: Problem) -> str | None:
-        """Return what the method needs and the problem does not offer, in words, or None."""
-        missing = self._missing(problem)
-        return None if missing is None else f"it needs {missing[1].what}"
+    def step(self, run: Run, own: PolicyStates) -> Step[PolicyStates]:
+        """Solve the reduced problem, then evaluate the risk at its solution or on the way to it."""
+        candidate, own.stabilizer = self.stabilizer.propose(run, own.stabilizer)
+        moved = run.raise_lower_bound(candidate)
+        found, own.query = self.query(run, candidate, own.query)
+        run.last_step = run.last_step if found.step is None else found.step
+        incoming = run.bundle.n_groups * len(found.cut_at)
+        own.memory = self.memory.make_room(run.bundle, incoming, own.memory)
+        return Step(found.points, own, cut_at=found.cut_at, moved=moved)
 
-    def takes_for_convex(self, risk: Risk) -> bool:
-        """Say whether planes lie below the risk everywhere, so that a gap is a proof.
+    def cut(self, run: Run, step: Step[PolicyStates], before: Point) -> bool:
+        """Turn points into planes of the run."""
+        moved, step.state.cuts = self.cuts.add(run, step, before, step.state.cuts)
+        return moved
 
-        Where nobody has said whether the risk is convex, methods for convex risks assume it.
-        Without planes of the risk nothing is bounded, whatever it is.
-        """
-        if self.cuts.planes_of != "risk":
-            return False
-        return self.cuts.for_convex if risk.convex is None else risk.convex
+    def resumed(self, earlier: Run, problem: Problem) -> PolicyStates:
+        """Return what the policies know: those of another kind than before know nothing yet."""
+        before = earlier.method
+        if type(before) is not BundleSolver:
+            return self.start(problem)
+        own: dict[str, Any] = {}
+        for choice in (part.name for part in fields(PolicyStates)):
+            policy = getattr(self, choice)
+            if type(policy) is type(getattr(before, choice)):
+                own[choice] = copied(getattr(earlier.own, choice))
+            else:
+                own[choice] = policy.init(problem)
+        return PolicyStates(**own)
 
-    def require_suitable(self, problem: Problem) -> None:
-        """Raise ValueError if the method cannot minimize such a problem."""
-        if problem.risk.convex is False and self.cuts.for_convex:
-            raise ValueError(
-                f"the method {self.name} needs a convex risk, and this one is not"
-                f"{_because(problem.risk)}; use nrbm"
-            )
-        if missing := self._missing(problem):
-            policy, need = missing
-            thing = problem.risk if need.of == "risk" else problem.regularizer
-            raise ValueError(f"{_name(policy)} needs {need.what}; got {thing!r}")
-
-    def _missing(self, problem: Problem) -> tuple[Policy[Any], Need] | None:
+    def _missing(self, problem: Problem) -> tuple[object, Need] | None:
         for policy in self.policies:
             if need := unmet(policy.needs, problem.risk, problem.regularizer):
                 return policy, need
         return None
 
 
-def _because(risk: Risk) -> str:
-    reason = why_unproven(risk)
-    return f" ({reason})" if reason else ""
+Method = BundleSolver
 
 
 def _name(policy: Policy[Any]) -> str:

@@ -128,12 +128,30 @@ def term_size(risk: Risk) -> float:
 
 
 def length_error_of(risk: Risk) -> Callable[[Vector], float] | None:
-    """Return what tells how far off the squared length of a plane's slope may be, if anything does.
+    """Return what tells how much larger the squared length of a plane's slope may be, if anything.
 
-    The length that counts is that of a quadratic regularizer.
+    It is negative where the length is known to be smaller. The length that counts is that of a
+    quadratic regularizer.
     """
     error: Callable[[Vector], float] | None = getattr(risk, "length_error", None)
     return error
+
+
+def loss_size(risk: Risk) -> float:
+    """Return the value at zero, beside which terms that cancel may be large; zero if not told."""
+    return float(getattr(risk, "loss_size", 0.0))
+
+
+def value_error(risk: Risk, point: Point) -> float:
+    """Return by how much rounding may have changed the value at a point; zero if nobody tells."""
+    error: Callable[[Point], float] | None = getattr(risk, "value_error", None)
+    return 0.0 if error is None else error(point)
+
+
+def is_coarse_at(risk: Risk, point: Point) -> bool:
+    """Say whether steps from a point are taken with data that are rounded too much for it."""
+    coarse: Callable[[Point], bool] | None = getattr(risk, "is_coarse_at", None)
+    return coarse is not None and coarse(point)
 
 
 def gradient_of(regularizer: Regularizer, w: Vector) -> Vector | None:

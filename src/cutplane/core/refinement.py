@@ -17,7 +17,7 @@ from cutplane.core.certificate import Status
 from cutplane.core.loop import Callback, Keeper, descend
 from cutplane.core.protocols import Exact, Plane, Point, RoundedRisk
 from cutplane.core.start import begun_exactly
-from cutplane.core.state import State
+from cutplane.core.state import Run
 from cutplane.core.stopping import StoppingRule
 
 
@@ -27,7 +27,7 @@ class AtOnce(StoppingRule):
 
     reason: Status
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason."""
         return self.reason
 
@@ -38,16 +38,16 @@ class Refinement:
     Parameters
     ----------
     risk : RoundedRisk
-    state : State
+    state : Run
         Where the run on it ended. It is left as it is, so that it can be resumed.
 
     Attributes
     ----------
-    state : State
+    state : Run
         The state of the exact run.
     """
 
-    def __init__(self, risk: RoundedRisk, state: State) -> None:
+    def __init__(self, risk: RoundedRisk, state: Run) -> None:
         self._risk, self._rounded = risk, state
         self._exact: Exact | None = None
         self._lower = -np.inf
@@ -56,11 +56,11 @@ class Refinement:
     def run(
         self,
         rule: StoppingRule,
-        clock: Callable[[State], None],
+        clock: Callable[[Run], None],
         callbacks: Iterable[Callback],
         keeper: Keeper,
         check: Callable[[], None],
-    ) -> tuple[Status, State]:
+    ) -> tuple[Status, Run]:
         """Go on until a rule says why to stop; return that, and the state in terms of the risk."""
         told = [self._in_terms_of_the_risk(callback) for callback in callbacks]
         while True:
@@ -78,7 +78,7 @@ class Refinement:
                 problem = self._rounded.problem
                 return status, replace(final, problem=problem, best=point)
 
-    def _point(self, state: State) -> Point:
+    def _point(self, state: Run) -> Point:
         """Return the best point as one of the risk that rounds."""
         return state.best if self._exact is None else self._exact.back(state.best)
 
@@ -91,7 +91,7 @@ class Refinement:
         return bundle.aggregate()
 
     def _in_terms_of_the_risk(self, callback: Callback) -> Callback:
-        def called(state: State) -> object:
+        def called(state: Run) -> object:
             return callback(replace(state, problem=self._rounded.problem, best=self._point(state)))
 
         return called

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from cutplane.compute import pace
-from cutplane.compute.arrays import Vector, copied
+from cutplane.compute.arrays import Vector
 from cutplane.core.bundle import Bundle
-from cutplane.core.method import Found, Method, PolicyStates
 from cutplane.core.needs import as_grouped, evaluated_again, good_groups, offers
 from cutplane.core.protocols import Exact, Plane, Point, Risk
-from cutplane.core.state import DISAGREEMENT, Problem, State, sum_of
+from cutplane.core.solver import AnySolver, Step
+from cutplane.core.state import DISAGREEMENT, Problem, Run, sum_of
 
 
 def first_state(
     problem: Problem,
     start: Vector | None,
-    method: Method,
+    method: AnySolver,
     *,
     convex: bool,
     known: Point | None = None,
     seconds: float = np.inf,
-) -> State:
+) -> Run:
     """Return the state of a run that begins at a point, zero by default.
 
     ``known`` is a point of the same risk there, if there is one. The first plane is left out if it
@@ -41,15 +40,15 @@ def first_state(
     if known is not None and offers(risk, "evaluate_again"):
         best = evaluated_again(risk, known, regularizer)
     else:
-        best = method.query.first(problem, w)
+        best = method.first(problem, w)
     groups = good_groups(risk) if method.groups is None else method.groups
-    state = State(
+    state = Run(
         problem=problem,
         method=method,
         bundle=Bundle(risk.n_parameters, regularizer, groups),
         best=best,
         objective=problem.objective(best),
-        policies=method.init(problem),
+        own=method.start(problem),
         convex=convex,
     )
     floors = _floors(risk, groups)
@@ -57,7 +56,7 @@ def first_state(
     if bounded:
         state.bundle.add(*floors)
         state.raise_lower_bound(problem.below(sum_of(floors)))
-    if bounded and method.query.knows_first_plane:
+    if bounded and not method.takes_first_plane:
         state.require_finite(best, planes=())
         return state
     try:
@@ -77,26 +76,31 @@ def _floors(risk: Risk, groups: int) -> list[Plane]:
     return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
 
 
-def _cut_at_best(state: State) -> None:
-    """Add the planes of the best point, the only one so far."""
-    own, found = state.policies, Found([state.best], [state.best])
-    _, own.cuts = state.method.cuts.add(state, found, state.best, own.cuts)
+def _cut_at_best(state: Run) -> None:
+    """Add the planes of the best point, the only one so far.
+
+    The bound waits for the first step: every run takes one, even from within the tolerance, so
+    that a model of zeros is an answer that was looked for.
+    """
+    lower = state.lower
+    state.method.cut(state, Step([state.best], state.own, cut_at=[state.best]), state.best)
+    state.lower = lower
 
 
-def begun_exactly(exact: Exact, earlier: State, lower: float) -> State:
+def begun_exactly(exact: Exact, earlier: Run, lower: float) -> Run:
     """Return the first state on an exact risk, of a run that has come to where that begins.
 
     ``lower`` is a bound of the objective with the risk that it stands for.
     """
     problem, method = Problem(exact.risk, earlier.problem.regularizer), earlier.method
     best = exact.risk.at(exact.start)
-    state = State(
+    state = Run(
         problem=problem,
         method=method,
         bundle=Bundle(exact.risk.n_parameters, problem.regularizer),
         best=best,
         objective=problem.objective(best),
-        policies=method.init(problem),
+        own=method.start(problem),
         lower=lower,
         iteration=earlier.iteration,
         stopped=earlier.stopped,
@@ -107,12 +111,12 @@ def begun_exactly(exact: Exact, earlier: State, lower: float) -> State:
         state.bundle.add(floor)
     if exact.has_plane:
         state.bundle.add(exact.plane)
-    elif not method.query.knows_first_plane:
+    elif method.takes_first_plane:
         _cut_at_best(state)
     return state
 
 
-def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: bool) -> State:
+def with_planes_of(earlier: Run, problem: Problem, method: AnySolver, *, convex: bool) -> Run:
     """Return the first state of a run that knows the planes of an earlier one on the same risk."""
     risk, regularizer = problem.risk, problem.regularizer
     if not (convex and earlier.convex):
@@ -139,8 +143,8 @@ def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: 
             f"{state.best.value:.8g}: its data have changed, and the old bounds do not hold"
         )
     bundle = earlier.bundle
-    if type(method.query) is type(earlier.method.query):
-        state.policies.query = method.query.carried_over(earlier.policies.query, state)
+    if type(method) is type(earlier.method):
+        state.own = method.carried_over(earlier.own, state)
     state.test_model(bundle)
     if bundle.n_groups == state.bundle.n_groups:
         state.bundle = bundle.carried_over(regularizer)
@@ -154,7 +158,7 @@ def with_planes_of(earlier: State, problem: Problem, method: Method, *, convex: 
     return state
 
 
-def continued(earlier: State, problem: Problem, method: Method) -> State:
+def continued(earlier: Run, problem: Problem, method: AnySolver) -> Run:
     """Return a state to go on with that shares nothing mutable with the earlier run's."""
     problem.require_risk_of(earlier.problem, "resume")
     problem.require_regularizer_of(earlier.problem)
@@ -164,30 +168,18 @@ def continued(earlier: State, problem: Problem, method: Method) -> State:
             f"resume is of a run with planes of {n_groups} groups, and the method asks for "
             f"{method.groups}; give planes_from= in place of it"
         )
-    if not earlier.convex and type(method.cuts) is not type(before.cuts):
+    if not earlier.convex and method.cut_kind != before.cut_kind:
         raise ValueError(
-            f"resume is of a run with planes of {type(before.cuts).__name__}, which mean nothing "
-            f"to {type(method.cuts).__name__}; give start=, with its w, in place of it"
+            f"resume is of a run with planes of {before.cut_kind}, which mean nothing "
+            f"to {method.cut_kind}; give start=, with its w, in place of it"
         )
     return replace(
         earlier,
         problem=problem,
         method=method,
         bundle=earlier.bundle.copied(),
-        policies=_remembered(earlier, problem, method),
+        own=method.resumed(earlier, problem),
         history=list(earlier.history),
         stopped=False,
         interrupted=False,
     )
-
-
-def _remembered(earlier: State, problem: Problem, method: Method) -> PolicyStates:
-    """Return what policies know: those of another kind than before begin anew."""
-    own: dict[str, Any] = {}
-    for choice in (part.name for part in fields(PolicyStates)):
-        policy = getattr(method, choice)
-        if type(policy) is type(getattr(earlier.method, choice)):
-            own[choice] = copied(getattr(earlier.policies, choice))
-        else:  # only then: to begin may cost an evaluation
-            own[choice] = policy.init(problem)
-    return PolicyStates(**own)

@@ -1,6 +1,6 @@
-"""A problem, what a run knows of it, and one step of the run (paper 000, Algorithm 1).
+"""A problem, and what a run knows of it: the best point, the planes, and the bound that they prove.
 
-The bound of every method is computed here, in three lines: see `candidate_below`.
+The bound of every solver is computed here, in three lines: see `candidate_below`.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +17,18 @@ from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Certificate, Record, Stationarity, relative
 from cutplane.core.fingerprint import fingerprint, fingerprints_of_parts
-from cutplane.core.method import Method, PolicyStates
 from cutplane.core.needs import (
     as_flat,
     as_grouped_point,
     as_quadratic,
     gradient_of,
     has_identity,
+    is_coarse_at,
     length_error_of,
+    loss_size,
     term_size,
     terms_at,
+    value_error,
 )
 from cutplane.core.protocols import (
     FlatRegularizer,
@@ -36,6 +39,7 @@ from cutplane.core.protocols import (
     Regularizer,
     Risk,
 )
+from cutplane.core.solver import AnySolver, Step
 
 # Bounds are sums of a few terms that each carry rounding errors of a few units in the last place.
 # The lower bound is lowered by this share of the terms' sizes, so that rounding cannot lift it
@@ -79,11 +83,12 @@ def candidate_below(plane: Plane, regularizer: Regularizer, error: float = 0.0) 
 
     A plane lies below the risk, so this minimum lies below the minimum of the objective. For the
     aggregate ``(A'alpha, b.alpha)`` of a bundle it is ``D(alpha) = b.alpha - r*(-A'alpha)``, valid
-    for any ``alpha`` on the simplex however it was found. The conjugate may be off by ``error``, if
-    that is known.
+    for any ``alpha`` on the simplex however it was found. The conjugate may be higher by ``error``,
+    or is lower if that is negative, where it is known.
     """
     conjugate, w = regularizer.conjugate(-plane.slope)
-    rounding = max(_ROUNDING * (abs(plane.offset) + abs(conjugate)), error)
+    conjugate += error
+    rounding = _ROUNDING * (abs(plane.offset) + abs(conjugate))
     lower = plane.offset - conjugate - rounding
     return Candidate(w, lower, lower - regularizer.value(w))
 
@@ -166,22 +171,24 @@ class Problem:
 
 
 @dataclass(slots=True)
-class State:
+class Run:
     """Everything that changes while the loop runs: a run can go on from it as if never stopped.
 
-    All of it is data, and nothing else remembers anything. What the policies of the ``method`` know
-    is in ``policies``; all bounds belong to the ``problem``. ``last_step`` is how far from the best
-    point the last search went. ``seconds_left`` is for a query that may take longer than the time
-    limit of the run allows, ``enough`` the gap that is small enough, for a policy that solves
-    problems of its own; ``convex_step`` is what is proven of the last one.
+    All of it is data, and nothing else remembers anything. What the ``method``, a solver, remembers
+    is its ``own``; all bounds belong to the ``problem``. The planes that the solver has handed over
+    are in the ``bundle``: they prove the bound, another run can begin with them, and for a bundle
+    method they are the model. ``last_step`` is how far from the best point the last search went.
+    ``seconds_left`` is for a solver whose step may take longer than the time limit of the run
+    allows, ``enough`` the gap that is small enough, for one that solves problems of its own;
+    ``convex_step`` is what is proven of the last one.
     """
 
     problem: Problem
-    method: Method
+    method: AnySolver
     bundle: Bundle
     best: Point
     objective: float
-    policies: PolicyStates = field(default_factory=PolicyStates)
+    own: Any = None
     lower: float = -np.inf
     convex: bool = True
     iteration: int = 0
@@ -221,6 +228,17 @@ class State:
         return self.refuted or self._beyond_rounding(-self.gap, scale)
 
     @property
+    def hidden(self) -> float:
+        """What rounding may hide of the gap, where that is more than it always is."""
+        error = value_error(self.problem.risk, self.best)
+        return error if error > DISAGREEMENT * abs(self.objective) else 0.0
+
+    @property
+    def hides_tolerance(self) -> bool:
+        """Whether rounding hides a gap that would be small enough, or is too coarse for steps."""
+        return self.hidden > self.enough or is_coarse_at(self.problem.risk, self.best)
+
+    @property
     def vanishes(self) -> bool:
         """Whether objective and gap are no more than rounding of the terms that they are made of.
 
@@ -235,7 +253,9 @@ class State:
             below = _ROUNDING * (bundle.offset_scale + conjugate)
             if problem.below(plane).lower + 2.0 * below >= self.lower:
                 rounding += below
-        return max(self.gap, abs(self.objective)) <= rounding < np.inf
+        # An objective of the size of the losses has not vanished, whatever hides it.
+        own = min(rounding, DISAGREEMENT * size) if (size := loss_size(problem.risk)) else rounding
+        return max(self.gap, abs(self.objective)) <= own < np.inf
 
     def _beyond_rounding(self, excess: float, scale: float) -> bool:
         """Say whether something is too high by more than rounding explains.
@@ -246,7 +266,7 @@ class State:
         too_high = excess > _CONTRADICTION * scale
         return too_high and excess > _ROUNDING * term_size(self.problem.risk)
 
-    def test(self, plane: Plane, points: list[Point]) -> None:
+    def test(self, plane: Plane, points: Sequence[Point]) -> None:
         """Compare a plane with the risk where it is known: above it, the plane is wrong."""
         for point in (self.best, *points):
             height = dot(plane.slope, point.w)
@@ -298,7 +318,7 @@ class State:
             self.lower = candidate.lower
         return moved
 
-    def keep_best(self, points: list[Point]) -> bool:
+    def keep_best(self, points: Sequence[Point]) -> bool:
         """Keep the point with the lowest objective; return whether it changed."""
         before = self.best
         for point in points:
@@ -306,6 +326,41 @@ class State:
             if objective < self.objective:
                 self.best, self.objective = point, objective
         return self.best is not before
+
+    @property
+    def candidate(self) -> Candidate:
+        """The minimizer of the model that the planes make together."""
+        if not self.bundle.alpha.any():
+            return self.bundle.minimize(self.problem, accuracy=self.accuracy)
+        return self.problem.below(self.bundle.aggregate())
+
+    def add(self, planes: Sequence[Plane], points: Sequence[Point]) -> bool:
+        """Keep planes below the risk, and raise the bound by them; return whether it moved.
+
+        They are compared with the risk at the ``points``, where it is known.
+        """
+        if limit := self.method.planes:
+            self.bundle.make_room(limit, len(planes))
+        for plane in planes:
+            self.test(plane, points)
+            self.bundle.add(plane)
+        bounds = [self.problem.below(plane) for plane in planes]
+        if (together := self.method.combined(self)) is not None:
+            bounds.append(together)
+        return any([self.raise_lower_bound(bound) for bound in bounds])  # noqa: C419
+
+    def take(self, step: Step[Any]) -> None:
+        """Take what a step hands over: keep the best point, and raise the bound by the planes."""
+        for point in step.cut_at:
+            self.require_finite(point)
+        before = self.best
+        self.require_finite(before, step.planes)
+        progress = self.keep_best(step.points) or step.moved
+        self.own = step.state
+        progress |= self.method.cut(self, step, before)
+        self.stalled_for = 0 if progress else self.stalled_for + 1
+        self.stationarity = None
+        self.iteration += 1
 
     def record(self) -> Record:
         """Return the current line of the history."""
@@ -320,28 +375,15 @@ class State:
 
     def __repr__(self) -> str:
         return (
-            f"State(iteration {self.iteration}, objective {self.objective:.8g}, lower bound "
+            f"Run(iteration {self.iteration}, objective {self.objective:.8g}, lower bound "
             f"{self.lower:.8g}, {self.bundle.n_planes} planes)"
         )
 
 
-def iterate(state: State, check: Callable[[], None]) -> None:
-    """Take one step of the method."""
-    method, own = state.method, state.policies
-    candidate, own.stabilizer = method.stabilizer.propose(state, own.stabilizer)
-    progress = state.raise_lower_bound(candidate)
-    check()
-    found, own.query = method.query(state, candidate, own.query)
-    state.last_step = state.last_step if found.step is None else found.step
-    incoming = state.bundle.n_groups * len(found.cut_at) + len(found.planes)
-    own.memory = method.memory.make_room(state.bundle, incoming, own.memory)
-    for point in found.cut_at:
-        state.require_finite(point)
-    before = state.best
-    state.require_finite(before, found.planes)
-    progress |= state.keep_best(found.points)
-    bound_moved, own.cuts = method.cuts.add(state, found, before, own.cuts)
-    progress |= bound_moved or method.query.restless
-    state.stalled_for = 0 if progress else state.stalled_for + 1
-    state.stationarity = None
-    state.iteration += 1
+# What a run was called before, and still is in files.
+State = Run
+
+
+def iterate(run: Run) -> None:
+    """Take one step of the solver."""
+    run.take(run.method.step(run, run.own))

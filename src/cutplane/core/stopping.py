@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from cutplane.core.certificate import Status
-from cutplane.core.state import State
+from cutplane.core.certificate import Status, relative
+from cutplane.core.state import Run
 
 # Bounds that have not moved for this many iterations will not move any more: what is left is
 # rounding in the planes.
 _PATIENCE = 30
+# Where rounding hides the tolerance, this many iterations have to halve the gap.
+_HALVED_WITHIN = 10
 
 
 def _require_positive(name: str, value: Any, kind: type = Real) -> None:
@@ -28,18 +30,18 @@ class StoppingRule(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
 
-    def seconds_left(self, state: State) -> float:
+    def seconds_left(self, state: Run) -> float:
         """Return how long the run may still take, as far as the rule knows."""
         return math.inf
 
-    def tolerance(self, state: State) -> float:
+    def tolerance(self, state: Run) -> float:
         """Return the gap that is small enough; zero for rules that do not look at it."""
         return 0.0
 
-    def met(self, state: State) -> bool:
+    def met(self, state: Run) -> bool:
         """Say whether a run that can do no more has got what the rule asks for."""
         return self(state) is Status.OPTIMAL
 
@@ -53,20 +55,20 @@ class _Either(StoppingRule):
     first: StoppingRule
     second: StoppingRule
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
         status = self.first(state)
         return self.second(state) if status is Status.RUNNING else status
 
-    def seconds_left(self, state: State) -> float:
+    def seconds_left(self, state: Run) -> float:
         """Return how long the run may still take."""
         return min(self.first.seconds_left(state), self.second.seconds_left(state))
 
-    def tolerance(self, state: State) -> float:
+    def tolerance(self, state: Run) -> float:
         """Return the gap that is small enough."""
         return max(self.first.tolerance(state), self.second.tolerance(state))
 
-    def met(self, state: State) -> bool:
+    def met(self, state: Run) -> bool:
         """Say whether a run that can do no more has got what one of the rules asks for."""
         return self.first.met(state) or self.second.met(state)
 
@@ -93,18 +95,19 @@ class Gap(StoppingRule):
             if value is not None:
                 _require_positive(f"the {name} tolerance", value)
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
-        small_enough = (self.absolute is not None and state.gap <= self.absolute) or (
-            self.relative is not None and state.relative_gap <= self.relative
+        gap = state.gap + state.hidden
+        small_enough = (self.absolute is not None and gap <= self.absolute) or (
+            self.relative is not None and relative(gap, state.objective) <= self.relative
         )
         return Status.OPTIMAL if small_enough else Status.RUNNING
 
-    def tolerance(self, state: State) -> float:
+    def tolerance(self, state: Run) -> float:
         """Return the gap that is small enough."""
         return max(self.absolute or 0.0, (self.relative or 0.0) * abs(state.objective))
 
-    def met(self, state: State) -> bool:
+    def met(self, state: Run) -> bool:
         """Say whether a run that can do no more has got what the rule asks for.
 
         A share of an objective that vanishes, up to rounding, cannot be asked for.
@@ -121,7 +124,7 @@ class Iterations(StoppingRule):
     def __post_init__(self) -> None:
         _require_positive("the iteration limit", self.limit, Integral)
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
         return Status.ITERATION_LIMIT if state.iteration >= self.limit else Status.RUNNING
 
@@ -135,11 +138,11 @@ class Seconds(StoppingRule):
     def __post_init__(self) -> None:
         _require_positive("the time limit", self.limit)
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
         return Status.TIME_LIMIT if state.seconds >= self.limit else Status.RUNNING
 
-    def seconds_left(self, state: State) -> float:
+    def seconds_left(self, state: Run) -> float:
         """Return how long the run may still take."""
         return self.limit - state.seconds
 
@@ -148,10 +151,19 @@ class Seconds(StoppingRule):
 class Trouble(StoppingRule):
     """Stop when going on makes no sense. Part of every run."""
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
         if state.contradictory:
             return Status.INCONSISTENT
         if state.stopped:
             return Status.STOPPED
-        return Status.STALLED if state.stalled_for >= _PATIENCE else Status.RUNNING
+        if state.stalled_for >= _PATIENCE or self._is_hidden(state):
+            return Status.STALLED
+        return Status.RUNNING
+
+    def _is_hidden(self, state: Run) -> bool:
+        """Say whether what is left of the gap is about what rounding hides."""
+        if state.iteration < _HALVED_WITHIN or len(state.history) < _HALVED_WITHIN:
+            return False
+        before = state.history[-_HALVED_WITHIN]
+        return state.gap > 0.5 * before.gap and state.hides_tolerance

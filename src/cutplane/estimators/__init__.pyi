@@ -27,6 +27,6 @@ from cutplane.models.novelty.novelty import NoveltyDetector as NoveltyDetector
 from cutplane.models.ordinal.ordinal import OrdinalClassifier as OrdinalClassifier
 from cutplane.models.ranking.ranker import LinearRanker as LinearRanker
 from cutplane.models.sequences.tagger import SequenceTagger as SequenceTagger
-from cutplane.models.speech.classifier import HMMClassifier as HMMClassifier
-from cutplane.models.speech.tagger import HMMTagger as HMMTagger
+from cutplane.models.speech.estimator import HMMClassifier as HMMClassifier
+from cutplane.models.speech.estimator import HMMTagger as HMMTagger
 from cutplane.models.structured.predictor import StructuredPredictor as StructuredPredictor

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from cutplane.compute.collections import require_in_memory
 from cutplane.core.certificate import Record, Status
 from cutplane.core.interrupts import held, interrupted_so_far
-from cutplane.core.method import Method
+from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.estimators.estimator import Estimator
 from cutplane.estimators.linear.classifier import LinearClassifier
@@ -24,7 +24,7 @@ from cutplane.report.words import mean_certificate
 from cutplane.solvers.minimize import minimize
 from cutplane.solvers.registry import ROBUST_METHODS, STRUCTURED_METHODS
 
-Methods = Sequence[str | Method] | Mapping[str, str | Method]
+Methods = Sequence[str | AnySolver] | Mapping[str, str | AnySolver]
 
 
 def compare(
@@ -102,13 +102,13 @@ def compare(
     return Comparison(title, found)
 
 
-def _named(methods: Methods) -> dict[str, str | Method]:
+def _named(methods: Methods) -> dict[str, str | AnySolver]:
     """Return the methods by name; of those with the same name, later ones are numbered."""
     if isinstance(methods, str):
         raise ValueError(f"methods must be a list of names or methods, got {methods!r}")
     if isinstance(methods, Mapping):
         return dict(methods)
-    named: dict[str, str | Method] = {}
+    named: dict[str, str | AnySolver] = {}
     for method in methods:
         name = method if isinstance(method, str) else method.name
         again = sum(other.partition(" #")[0] == name for other in named)
@@ -119,7 +119,7 @@ def _named(methods: Methods) -> dict[str, str | Method]:
 
 
 def _runs(
-    problem: Problem, methods: dict[str, str | Method], options: dict[str, Any]
+    problem: Problem, methods: dict[str, str | AnySolver], options: dict[str, Any]
 ) -> Iterator[Entry]:
     """Minimize the problem by each method."""
     refused = list[Entry]()
@@ -140,7 +140,7 @@ def _runs(
 
 def _fits(
     estimator: Any,
-    methods: dict[str, str | Method],
+    methods: dict[str, str | AnySolver],
     X: Any,
     y: Any,
     fit_params: dict[str, Any],

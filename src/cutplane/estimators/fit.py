@@ -1,6 +1,6 @@
 """One fit for every estimator: from a plan to the fitted attributes.
 
-    estimator -> description -> Problem -> Method -> loop -> Result -> fitted attributes
+    estimator -> description -> Problem -> AnySolver -> loop -> Result -> fitted attributes
 
 An estimator validates its data and says what is to be minimized: a `Plan`. What follows is the same
 for all of them, and stands here: the method, limits of time and their shares, threads, callbacks,
@@ -26,7 +26,7 @@ from cutplane.compute.mapped import ChangedData
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import interrupted_so_far
-from cutplane.core.method import Method
+from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import Problem, State
 from cutplane.estimators.callbacks import Attributes, FitContext, with_models
 from cutplane.estimators.cautions import (
@@ -288,19 +288,19 @@ def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) ->
             display.begin(f"{named} ({k + 1} of {n_parts})")
 
 
-def method_of(estimator: Any, problem: Problem) -> Method:
+def method_of(estimator: Any, problem: Problem) -> AnySolver:
     """Return the method that an estimator's parameters ask for."""
-    if isinstance(estimator.method, Method):
+    if isinstance(estimator.method, Solver):
         return estimator.method
     name = "auto" if estimator.method is None else estimator.method
-    made: Method = look_up("method", name, estimator.description.methods)(problem)
+    made: AnySolver = look_up("method", name, estimator.description.methods)(problem)
     return made
 
 
 def solve(
     estimator: Any,
     problem: Problem,
-    method: Method,
+    method: AnySolver,
     *,
     max_iter: int | None,
     time_limit: float | None,

@@ -66,7 +66,7 @@ def _risk(data: str) -> cp.ScoredRisk:
     return cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)
 
 
-def _fit(risk: cp.ScoredRisk, lam: float, method: cp.Method, gap: float) -> cp.Result:
+def _fit(risk: cp.ScoredRisk, lam: float, method: cp.Solver[Any], gap: float) -> cp.Result:
     stop = cp.Gap(absolute=gap)
     return minimize(risk, cp.L2(lam), method=method, stop=stop, max_iter=2000)
 

@@ -108,7 +108,7 @@ class ChainedTable:
     start: tuple[float, float]  # coordinates that are repeated
     published: Published
 
-    def fit(self, method: cp.Method, n_parameters: int, lam: float) -> cp.Result:
+    def fit(self, method: cp.Solver[Any], n_parameters: int, lam: float) -> cp.Result:
         """Minimize to the relative gap of the paper, or its 500 iterations."""
         start = np.resize(self.start, n_parameters)
         return minimize(
@@ -126,7 +126,7 @@ CRESCENT = ChainedTable(crescent_2, (-1.5, 2.0), TABLE_3)
 
 # The algorithms under their names in the paper, and the one that we recommend: it takes a plane at
 # every point of the line search, where NRBMLS takes one at the lowest.
-METHODS: dict[str, cp.Method] = {
+METHODS: dict[str, cp.Solver[Any]] = {
     "NRBM": cp.nrbm(line_search="none"),
     "NRBMLS": cp.nrbm(line_search="greedy"),
     "NBM": cp.nbm(),
@@ -139,7 +139,7 @@ def compare(
     progress: Progress,
     *,
     sizes: tuple[int, ...] = SIZES,
-    methods: dict[str, cp.Method] = METHODS,
+    methods: dict[str, cp.Solver[Any]] = METHODS,
 ) -> Iterator[Row]:
     """Yield a row for each setting: objective and evaluations, ours and as published.
 
@@ -167,7 +167,7 @@ def compare(
 
 
 def converge(
-    progress: Progress, *, size: int = 10_000, methods: Mapping[str, cp.Method] | None = None
+    progress: Progress, *, size: int = 10_000, methods: Mapping[str, cp.Solver[Any]] | None = None
 ) -> Iterator[Row]:
     """Yield a row for each function, lam and method: the best objective against evaluations.
 

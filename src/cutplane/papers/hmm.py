@@ -24,8 +24,8 @@ import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import State
 from cutplane.models.sequences.quality import edits
-from cutplane.models.speech.decoding import label_frames, score_classes
 from cutplane.models.speech.estimation import Likelihood
+from cutplane.models.speech.model import label_frames, score_classes
 from cutplane.papers.data import folder_of, missing_files_told
 from cutplane.papers.experiment import Experiment, Progress, Row, minimize, settings
 from cutplane.solvers.sgd import Pass, sgd

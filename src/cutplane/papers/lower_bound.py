@@ -41,7 +41,7 @@ class Variant(NamedTuple):
     """A method, and whether it is told that the risk is not negative."""
 
     name: str
-    method: cp.Method
+    method: cp.Solver[Any]
     floor: bool = False
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,7 +114,7 @@ class NeuroCRF:
         return float(np.mean(labels != self.test.y))
 
 
-def by_bundles(method: cp.Method, model: NeuroCRF, regularizer: cp.L2, most: int) -> Found:
+def by_bundles(method: cp.Solver[Any], model: NeuroCRF, regularizer: cp.L2, most: int) -> Found:
     """Minimize by a bundle method, to the gap or for a number of evaluations."""
     lowest: list[tuple[float, Vector]] = []
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Fit(NamedTuple):
     lower_bound: float = -np.inf
 
 
-def certified(method: Callable[[], cp.Method], setting: Setting) -> Fit:
+def certified(method: Callable[[], cp.Solver[Any]], setting: Setting) -> Fit:
     """Run a method of ours to the tolerance.
 
     The first one, which gives the others their goal, goes on to what `cutplane.minimize` aims at,
@@ -194,7 +194,7 @@ class Table:
     """
 
     loss: ChainLoss
-    ours: dict[str, Callable[[], cp.Method]]
+    ours: dict[str, Callable[[], cp.Solver[Any]]]
     others: dict[str, Callable[[Setting], Fit]]
     published: Published
 
@@ -210,7 +210,7 @@ class Table:
         return dict(zip(names, figures, strict=False))
 
 
-def nrbmls() -> cp.Method:
+def nrbmls() -> cp.Solver[Any]:
     """Return NRBMLS for convex risks (paper 004, section 3.3.2)."""
     query = ByTrials(CutAt.LOWEST_OR_BOTH, nearest=0.0, curvature=0.9)
     return cp.Method(
@@ -218,7 +218,7 @@ def nrbmls() -> cp.Method:
     )
 
 
-def svm_struct() -> cp.Method:
+def svm_struct() -> cp.Solver[Any]:
     """Return the cutting planes of SVM-struct with one slack."""
     return cp.Method(NoStabilizer(), ForgetIdle(50), AtCandidate(), ConvexCuts(), name="one-slack")
 

@@ -26,7 +26,7 @@ _FIGURE_TASKS = ("combined (vowels)", "covtype")
 _FACTORS = (100, 10, 1)
 _DEFAULT = "certified default"
 
-_METHODS: dict[str, Callable[..., cp.Method]] = {
+_METHODS: dict[str, Callable[..., cp.Solver[Any]]] = {
     "Pegasos": cp.pegasos,
     "Adaptive": cp.adaptive,
     "Algorithm 2": cp.online_proximal,
@@ -69,13 +69,13 @@ class Curve(NamedTuple):
     relative_gap: float
 
 
-def run(task: Task, lam: float, method: cp.Method, *, passes: int, errors: bool) -> Curve:
+def run(task: Task, lam: float, method: cp.Solver[Any], *, passes: int, errors: bool) -> Curve:
     """Take so many passes, however small the gap becomes."""
     risk = cp.ScoredRisk(task.X, task.y, cp.Hinge(), intercept=False)
     curve = Curve([], [], np.nan)
 
     def note(state: cp.State) -> None:
-        walk = state.policies.query
+        walk = state.own
         curve.objectives.append(walk.objective)
         if errors:
             wrong = np.where(task.test_X @ walk.w > 0.0, 1.0, -1.0) != task.test_y

@@ -48,7 +48,7 @@ class _Column:
 
     risk: Callable[[], Any]
     lams: tuple[float, ...]
-    methods: dict[str, cp.Method]  # a method that should be compared is one line here
+    methods: dict[str, cp.Solver[Any]]  # a method that should be compared is one line here
     stages: tuple[int, ...]  # the iterations whose objectives the table shows
     tol: float
 

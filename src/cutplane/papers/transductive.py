@@ -85,7 +85,7 @@ class _Problem:
         """Return J(w)."""
         return self.risk.at(w).value + cp.L2(LAM).value(w)
 
-    def by_bundles(self, method: cp.Method, start: Vector) -> tuple[Vector, int, int]:
+    def by_bundles(self, method: cp.Solver[Any], start: Vector) -> tuple[Vector, int, int]:
         """Minimize by a method for risks that are not convex; return w and evaluations.
 
         Those to the gap that the paper stops at, and all, with those of the last point's test.

@@ -6,11 +6,8 @@ from cutplane.models.multiclass.newton import ClassNewtonSteps as ClassNewtonSte
 from cutplane.models.multiclass.newton import class_newton as class_newton
 from cutplane.solvers.block_ascent import BlockAscent as BlockAscent
 from cutplane.solvers.cccp import ConvexSteps as ConvexSteps
-from cutplane.solvers.cccp import NoPlanes as NoPlanes
 from cutplane.solvers.coordinates.descent import CoordinateSteps as CoordinateSteps
-from cutplane.solvers.coordinates.descent import StayAtBest as StayAtBest
 from cutplane.solvers.coordinates.descent import coordinate_descent as coordinate_descent
-from cutplane.solvers.coordinates.quasi_newton import BoundAtBest as BoundAtBest
 from cutplane.solvers.coordinates.quasi_newton import SparseQuasiNewton as SparseQuasiNewton
 from cutplane.solvers.coordinates.quasi_newton import sparse_quasi_newton as sparse_quasi_newton
 from cutplane.solvers.dual_ascent import DualEpochs as DualEpochs

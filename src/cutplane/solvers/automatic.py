@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.core.method import Method
 from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
+from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.losses.score_loss import LOGISTIC
 from cutplane.solvers.bundle import bmrm, level, nrbm
@@ -21,7 +21,7 @@ from cutplane.solvers.newton import cost_of_step, newton
 
 _log = logging.getLogger("cutplane")
 
-# Measured with the hinge loss, seconds to a relative gap of 1e-3 (docs/choose-a-method.md). With
+# Measured with the hinge loss (docs/decisions/2026-11-16-methods-measured.md). With
 # thousands of features dual ascent wins whatever lam is: examples share few of them, and a plane of
 # that many numbers says little. With fewer it wins while one example's dual moves its own score by
 # little, that is while the mean of |x|^2 / (m lam) is small; it may be larger where there are few
@@ -84,7 +84,7 @@ _FEW_FEATURES = 500
 _SOFT_FOR_CLASSES = 1.0
 
 
-def automatic(problem: Problem, *, on_a_path: bool = False) -> Method:
+def automatic(problem: Problem, *, on_a_path: bool = False) -> AnySolver:
     """Return the method that should be the fastest, and log why in one line.
 
     The choice follows shapes, counts, types and the lengths of rows, never measured times: the same
@@ -96,7 +96,7 @@ def automatic(problem: Problem, *, on_a_path: bool = False) -> Method:
     return method
 
 
-def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
+def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
     """Return the method, and why it is the one."""
     risk: Any = problem.risk
     structured = offers(risk, "inferences")
@@ -143,7 +143,7 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[Method, str]:
     return bmrm(groups="auto"), f"no newton: {no_newton}; no dual ascent: {no_dual_ascent}"
 
 
-def _for_shards(problem: Problem) -> tuple[Method, str]:
+def _for_shards(problem: Problem) -> tuple[AnySolver, str]:
     """Return the method for rows that lie on several machines."""
     no_newton = newton().obstacle(problem) or _too_dear(problem.risk)
     if no_newton is None:
@@ -155,7 +155,7 @@ def _for_shards(problem: Problem) -> tuple[Method, str]:
     return bmrm(), f"rows on several machines; no newton: {no_newton}"
 
 
-def _for_other_regularizers(problem: Problem) -> tuple[Method, str]:
+def _for_other_regularizers(problem: Problem) -> tuple[AnySolver, str]:
     """Return the method for a regularizer that is not quadratic, and why."""
     from cutplane.solvers.coordinates.columns import prefers_gram
     from cutplane.solvers.coordinates.descent import coordinate_descent
@@ -178,7 +178,7 @@ def _for_other_regularizers(problem: Problem) -> tuple[Method, str]:
     return bmrm(), f"no coordinate descent: {obstacle}"
 
 
-def _for_classes(problem: Problem) -> tuple[Method, str] | None:
+def _for_classes(problem: Problem) -> tuple[AnySolver, str] | None:
     """Return the method for a loss of all classes, and why; None if it is a bundle method."""
     from cutplane.models.multiclass.ascent import class_ascent
     from cutplane.models.multiclass.newton import class_newton
@@ -193,7 +193,7 @@ def _for_classes(problem: Problem) -> tuple[Method, str] | None:
     return class_ascent(), counts
 
 
-def _for_structures(problem: Problem) -> tuple[Method, str]:
+def _for_structures(problem: Problem) -> tuple[AnySolver, str]:
     """Return the method for a risk that runs an inference on each example."""
     from cutplane.solvers.block_ascent import block_ascent
     from cutplane.solvers.quasi_newton import quasi_newton

@@ -20,16 +20,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from cutplane.compute.pace import hurried
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
-from cutplane.core.state import Candidate, State
-from cutplane.models.sequences.caches import ChainOutputs
-from cutplane.solvers.bundle import with_query
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Run
+from cutplane.models.sequences.steps import ChainOutputs
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.caches import Cache, ModelOutputs, Outputs, Pull
 
 # Passes end when the caches have so small a share of the gap left to gain.
@@ -59,8 +59,8 @@ _FEWEST, _MOST = 20, 100
 
 
 @dataclass(frozen=True, slots=True)
-class BlockAscent(Query[Cache | None]):
-    """Query by block ascent on cached outputs.
+class BlockAscent(Solver[Cache | None]):
+    """Block ascent on cached outputs.
 
     Parameters
     ----------
@@ -70,6 +70,8 @@ class BlockAscent(Query[Cache | None]):
         The most visits to an example between two evaluations.
     pull : float
         How strong the proximal term is.
+    planes : int or None
+        How many planes are combined, besides the aggregated one; None for all.
     """
 
     needs = (
@@ -81,47 +83,46 @@ class BlockAscent(Query[Cache | None]):
         ),
         PLAIN_L2,
     )
-    makes_planes: ClassVar[bool] = True
     outputs: int | None = None
     passes: int = 20
     pull: float = PULL
+    planes: int | None = 4
+    name: str = "block-ascent"
 
-    def __call__(
-        self, state: State, candidate: Candidate, own: Cache | None
-    ) -> tuple[Found, Cache]:
+    def step(self, run: Run, own: Cache | None) -> Step[Cache | None]:
         """Improve the weights, then evaluate the risk at their minimizer."""
-        risk: Any = state.problem.risk
-        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
+        risk: Any = run.problem.risk
+        lam: float = run.problem.regularizer.lam  # type: ignore[attr-defined]
         outputs = outputs_of(risk)
         kept = own
         if kept is None:
             room = self.outputs or _room(len(outputs.weights))
-            kept = outputs.learn(outputs.first(room), state.best)
-        strength = self._strength(state, outputs.squared_norm(kept), lam, len(outputs.weights))
-        pull = Pull.toward(state.best.w, strength, lam)
+            kept = outputs.learn(outputs.first(room), run.best)
+        strength = self._strength(run, outputs.squared_norm(kept), lam, len(outputs.weights))
+        pull = Pull.toward(run.best.w, strength, lam)
         w, _ = outputs.minimizer(kept, pull)
         # The order depends on the iteration alone, so that a resumed run goes on the same way.
-        order = np.random.default_rng(state.iteration)
+        order = np.random.default_rng(run.iteration)
         examples = outputs.examples(kept)
         for _ in range(self.passes):
             gaps = outputs.ascend(kept, w, pull, order.permutation(examples))
-            if gaps.sum() <= _ENOUGH * state.gap or hurried():
+            if gaps.sum() <= _ENOUGH * run.gap or hurried():
                 break
             examples = np.flatnonzero(gaps > _WORTHWHILE * gaps.mean())
         plane, minimizer = outputs.plane(kept, pull)
         point = risk.at(minimizer)
-        return Found([point], [], [plane]), outputs.learn(kept, point)
+        return Step([point], outputs.learn(kept, point), [plane])
 
-    def _strength(self, state: State, squared_norm: float, lam: float, n_examples: int) -> float:
+    def _strength(self, run: Run, squared_norm: float, lam: float, n_examples: int) -> float:
         """Return how strongly the next point is pulled toward the best one."""
-        first = state.history[0].objective if state.history else 0.0
-        apart = state.best.value < _TOLD_APART * first
+        first = run.history[0].objective if run.history else 0.0
+        apart = run.best.value < _TOLD_APART * first
         if apart and squared_norm > _STIFF * lam * n_examples:
             return 0.0
         return self.pull * math.sqrt(lam * squared_norm)
 
 
-def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 4) -> Method:
+def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 4) -> BlockAscent:
     """Block ascent on cached outputs, for structured models: few inferences.
 
     The method where inference is what takes the time. It needs a `cutplane.StructuredRisk`, or a
@@ -140,8 +141,7 @@ def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 
     """
     if outputs is not None and outputs < 2:
         raise ValueError(f"at least 2 outputs must be kept, got {outputs}")
-    query = BlockAscent(outputs, passes)
-    return with_query(query, planes=planes, name="block-ascent")
+    return BlockAscent(outputs, passes, planes=checked_planes(planes))
 
 
 def outputs_of(risk: Any) -> Outputs:

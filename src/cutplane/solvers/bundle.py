@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from cutplane.core.method import Memory, Method, Query, Stabilizer
+from cutplane.core.method import BundleSolver, Memory, Query, Stabilizer
 from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
 from cutplane.core.policies.cuts import NonConvexCuts, ObjectiveCuts, ProximalToBest
 from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
@@ -43,7 +43,9 @@ _LOCALITY = 5.0
 _NEAR_BEST = Level(plain_every=3)
 
 
-def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups = 1) -> Method:
+def bmrm(
+    *, line_search: bool = True, planes: int | None = None, groups: Groups = 1
+) -> BundleSolver:
     """Bundle method for regularized risk minimization.
 
     Algorithm 1 of paper 000; with ``planes``, Algorithm 3 of paper 004.
@@ -67,7 +69,7 @@ def bmrm(*, line_search: bool = True, planes: int | None = None, groups: Groups 
     return _combined("bmrm", NoStabilizer(), line_search, planes, groups)
 
 
-def bmrm_without_qp() -> Method:
+def bmrm_without_qp() -> BundleSolver:
     """BMRM whose reduced problem has two planes only (paper 000, section 5).
 
     They are the newest one and the mean of all others, weighted as before, so that the solution is
@@ -76,7 +78,7 @@ def bmrm_without_qp() -> Method:
     proof uses no more than these two planes), and the method needs nearly as many: choose it to
     compare with the paper.
     """
-    return Method(
+    return BundleSolver(
         NoStabilizer(), AggregateOnly(), AtCandidate(), ConvexCuts(), name="bmrm-without-qp"
     )
 
@@ -87,7 +89,7 @@ def proximal(
     line_search: bool = True,
     planes: int | None = None,
     groups: Groups = 1,
-) -> Method:
+) -> BundleSolver:
     """Proximal bundle method, with serious and null steps (paper 001).
 
     The reduced problem gets the term ``mu/2 |w - c|^2``, which keeps candidates near a center that
@@ -112,7 +114,7 @@ def trust_region(
     line_search: bool = True,
     planes: int | None = None,
     groups: Groups = 1,
-) -> Method:
+) -> BundleSolver:
     """Bundle method with a trust region (paper 001).
 
     The model is minimized over a ball around the best point. Its radius is a share of the distance
@@ -135,7 +137,7 @@ def level(
     line_search: bool = True,
     planes: int | None = None,
     groups: Groups = 1,
-) -> Method:
+) -> BundleSolver:
     """Level bundle method (paper 001).
 
     The candidate is the point nearest to the best one where the model is as low as a level between
@@ -158,7 +160,7 @@ def balanced_proximal(
     line_search: bool = False,
     planes: int | None = None,
     groups: Groups = 1,
-) -> Method:
+) -> BundleSolver:
     """Proximal bundle method with automatic weights (paper 002, Algorithm 4).
 
     There is a proximal term at every iterate, with a weight ``tau`` that balances the two parts of
@@ -179,7 +181,7 @@ def balanced_proximal(
     return _combined("balanced-proximal", BalancedProximal(radius), line_search, planes, groups)
 
 
-def kelley() -> Method:
+def kelley() -> BundleSolver:
     """Kelley's cutting planes over a ball or a box (papers 001, 003; paper 004, Algorithm 1).
 
     For ``cp.minimize(risk, cp.Ball(radius), method=cp.kelley())``: no regularization, but a bound
@@ -188,10 +190,10 @@ def kelley() -> Method:
     many features iterates go back and forth over the set. Choose it to see why the other methods
     exist, or for few features where bounds are what you want.
     """
-    return Method(OverSet(), KeepAll(), AtCandidate(), ConvexCuts(), name="kelley")
+    return BundleSolver(OverSet(), KeepAll(), AtCandidate(), ConvexCuts(), name="kelley")
 
 
-def nrbm(*, line_search: Search = "all", planes: int | None = None) -> Method:
+def nrbm(*, line_search: Search = "all", planes: int | None = None) -> BundleSolver:
     """Non-convex regularized bundle method (paper 004, Algorithms 4 to 6).
 
     Planes of the risk are kept below it at the best point so far, by a distance that grows with
@@ -218,10 +220,10 @@ def nrbm(*, line_search: Search = "all", planes: int | None = None) -> Method:
     ours = line_search == "all"
     cuts = NonConvexCuts(_LOCALITY if ours else 1.0)
     stabilizer = _NEAR_BEST if ours else NoStabilizer()
-    return Method(stabilizer, memory_of(planes), _SEARCHES[line_search], cuts, name="nrbm")
+    return BundleSolver(stabilizer, memory_of(planes), _SEARCHES[line_search], cuts, name="nrbm")
 
 
-def nbm(*, planes: int | None = 100, gamma: float = 0.5, omega: float = 2.0) -> Method:
+def nbm(*, planes: int | None = 100, gamma: float = 0.5, omega: float = 2.0) -> BundleSolver:
     """Non-convex proximal bundle method in the manner of Kiwiel (paper 004, section 2.4).
 
     Planes approximate the whole objective, and a term ``u/2 |w - w*|^2`` keeps candidates near the
@@ -239,15 +241,15 @@ def nbm(*, planes: int | None = 100, gamma: float = 0.5, omega: float = 2.0) -> 
         where ``s`` is the length of the way from where it was taken.
     """
     query, cuts = ByTrials(cut_at=CutAt.LOWEST), ObjectiveCuts(gamma=gamma, omega=omega)
-    return Method(ProximalToBest(), memory_of(planes), query, cuts, name="nbm")
+    return BundleSolver(ProximalToBest(), memory_of(planes), query, cuts, name="nbm")
 
 
 def _combined(
     name: str, stabilizer: Stabilizer[Any], line_search: bool, planes: int | None, groups: Groups
-) -> Method:
+) -> BundleSolver:
     if groups != "auto" and groups < 1:
         raise ValueError(f"the number of groups must be at least 1, got {groups}")
-    return Method(
+    return BundleSolver(
         stabilizer,
         ForgetIdle() if planes is None and groups != 1 else memory_of(planes),
         OnSegment() if line_search else AtCandidate(),
@@ -257,9 +259,11 @@ def _combined(
     )
 
 
-def with_query(query: Query[Any], *, planes: int | None, name: str) -> Method:
-    """Return `bmrm` with a query of its own, for a method that knows more of its risk."""
-    return Method(NoStabilizer(), memory_of(planes), query, ConvexCuts(), name=name)
+def checked_planes(planes: int | None) -> int | None:
+    """Return how many planes a run keeps, besides their mean; None for all."""
+    if planes is not None:
+        LimitedMemory(planes)  # which says what is wrong with it
+    return planes
 
 
 def memory_of(planes: int | None) -> Memory[None]:

@@ -20,15 +20,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Status
-from cutplane.core.method import Cuts, Found, Method, PlanesOf, Stabilizer
-from cutplane.core.needs import Need
-from cutplane.core.policies.bmrm import AtCandidate, KeepAll
+from cutplane.core.needs import CURVED, Need
 from cutplane.core.protocols import Point
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.core.stopping import StoppingRule
 from cutplane.solvers.automatic import automatic
 from cutplane.solvers.minimize import minimize
@@ -57,91 +53,71 @@ class EnoughGained(StoppingRule):
     objective: float
     nothing: float
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
         possible = self.objective - state.lower
         enough = possible <= self.nothing or state.gap <= _SHARE * possible
         return Status.OPTIMAL if enough else Status.RUNNING
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class StepTaken:
-    """What the last step could gain at most, as far as that is known: for `NoPlanes`."""
+    """What the last step could gain at most, as far as that is known."""
 
     possible: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
-class ConvexSteps(Stabilizer[StepTaken]):
-    """The reduced problem is a convex function above the objective that touches it at the best."""
+class ConvexSteps(Solver[StepTaken]):
+    """Each step minimizes a convex function above the objective that touches it at the best."""
 
     needs = (
-        *Stabilizer.needs,
+        CURVED,
         Need("risk", "has_majorants", "a risk whose losses have a convex part, such as cp.Ramp()"),
     )
-    planes_of: ClassVar[PlanesOf] = "none"
+    for_convex: ClassVar[bool] = False
+    bounds: ClassVar[bool] = False
+    name: str = "cccp"
 
-    def init(self, problem: Problem) -> StepTaken:
+    def start(self, problem: Problem) -> StepTaken:
         """Return that nothing is known yet."""
         return StepTaken()
 
-    def propose(self, state: State, own: StepTaken) -> tuple[Candidate, StepTaken]:
-        """Minimize the convex function."""
-        risk: Any = state.problem.risk
-        problem = Problem(risk.majorant_at(state.best), state.problem.regularizer)
-        nothing = 0.5 * state.enough or _LITTLE * abs(state.objective)
+    def step(self, run: Run, own: StepTaken) -> Step[StepTaken]:
+        """Minimize the convex function, and evaluate the objective there."""
+        risk: Any = run.problem.risk
+        problem = Problem(risk.majorant_at(run.best), run.problem.regularizer)
+        nothing = 0.5 * run.enough or _LITTLE * abs(run.objective)
         solved = minimize(
             problem.risk,
             problem.regularizer,
             method=automatic(problem),
-            stop=EnoughGained(state.objective, nothing),
-            start=state.best.w,
-            time_limit=None if math.isinf(state.seconds_left) else max(state.seconds_left, 1e-9),
+            stop=EnoughGained(run.objective, nothing),
+            start=run.best.w,
+            time_limit=None if math.isinf(run.seconds_left) else max(run.seconds_left, 1e-9),
         )
         risk.evaluations += solved.evaluations
         if solved.state.interrupted:  # half a step is none: a resumed run would go elsewhere
             raise KeyboardInterrupt
-        state.convex_step = solved.certificate
-        _log.info("convex step %d: %s", state.iteration + 1, solved.certificate)
-        possible = max(state.objective - solved.certificate.lower_bound, 0.0)
-        return Candidate(solved.w, -math.inf, -math.inf), StepTaken(possible)
+        run.convex_step = solved.certificate
+        _log.info("convex step %d: %s", run.iteration + 1, solved.certificate)
+        possible = max(run.objective - solved.certificate.lower_bound, 0.0)
+        return Step([risk.at(solved.w)], StepTaken(possible))
 
+    def cut(self, run: Run, step: Step[StepTaken], before: Point) -> bool:
+        """Tell the gap: what the last step gained, or could have gained at most.
 
-@dataclass(slots=True)
-class LastPoint:
-    """Where the objective was evaluated last, and its slope there."""
-
-    w: Vector
-    slope: Vector
-
-
-@dataclass(frozen=True, slots=True)
-class NoPlanes(Cuts[LastPoint | None]):
-    """No model of planes. The gap is what the last step gained, or could have gained at most.
-
-    It is infinite if the stabilizer does not know that, or if the best point was found otherwise.
-    """
-
-    planes_of: ClassVar[PlanesOf] = "none"
-
-    def add(
-        self, state: State, found: Found, before: Point, own: LastPoint | None
-    ) -> tuple[bool, LastPoint | None]:
-        """Tell the gap, and remember the last point."""
-        last = state.lower
-        step: StepTaken = state.policies.stabilizer
-        possible = step.possible if found.points else math.inf
-        gained = state.problem.objective(before) - state.objective
-        state.lower = state.objective - max(possible, gained)
-        if found.points:
-            point = found.points[-1]
-            slope = point.plane().slope
-            own = LastPoint(np.array(point.w), slope)
+        It is infinite if the best point was found otherwise.
+        """
+        last = run.lower
+        possible = step.state.possible if step.points else math.inf
+        gained = run.problem.objective(before) - run.objective
+        run.lower = run.objective - max(possible, gained)
         # Where nothing is known of the gap, nothing can be said to stand still.
-        return math.isinf(possible) or state.lower > last, own
+        return math.isinf(possible) or run.lower > last
 
 
-def cccp() -> Method:
+def cccp() -> ConvexSteps:
     """Concave-convex procedure: a sequence of certified convex problems.
 
     For risks whose losses are sums of a convex and a concave one: `cutplane.Ramp`,
@@ -154,4 +130,4 @@ def cccp() -> Method:
     `nrbm` needs fewer evaluations. Choose this one to compare, or to see whether another way leads
     to a lower point.
     """
-    return Method(ConvexSteps(), KeepAll(), AtCandidate(), NoPlanes(), name="cccp")
+    return ConvexSteps()

@@ -47,14 +47,14 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import fetch, njit
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import NonFiniteRisk, Plane, Point, SearchablePoint
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.losses.score_loss import LOGISTIC, MARGIN_PIECES
 from cutplane.risks import ScoredRisk
-from cutplane.solvers.bundle import with_query
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.row_products import add_row, dense_product, entries_of
 
 IndexVector = NDArray[np.int64]
@@ -544,8 +544,8 @@ def balanced(slopes: Vector) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class DualEpochs(Query[Duals]):
-    """Query by epochs of dual coordinate ascent, and a line search toward where they lead.
+class DualEpochs(Solver[Duals]):
+    """Epochs of dual coordinate ascent, and a line search toward where they lead.
 
     Parameters
     ----------
@@ -554,6 +554,8 @@ class DualEpochs(Query[Duals]):
         default 10, and 6 for the logistic loss, which finds out in a check where to work.
     most : int
         The most epochs between two checks, however few duals still move.
+    planes : int or None
+        How many planes of duals are combined, besides the aggregated one; None for all.
     """
 
     needs = (
@@ -562,12 +564,13 @@ class DualEpochs(Query[Duals]):
         Need("risk", "loss.dual_form", "a loss that is piecewise or logistic"),
         PLAIN_L2,
     )
-    makes_planes: ClassVar[bool] = True
-    knows_first_plane: ClassVar[bool] = True
+    takes_first_plane: ClassVar[bool] = False
     passes: float | None = None
     most: int = 30
+    planes: int | None = 4
+    name: str = "dual-ascent"
 
-    def init(self, problem: Problem) -> Any:
+    def start(self, problem: Problem) -> Any:
         """Return duals of zero."""
         if offers(problem.risk, "sharded"):
             return _on_shards(problem).begun()
@@ -577,32 +580,31 @@ class DualEpochs(Query[Duals]):
         """Evaluate the risk where the run starts."""
         return first_point(problem.risk, w)
 
-    def __call__(self, state: State, candidate: Candidate, own: Any) -> tuple[Found, Any]:
+    def step(self, run: Run, own: Any) -> Step[Any]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
-        risk: Any = state.problem.risk
+        risk: Any = run.problem.risk
         if offers(risk, "sharded"):
-            on_shards = _on_shards(state.problem).step(state, candidate, own, self.passes)
-            return cast("tuple[Found, Any]", on_shards)
-        epochs = DualAscent(state.problem)
+            return cast("Step[Any]", _on_shards(run.problem).step(run, own, self.passes))
+        epochs = DualAscent(run.problem)
         usual = 6.0 if epochs.never_settle else 10.0
         own = epochs.improved(
             own,
             passes=usual if self.passes is None else self.passes,
             most=self.most,
-            enough=state.enough,
-            objective=state.objective,
+            enough=run.enough,
+            objective=run.objective,
         )
         plane, own = epochs.plane(own)
         point = risk.at(own.w.copy())
-        return found_toward(state, point, plane), epochs.shrunk(own, point.scores)
+        points = points_toward(run, point)
+        return Step(points, epochs.shrunk(own, point.scores), [plane])
 
 
-def found_toward(state: State, point: Any, plane: Plane) -> Found:
-    """Return the plane of duals, their point, and the best one on the way to it."""
-    segment = cast(SearchablePoint, state.best).toward(point)
-    along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
-    lowest = segment.at(best_step(segment, along))
-    return Found([lowest, point], [], [plane])
+def points_toward(run: Run, point: Any) -> list[Point]:
+    """Return the point of duals, and before it the best one on the way there."""
+    segment = cast(SearchablePoint, run.best).toward(point)
+    along = quadratic(run.problem.regularizer).along(run.best.w, point.w)
+    return [segment.at(best_step(segment, along)), point]
 
 
 def _on_shards(problem: Problem) -> Any:
@@ -612,7 +614,7 @@ def _on_shards(problem: Problem) -> Any:
     return ShardedAscent(problem)
 
 
-def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> Method:
+def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> DualEpochs:
     """Dual coordinate ascent whose every check gives a plane to a small bundle.
 
     The method for data with many features, such as text, or the features of landmarks. It needs
@@ -629,4 +631,4 @@ def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> Metho
     planes : int or None
         Size of the bundle, besides the aggregated plane; None keeps all planes.
     """
-    return with_query(DualEpochs(passes=passes), planes=planes, name="dual-ascent")
+    return DualEpochs(passes=passes, planes=checked_planes(planes))

@@ -18,7 +18,6 @@ from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import VANISHES, Certificate, Result, Status
 from cutplane.core.loop import Callback, descend, leave, recomputed
-from cutplane.core.method import Method
 from cutplane.core.needs import (
     as_rounded,
     change_of_data,
@@ -29,8 +28,9 @@ from cutplane.core.needs import (
 )
 from cutplane.core.protocols import NonFiniteRisk, Regularizer, Risk
 from cutplane.core.refinement import AtOnce, Refinement
+from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.start import continued, first_state, with_planes_of
-from cutplane.core.state import DISAGREEMENT, Problem, State
+from cutplane.core.state import DISAGREEMENT, Problem, Run
 from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
 from cutplane.report.progress import Progress
 from cutplane.risks.function import Function, as_risk, is_function_of
@@ -53,14 +53,14 @@ def minimize(
     risk: Risk | Function,
     regularizer: Regularizer,
     *,
-    method: Method | str | None = None,
+    method: AnySolver | str | None = None,
     tol: float = 1e-3,
     max_iter: int | None = 1000,
     time_limit: float | None = None,
     stop: StoppingRule | None = None,
     start: Vector | None = None,
-    resume: State | None = None,
-    planes_from: State | None = None,
+    resume: Run | None = None,
+    planes_from: Run | None = None,
     callbacks: Iterable[Callback] = (),
     checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     verbose: int = 0,
@@ -76,7 +76,7 @@ def minimize(
         not convex does not, and proves nothing. See `FunctionRisk` to say which it is.
     regularizer : Regularizer
         The part that is known by value and conjugate, such as ``cp.L2(1e-4)`` or ``cp.L1(1e-3)``.
-    method : Method or str, optional
+    method : Solver or str, optional
         By default `bmrm` with its line search, or `nrbm` if the risk is not convex. A name such as
         "level" means what it means in the estimators: see docs/choose-a-method.md.
     tol : float
@@ -89,10 +89,10 @@ def minimize(
         Takes the place of ``tol``, for example ``cp.Gap(absolute=1e-6)``, and is met as it is.
     start : ndarray, optional
         Where to evaluate first; zero by default.
-    resume : State, optional
+    resume : Run, optional
         ``result.state`` of an earlier run on the same problem, to go on with. Another method is
         taken if it can use the planes; what the first one remembers besides, it does not know.
-    planes_from : State, optional
+    planes_from : Run, optional
         ``result.state`` of an earlier run on the same convex risk, with any regularizer and any
         method. The run starts at its best point, with its planes: they lie below the risk, so they
         bound the new problem too. Iterations, evaluations and history start anew. Planes that had
@@ -100,7 +100,7 @@ def minimize(
         along. A risk with other data, targets, weights or loss is refused; to find that out, all
         of them are read once, unless it is the very same object.
     callbacks : iterable of callables
-        Each is called with the `State` after every iteration (its last record is
+        Each is called with the `Run` after every iteration (its last record is
         ``state.history[-1]``, its best parameters ``state.best.w``); one that returns true ends
         the run.
     checkpoint : Checkpoint or path, optional
@@ -150,8 +150,8 @@ def minimize(
     problem = Problem(risk, regularizer)
     if isinstance(method, str):
         method = method_named(method, problem)
-    if not isinstance(method, Method):
-        raise TypeError(f"method must be a Method such as cp.bmrm(), or a name, got {method!r}")
+    if not isinstance(method, Solver):
+        raise TypeError(f"method must be a Solver such as cp.bmrm(), or a name, got {method!r}")
     convex = method.takes_for_convex(risk)
     method.require_suitable(problem)
     promise = stop or Gap(relative=tol)
@@ -290,7 +290,7 @@ def _attach(error: BaseException, result: Result) -> None:
     )
 
 
-def method_named(name: str, problem: Problem) -> Method:
+def method_named(name: str, problem: Problem) -> AnySolver:
     """Return the method that estimators know by this name."""
     from cutplane.solvers.registry import FOR_OTHERS, METHODS, STRUCTURED_METHODS
 
@@ -303,17 +303,17 @@ def method_named(name: str, problem: Problem) -> Method:
 class _Clock:
     """Adds time and evaluations of this run to those of the run that it resumes."""
 
-    def __init__(self, risk: Risk, resumed: State | None) -> None:
+    def __init__(self, risk: Risk, resumed: Run | None) -> None:
         self._risk = risk
         self._start = clock() - (resumed.seconds if resumed else 0.0)
         self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
 
-    def read(self, state: State) -> None:
+    def read(self, state: Run) -> None:
         state.seconds = clock() - self._start
         state.evaluations = self._risk.evaluations - self._evaluations
 
 
-def _disagree(final: State, state: State) -> bool:
+def _disagree(final: Run, state: Run) -> bool:
     """Say whether the objective came out clearly different when it was computed once more."""
     difference = abs(final.objective - state.objective)
     if difference <= DISAGREEMENT * abs(final.objective):
@@ -329,8 +329,8 @@ def _disagree(final: State, state: State) -> bool:
 def _result(
     status: Status,
     promise: StoppingRule,
-    final: State,
-    state: State,
+    final: Run,
+    state: Run,
     refinement: Refinement | None = None,
     changed: str = "",
 ) -> Result:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil, isinf
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,15 +33,14 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.pace import affords
 from cutplane.compute.products import conjugate_gradients, product_over, solve_positive, sum_over
 from cutplane.core.certificate import Status
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, offers
 from cutplane.core.protocols import Plane, Quadratic
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.losses import Loss
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
-from cutplane.solvers.bundle import with_query
 from cutplane.solvers.minimize import minimize
 from cutplane.solvers.needs import CONJUGATE, CURVATURES, SECOND_DERIVATIVES
 
@@ -139,7 +138,7 @@ class SmoothedNewton:
         risk = self._risk
         if risk.loss.smoothed(1.0) is risk.loss:
             return 0.0
-        return _width_for(point.value, per_weight(point.slopes, risk.weights), risk.weights)
+        return width_for(point.value, per_weight(point.slopes, risk.weights), risk.weights)
 
     def begun(self, point: ScoredPoint, width: float, duals: Vector | None = None) -> NewtonState:
         """Return the state at a point; with duals of zero by default."""
@@ -267,8 +266,8 @@ def per_weight(slopes: Vector, weights: Vector) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class NewtonSteps(Query[NewtonState | None]):
-    """Query by Newton steps on the smoothed loss.
+class NewtonSteps(Solver[NewtonState | None]):
+    """Newton steps on the smoothed loss.
 
     Parameters
     ----------
@@ -282,44 +281,42 @@ class NewtonSteps(Query[NewtonState | None]):
         CONJUGATE,
         Need("regularizer", "curvature", "the regularizer cp.L2"),
     )
-    makes_planes: ClassVar[bool] = True
     sample: bool = True
+    name: str = "newton"
 
-    def __call__(
-        self, state: State, candidate: Candidate, own: NewtonState | None
-    ) -> tuple[Found, NewtonState | None]:
+    def step(self, run: Run, own: NewtonState | None) -> Step[NewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
-        steps = _steps_for(state.problem)
+        steps = _steps_for(run.problem)
         if own is None:
-            point, width, in_time = self._begin(state, steps)
+            point, width, in_time = self._begin(run, steps)
             if not in_time:
-                return Found([point], []), None
+                return Step([point], None)
             own = steps.begun(point, width)
         planes = steps.step(own)
-        return Found([own.point], [], planes), own
+        return Step([own.point], own, planes)
 
-    def carried_over(self, own: NewtonState | None, state: State) -> NewtonState | None:
+    def carried_over(self, own: NewtonState | None, run: Run) -> NewtonState | None:
         """Return where to begin with another regularizer, whose duals are not far from these."""
-        if own is None or offers(state.problem.risk, "sharded"):
+        if own is None or offers(run.problem.risk, "sharded"):
             return None
-        problem, point = state.problem, state.best
+        problem, point = run.problem, run.best
         risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         duals = per_weight(own.slopes, risk.weights)
         gap = problem.objective(point) - problem.below(own.plane).lower
-        width = max(own.width / _SHRINK, _width_for(gap, duals, risk.weights))
+        width = max(own.width / _SHRINK, width_for(gap, duals, risk.weights))
         return SmoothedNewton(problem).begun(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
 
-    def _begin(self, state: State, steps: Any) -> tuple[ScoredPoint, float, bool]:
+    def _begin(self, run: Run, steps: Any) -> tuple[ScoredPoint, float, bool]:
         """Return where to begin, how widely to round, and whether there is time to go on."""
-        problem = state.problem
+        problem = run.problem
         risk: ScoredRisk = problem.risk  # type: ignore[assignment]
-        start: ScoredPoint = state.best  # type: ignore[assignment]
+        start: ScoredPoint = run.best  # type: ignore[assignment]
         width = steps.first_width(start)
         if start.w.any():
             # Near the solution of classes that can be separated the risk all but vanishes, and a
             # width that follows from it would be as small. The gap is what has to be closed.
-            if 0.0 < start.value < state.gap < np.inf:
-                width *= state.gap / start.value
+            if 0.0 < start.value < run.gap < np.inf:
+                width *= run.gap / start.value
             return start, _NEARER * width, True
         if not self.sample or (sample := _sample(risk)) is None:
             return start, width, True
@@ -329,7 +326,7 @@ class NewtonSteps(Query[NewtonState | None]):
             method=newton(sample=False),
             tol=_SAMPLE_TOL,
             max_iter=_SAMPLE_STEPS,
-            time_limit=None if isinf(state.seconds_left) else max(state.seconds_left, 1e-9),
+            time_limit=None if isinf(run.seconds_left) else max(run.seconds_left, 1e-9),
         )
         # A pass over the sample is a share of one over all examples.
         share = sample.n_examples / risk.n_examples
@@ -363,7 +360,7 @@ def _prefers_products(risk: Any) -> bool:
     return cost > of_products or not affords(_SECONDS * cost)
 
 
-def _width_for(gap: float, duals: Vector, weights: Vector) -> float:
+def width_for(gap: float, duals: Vector, weights: Vector) -> float:
     """Return a width that makes room for a gap, if duals change as much as they are large."""
     steepness = product_over(weights, duals**2)
     return _ROOM * gap / steepness if steepness > 0.0 else 1.0
@@ -382,8 +379,8 @@ def _sample(risk: ScoredRisk) -> ScoredRisk | None:
         return None
 
 
-def newton(*, sample: bool = True) -> Method:
-    """Newton's method on the smoothed loss, with the planes of its duals in a bundle.
+def newton(*, sample: bool = True) -> NewtonSteps:
+    """Newton's method on the smoothed loss, certified by the planes of its duals.
 
     The method for many examples with few features. It takes any loss that knows its curvatures.
 
@@ -392,4 +389,4 @@ def newton(*, sample: bool = True) -> Method:
     sample : bool
         Whether to begin with a sample if there are many examples.
     """
-    return with_query(NewtonSteps(sample=sample), planes=None, name="newton")
+    return NewtonSteps(sample=sample)

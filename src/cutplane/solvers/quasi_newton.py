@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import Numbers, dot
-from cutplane.core.method import Cuts, Found, Method, Query
-from cutplane.core.needs import QUADRATIC, evaluated_once, quadratic
-from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.method import Cuts
+from cutplane.core.needs import CURVED, QUADRATIC, evaluated_once, quadratic
 from cutplane.core.protocols import Point
 from cutplane.core.search import Trial, wolfe_search
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.models.networks.curvature import NetworkCurvature, has_network_curvature
 from cutplane.models.sequences.curvature import ChainCurvature, has_curvature
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.pair_curvature import COMPUTED_IN, PairCurvature, has_pair_curvature
 
 Singles = NDArray[np.float32]
@@ -149,19 +149,36 @@ def second_half(
 
 
 @dataclass(frozen=True, slots=True)
-class QuasiNewtonSteps(Query[PastSteps]):
-    """Query by L-BFGS from the best point, with a line search by trials.
+class QuasiNewtonSteps(Solver[PastSteps]):
+    """L-BFGS from the best point, with a line search by trials.
 
     Parameters
     ----------
     steps : int
         How many past steps are remembered.
+    planes : int, optional
+        How many planes are combined, besides the aggregated one. All by default.
+    cuts : Cuts, optional
+        How points become planes of a risk that is not convex.
     """
 
-    needs = (QUADRATIC,)
+    needs = (CURVED, QUADRATIC)
     steps: int = 20
+    planes: int | None = None
+    cuts: Cuts[None] | None = None
+    name: str = "quasi-newton"
 
-    def init(self, problem: Problem) -> PastSteps:
+    @property
+    def for_convex(self) -> bool:  # type: ignore[override]
+        """Whether planes are taken to lie below the risk everywhere."""
+        return self.cuts is None or self.cuts.for_convex
+
+    @property
+    def cut_kind(self) -> str:
+        """Of what kind the planes of a run are."""
+        return type(self.cuts).__name__
+
+    def start(self, problem: Problem) -> PastSteps:
         """Return room for the steps to come."""
         return PastSteps.none_yet(self.steps, problem.risk.n_parameters)
 
@@ -170,20 +187,19 @@ class QuasiNewtonSteps(Query[PastSteps]):
         risk = problem.risk
         return risk.at(w) if has_curvature(risk) else evaluated_once(risk, w)
 
-    def __call__(
-        self, state: State, candidate: Candidate, own: PastSteps
-    ) -> tuple[Found, PastSteps]:
+    def step(self, run: Run, own: PastSteps) -> Step[PastSteps]:
         """Evaluate the risk along the direction of L-BFGS until a step is good enough."""
-        problem, best = state.problem, state.best
+        problem, best = run.problem, run.best
         regularizer = quadratic(problem.regularizer)
-        if state.iteration >= own.next_refresh:
-            own.curvature, own.next_refresh = _curvature_at(best, state, regularizer.lam)
+        if run.iteration >= own.next_refresh:
+            own.curvature, own.next_refresh = _curvature_at(best, run, regularizer.lam)
         gradient = best.plane().slope + regularizer.gradient(best.w)
         direction = own.direction(gradient)
-        start = Trial(0.0, state.objective, dot(gradient, direction))
+        start = Trial(0.0, run.objective, dot(gradient, direction))
         if start.slope >= 0.0:  # rounding: nothing that was learned holds here
             own.forget()
-            return AtCandidate()(state, candidate, None)[0], own
+            there = problem.risk.at(run.candidate.w)
+            return Step([there], own, cut_at=[there])
         found: list[tuple[float, Point]] = []
 
         def evaluate(step: float) -> Trial:
@@ -195,36 +211,44 @@ class QuasiNewtonSteps(Query[PastSteps]):
 
         wolfe_search(evaluate, start, 1.0, most=_MOST_TRIALS)
         objective, lowest = min(found, key=lambda trial: trial[0])
-        if objective < state.objective:
+        if objective < run.objective:
             change = lowest.plane().slope + regularizer.gradient(lowest.w)
             change -= gradient
             own.remember(lowest.w - best.w, change)
         points = [point for _, point in found]
-        if objective >= state.objective:
-            # A kink, or the end of what numbers can tell. The bundle's own step goes on.
+        if objective >= run.objective:
+            # A kink, or the end of what numbers can tell. The step of a bundle method goes on.
             own.forget()
-            points.append(self.first(problem, candidate.w))
-        return Found(points, points), own
+            points.append(self.first(problem, run.candidate.w))
+        return Step(points, own, cut_at=points)
+
+    def cut(self, run: Run, step: Step[PastSteps], before: Point) -> bool:
+        """Give the planes of the points to the run, lowered where the risk is not convex."""
+        if run.convex or self.cuts is None:
+            return Solver.cut(self, run, step, before)
+        if self.planes:
+            run.bundle.make_room(self.planes, len(step.cut_at))
+        return self.cuts.add(run, step, before, None)[0]
 
 
-def _curvature_at(point: Any, state: State, lam: float) -> tuple[Curvature | None, int]:
+def _curvature_at(point: Any, run: Run, lam: float) -> tuple[Curvature | None, int]:
     """Return the curvature if it is known by now, and the iteration to compute it in next."""
-    risk: Any = state.problem.risk
-    later = max(2 * state.iteration, _FIRST_REFRESH)
+    risk: Any = run.problem.risk
+    later = max(2 * run.iteration, _FIRST_REFRESH)
     if has_curvature(risk):
         return ChainCurvature.at(risk, point, lam), later
     if has_network_curvature(risk):
         return NetworkCurvature.at(risk, point.w, lam), later
     if not has_pair_curvature(risk):
         return None, _NEVER
-    if state.iteration < COMPUTED_IN:
+    if run.iteration < COMPUTED_IN:
         return None, COMPUTED_IN
     return PairCurvature.at(risk, point.w, lam), _NEVER
 
 
 def quasi_newton(
-    *, steps: int = 20, planes: int | None = None, cuts: Cuts[Any] | None = None
-) -> Method:
+    *, steps: int = 20, planes: int | None = None, cuts: Cuts[None] | None = None
+) -> QuasiNewtonSteps:
     """L-BFGS with a certificate: the method for smooth risks such as conditional random fields.
 
     Every point where L-BFGS evaluates the risk gives a plane, and the planes bound the optimum as
@@ -242,10 +266,4 @@ def quasi_newton(
         For a smooth risk that is not convex, such as that of a network: ``NonConvexCuts()`` of
         `cutplane.core.policies.cuts`, with which the run is tested and ends as that of `nrbm`.
     """
-    return Method(
-        stabilizer=NoStabilizer(),
-        memory=KeepAll() if planes is None else LimitedMemory(planes),
-        query=QuasiNewtonSteps(steps),
-        cuts=cuts or ConvexCuts(),
-        name="quasi-newton",
-    )
+    return QuasiNewtonSteps(steps, checked_planes(planes), cuts)

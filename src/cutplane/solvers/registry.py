@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cutplane.core.method import Method
 from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
+from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.named import load
 from cutplane.solvers.bundle import bmrm, level, nbm, nrbm, proximal, trust_region
 
-Methods = dict[str, Callable[[Problem], Method]]
+Methods = dict[str, Callable[[Problem], AnySolver]]
 """From a name to the method for a problem."""
 
 
-def _at(place: str) -> Callable[[Problem], Method]:
+def _at(place: str) -> Callable[[Problem], AnySolver]:
     """Return what makes the method at ``module:name``, which is imported when it is wanted."""
 
-    def make(problem: Problem) -> Method:
-        made: Method = load(place)()
+    def make(problem: Problem) -> AnySolver:
+        made: AnySolver = load(place)()
         return made
 
     return make
 
 
-def _quasi_newton(problem: Problem) -> Method:
+def _quasi_newton(problem: Problem) -> AnySolver:
     if not offers(problem.risk, "loss.probabilities", default=True):
         raise ValueError(
             "the method 'quasi-newton' is for smooth losses: use it with loss='crf', "
@@ -36,7 +36,7 @@ def _quasi_newton(problem: Problem) -> Method:
     return quasi_newton(cuts=NonConvexCuts() if problem.risk.convex is False else None)
 
 
-def _dual_ascent(problem: Problem) -> Method:
+def _dual_ascent(problem: Problem) -> AnySolver:
     if offers(problem.risk, "loss.of_shares"):
         return _at("cutplane.models.multiclass.ascent:class_ascent")(problem)
     from cutplane.solvers.dual_ascent import dual_ascent
@@ -44,13 +44,13 @@ def _dual_ascent(problem: Problem) -> Method:
     return dual_ascent(planes=None) if offers(problem.risk, "sharded") else dual_ascent()
 
 
-def _newton(problem: Problem) -> Method:
+def _newton(problem: Problem) -> AnySolver:
     of_classes = offers(problem.risk, "loss.of_shares")
     place = "models.multiclass.newton:class_newton" if of_classes else "solvers.newton:newton"
     return _at(f"cutplane.{place}")(problem)
 
 
-def _automatic(problem: Problem) -> Method:
+def _automatic(problem: Problem) -> AnySolver:
     from cutplane.solvers.automatic import automatic
 
     return automatic(problem)

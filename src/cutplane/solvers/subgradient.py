@@ -15,62 +15,83 @@ from typing import ClassVar
 
 import numpy as np
 
+from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.method import Method, PlanesOf, Stabilizer
-from cutplane.core.needs import QUADRATIC, quadratic
-from cutplane.core.policies.bmrm import AtCandidate, KeepAll
-from cutplane.core.state import Candidate, Problem, State
-from cutplane.solvers.cccp import LastPoint, NoPlanes, StepTaken
+from cutplane.core.needs import CURVED, QUADRATIC, quadratic
+from cutplane.core.protocols import Point
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Run
 
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(slots=True)
-class StepsTaken(StepTaken):
-    """How many steps were taken, and what is added to that number; None before the first."""
+@dataclass(frozen=True, slots=True)
+class StepsTaken:
+    """Where the last step has led, and how many were taken.
 
+    Attributes
+    ----------
+    w, slope : ndarray
+        The point, and the slope of the risk there.
+    delay : float
+        What is added to the number of steps.
+    taken : int
+    """
+
+    w: Vector
+    slope: Vector
+    delay: float
     taken: int = 0
-    delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SubgradientSteps(Stabilizer[StepsTaken]):
+class SubgradientSteps(Solver[StepsTaken | None]):
     """Step against the slope at the last point, by less and less.
 
     Parameters
     ----------
-    first : float
+    first_length : float
         The length of the first step, as a share of ``sqrt(2 J / lam)``.
     """
 
-    needs = (*Stabilizer.needs, QUADRATIC)
-    planes_of: ClassVar[PlanesOf] = "none"
-    first: float = 0.1
+    needs = (CURVED, QUADRATIC)
+    for_convex: ClassVar[bool] = False
+    bounds: ClassVar[bool] = False
+    first_length: float = 0.1
+    name: str = "subgradient"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.first < math.inf:
-            raise ValueError(f"first must be positive and finite, got {self.first}")
+        if not 0.0 < self.first_length < math.inf:
+            raise ValueError(f"first must be positive and finite, got {self.first_length}")
 
-    def init(self, problem: Problem) -> StepsTaken:
-        """Return that no step was taken yet."""
-        return StepsTaken()
-
-    def propose(self, state: State, own: StepsTaken) -> tuple[Candidate, StepsTaken]:
+    def step(self, run: Run, own: StepsTaken | None) -> Step[StepsTaken | None]:
         """Take a step."""
-        regularizer = quadratic(state.problem.regularizer)
-        last: LastPoint = state.policies.cuts
+        regularizer = quadratic(run.problem.regularizer)
+        last = own or self._before_first(run)
         slope = last.slope + regularizer.gradient(last.w)
         image = regularizer.dual_metric(slope)
-        lam, delay = regularizer.lam, own.delay
-        if delay is None:
-            distance = math.sqrt(2.0 * max(abs(state.objective), _TINY) / lam)
-            length = math.sqrt(max(dot(slope, image), 0.0))
-            delay = max(length / (lam * self.first * distance), 1.0)
-        w = last.w - image / (lam * (own.taken + delay))
-        return Candidate(w, -math.inf, -math.inf), StepsTaken(taken=own.taken + 1, delay=delay)
+        w = last.w - image / (regularizer.lam * (last.taken + last.delay))
+        point = run.problem.risk.at(w)
+        run.require_finite(point)
+        after = StepsTaken(np.array(point.w), point.plane().slope, last.delay, last.taken + 1)
+        return Step([point], after)
+
+    def cut(self, run: Run, step: Step[StepsTaken | None], before: Point) -> bool:
+        """Tell that nothing is known of the gap, so that nothing can be said to stand still."""
+        run.lower = -math.inf
+        return True
+
+    def _before_first(self, run: Run) -> StepsTaken:
+        """Return where the first step begins, with what makes it as long as it should be."""
+        regularizer, best = quadratic(run.problem.regularizer), run.best
+        slope = best.plane().slope + regularizer.gradient(best.w)
+        length = math.sqrt(max(dot(slope, regularizer.dual_metric(slope)), 0.0))
+        distance = math.sqrt(2.0 * max(abs(run.objective), _TINY) / regularizer.lam)
+        delay = max(length / (regularizer.lam * self.first_length * distance), 1.0)
+        return StepsTaken(best.w, best.plane().slope, delay)
 
 
-def subgradient(*, first: float = 0.1) -> Method:
+def subgradient(*, first: float = 0.1) -> SubgradientSteps:
     """Plain subgradient method with steps that decay as ``1/t``, for risks that are not convex.
 
     It has no gap and no stopping rule: it ends at ``max_iter`` or ``time_limit``, with the best
@@ -82,4 +103,4 @@ def subgradient(*, first: float = 0.1) -> Method:
     first : float
         The length of the first step, as a share of ``sqrt(2 J / lam)``.
     """
-    return Method(SubgradientSteps(first), KeepAll(), AtCandidate(), NoPlanes(), name="subgradient")
+    return SubgradientSteps(first)

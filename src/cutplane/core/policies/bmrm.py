@@ -12,7 +12,7 @@ they come in.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from cutplane.core.policies.trials import ByTrials
 from cutplane.core.protocols import GuidedSegment, Point, Quadratic, SearchablePoint, Segment
 from cutplane.core.reduced.linear_program import propose_at_level
 from cutplane.core.search import minimize_on_segment
-from cutplane.core.state import Candidate, Problem, State, sum_of
+from cutplane.core.solver import Step
+from cutplane.core.state import Candidate, Problem, Run, sum_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class NoStabilizer(Stabilizer[float | None]):
     on the way to them, and how strongly it is held at the best point is remembered.
     """
 
-    def propose(self, state: State, own: float | None) -> tuple[Candidate, float | None]:
+    def propose(self, state: Run, own: float | None) -> tuple[Candidate, float | None]:
         """Solve the reduced problem."""
         if flat := state.problem.flat:
             return propose_at_level(flat, state, own)
@@ -48,7 +49,7 @@ class AtCandidate(Query[None]):
 
     leaves_candidate: ClassVar[bool] = False
 
-    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
+    def __call__(self, state: Run, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Evaluate the risk at the candidate."""
         point = state.problem.risk.at(candidate.w)
         return Found([point], [point]), None
@@ -70,16 +71,12 @@ class ConvexCuts(Cuts[None]):
 
     for_convex: ClassVar[bool] = True
 
-    def add(self, state: State, found: Found, before: Point, own: None) -> tuple[bool, None]:
-        """Add the plane of each point to the bundle, or one for each group; then other planes."""
-        moved = False
-        for planes in (*map(state.planes_at, found.cut_at), *([plane] for plane in found.planes)):
-            together = sum_of(planes)
-            state.test(together, [before, *found.points])
+    def add(self, state: Run, step: Step[Any], before: Point, own: None) -> tuple[bool, None]:
+        """Add the plane of each point to the bundle, or one for each group."""
+        for planes in map(state.planes_at, step.cut_at):
+            state.test(sum_of(planes), [before, *step.points])
             state.bundle.add(*planes)
-        for plane in found.planes:  # which need not touch the risk, and may be the best bound
-            moved |= state.raise_lower_bound(state.problem.below(plane))
-        return moved, None
+        return False, None
 
 
 # How far beyond its second point a search may go. When both points are the same up to rounding, the
@@ -168,7 +165,7 @@ class OnSegment(Query[LastSearch | None]):
     otherwise: Query[None] = field(default_factory=ByTrials)
 
     def __call__(
-        self, state: State, candidate: Candidate, own: LastSearch | None
+        self, state: Run, candidate: Candidate, own: LastSearch | None
     ) -> tuple[Found, LastSearch | None]:
         """Evaluate at the candidate, then at the best point of the ray."""
         problem, risk = state.problem, state.problem.risk
@@ -199,7 +196,7 @@ class OnSegment(Query[LastSearch | None]):
         return Found([lowest], [cut]), last
 
 
-def _tidied(state: State, point: Point, cut: Point, candidate: Vector) -> Point:
+def _tidied(state: Run, point: Point, cut: Point, candidate: Vector) -> Point:
     """Return the point with the candidate's zeros, if it is lower.
 
     Points on the ray are not zero where one of the ends is not, and never would be again. For a
@@ -220,7 +217,7 @@ def _tidied(state: State, point: Point, cut: Point, candidate: Vector) -> Point:
     return point
 
 
-def _height_gained(state: State, cut: Point, w: Vector, model: float) -> float:
+def _height_gained(state: Run, cut: Point, w: Vector, model: float) -> float:
     """Return by how much the plane of ``cut`` lifts the model at ``w``, which is ``model`` high."""
     planes = state.planes_at(cut)
     if len(planes) == 1:

@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.method import Cuts, Found, Stabilizer
+from cutplane.core.method import Cuts, Stabilizer
 from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.policies.bmrm import ConvexCuts
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.reduced.proximal import distance
-from cutplane.core.state import Candidate, State
+from cutplane.core.solver import Step
+from cutplane.core.state import Candidate, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,10 @@ class NonConvexCuts(Cuts[None]):
         if not 0.0 <= self.locality < math.inf:
             raise ValueError(f"locality must be finite and not negative, got {self.locality}")
 
-    def add(self, state: State, found: Found, before: Point, own: None) -> tuple[bool, None]:
+    def add(self, state: Run, step: Step[Any], before: Point, own: None) -> tuple[bool, None]:
         """Lower the planes if the best point is a new one, then add those of the points."""
         if state.convex:
-            return ConvexCuts().add(state, found, before, own)
+            return ConvexCuts().add(state, step, before, own)
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:  # a descent step
             # Their mean may need less lowering than they do one by one, and keeps the gap from
@@ -71,7 +72,7 @@ class NonConvexCuts(Cuts[None]):
             localities = bundle.localities + self._locality(state, before.w)
             excess = bundle.heights_at(best.w) - (best.value - localities)
             bundle.lower(np.maximum(excess, 0.0), localities)
-        for point in found.cut_at:
+        for point in step.cut_at:
             bundle.add(self.repaired(point, state))
         # Lowered planes make a lower model: its minimum takes the place of the last one.
         lam = quadratic(state.problem.regularizer).lam
@@ -81,7 +82,7 @@ class NonConvexCuts(Cuts[None]):
         state.lower = min(bundle.lowest(lam), state.objective)
         return state.lower > last, None
 
-    def repaired(self, point: Point, state: State) -> Plane:
+    def repaired(self, point: Point, state: Run) -> Plane:
         """Return the plane of a point, changed where it is in conflict with the best point.
 
         Paper 004, Algorithm 6. The new plane must stay below the risk at the best point by its
@@ -106,7 +107,7 @@ class NonConvexCuts(Cuts[None]):
         slope = -regularizer.gradient(best.w)
         return Plane(slope, needed - dot(slope, point.w), locality=locality)
 
-    def _locality(self, state: State, w: Vector) -> float:
+    def _locality(self, state: Run, w: Vector) -> float:
         """Return ``lam/2 |w - w*|^2`` in the metric of the regularizer, times the factor."""
         regularizer = quadratic(state.problem.regularizer)
         return 0.5 * self.locality * regularizer.along(state.best.w, w).curvature
@@ -122,12 +123,12 @@ class ProximalToBest(Stabilizer[None]):
     needs = (*Stabilizer.needs, QUADRATIC)
     planes_of: ClassVar[Literal["risk", "objective"]] = "objective"
 
-    def propose(self, state: State, own: None) -> tuple[Candidate, None]:
+    def propose(self, state: Run, own: None) -> tuple[Candidate, None]:
         """Solve the reduced problem."""
         return minimize_near_best(state), None
 
 
-def minimize_near_best(state: State) -> Candidate:
+def minimize_near_best(state: Run) -> Candidate:
     """Minimize the planes of the objective plus ``u/2 |w - w*|^2``."""
     regularizer, bundle, best = quadratic(state.problem.regularizer), state.bundle, state.best
     heights = bundle.heights_at(best.w)
@@ -164,19 +165,19 @@ class ObjectiveCuts(Cuts[None]):
     gamma: float = 0.5
     omega: float = 2.0
 
-    def add(self, state: State, found: Found, before: Point, own: None) -> tuple[bool, None]:
+    def add(self, state: Run, step: Step[Any], before: Point, own: None) -> tuple[bool, None]:
         """Lower the planes if the best point is a new one, then add those of the points."""
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:
             regularizer = quadratic(state.problem.regularizer)
             ways = bundle.localities + distance(regularizer, before.w, best.w)
             bundle.lower(self._excess(bundle.heights_at(best.w), ways, state.objective), ways)
-        for point in found.cut_at:
+        for point in step.cut_at:
             bundle.add(self._plane(point, state))
         state.lower = minimize_near_best(state).lower
         return state.lower > last, None
 
-    def _plane(self, point: Point, state: State) -> Plane:
+    def _plane(self, point: Point, state: Run) -> Plane:
         regularizer, raw = quadratic(state.problem.regularizer), point.plane()
         slope = raw.slope + regularizer.gradient(point.w)
         offset = regularizer.value(point.w) + point.value - dot(slope, point.w)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from cutplane.core.bundle import Bundle
 from cutplane.core.method import Memory
 
@@ -53,17 +51,7 @@ class LimitedMemory(Memory[None]):
 
     def make_room(self, bundle: Bundle, incoming: int, own: None) -> None:
         """Drop idle planes, then aggregate, before ``incoming`` new planes are added."""
-        planes = self.planes * bundle.n_groups
-        # One row more for each group, for its aggregate.
-        excess = bundle.n_planes + incoming - (planes + bundle.n_groups)
-        if excess <= 0:
-            return
-        n_idle = int(np.count_nonzero(bundle.alpha == 0.0))
-        if n_idle >= excess:
-            order = np.lexsort((-bundle.idle, bundle.alpha > 0.0))
-            bundle.keep(np.sort(order[excess:]))
-            return
-        _aggregate(bundle, n_kept=max(planes - incoming, 0))
+        bundle.make_room(self.planes, incoming)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +69,4 @@ class AggregateOnly(Memory[None]):
 
     def make_room(self, bundle: Bundle, incoming: int, own: None) -> None:
         """Put the aggregate of each group in the place of its planes."""
-        _aggregate(bundle, n_kept=0)
-
-
-def _aggregate(bundle: Bundle, n_kept: int) -> None:
-    """Keep the heaviest planes, and one that stands for all, with all the weight."""
-    n = bundle.n_planes
-    heaviest = np.argsort(bundle.alpha, kind="stable")[n - n_kept :]
-    # Added before the others go: an interrupt in between must not leave an empty bundle.
-    bundle.add(*bundle.aggregates())
-    bundle.keep(np.append(np.sort(heaviest), np.arange(n, bundle.n_planes)))
-    bundle.alpha[:] = 0.0
-    bundle.alpha[n_kept:] = 1.0
+        bundle.condense(0)

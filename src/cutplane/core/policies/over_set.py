@@ -36,7 +36,7 @@ from cutplane.compute.products import dot
 from cutplane.core.method import Stabilizer
 from cutplane.core.needs import SET, offers
 from cutplane.core.protocols import QuadraticRegularizer, Regularizer
-from cutplane.core.state import SHARE_OF_GAP, Candidate, State
+from cutplane.core.state import SHARE_OF_GAP, Candidate, Run
 
 # Some five are usual; the limit is for gaps that rounding does not let close.
 _MOST_SOLVES = 60
@@ -48,7 +48,7 @@ class _Ball(QuadraticRegularizer, Protocol):
     radius: float
 
 
-def lowest_in_ball(state: State, multiplier: float | None) -> tuple[Candidate, float]:
+def lowest_in_ball(state: Run, multiplier: float | None) -> tuple[Candidate, float]:
     """Return where the planes are lowest in the ball, and the multiplier of that.
 
     ``multiplier`` is that of the last problem, None for the first.
@@ -76,7 +76,7 @@ def lowest_in_ball(state: State, multiplier: float | None) -> tuple[Candidate, f
     return best, last
 
 
-def _first_multiplier(ball: _Ball, state: State) -> float:
+def _first_multiplier(ball: _Ball, state: Run) -> float:
     steepest = float(np.sqrt(np.diagonal(state.bundle.gram).max()))
     return steepest / ball.radius or 1.0
 
@@ -128,7 +128,7 @@ class _Box(Regularizer, Protocol):
     upper: Vector
 
 
-def lowest_in_box(state: State) -> Candidate:
+def lowest_in_box(state: Run) -> Candidate:
     """Return where the planes are lowest in the box, and the bound of their multipliers."""
     box, bundle = cast(_Box, state.problem.regularizer), state.bundle
     if bundle.tilts.any():
@@ -145,7 +145,7 @@ def lowest_in_box(state: State) -> Candidate:
     return Candidate(w, lower, bundle.height_at(w))
 
 
-def _solved(state: State, box: _Box) -> tuple[Vector | None, Vector | None]:
+def _solved(state: Run, box: _Box) -> tuple[Vector | None, Vector | None]:
     """Return the solution of the linear program, and its multipliers."""
     from scipy.optimize import linprog  # slow to import, and only needed here
 
@@ -190,7 +190,7 @@ class OverSet(Stabilizer[float | None]):
     needs = (SET,)
     confined: ClassVar[bool] = True
 
-    def propose(self, state: State, own: float | None) -> tuple[Candidate, float | None]:
+    def propose(self, state: Run, own: float | None) -> tuple[Candidate, float | None]:
         """Minimize the planes over the set."""
         if offers(state.problem.regularizer, "radius"):
             return lowest_in_ball(state, own)

@@ -61,7 +61,7 @@ from cutplane.core.reduced.proximal import (
     reach,
     stabilized,
 )
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.state import Candidate, Problem, Run
 
 # A search for ``mu`` accepts solutions that use so much of a radius, or of the way from the lower
 # bound up to a level.
@@ -85,14 +85,14 @@ class _NearBest(Stabilizer[LastWeight]):
     needs = (*Stabilizer.needs, QUADRATIC)
 
     @abstractmethod
-    def _verdict(self, here: ProximalProblem, lower: float, state: State) -> Verdict:
+    def _verdict(self, here: ProximalProblem, lower: float, state: Run) -> Verdict:
         """Return what says which ``mu`` is right."""
 
     def init(self, problem: Problem) -> LastWeight:
         """Return where the first search begins: at the weight of the regularizer."""
         return LastWeight(quadratic(problem.regularizer).lam)
 
-    def propose(self, state: State, own: LastWeight) -> tuple[Candidate, LastWeight]:
+    def propose(self, state: Run, own: LastWeight) -> tuple[Candidate, LastWeight]:
         """Minimize the model near the best point."""
         regularizer = quadratic(state.problem.regularizer)
         plain, bound = own.plain.solved(state.bundle, regularizer, state.accuracy)
@@ -119,7 +119,7 @@ class TrustRegion(_NearBest):
         if not 0.0 < self.share <= 1.0:
             raise ValueError(f"the share must be above 0 and at most 1, got {self.share}")
 
-    def _verdict(self, here: ProximalProblem, lower: float, state: State) -> Verdict:
+    def _verdict(self, here: ProximalProblem, lower: float, state: Run) -> Verdict:
         radius = self.share * reach(here.regularizer, state.objective - lower)
         least = _LEAST_FELT * here.regularizer.lam
 
@@ -152,13 +152,13 @@ class Level(_NearBest):
         if self.plain_every is not None and self.plain_every < 1:
             raise ValueError(f"plain_every must be at least 1, got {self.plain_every}")
 
-    def propose(self, state: State, own: LastWeight) -> tuple[Candidate, LastWeight]:
+    def propose(self, state: Run, own: LastWeight) -> tuple[Candidate, LastWeight]:
         """Minimize the model near the best point, or where it is lowest if it is time for that."""
         if self.plain_every is None or (state.iteration + 1) % self.plain_every:
             return _NearBest.propose(self, state, own)  # no super() in a class that slots rebuild
         return state.bundle.minimize(state.problem, accuracy=state.accuracy), own
 
-    def _verdict(self, here: ProximalProblem, lower: float, state: State) -> Verdict:
+    def _verdict(self, here: ProximalProblem, lower: float, state: Run) -> Verdict:
         # After a line search there may be no plane that touches the risk at the best point. The
         # model is lower there than the risk, and must be taken as it is, or the best point may be
         # in the level set.
@@ -216,7 +216,7 @@ class Proximal(Stabilizer[Course | None]):
         if self.weight is not None and not (np.isfinite(self.weight) and self.weight > 0.0):
             raise ValueError(f"the weight must be positive and finite, got {self.weight}")
 
-    def propose(self, state: State, own: Course | None) -> tuple[Candidate, Course]:
+    def propose(self, state: Run, own: Course | None) -> tuple[Candidate, Course]:
         """Solve the reduced problem near the center."""
         regularizer = quadratic(state.problem.regularizer)
         course = self._course(state, own)
@@ -226,7 +226,7 @@ class Proximal(Stabilizer[Course | None]):
         candidate = stabilized(solution, plain, state)
         return candidate, replace(course, candidate=candidate, plain=bound)
 
-    def _course(self, state: State, course: Course | None) -> Course:
+    def _course(self, state: Run, course: Course | None) -> Course:
         """Return center and weight after what the last step achieved."""
         if course is None or course.candidate is None:
             weight = _FIRST if self.weight is None else self.weight
@@ -242,7 +242,7 @@ class Proximal(Stabilizer[Course | None]):
         return replace(course, weight=weight, center=state.best.w, objective=state.objective)
 
 
-def _adapted(course: Course, promised: float, serious: bool, state: State) -> float:
+def _adapted(course: Course, promised: float, serious: bool, state: Run) -> float:
     """Return the weight that fits the last step better."""
     regularizer = quadratic(state.problem.regularizer)
     assert course.candidate is not None
@@ -312,7 +312,7 @@ class BalancedProximal(Stabilizer[Balance | None]):
         if self.radius is not None and not (np.isfinite(self.radius) and self.radius > 0.0):
             raise ValueError(f"the radius must be positive and finite, got {self.radius}")
 
-    def propose(self, state: State, own: Balance | None) -> tuple[Candidate, Balance]:
+    def propose(self, state: Run, own: Balance | None) -> tuple[Candidate, Balance]:
         """Solve the reduced problem with the terms of all iterates."""
         regularizer = quadratic(state.problem.regularizer)
         bundle, lam, accuracy = state.bundle, regularizer.lam, state.accuracy
@@ -325,7 +325,7 @@ class BalancedProximal(Stabilizer[Balance | None]):
         candidate = stabilized(solution, plain, state)
         return candidate, replace(balance, iterate=candidate.w, plain=bound)
 
-    def _so_far(self, state: State, own: Balance | None) -> Balance:
+    def _so_far(self, state: Run, own: Balance | None) -> Balance:
         if own is None:
             lam = quadratic(state.problem.regularizer).lam
             radius = min(1.0, 1.0 / math.sqrt(lam)) if self.radius is None else self.radius

@@ -12,7 +12,7 @@ from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.protocols import Point
 from cutplane.core.reduced.proximal import distance
 from cutplane.core.search import CURVATURE, Trial, wolfe_search
-from cutplane.core.state import Candidate, State, sum_of
+from cutplane.core.state import Candidate, Run, sum_of
 
 
 class CutAt(StrEnum):
@@ -57,7 +57,7 @@ class ByTrials(Query[None]):
     nearest: float = _NEAREST
     curvature: float = CURVATURE
 
-    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
+    def __call__(self, state: Run, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Evaluate the risk on the ray until a step is good enough."""
         risk, best = state.problem.risk, state.best
         regularizer = quadratic(state.problem.regularizer)

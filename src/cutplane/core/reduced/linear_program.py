@@ -29,7 +29,7 @@ from cutplane.compute.pace import hurried, seconds_left
 from cutplane.core.protocols import FlatRegularizer, Plane
 from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_qp import EPS
-from cutplane.core.state import Candidate, State, candidate_below
+from cutplane.core.state import Candidate, Run, candidate_below
 
 # The candidate's share of the way from the model's minimum (0) up to the best objective (1).
 _BAND = (0.2, 0.7)
@@ -113,7 +113,7 @@ def _steepest(slope: Vector, least: float, most: int | None) -> NDArray[np.int64
 
 
 def propose_at_level(
-    regularizer: FlatRegularizer, state: State, strength: float | None
+    regularizer: FlatRegularizer, state: Run, strength: float | None
 ) -> tuple[Candidate, float | None]:
     """Return the candidate about half way down, with the bound of the linear program.
 

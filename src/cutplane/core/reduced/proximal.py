@@ -30,7 +30,7 @@ from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.protocols import QuadraticRegularizer
 from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
-from cutplane.core.state import Candidate, State, candidate_below
+from cutplane.core.state import Candidate, Run, candidate_below
 
 # After so many iterations in which no bound moved, a stabilized method takes ordinary steps until
 # one does. So it does not stall where BMRM would not, however badly it is stabilized.
@@ -167,7 +167,7 @@ class PlainBound:
         return solver, alpha
 
 
-def stabilized(solution: ProximalSolution, plain: Candidate, state: State) -> Candidate:
+def stabilized(solution: ProximalSolution, plain: Candidate, state: Run) -> Candidate:
     """Return the minimizer near the center, or after long without progress the plain one."""
     lower = max(solution.lower, plain.lower)
     if state.stalled_for >= _PATIENCE:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import scipy.sparse
@@ -22,7 +22,6 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.collections import require_in_memory
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import VANISHES, Certificate, Status
-from cutplane.core.method import Method
 from cutplane.core.protocols import NonFiniteRisk
 from cutplane.estimators.fit import Examples
 from cutplane.estimators.linear.model import LinearModel
@@ -55,13 +54,13 @@ def can_stream(model: Any) -> bool:
     return True
 
 
-def _steps_of(method: Any) -> Method | None:
+def _steps_of(method: Any) -> StochasticPasses | None:
     """Return the method of stochastic steps that a parameter stands for, or None."""
     if isinstance(method, str) and method in STOCHASTIC_METHODS:
-        return STOCHASTIC_METHODS[method](None)  # type: ignore[arg-type]
+        return cast(StochasticPasses, STOCHASTIC_METHODS[method](None))  # type: ignore[arg-type]
     if method is None or method == "auto":
         return optimistic()
-    if isinstance(method, Method) and isinstance(method.query, StochasticPasses):
+    if isinstance(method, StochasticPasses):
         return method
     return None
 
@@ -88,7 +87,7 @@ class Rules(NamedTuple):
 
     loss: Loss
     lam: float
-    method: Method
+    method: StochasticPasses
     fit_intercept: bool
     pos_label: Any
 
@@ -261,10 +260,8 @@ class Streams(LinearModel):
         return rules
 
     def _begun(self, rules: Rules, n_problems: int, n_features: int) -> Memory:
-        query = rules.method.query
-        assert isinstance(query, StochasticPasses)
-        settings = query.settings
-        if not isinstance(self.method, Method):  # which would have a seed of its own
+        settings = rules.method.settings
+        if not isinstance(self.method, StochasticPasses):  # which would have a seed of its own
             settings = replace(settings, seed=self.random_state or 0)
         streams = [
             Stream(rules.loss, rules.lam, settings, n_features, rules.fit_intercept)

@@ -42,7 +42,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Certificate, Result
 from cutplane.core.interrupts import interrupted_so_far
-from cutplane.core.method import Method
+from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.data import CenteredScore, Rows
 from cutplane.estimators.callbacks import Attributes
@@ -127,7 +127,7 @@ _log = logging.getLogger("cutplane")
 _GROWTH = 3.0
 
 
-def _or_automatic(name: str, problem: Problem) -> Method:
+def _or_automatic(name: str, problem: Problem) -> AnySolver:
     """Return a method for risks that are not convex; without unlabeled examples it is convex."""
     return automatic(problem) if problem.risk.convex else FOR_OTHERS[name](problem)
 

@@ -34,11 +34,15 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf, dtrtri
 
 from cutplane.compute.arrays import Matrix
+from cutplane.compute.pace import OutOfTime, affords, deadline
 from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.models.gram.functions import Kernel, around_zero
 from cutplane.models.gram.matrix import one_blas_thread
 
-_ROWS, _COLUMNS = 1024, 512
+_ROWS = 1024
+# Features that are made first, whatever the time; after them always twice as many as before. And
+# what a multiplication takes, for all of the factors: a third of their cube, and as much again.
+_FIRST, _SECONDS = 64, 1e-10
 # What is left of a landmark beside the others, as a share of the largest: less is rounding.
 _LEAST = 1e-10
 
@@ -64,51 +68,75 @@ class LandmarkFeatures(NamedTuple):
 def landmark_features(
     kernel: Kernel, X: Any, chosen: NDArray[np.intp], *, n_threads: int | None = None
 ) -> LandmarkFeatures:
-    """Return the features that some of the examples give as landmarks."""
-    m = X.shape[0]
-    with one_blas_thread():
-        order, triangle = _orthogonal(_between(kernel, X[chosen], X[chosen]))
-    landmarks = X[chosen[order]]
-    back = np.zeros((len(chosen), len(order)))
-    back[order] = triangle
-    features = np.empty((m, back.shape[1]))
-    starts = range(0, m, _ROWS)
+    """Return the features that some of the examples give as landmarks.
 
-    def run(first: int, last: int) -> None:
-        for begin in starts[first:last]:
-            rows = slice(begin, begin + _ROWS)
-            _features(_between(kernel, X[rows], landmarks), triangle, out=features[rows])
-
+    When the step should end (`cutplane.compute.pace`), landmarks that there was no time for are
+    left out: they get no coefficient, as those that the others say all of.
+    """
+    m, own = X.shape[0], np.arange(len(chosen))
+    while len(own) > _FIRST and not affords(_SECONDS * len(own) ** 3):
+        own = own[::2]
     with one_blas_thread():
-        wanted = default_threads() if n_threads is None else n_threads
-        run_blocks(run, len(starts), n_threads=1 if kernel.function is not None else wanted)
+        order, factor = _factor(_between(kernel, X[chosen[own]], X[chosen[own]]))
+        triangle = np.triu(dtrtri(factor)[0]) if factor.any() else factor
+    landmarks = X[chosen[own[order]]]
+    features = np.empty((m, len(order)))
+    done, size = 0, _FIRST
+    wanted = default_threads() if n_threads is None else n_threads
+    while done < len(order):
+        part = slice(done, min(done + size, len(order)))
+        try:
+            _fill(kernel, X, landmarks, factor, features, part, wanted)
+        except OutOfTime:
+            features = np.ascontiguousarray(features[:, :done])
+            break
+        done, size = part.stop, 2 * size
+    back = np.zeros((len(chosen), done))
+    back[own[order[:done]]] = triangle[:done, :done]
     there = float(np.einsum("ij,ij->", features, features))
     trace = float(kernel.of_pairs(X).sum())
     lost = 1.0 - there / trace if trace > 0.0 else 0.0
     return LandmarkFeatures(features, back, max(lost, 0.0))
 
 
-def _orthogonal(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix]:
-    """Return an order of landmarks, and what makes functions of length one of them.
+def _fill(
+    kernel: Kernel,
+    X: Any,
+    landmarks: Any,
+    factor: Matrix,
+    features: Matrix,
+    part: slice,
+    n_threads: int,
+) -> None:
+    """Write some more features of all examples; the first ones whatever the time."""
+    starts, done = range(0, len(features), _ROWS), part.start
+    require_time = deadline()
+    inverse = np.triu(dtrtri(factor[part, part])[0]) if factor.any() else factor
 
-    The columns of the triangle ``B`` are coefficients of functions that are orthogonal to each
-    other in the kernel's space: ``B' matrix B`` is the identity, for the matrix in this order,
-    without landmarks that the others say all of. If all are zero in that space, one of them is
-    kept, with a coefficient of zero.
+    def run(first: int, last: int) -> None:
+        for begin in starts[first:last]:
+            if done:
+                require_time()
+            rows = features[begin : begin + _ROWS]
+            kernels = _between(kernel, X[begin : begin + _ROWS], landmarks[part])
+            kernels -= rows[:, :done] @ factor[:done, part]
+            np.matmul(kernels, inverse, out=rows[:, part])
+
+    with one_blas_thread():
+        run_blocks(run, len(starts), n_threads=1 if kernel.function is not None else n_threads)
+
+
+def _factor(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix]:
+    """Return an order of landmarks, and the triangle ``R`` with ``R'R`` their matrix in this order.
+
+    Landmarks that the others say all of are left out. If all are zero in the kernel's space, one of
+    them is kept, with a coefficient of zero.
     """
     largest = float(matrix.diagonal().max())
     if not largest > 0.0:
         return np.zeros(1, dtype=np.intp), np.zeros((1, 1))
     factor, order, rank, _ = dpstrf(matrix, tol=_LEAST * largest, lower=0)
-    inverse, _ = dtrtri(factor[:rank, :rank])
-    return order[:rank].astype(np.intp) - 1, np.triu(inverse)
-
-
-def _features(kernels: Matrix, triangle: Matrix, *, out: Matrix) -> None:
-    """Write kernels with the landmarks, times the triangle; what is below its diagonal is zero."""
-    for begin in range(0, out.shape[1], _COLUMNS):
-        end = min(begin + _COLUMNS, out.shape[1])
-        np.matmul(kernels[:, :end], triangle[:end, begin:end], out=out[:, begin:end])
+    return order[:rank].astype(np.intp) - 1, np.triu(factor[:rank, :rank])
 
 
 def _between(kernel: Kernel, A: Any, B: Any) -> Matrix:

@@ -32,6 +32,8 @@ SQUARED_DISTANCE = "squared distance"
 _DENSE_SHARE = 16.0
 # The most columns that dense blocks of sparse rows may have: a block of them takes 64 MB.
 _MOST_COLUMNS = 1 << 14
+# The most entries that the tensors of polynomials may have.
+_MOST_OF_TENSOR = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,39 @@ class Kernel:
             entries += self.coef0
             np.power(entries, self.degree, out=entries)
         return entries
+
+    def has_tensors(self, n_features: int) -> bool:
+        """Say whether it is an inner product of tensors that are not too large."""
+        if self.name == "polynomial":
+            return bool((n_features + 1) ** self.degree <= _MOST_OF_TENSOR)
+        return self.name == "linear"
+
+    def tensor_length(self, X: Any, duals: Vector) -> tuple[float, float]:
+        """Return the length of ``sum_i duals_i k(x_i, .)``, and by how much it may be off at most.
+
+        With ``v = (sqrt(gamma) x, sqrt(coef0))``, a polynomial is the inner product of tensors ``v
+        (x) ... (x) v``, as many times as its degree says. The length of a sum of these is rounded
+        by a share of the terms' lengths; its square, as a sum of products of kernels, would be by a
+        share of their squares, which may be 1e10 times as large.
+        """
+        degree = 1
+        if self.name == "linear":
+            tensor, norms = X.T @ duals, np.sqrt(_squared_norms(X))
+        else:
+            degree = self.degree
+            dense = _double(X if isinstance(X, np.ndarray) else X.toarray())
+            own = np.full((len(dense), dense.shape[1] + 1), np.sqrt(self.coef0))
+            own[:, :-1] = np.sqrt(self.gamma) * dense
+            powers = [np.ones((len(own), 1))]
+            for _ in range((degree + 1) // 2):
+                products = powers[-1][:, :, None] * own[:, None, :]
+                powers.append(products.reshape(len(own), -1))
+            tensor = (powers[degree // 2] * duals[:, None]).T @ powers[-1]
+            norms = np.sqrt(_squared_norms(own)) ** degree
+        # Sums of n terms, each a product of rounded factors (Higham 2002, section 3.1).
+        roundings = len(duals) + 4.0 * degree + 4.0
+        off = float(np.finfo(np.float64).eps) * roundings * float(np.abs(duals) @ norms)
+        return float(np.linalg.norm(tensor)), off
 
     @property
     def roundings_of_base(self) -> float:

@@ -36,7 +36,7 @@ Probabilities are means of the logistic function over a normal distribution.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -45,16 +45,17 @@ from scipy.special import expit, ndtr
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane, SearchablePoint
-from cutplane.core.state import Candidate, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Run
 from cutplane.models.gram.matrix import one_blas_thread
-from cutplane.models.gram.pair_ascent import SPANS_EXAMPLES
-from cutplane.solvers.bundle import with_query
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import CURVATURES
+
+SPANS_EXAMPLES = Need("risk", "spans_examples", "functions in the span of the examples, a kernel")
 
 _EPS = float(np.finfo(np.float64).eps)
 # What is added to the diagonal grows by this factor, if it was not enough.
@@ -98,32 +99,42 @@ _MOST_PRODUCTS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class KernelNewtonSteps(Query[None]):
-    """Query by Newton steps, each with a search on the scores."""
+class KernelNewtonSteps(Solver[None]):
+    """Newton steps, each with a search on the scores."""
 
     needs = (
         SPANS_EXAMPLES,
         Need("risk", "loss.smooth", "a loss without kinks"),
         CURVATURES,
     )
-    makes_planes: ClassVar[bool] = True
+    planes: int | None = 4
+    name: str = "kernel-newton"
 
-    def __call__(self, state: State, candidate: Candidate, own: None) -> tuple[Found, None]:
+    def step(self, run: Run, own: None) -> Step[None]:
         """Solve the quadratic model at the best point, and search on the way there."""
-        risk: Any = state.problem.risk
-        best: Any = state.best
-        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
-        share = min(max(state.relative_gap, 0.0), 1.0) if np.isfinite(state.gap) else 1.0
-        beta = newton_coefficients(risk, best, lam, accuracy=_ROUGH * share)
+        risk: Any = run.problem.risk
+        best: Any = run.best
+        lam: float = run.problem.regularizer.lam  # type: ignore[attr-defined]
+        share = min(max(run.relative_gap, 0.0), 1.0) if np.isfinite(run.gap) else 1.0
+        loss, scores = risk.loss, best.scores + best.offset
+        beta = newton_coefficients(
+            risk,
+            lam,
+            best.w[: len(scores)],
+            scores,
+            loss.slopes(risk.y, scores, risk.weights),
+            loss.curvatures(risk.y, scores, risk.weights),
+            accuracy=_ROUGH * share,
+        )
         risk.evaluations += 1
         point = risk.with_coefficients(beta, risk.map.values(beta))
         segment = cast(SearchablePoint, best).toward(point)
-        along = quadratic(state.problem.regularizer).along(best.w, point.w)
+        along = quadratic(run.problem.regularizer).along(best.w, point.w)
         lowest = segment.at(best_step(segment, along))
         plane = _plane_of(risk, lam, point)
-        if plane is not None and state.problem.below(plane).lower > state.lower:
-            return Found([lowest], [], [plane]), None  # which saves the product for the other one
-        return Found([lowest], [lowest]), None
+        if plane is not None and run.problem.below(plane).lower > run.lower:
+            return Step([lowest], None, [plane])  # which saves the product for the other one
+        return Step([lowest], None, cut_at=[lowest])
 
 
 def _plane_of(risk: Any, lam: float, point: Any) -> Plane | None:
@@ -142,16 +153,21 @@ def _plane_of(risk: Any, lam: float, point: Any) -> Plane | None:
     return Plane(0.5 * np.concatenate([-lam * values, duals]), offset)
 
 
-def newton_coefficients(risk: Any, point: Any, lam: float, *, accuracy: float) -> Vector:
-    """Return the coefficients of the minimizer of the quadratic model at a point.
+def newton_coefficients(
+    risk: Any,
+    lam: float,
+    before: Vector,
+    scores: Vector,
+    slopes: Vector,
+    curvatures: Vector,
+    *,
+    accuracy: float,
+) -> Vector:
+    """Return the coefficients of the minimizer of the quadratic model at coefficients ``before``.
 
     Conjugate gradients leave ``accuracy`` of what the right-hand side would be at a function of
     zero with these scores, slopes and curvatures.
     """
-    scores = point.scores + point.offset
-    slopes = risk.loss.slopes(risk.y, scores, risk.weights)
-    curvatures = risk.loss.curvatures(risk.y, scores, risk.weights)
-    before = point.w[: len(scores)]
     # Roots of next to nothing would make numbers that leave no digits to the others.
     bent = curvatures * risk.rows.diagonal > _STRAIGHT * lam
     change = np.where(bent, 0.0, -slopes / lam - before)
@@ -220,7 +236,7 @@ def conjugate_gradients(product: Any, right: Vector, accuracy: float) -> Vector:
     return x
 
 
-def kernel_newton(*, planes: int = 4) -> Method:
+def kernel_newton(*, planes: int = 4) -> KernelNewtonSteps:
     """Newton's method on functions in the span of the examples, for smooth losses.
 
     Parameters
@@ -228,7 +244,7 @@ def kernel_newton(*, planes: int = 4) -> Method:
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
-    return with_query(KernelNewtonSteps(), planes=planes, name="kernel-newton")
+    return KernelNewtonSteps(checked_planes(planes))
 
 
 # Up to this standard deviation the logistic function is smooth beside the normal density, and few

@@ -35,14 +35,16 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import OutOfTime, hurried
 from cutplane.compute.products import dot
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import Need, quadratic
 from cutplane.core.policies.bmrm import OnSegment, best_step
 from cutplane.core.protocols import Plane, SearchablePoint
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Run
+from cutplane.models.gram.newton import SPANS_EXAMPLES, newton_coefficients
 from cutplane.models.gram.rows import KernelRows
-from cutplane.solvers.bundle import with_query
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
+from cutplane.solvers.newton import per_weight, width_for
 
 Form: TypeAlias = tuple[Matrix, Vector, float]
 """The matrix ``K``, its diagonal, and ``lam``."""
@@ -164,8 +166,6 @@ def single_steps(form: Form, costs: CostArrays, duals: Duals, accuracy: float, m
     return most
 
 
-SPANS_EXAMPLES = Need("risk", "spans_examples", "functions in the span of the examples, a kernel")
-
 # Steps between two looks at the gap, as a share of the examples, and looks between two planes.
 # A look costs less than ten steps, a plane as much as some hundred.
 _SHARE = 0.05
@@ -179,6 +179,12 @@ _SHARE_OF_WORST, _DEPTH = 0.5, 0.3
 
 # Steps on pairs that leave more than this share of the gap are slow.
 _SLOW = 0.5
+
+# Newton steps end after so many of which none has left less than this share of the gap.
+_NO_GAIN, _GAIN = 30, 0.9
+# Kinks are rounded half as widely when a step promises less than this share of the gap.
+_SOLVED, _SHRINK = 1e-5, 0.5
+_OF_STEP = 1e-6
 
 # The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
 _ACCURACY = 1e-14
@@ -223,38 +229,38 @@ class PairDuals:
 
 
 @dataclass(frozen=True, slots=True)
-class PairSteps(Query["PairDuals | None"]):
-    """Query by exact steps on pairs of duals, and a line search toward where they lead.
+class PairSteps(Solver["PairDuals | None"]):
+    """Exact steps on pairs of duals, and a line search toward where they lead.
 
     Parameters
     ----------
     looks : int
         How often at most the gap is looked at between two planes.
+    planes : int or None
+        How many planes are combined, besides the aggregated one; None for all.
     """
 
     needs = (
         SPANS_EXAMPLES,
         Need("risk", "loss.straight", "a loss made of straight pieces, such as the hinge"),
     )
-    makes_planes: ClassVar[bool] = True
-    knows_first_plane: ClassVar[bool] = True
+    takes_first_plane: ClassVar[bool] = False
     looks: int = _LOOKS
+    planes: int | None = 50
+    name: str = "pair-ascent"
 
-    def init(self, problem: Problem) -> PairDuals | None:
-        """Return None: the duals begin where the run does."""
-        return None
-
-    def __call__(
-        self, state: State, candidate: Candidate, own: PairDuals | None
-    ) -> tuple[Found, PairDuals | None]:
+    def step(self, run: Run, own: PairDuals | None) -> Step[PairDuals | None]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
-        if own is not None and state.gap > _SLOW * own.gap:
-            return OnSegment()(state, candidate, None)[0], replace(own, gap=np.inf)
-        risk: Any = state.problem.risk
-        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
+        risk: Any = run.problem.risk
+        if own is not None and run.gap > _SLOW * own.gap:
+            if risk.rows.ready.all() and not run.hides_tolerance:
+                return newton_steps(run, Costs.of(risk), own)
+            found, _ = OnSegment()(run, run.candidate, None)
+            return Step(found.points, replace(own, gap=np.inf), cut_at=found.cut_at)
+        lam: float = run.problem.regularizer.lam  # type: ignore[attr-defined]
         costs = Costs.of(risk)
-        own = replace(own or begun(risk, lam, costs, state.best.w), gap=state.gap)
-        self._improve(risk, lam, costs, own, state)
+        own = replace(own or begun(risk, lam, costs, run.best.w), gap=run.gap)
+        self._improve(risk, lam, costs, own, run)
         q = balanced(own.q) if risk.minimizes_intercept else own.q
         risk.evaluations += 1
         slope = risk.map.pullback(q)
@@ -262,14 +268,14 @@ class PairSteps(Query["PairDuals | None"]):
         np.multiply(slope[: len(q)], 2.0 / lam, out=own.images)  # free of rounding that added up
         point = risk.with_coefficients(q / -lam, -own.images)
         plane = Plane(slope, offset)
-        if state.problem.objective(point) < state.objective:
+        if run.problem.objective(point) < run.objective:
             # A search might go a little lower, but would bring back examples without a dual.
-            return Found([point], [], [plane]), own
-        segment = cast(SearchablePoint, state.best).toward(point)
-        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
-        return Found([segment.at(best_step(segment, along))], [], [plane]), own
+            return Step([point], own, [plane])
+        segment = cast(SearchablePoint, run.best).toward(point)
+        along = quadratic(run.problem.regularizer).along(run.best.w, point.w)
+        return Step([segment.at(best_step(segment, along))], own, [plane])
 
-    def _improve(self, risk: Any, lam: float, costs: Costs, own: PairDuals, state: State) -> None:
+    def _improve(self, risk: Any, lam: float, costs: Costs, own: PairDuals, run: Run) -> None:
         """Take steps until the gap seems to be small enough, or some passes are over."""
         rows: KernelRows = risk.rows
         m = len(own.q)
@@ -291,7 +297,7 @@ class PairSteps(Query["PairDuals | None"]):
                     break
             taken = steps(form, costs, duals, accuracy, most)
             over = taken < most and accuracy <= _ACCURACY
-            if over or hurried() or gap_of(risk, lam, own) <= 0.9 * state.enough:
+            if over or hurried() or gap_of(risk, lam, own) <= 0.9 * run.enough:
                 break
             # Rows come in small batches, so few steps after some came are no whole look.
             looks += taken == most or np.count_nonzero(rows.ready) == n_ready
@@ -350,6 +356,78 @@ class Waiting(NamedTuple):
         return _ACCURACY if rows.ready.all() else max(_DEPTH * worst, _ACCURACY)
 
 
+def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | None]:
+    """Take Newton steps on the loss with rounded kinks, from where pairs creep; change the duals.
+
+    This is the method of multipliers, as in `cutplane.solvers.newton`. The coefficients of a Newton
+    step, times ``-lam``, are the duals of its plane: slopes at rounded scores would be off by far
+    more where kernels are large. Steps end when the gap is small enough, or has stopped to shrink.
+    """
+    problem = run.problem
+    risk: Any = problem.risk
+    weights, lam = risk.weights, quadratic(problem.regularizer).lam
+    point: Any = run.best
+    best, objective, lower, plane = point, run.objective, run.lower, None
+    duals = per_weight(own.q, weights)
+    width = min(
+        width_for(run.gap, duals, weights),
+        width_for(point.value, per_weight(point.slopes, weights), weights),
+    )
+    smallest, since = run.gap, 0
+    while since < _NO_GAIN and not hurried():
+        loss = risk.loss.smoothed(width)
+        scores = point.scores + point.offset + width * duals
+        if risk.minimizes_intercept:
+            scores += loss.minimize_offset(risk.y, scores, weights).offset
+        slopes = loss.slopes(risk.y, scores, weights)
+        curvatures = loss.curvatures(risk.y, scores, weights)
+        before = point.w[: len(scores)]
+        beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=_OF_STEP)
+        risk.evaluations += 1
+        end = risk.with_coefficients(beta, risk.map.values(beta))
+        q, met = _plane_of(risk, lam, costs, end)
+        bound = problem.below(met).lower
+        if bound > lower:
+            lower, plane = bound, met
+        speed = end.scores - point.scores
+        if risk.minimizes_intercept and curvatures.any():
+            speed = speed - dot(curvatures, speed) / curvatures.sum()
+        along = quadratic(problem.regularizer).along(point.w, end.w)
+        fall = dot(slopes, speed) + along.slope
+        length = min(loss.minimize_along(risk.y, scores, speed, weights, along), 1.0)
+        w = point.w + length * (end.w - point.w)
+        point = risk.with_coefficients(*np.split(w, 2))
+        for each in (end, point):
+            if (reached := problem.objective(each)) < objective:
+                objective, best = reached, each
+        gap = objective - lower
+        if gap <= 0.9 * run.enough:
+            break
+        # What a Newton step promises is known to rounding, unlike the length of its gradient.
+        if -fall <= _SOLVED * gap:
+            duals, width = per_weight(q, weights), _SHRINK * width
+        smallest, since = (gap, 0) if gap < _GAIN * smallest else (smallest, since + 1)
+    if plane is not None:
+        images, halves = np.split(plane.slope, 2)
+        np.multiply(halves, 2.0, out=own.q)
+        np.multiply(images, 2.0 / lam, out=own.images)
+    return Step([best], own, [] if plane is None else [plane])
+
+
+def _plane_of(risk: Any, lam: float, costs: Costs, point: Any) -> tuple[Vector, Plane]:
+    """Return duals next to the coefficients of a function, times ``-lam``, and their plane."""
+    beta, values = np.split(point.w, 2)
+    q = np.clip(-lam * beta, costs.lower, costs.upper)
+    if risk.minimizes_intercept:
+        q = balanced(q)
+    changed = q + lam * beta
+    images = -lam * values
+    if changed.any():
+        images = images + risk.map.values(changed)
+    offset = -risk.loss.conjugate(risk.y, q, risk.weights)
+    return q, Plane(0.5 * np.concatenate([images, q]), offset)
+
+
 def begun(risk: Any, lam: float, costs: Costs, w: Vector) -> PairDuals:
     """Return the duals of the function that a run starts at, as far as they are allowed."""
     m = len(costs.lower)
@@ -370,7 +448,7 @@ def gap_of(risk: Any, lam: float, own: PairDuals) -> float:
     return float(value + conjugate + dot(own.q, own.images))
 
 
-def pair_ascent(*, looks: int = _LOOKS, planes: int = 50) -> Method:
+def pair_ascent(*, looks: int = _LOOKS, planes: int = 50) -> PairSteps:
     """Sequential minimization: exact steps on pairs of duals, certified by planes.
 
     The method for kernels with losses made of straight pieces: hinge, absolute, quantile and
@@ -383,4 +461,4 @@ def pair_ascent(*, looks: int = _LOOKS, planes: int = 50) -> Method:
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
-    return with_query(PairSteps(looks=looks), planes=planes, name="pair-ascent")
+    return PairSteps(looks, checked_planes(planes))

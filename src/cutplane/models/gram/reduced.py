@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cutplane.compute import pace
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.needs import offers
 from cutplane.data import as_rows
@@ -121,7 +122,10 @@ def reduced_plan(
     if model.landmarks is not None:
         limit = share_of_time(model.time_limit, examples.begin, _PARTS)
         chosen = _chosen(model, kernel, X, own_targets, own_weights, regularizer.lam, limit)
-        features, own = _landmarks(model, kernel, X, used, chosen)
+        # Features may take half of what is left, the fit the rest.
+        left = share_of_time(model.time_limit, examples.begin, _PARTS - 1)
+        with pace.using(pace.Pace(np.inf if left is None else left)):
+            features, own = _landmarks(model, kernel, X, used, chosen)
     else:
         features, own = _waves(model, kernel, X, used)
     rows = as_rows(features, n_threads=threads_of(model.n_jobs))

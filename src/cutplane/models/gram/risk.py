@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.compiled import njit
 from cutplane.compute.pace import OutOfTime
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane
@@ -103,8 +104,7 @@ def exact_kernel(risk: Any, point: Any, plane: Plane, before: ExactKernel | None
         counts[:] = True
     m, n = len(counts), np.count_nonzero(counts)
     beta, duals = point.w[:m], 2.0 * plane.slope[m:]
-    added = risk.rows.ridge * np.linalg.norm(beta)
-    few = _MANY if added > _COARSE * np.linalg.norm(point.scores) else _FEW
+    few = _MANY if risk.is_coarse_at(point) else _FEW
     if 8 * n * n <= max(_SHARE_OF_MEMORY * 4 * m * m, 8 * few * few):
         try:
             return _in_memory(risk, beta, duals, plane.offset, counts)
@@ -131,8 +131,10 @@ def _in_memory(
     places = np.flatnonzero(counts)
     exact = copy(risk)
     # Nothing is added to the diagonal: predictions have no such thing.
-    matrix = risk.rows.source.part(places).matrix()
-    exact.rows = KernelRows.of_matrix(matrix, roundings=0.0, n_threads=risk.rows.n_threads)
+    source = risk.rows.source.part(places)
+    exact.rows = KernelRows.of_matrix(
+        source.matrix(), roundings=0.0, source=source, n_threads=risk.rows.n_threads
+    )
     exact.map = KernelMap(exact.rows)
     exact.n_parameters = exact.map.n_parameters
     # Weights are not scaled: it is a part of the sum.
@@ -185,6 +187,49 @@ def _vanishes(risk: Any, point: Any, which: NDArray[np.bool_]) -> bool:
 
 
 _ROUNDING = float(np.finfo(np.float64).eps)
+
+
+@njit(cache=True, nogil=True)
+def squared_length(matrix: Matrix, duals: Vector, used: NDArray[np.intp]) -> tuple[float, float]:
+    """Return ``q'Kq`` as if summed up with twice the precision, and the sum of its terms' sizes.
+
+    ``used`` are the places of the duals. Products and sums leave their rounding errors (Dekker
+    1971, Knuth 1969; Ogita, Rump and Oishi 2005), which are summed up besides.
+    """
+    total, rest, sizes = 0.0, 0.0, 0.0
+    for i in range(len(used)):
+        image, error, size = 0.0, 0.0, 0.0
+        for j in range(i + 1):
+            entry, dual = matrix[used[i], used[j]], duals[j]
+            if j == i:
+                entry *= 0.5
+            product = entry * dual
+            high = 134217729.0 * entry
+            high = high - (high - entry)
+            upper = 134217729.0 * dual
+            upper = upper - (upper - dual)
+            low, lower = entry - high, dual - upper
+            error += low * lower - (((product - high * upper) - low * upper) - high * lower)
+            both = image + product
+            part = both - image
+            error += (image - (both - part)) + (product - part)
+            image = both
+            size += abs(product)
+        dual = duals[i]
+        product = image * dual
+        high = 134217729.0 * image
+        high = high - (high - image)
+        upper = 134217729.0 * dual
+        upper = upper - (upper - dual)
+        low, lower = image - high, dual - upper
+        rest += low * lower - (((product - high * upper) - low * upper) - high * lower)
+        both = total + product
+        part = both - total
+        rest += (total - (both - part)) + (product - part)
+        total = both
+        rest += error * dual
+        sizes += size * abs(dual)
+    return 2.0 * (total + rest), 2.0 * sizes
 
 
 class KernelRisk(ScoredRisk):
@@ -250,25 +295,57 @@ class KernelRisk(ScoredRisk):
         value, slope = self._at_zero
         return value + slope * float(self._lengths.max()) * self._heaviest
 
+    @property
+    def loss_size(self) -> float:
+        """The value at zero."""
+        return self._at_zero[0]
+
+    def value_error(self, point: Any) -> float:
+        """Return by how much rounding may have changed the value at a point.
+
+        A score is a sum of products of entries and coefficients, rounded as if the errors of its
+        terms did not depend on each other; the errors of scores are taken to add up.
+        """
+        if self.rounded:  # of another matrix: what is proven is computed afresh
+            return 0.0
+        beta = point.w[: len(point.w) // 2]
+        score = float(np.linalg.norm(beta * self._lengths))
+        return _ROUNDING * score * float(np.abs(point.slopes) @ self._lengths)
+
+    def is_coarse_at(self, point: Any) -> bool:
+        """Say whether what was added to the diagonal for rounding changes scores by too much."""
+        rows: Any = self.rows
+        added = rows.ridge * float(np.linalg.norm(point.w[: len(point.w) // 2]))
+        return bool(added > _COARSE * float(np.linalg.norm(point.scores)))
+
     def length_error(self, slope: Vector) -> float:
-        """Return by how much rounding may have changed the squared length of a plane's slope.
+        """Return by how much the squared length of a plane's slope may be larger than it seems.
 
         It is ``q'Kq``, sums of products of duals and entries, none of which is larger than the
-        lengths of its examples, multiplied. Where the kernel is computed from the examples again,
-        because its matrix is rounded, this is the worst case: in whatever order ``n`` terms are
-        taken, their sum is off by ``n`` roundings of the sum of their sizes (Higham 2002, section
-        3.1), and so is the sum of these sums.
-
-        A matrix in float64 may be one of features that are not scaled, of which the worst case
-        would leave no proof. There errors of different entries of ``K q`` are taken to be
-        independent of each other, so that squares of them add up.
+        lengths of its examples, multiplied. For kernels that are products of tensors it is computed
+        from the examples. Else a matrix in float64 is summed up with twice its precision, and what
+        is left is the rounding of the result. Where neither can be, this is the worst case: in
+        whatever order ``n`` terms are taken, their sum is off by ``n`` roundings of the sum of
+        their sizes (Higham 2002, section 3.1), and so is the sum of these sums.
         """
-        duals = 2.0 * slope[len(slope) // 2 :]
-        lengths = np.abs(duals) * self._lengths
-        total = float(lengths.sum())
+        images, halves = np.split(slope, 2)
+        duals = 2.0 * halves
+        seems = max(2.0 * dot(images, duals), 0.0)
+        rows: Any = self.map.rows
+        known = None if self.rounded else rows.source and rows.source.tensor_length(duals)
+        if known is not None:
+            length, off = known
+            return float((length + off) ** 2 - seems)
         if self.worst_case:
-            return _ROUNDING * (np.count_nonzero(duals) + 2.0) * total * total
-        return _ROUNDING * total * float(np.sqrt(dot(lengths, lengths)))
+            return self._worst_case(duals)
+        used = np.flatnonzero(duals)
+        length, sizes = squared_length(rows.stored, duals[used], used)
+        off = _ROUNDING * (abs(length) + 4.0 * len(used) ** 2 * _ROUNDING * sizes)
+        return max(length + off, 0.0) - seems
+
+    def _worst_case(self, duals: Vector) -> float:
+        total = float(np.abs(duals) @ self._lengths)
+        return _ROUNDING * (np.count_nonzero(duals) + 2.0) * total * total
 
     @property
     def _lengths(self) -> Vector:
@@ -280,7 +357,7 @@ class KernelRisk(ScoredRisk):
     def rounded(self) -> bool:
         """Whether the kernel is kept with less than the precision of predictions."""
         rows: Any = self.rows
-        return isinstance(self.map.rows, type(rows)) and rows.source is not None
+        return isinstance(self.map.rows, type(rows)) and rows.rounded
 
     def exact_at(self, point: Any, plane: Plane, before: ExactKernel | None) -> ExactKernel:
         """Return an exact risk for a run that has come to a point of this one, and has a plane.

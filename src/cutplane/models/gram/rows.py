@@ -86,6 +86,18 @@ class KernelSource:
         places = examples if self.places is None else self.places[examples]
         return KernelSource(self.kernel, self.X, places, self.n_threads)
 
+    @property
+    def has_tensors(self) -> bool:
+        """Whether the lengths of functions are computed from the examples."""
+        return self.kernel.has_tensors(self.X.shape[1])
+
+    def tensor_length(self, duals: Vector) -> tuple[float, float] | None:
+        """Return the length of the function with these coefficients, as `Kernel.tensor_length`."""
+        if not (self.has_tensors and duals.any()):
+            return None
+        used = np.flatnonzero(duals)
+        return self.kernel.tensor_length(self._rows(used), duals[used])
+
     def _rows(self, examples: Any) -> Any:
         """Return some of the examples, or of the rows that were given."""
         return self.X[examples if self.places is None else self.places[examples]]
@@ -202,7 +214,9 @@ class KernelRows(Rows):
     error : float
         By how much an entry beside the diagonal may be off, at most.
     source : KernelSource or None
-        What the entries were computed from, if they are kept in less than float64.
+        What the entries were computed from, if that is known.
+    rounded : bool
+        Whether they are kept in less than float64.
     stored : ndarray of shape (n_examples, n_examples)
         The matrix; rows that are not ``ready`` hold anything.
     ready : ndarray of shape (n_examples,)
@@ -229,7 +243,7 @@ class KernelRows(Rows):
         m, dtype = X.shape[0], precision_of(kernel, X, most_added)
         self._source: tuple[Kernel, Any] | None = None
         rounded = dtype == np.float32
-        self.source = KernelSource(kernel, X, n_threads=n_threads) if rounded else None
+        self.source: KernelSource | None = KernelSource(kernel, X, n_threads=n_threads)
         if (later or (on_demand and rounded)) and kernel.proven and m > FULL_PRECISION:
             self._on_demand = _MOST_ON_DEMAND if on_demand and rounded else 0.0
             stored = np.empty((m, m), dtype=dtype)
@@ -253,7 +267,7 @@ class KernelRows(Rows):
         ``roundings`` is how many of its largest entry each entry may be off by.
         """
         made = cls.__new__(cls)
-        made._source, made.source = None, source if matrix.dtype == np.float32 else None
+        made._source, made.source = None, source
         made._take(matrix, matrix.diagonal(), roundings, n_threads)
         return made
 
@@ -261,8 +275,6 @@ class KernelRows(Rows):
         self, stored: NDArray[Any], diagonal: Vector, roundings: float, n_threads: int | None
     ) -> None:
         m = len(stored)
-        if self.source is not None:  # what a run ends with is computed from the examples again
-            self.files = self.source.files
         self.shape, self.n_entries = (m, m), m * m
         self.stored, self.ready = stored, np.full(m, self._source is None)
         self._products = as_rows(stored, n_threads=n_threads)
@@ -271,8 +283,11 @@ class KernelRows(Rows):
         unit = 0.5 * float(np.finfo(stored.dtype).eps) * roundings
         largest = float(np.abs(diagonal).max())
         # Beside the roundings of products, those of a matrix in float64 do not count.
-        rounded = stored.dtype != np.float64
-        self.ridge = roundings * ridge_of(stored.dtype, m, largest) if rounded else 0.0
+        self.rounded = stored.dtype != np.float64
+        source = self.source
+        if source is not None and (self.rounded or source.has_tensors):  # they are read again
+            self.files = source.files
+        self.ridge = roundings * ridge_of(stored.dtype, m, largest) if self.rounded else 0.0
         # An exponential in float32 is off by up to 2.5 units in the last place (NumPy), and by what
         # its exponent is; powers by less.
         self.error = 8.0 * unit * largest

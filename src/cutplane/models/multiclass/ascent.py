@@ -48,17 +48,17 @@ from cutplane.compute.arrays import Matrix, Vector, copied
 from cutplane.compute.compiled import fetch, njit
 from cutplane.compute.pace import hurried
 from cutplane.compute.threads import map_blocks
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, quadratic
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.search import minimize_roughly
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.data.rows import Entries
 from cutplane.losses.logistic import exp_minus, log
 from cutplane.models.multiclass.offsets import Indices, class_sums, make_slopes, repaired
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
-from cutplane.solvers.bundle import with_query
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import finite_norms, first_point, shuffle
 from cutplane.solvers.needs import ALL_CLASSES
 from cutplane.solvers.row_products import entries_of
@@ -557,21 +557,24 @@ class ClassAscent:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassEpochs(Query[Shares]):
-    """Query by epochs of dual ascent on shares, and a line search toward where they lead.
+class ClassEpochs(Solver[Shares]):
+    """Epochs of dual ascent on shares, and a line search toward where they lead.
 
     Parameters
     ----------
     most : int
         The most epochs between two checks.
+    planes : int or None
+        How many planes are combined, besides the aggregated one; None for all.
     """
 
     needs = (*ALL_CLASSES, PLAIN_L2)
-    makes_planes: ClassVar[bool] = True
-    knows_first_plane: ClassVar[bool] = True
+    takes_first_plane: ClassVar[bool] = False
     most: int = 60
+    planes: int | None = 2
+    name: str = "dual-ascent"
 
-    def init(self, problem: Problem) -> Shares:
+    def start(self, problem: Problem) -> Shares:
         """Return shares of the true classes."""
         return ClassAscent(problem).begun()
 
@@ -579,36 +582,36 @@ class ClassEpochs(Query[Shares]):
         """Evaluate the risk where the run starts."""
         return first_point(problem.risk, w)
 
-    def carried_over(self, own: Shares, state: State) -> Shares:
+    def carried_over(self, own: Shares, run: Run) -> Shares:
         """Return the shares, which serve any regularizer."""
-        return ClassAscent(state.problem).carried_over(own)
+        return ClassAscent(run.problem).carried_over(own)
 
-    def __call__(self, state: State, candidate: Candidate, own: Shares) -> tuple[Found, Shares]:
+    def step(self, run: Run, own: Shares) -> Step[Shares]:
         """Improve the shares; return their plane, and the best point on the way to theirs."""
-        risk: Any = state.problem.risk
-        epochs = ClassAscent(state.problem)
-        if state.iteration == 0 and state.best.w.any() and not own.W.any():
-            own = epochs.begun_at(own, cast(ScoredPoint, state.best))
+        risk: Any = run.problem.risk
+        epochs = ClassAscent(run.problem)
+        if run.iteration == 0 and run.best.w.any() and not own.W.any():
+            own = epochs.begun_at(own, cast(ScoredPoint, run.best))
         own = epochs.improved(own, most=self.most)
         offsets = own.offsets[: risk.map.score_shape[0]].copy()
         plane, own = epochs.plane(own)
         point = epochs.point(own, offsets)
         own = epochs.chosen(own, point.scores)
-        segment = cast(ScoredPoint, state.best).toward(point)
-        along = quadratic(state.problem.regularizer).along(state.best.w, point.w)
+        segment = cast(ScoredPoint, run.best).toward(point)
+        along = quadratic(run.problem.regularizer).along(run.best.w, point.w)
         step = minimize_roughly(segment.along, along, share=_ROUGH)
         if not own.pull:
-            return Found([segment.at(step), point], [], [plane]), own
-        lowest = epochs.between(state.best, point, step)
-        lower = max(state.lower, state.problem.below(plane).lower)
-        left = state.problem.objective(lowest) - lower
+            return Step([segment.at(step), point], own, [plane])
+        lowest = epochs.between(run.best, point, step)
+        lower = max(run.lower, run.problem.below(plane).lower)
+        left = run.problem.objective(lowest) - lower
         # To find the best intercepts takes as long as several epochs, so it must be worth while.
-        if left > max(_MUCH * (state.objective - lower), state.enough):
-            return Found([], [], [plane]), own
-        return Found([epochs.settled(lowest)], [], [plane]), own
+        if left > max(_MUCH * (run.objective - lower), run.enough):
+            return Step([], own, [plane])
+        return Step([epochs.settled(lowest)], own, [plane])
 
 
-def class_ascent(*, planes: int = 2) -> Method:
+def class_ascent(*, planes: int = 2) -> ClassEpochs:
     """Dual ascent on the shares of all classes, whose every check gives a plane to a small bundle.
 
     The method for `cutplane.CrammerSinger` and `cutplane.Softmax`, on dense or sparse rows. A plane
@@ -619,4 +622,4 @@ def class_ascent(*, planes: int = 2) -> Method:
     planes : int
         Size of the bundle, besides the aggregated plane.
     """
-    return with_query(ClassEpochs(), planes=planes, name="dual-ascent")
+    return ClassEpochs(planes=checked_planes(planes))

@@ -22,18 +22,17 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import total
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, quadratic
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.models.multiclass.ascent import ClassAscent
 from cutplane.models.multiclass.curvature import Curvature, Spectrum, pulled_back, shares_on_ray
 from cutplane.models.multiclass.offsets import Repair, fill_slopes, make_slopes, sums_of_pairs
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
-from cutplane.solvers.bundle import with_query
 from cutplane.solvers.dual_ascent import first_point
 from cutplane.solvers.needs import ALL_CLASSES, SECOND_DERIVATIVES
 
@@ -323,49 +322,47 @@ class ClassNewton:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassNewtonSteps(Query[ClassNewtonState | None]):
-    """Query by Newton steps on the smoothed loss of all classes."""
+class ClassNewtonSteps(Solver[ClassNewtonState | None]):
+    """Newton steps on the smoothed loss of all classes."""
 
     needs = (*ALL_CLASSES, SECOND_DERIVATIVES, PLAIN_L2)
-    makes_planes: ClassVar[bool] = True
-    knows_first_plane: ClassVar[bool] = True
+    takes_first_plane: ClassVar[bool] = False
+    name: str = "newton"
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk where the run starts."""
         return first_point(problem.risk, w)
 
-    def __call__(
-        self, state: State, candidate: Candidate, own: ClassNewtonState | None
-    ) -> tuple[Found, ClassNewtonState | None]:
+    def step(self, run: Run, own: ClassNewtonState | None) -> Step[ClassNewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
-        steps = ClassNewton(state.problem)
+        steps = ClassNewton(run.problem)
         points: list[Point] = []
         planes: list[Plane] = []
         if own is None:
-            own, start = steps.begun(cast(ScoredPoint, state.best))
+            own, start = steps.begun(cast(ScoredPoint, run.best))
             points, planes = [start], [own.plane]
         planes += steps.step(own)
         points.append(steps.point(own))
-        if state.stalled_for < _MOST_STEPS:
-            return Found(points, [], planes), own
+        if run.stalled_for < _MOST_STEPS:
+            return Step(points, own, planes)
         # No bound has moved for as long as an inner problem may take. Those of the bundle method
         # do, whatever its planes come from.
-        other, _ = OnSegment()(state, candidate, None)
-        return other._replace(points=[*points, *other.points], planes=planes), own
+        other, _ = OnSegment()(run, run.candidate, None)
+        return Step([*points, *other.points], own, planes, other.cut_at)
 
-    def carried_over(self, own: ClassNewtonState | None, state: State) -> ClassNewtonState | None:
+    def carried_over(self, own: ClassNewtonState | None, run: Run) -> ClassNewtonState | None:
         """Return where to begin with another regularizer, whose shares are not far from these."""
         if own is None:
             return None
-        problem, point = state.problem, cast(ScoredPoint, state.best)
+        problem, point = run.problem, cast(ScoredPoint, run.best)
         gap = problem.objective(point) - problem.below(own.plane).lower
         centers = own.shares if own.width > 0.0 else own.centers
         return ClassNewton(problem).begun_at(point, centers, gap, own.spectrum)
 
 
-def class_newton() -> Method:
+def class_newton() -> ClassNewtonSteps:
     """Newton's method on the smoothed losses of all classes, with the planes of its shares.
 
     The method for `cutplane.CrammerSinger` and `cutplane.Softmax` with few features.
     """
-    return with_query(ClassNewtonSteps(), planes=None, name="newton")
+    return ClassNewtonSteps()

@@ -21,8 +21,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.core import needs
 from cutplane.models.sequences.losses import LabeledChains
-from cutplane.models.sequences.points import ChainPoint
-from cutplane.models.sequences.risk import ChainRisk
+from cutplane.models.sequences.risk import ChainPoint, ChainRisk
 
 # The matrices of all labels have at most this many entries.
 _MOST_ENTRIES = 1 << 23

@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.core.protocols import Plane
-from cutplane.models.sequences.caches import ChainData, ChainWeights
-from cutplane.models.sequences.loops import Labels, padded
+from cutplane.models.sequences.chain import Labels, buffers_for, padded
 from cutplane.models.sequences.losses import WorstLabels
 from cutplane.models.sequences.steps import (
+    SMALLEST_SCALE,
+    ChainData,
     ChainSteps,
-    add_labels,
+    ChainWeights,
+    clear_labels,
     find_worst,
+    move_labels,
     multiply,
-    room_for,
+    scores_for,
 )
 from cutplane.solvers.dual_ascent import shuffle
 from cutplane.solvers.sgd.step_rules import Indices
@@ -42,9 +45,6 @@ from cutplane.solvers.stochastic.loops import (
     tau_of,
 )
 from cutplane.solvers.stochastic.settings import Walk, until_hurried
-
-# A smaller scale is multiplied into the parameters, before they get large.
-_LEAST_SCALE = 1e-6
 
 
 @njit(cache=True, nogil=True)
@@ -77,17 +77,6 @@ def _products(
     return product, square
 
 
-@njit(cache=True, nogil=True)
-def _clear(data: ChainData, i0: int, n: int, labels: Labels, d: ChainWeights) -> None:
-    """Set what `_products` has changed to zero."""
-    for t in range(n):
-        for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):
-            d.coef[np.uint64(data.indices[e]), labels[t]] = 0.0
-        if t > 0:
-            d.transitions[labels[t - 1], labels[t]] = 0.0
-    d.ends[0, labels[0]] = d.ends[1, labels[n - 1]] = 0.0
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def margin_pass(
     data: ChainData, y: Labels, order: Indices, importance: Vector, rule: int, lam: float,
@@ -100,23 +89,22 @@ def margin_pass(
     after, and ``d`` is zero.
     The other arguments are those of `cutplane.solvers.stochastic.loops.epoch`.
     """
-    room = room_for(data.offsets, v.coef.shape[1], width)
-    labels, own_y = room.labels, room.own_y
+    scores = scores_for(data, v.coef.shape[1], width)
+    buffers = buffers_for(len(scores.emissions), v.coef.shape[1], width)
     scale, square = numbers[SCALE], numbers[SQUARE]
     steps, tau = numbers[STEPS], numbers[TAU]
     for k in range(len(order)):
         i = order[k]
         i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+        labels, own_y = found[i0 : i0 + n], y[i0 : i0 + n]
         product = norm = 0.0
         if n > 0:
-            find_worst(data, i, y, v, scale, room)
-            for t in range(n):
-                found[i0 + t] = labels[t]
+            find_worst(data, i, y, v, scale, scores, buffers, labels)
             p1, s1 = _products(data, i0, n, labels, own_y, 1.0, v, d)
             p2, s2 = _products(data, i0, n, own_y, labels, -1.0, v, d)
             product, norm = p1 + p2, s1 + s2
-            _clear(data, i0, n, labels, d)
-            _clear(data, i0, n, own_y, d)
+            clear_labels(data, i0, labels, d)
+            clear_labels(data, i0, own_y, d)
         pull = importance[i]
         steps += 1.0
         steepness = np.sqrt(
@@ -128,14 +116,13 @@ def margin_pass(
         shrink = (before if rule == ADAPTIVE else before + new) * eta
         tau += new
         scale *= shrink
-        if abs(scale) < _LEAST_SCALE:
+        if abs(scale) < SMALLEST_SCALE:
             multiply(v, scale)
             scale, product = 1.0, scale * product
         step = -eta * pull
         square = shrink * shrink * square + step * (2.0 * scale * product + step * norm)
         if n > 0:
-            add_labels(data, i0, n, labels, own_y, step / scale, v)
-            add_labels(data, i0, n, own_y, labels, -step / scale, v)
+            move_labels(data, i0, labels, own_y, step / scale, v)
         reach = reach_of(rule, ball, longest, numbers[RADIUS])
         if square > reach * reach:
             scale *= reach / np.sqrt(square)
@@ -165,7 +152,7 @@ class MarginSteps(EvaluatedSteps):
         game = self._game(float(numbers[DROP]))
         walk.move_to(walk.w)
         # Sequences that a pass does not come to have their true labels, which cost nothing.
-        v, d, labels = steps.tables_of(walk.w), steps.no_tables(), data.y.copy()
+        v, d, labels = steps.add(walk.w, steps.zeros()), steps.zeros(), data.y.copy()
         for piece in until_hurried(order, risk.inference_steps):
             margin_pass(
                 steps.data, data.y, piece, len(order) * data.weights, int(settings.rule), game.lam,
@@ -174,7 +161,7 @@ class MarginSteps(EvaluatedSteps):
             )  # fmt: skip
             risk.inferences += len(piece)
         multiply(v, float(numbers[SCALE]))
-        walk.move_to(steps.flat(v, walk.w))
+        walk.move_to(steps.finite_vector(v, walk.w))
         risk.evaluations += 1
         n = risk.n_examples
         owners = np.repeat(np.arange(n), data.chains.lengths)

@@ -1,8 +1,7 @@
-"""How well labels of sequences were predicted.
+"""How well labels of sequences were predicted: tokens, chunks, segments, whole sequences.
 
-Chunks that labels mark, and how well predicted ones agree: counted as conlleval does.
-
-A label is ``O``, for a token outside of all chunks, or a prefix and a type such as ``B-NP``:
+Chunks are counted as conlleval does. A label is ``O``, for a token outside of all chunks, or a
+prefix and a type such as ``B-NP``:
 
     IOB1     I- inside; B- only where a chunk begins right behind another of its type
     IOB2     B- begins every chunk, I- goes on
@@ -11,12 +10,8 @@ A label is ``O``, for a token outside of all chunks, or a prefix and a type such
 One reading covers all of them, and labels that break the rules too, which models predict: a chunk
 goes on with I- or E- of its type, unless an E- or S- has ended it; any other label ends it.
 
-Segments of sequences, such as phones, words or strokes: how far found ones are from the right.
-
-A run of equal labels is one segment. Where it begins and ends does not matter here, only what
-follows what: the measure is the error rate of speech recognition.
-
-How well the labels of sequences were predicted: tokens, chunks, segments, whole sequences.
+A segment, such as a phone, a word or a stroke, is a run of equal labels. Where it begins and ends
+does not matter here, only what follows what: the measure is the error rate of speech recognition.
 """
 
 from __future__ import annotations

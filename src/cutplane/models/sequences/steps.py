@@ -1,47 +1,350 @@
-"""Compiled: stochastic gradient steps on the sequences of a chain, one after the other.
+"""Compiled visits of single sequences: stochastic steps, and block ascent on kept labels.
+
+A stochastic gradient step is
 
     w <- shrink * w - length * (subgradient of a sequence's loss at w)
 
 What a sequence does not touch is not read: parameters are kept as ``scale * v``, so that shrinking
-them is one product. Coefficients have one row a feature, as in
-:mod:`cutplane.models.sequences.caches`.
+them is one product. Coefficients are stored feature by feature, all labels of a feature side by
+side: a token's features then score all labels at once. Pairs of feature and label that have no
+weight (``weighted``) stay zero.
+
+Block ascent (:mod:`cutplane.solvers.caches`) scores the kept labels of one sequence at ``w``, moves
+weight from the worst to the best of them until that sequence has little to gain, and updates ``w``.
+Inner products of the ``D[i, p]`` are kept, so only the beginning and the end of a visit read the
+features. The labels of sequence ``i`` in place ``p`` begin at ``most * offsets[i] + p * length`` of
+all labels. They take four bytes per token, so that twenty for each sequence are less than its
+features.
 """
 
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.core.needs import offers
 from cutplane.core.protocols import Risk
-from cutplane.losses.logistic import exp_minus
-from cutplane.models.sequences.caches import ChainData, ChainWeights, add_token, score_token
-from cutplane.models.sequences.chain import Blocks, ChainScores
-from cutplane.models.sequences.loops import (
+from cutplane.models.sequences.chain import (
+    Blocks,
+    Buffers,
+    ChainScores,
     Labels,
-    last_label,
+    buffers_for,
+    find_best,
     longest_in,
     padded,
-    reach_labels,
-    trace_back,
+    turn,
 )
-from cutplane.models.sequences.losses import ChainCRF
-from cutplane.models.sequences.marginals import (
+from cutplane.models.sequences.losses import (
     MarginalSums,
+    WorstLabels,
     fill_marginals,
-    fill_marginals_in_log_space,
 )
-from cutplane.models.sequences.risk import ChainRisk
+from cutplane.models.sequences.risk import ChainPoint, ChainRisk
 from cutplane.risks.checks import require_finite
-from cutplane.solvers.sgd.step_rules import Indices
+from cutplane.solvers.caches import (
+    Cache,
+    Indices,
+    Kept,
+    Outputs,
+    Pull,
+    balance,
+    note_product,
+    place_for,
+)
 
-_FARTHEST = ChainCRF.farthest
+
+class ChainData(NamedTuple):
+    """The features of tokens in CSR, the sequences with their weights, and who has a weight."""
+
+    values: NDArray[Any]
+    indices: NDArray[Any]
+    starts: NDArray[Any]
+    offsets: Indices
+    weights: Vector
+    weighted: NDArray[np.bool_]
+    has_ends: bool
+
+
+class ChainWeights(NamedTuple):
+    """Parameters of a chain, coefficients with one row a feature; ends are start and end."""
+
+    coef: Matrix
+    transitions: Matrix
+    ends: Matrix
+
+
+@njit(cache=True, nogil=True)
+def score_token(data: ChainData, token: int, coef: Matrix, scores: Matrix, row: int) -> None:
+    """Write the scores of a token's labels to a row."""
+    n_labels = coef.shape[1]
+    for b in range(n_labels):
+        scores[row, b] = 0.0
+    for e in range(np.uint64(data.starts[token]), np.uint64(data.starts[token + 1])):
+        x, feature = data.values[e], np.uint64(data.indices[e])
+        for b in range(n_labels):
+            scores[row, b] += x * coef[feature, b]
+
+
+@njit(cache=True, nogil=True)
+def add_token(data: ChainData, token: int, label: int, by: float, coef: Matrix) -> None:
+    """Add a token's features, times a number, to the coefficients of a label."""
+    for e in range(np.uint64(data.starts[token]), np.uint64(data.starts[token + 1])):
+        feature = np.uint64(data.indices[e])
+        if data.weighted[feature, label]:
+            coef[feature, label] += by * data.values[e]
+
+
+@njit(cache=True, nogil=True)
+def add_pairs(data: ChainData, labels: Labels, by: float, w: ChainWeights) -> None:
+    """Add a number to the transitions and the ends of labels."""
+    for t in range(1, len(labels)):
+        w.transitions[labels[t - 1], labels[t]] += by
+    if data.has_ends:
+        w.ends[0, labels[0]] += by
+        w.ends[1, labels[-1]] += by
+
+
+@njit(cache=True, nogil=True)
+def add_labels(
+    data: ChainData, i0: int, labels: Labels, other: Labels, by: float, w: ChainWeights
+) -> None:
+    """Add the features of labels, times a number; those of tokens where they differ."""
+    for t in range(len(labels)):
+        if labels[t] != other[t]:
+            add_token(data, i0 + t, labels[t], by, w.coef)
+    add_pairs(data, labels, by, w)
+
+
+@njit(cache=True, nogil=True)
+def move_labels(
+    data: ChainData, i0: int, labels: Labels, true: Labels, by: float, w: ChainWeights
+) -> None:
+    """Add what the features of labels have beyond those of the true ones, times a number."""
+    add_labels(data, i0, labels, true, by, w)
+    add_labels(data, i0, true, labels, -by, w)
+
+
+@njit(cache=True, nogil=True)
+def clear_labels(data: ChainData, i0: int, labels: Labels, w: ChainWeights) -> None:
+    """Set all that the features of labels touch to zero."""
+    for t in range(len(labels)):
+        for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):
+            w.coef[np.uint64(data.indices[e]), labels[t]] = 0.0
+        if t > 0:
+            w.transitions[labels[t - 1], labels[t]] = 0.0
+    w.ends[0, labels[0]] = w.ends[1, labels[-1]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _rank(
+    scores: Matrix, w: ChainWeights, n: int, labels: Labels, first: int, kept: Kept, i: int,
+    heights: Vector,
+) -> None:  # fmt: skip
+    """Fill in ``loss + score`` of each kept label sequence, but for what all have in common."""
+    for p in range(kept.counts[i]):
+        at = first + p * n
+        height = kept.losses[i, p] + w.ends[0, labels[at]] + w.ends[1, labels[at + n - 1]]
+        for t in range(n):
+            height += scores[t, labels[at + t]]
+        for t in range(1, n):
+            height += w.transitions[labels[at + t - 1], labels[at + t]]
+        heights[p] = height
+
+
+@njit(cache=True, nogil=True)
+def ascend(
+    data: ChainData, kept: Kept, labels: Labels, stiffness: float, w: ChainWeights,
+    examples: Indices, gaps: Vector,
+) -> None:  # fmt: skip
+    """Visit examples one after the other; fill in what each had to gain before its visit."""
+    n_labels, most = w.coef.shape[1], kept.alpha.shape[1]
+    offsets, weights = data.offsets, data.weights
+    scores = np.zeros((longest_in(offsets, 0, len(offsets) - 1), n_labels))
+    heights, moved = np.empty(most), np.zeros(most)
+    shares = np.zeros(n_labels)
+    for i in examples:
+        count, i0, n = kept.counts[i], offsets[i], offsets[i + 1] - offsets[i]
+        gaps[i] = 0.0
+        if count < 2:
+            continue
+        first = most * i0
+        for t in range(n):
+            differ = False
+            for p in range(1, count):
+                if labels[first + p * n + t] != labels[first + t]:
+                    differ = True
+            if differ:
+                score_token(data, i0 + t, w.coef, scores, t)
+            else:
+                scores[t, labels[first + t]] = 0.0
+        _rank(scores, w, n, labels, first, kept, i, heights)
+        gaps[i] = weights[i] * balance(kept, i, weights[i] / stiffness, heights, moved)
+        for t in range(n):
+            for p in range(count):
+                shares[labels[first + p * n + t]] += moved[p]
+            for p in range(count):
+                label = labels[first + p * n + t]
+                by = -weights[i] / stiffness * shares[label]
+                shares[label] = 0.0
+                if by != 0.0:
+                    add_token(data, i0 + t, label, by, w.coef)
+        for p in range(count):
+            if moved[p] != 0.0:
+                at = first + p * n
+                add_pairs(data, labels[at : at + n], -weights[i] / stiffness * moved[p], w)
+                moved[p] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def insert(
+    data: ChainData, kept: Kept, labels: Labels, found: Labels, mistakes: Indices, w: ChainWeights
+) -> None:
+    """Keep the labels that were found for each sequence, if they are new.
+
+    ``w`` is all zero before and after.
+    """
+    counts, most = kept.counts, kept.alpha.shape[1]
+    for i in range(len(counts)):
+        i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+        first = most * i0
+        if n == 0:
+            continue
+        known = -1
+        for p in range(counts[i]):
+            t = 0
+            while t < n and labels[first + p * n + t] == found[i0 + t]:
+                t += 1
+            known = p if t == n else known
+        place = place_for(kept, i, known, mistakes[i])
+        if place < 0:
+            continue
+        at = first + place * n
+        for t in range(n):
+            labels[at + t] = found[i0 + t]
+        own, true = labels[at : at + n], labels[first : first + n]
+        # The inner products are what the kept labels score with the new features for weights.
+        move_labels(data, i0, own, true, 1.0, w)
+        for p in range(counts[i]):
+            kept_one = labels[first + p * n : first + (p + 1) * n]
+            note_product(kept, i, place, p, _gain_of(data, i0, kept_one, true, w))
+        clear_labels(data, i0, own, w)
+        clear_labels(data, i0, true, w)
+
+
+@njit(cache=True, nogil=True)
+def _gain_of(data: ChainData, i0: int, labels: Labels, truth: Labels, w: ChainWeights) -> float:
+    """Return what kept labels score more than the true ones."""
+    coef, transitions, ends = w
+    gain: float = ends[0, labels[0]] - ends[0, truth[0]]
+    gain += ends[1, labels[-1]] - ends[1, truth[-1]]
+    for t in range(len(labels)):
+        label, true = labels[t], truth[t]
+        if label != true:
+            for e in range(np.uint64(data.starts[i0 + t]), np.uint64(data.starts[i0 + t + 1])):
+                feature = np.uint64(data.indices[e])
+                gain += data.values[e] * (coef[feature, label] - coef[feature, true])
+        if t > 0:
+            gain += transitions[labels[t - 1], label]
+            gain -= transitions[truth[t - 1], true]
+    return gain
+
+
+@njit(cache=True, nogil=True)
+def add_weighted(
+    data: ChainData, kept: Kept, labels: Labels, stiffness: float, w: ChainWeights
+) -> None:
+    """Add up ``w`` from the weights of all kept labels, free of the visits' rounding."""
+    alpha, most = kept.alpha, kept.alpha.shape[1]
+    for i in range(len(kept.counts)):
+        i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+        first = most * i0
+        for p in range(1, kept.counts[i]):
+            if alpha[i, p] > 0.0:
+                by, at = -data.weights[i] / stiffness * alpha[i, p], first + p * n
+                move_labels(data, i0, labels[at : at + n], labels[first : first + n], by, w)
+
+
+class ChainTables:
+    """Features and parameters of a risk of chains, as compiled code reads them."""
+
+    def __init__(self, risk: ChainRisk) -> None:
+        if risk.entries is None:
+            raise ValueError("block ascent needs features as an array or in CSR")
+        self._risk = risk
+        data = risk.data
+        self.data = ChainData(
+            *risk.entries, data.chains.offsets, data.weights, risk.weighted, risk.ends
+        )
+
+    def zeros(self) -> ChainWeights:
+        """Return parameters of zero."""
+        n_features, n_labels = self._risk.n_features, self._risk.n_labels
+        shapes = (n_features, n_labels), (n_labels, n_labels), (2, n_labels)
+        return ChainWeights(*map(np.zeros, shapes))
+
+    def add(self, w: Vector, tables: ChainWeights) -> ChainWeights:
+        """Add a vector of parameters to tables."""
+        risk, n = self._risk, self._risk.n_labels
+        coef, transitions, ends = np.split(w, [*accumulate((risk.pairs.n_parameters, n * n))])
+        risk.pairs.add_to_table(coef, tables.coef)
+        tables.transitions[...] += transitions.reshape(n, n)
+        if risk.ends:
+            tables.ends[...] += ends.reshape(2, n)
+        return tables
+
+    def vector(self, tables: ChainWeights) -> Vector:
+        """Return parameters as one vector."""
+        parts = [self._risk.pairs.from_table(tables.coef), tables.transitions.ravel()]
+        return np.concatenate(parts + ([tables.ends.ravel()] if self._risk.ends else []))
+
+
+class ChainOutputs(Outputs):
+    """Labels of the sequences of a `ChainRisk` with the loss `cutplane.ChainMargin`."""
+
+    def __init__(self, risk: ChainRisk) -> None:
+        self.weights, self._labeled = risk.data.weights, risk.data
+        self._tables = ChainTables(risk)
+
+    def first(self, most: int) -> Cache:
+        """Return the true labels alone, with space for ``most`` of each sequence."""
+        chains, y = self._labeled.chains, self._labeled.y
+        labels = np.zeros(most * chains.n_tokens, dtype=np.int32)
+        starts = np.repeat(chains.offsets[:-1], chains.lengths)
+        labels[most * starts + np.arange(chains.n_tokens) - starts] = y
+        return Cache(Kept.truths(chains.n_sequences, most), labels)
+
+    def learn(self, cache: Cache, point: ChainPoint) -> Cache:
+        """Take in the worst labels of each sequence at a point."""
+        worst, tables = cast(WorstLabels, point.outcome), self._tables
+        insert(tables.data, cache.kept, cache.outputs, worst.labels, worst.mistakes, tables.zeros())
+        return cache
+
+    def minimizer(self, cache: Cache, pull: Pull) -> tuple[ChainWeights, Vector]:
+        """Return the minimizer, computed from all weights, and the slope of the weights' plane."""
+        w = self._tables.zeros()
+        add_weighted(self._tables.data, cache.kept, cache.outputs, pull.stiffness, w)
+        slope = -pull.stiffness * self.vector(w)
+        return self._tables.add(pull.center, w), slope
+
+    def move(
+        self, cache: Cache, w: ChainWeights, stiffness: float, examples: Indices, gaps: Vector
+    ) -> None:
+        """Visit sequences in this order; fill in what each had to gain before its visit."""
+        ascend(self._tables.data, cache.kept, cache.outputs, stiffness, w, examples, gaps)
+
+    def vector(self, w: ChainWeights) -> Vector:
+        """Return the minimizer as a vector of parameters."""
+        return self._tables.vector(w)
+
+
 # A smaller scale is multiplied into the parameters, before they get large.
-_SMALLEST_SCALE = 1e-6
+SMALLEST_SCALE = 1e-6
 
 
 def as_chains(risk: Risk) -> ChainRisk | None:
@@ -53,55 +356,24 @@ def as_chains(risk: Risk) -> ChainRisk | None:
     return chains if smooth or chains.loss.worst_labels else None
 
 
-class ChainSteps:
+class ChainSteps(ChainTables):
     """Steps on the sequences of a risk of chains."""
 
-    def __init__(self, risk: ChainRisk) -> None:
-        assert risk.entries is not None
-        self._risk = risk
-        data = risk.data
-        self.data = ChainData(
-            *risk.entries, data.chains.offsets, data.weights, risk.weighted, risk.ends
-        )
-
     def follow(self, w: Vector, sequences: Indices, shrinks: Vector, lengths: Vector) -> Vector:
-        """Take a step on each of some sequences; return the parameters after the last."""
-        risk, tables = self._risk, self.tables_of(w)
+        """Take a step on each of some sequences; return the parameters after the last.
+
+        Raises `NonFiniteRisk` if they overflow.
+        """
+        risk, tables = self._risk, self.add(w, self.zeros())
         take = _margin_steps if risk.loss.worst_labels else _crf_steps
         take(self.data, risk.data.y, sequences, shrinks, lengths, tables, padded(risk.n_labels))
-        return self.flat(tables, w)
+        return self.finite_vector(tables, w)
 
-    def no_tables(self) -> ChainWeights:
-        """Return parameters of zero, as the kernels read them."""
-        return ChainWeights.zeros(self._risk.n_features, self._risk.n_labels)
-
-    def tables_of(self, w: Vector) -> ChainWeights:
-        """Return parameters as the kernels read them."""
-        risk, n, tables = self._risk, self._risk.n_labels, self.no_tables()
-        coef, transitions, ends = np.split(w, [*accumulate((risk.pairs.n_parameters, n * n))])
-        risk.pairs.add_to_table(coef, tables.coef)
-        tables.transitions[...] = transitions.reshape(n, n)
-        if risk.ends:
-            tables.ends[...] = ends.reshape(2, n)
-        return tables
-
-    def flat(self, tables: ChainWeights, before: Vector) -> Vector:
+    def finite_vector(self, tables: ChainWeights, before: Vector) -> Vector:
         """Return parameters as one vector; `NonFiniteRisk` if steps from ``before`` overflowed."""
-        parts = [self._risk.pairs.from_table(tables.coef), tables.transitions.ravel()]
-        after = np.concatenate(parts + ([tables.ends.ravel()] if self._risk.ends else []))
+        after = self.vector(tables)
         require_finite([after], before)
         return after
-
-
-class Room(NamedTuple):
-    """What finding the worst labels of a sequence needs: its labels, theirs, scores and more."""
-
-    own_y: Labels
-    labels: Labels
-    scores: ChainScores
-    best: Matrix
-    reach: Vector
-    backward: Matrix
 
 
 @njit(cache=True, nogil=True)
@@ -114,16 +386,12 @@ def multiply(w: ChainWeights, by: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _score(
-    data: ChainData, i: int, y: Labels, w: ChainWeights, scale: float,
-    own_y: Labels, scores: ChainScores,
-) -> None:  # fmt: skip
-    """Fill in labels and scores of sequence ``i``; transitions have padding, which stays."""
+def _score(data: ChainData, i: int, w: ChainWeights, scale: float, scores: ChainScores) -> None:
+    """Fill in the scores of sequence ``i``; transitions have padding, which stays."""
     S, T, start, end = scores
     n_labels = S.shape[1]
     i0, i1 = data.offsets[i], data.offsets[i + 1]
     for t in range(i1 - i0):
-        own_y[t] = y[i0 + t]
         score_token(data, i0 + t, w.coef, S, t)
         for b in range(n_labels):
             S[t, b] *= scale
@@ -137,56 +405,30 @@ def _score(
 def _shrunk(w: ChainWeights, scale: float, shrink: float) -> float:
     """Return the scale of the parameters after they were shrunk."""
     scale *= shrink
-    if abs(scale) >= _SMALLEST_SCALE:
+    if abs(scale) >= SMALLEST_SCALE:
         return scale
     multiply(w, scale)
     return 1.0
 
 
 @njit(cache=True, nogil=True)
-def add_labels(
-    data: ChainData, i0: int, n: int, labels: Labels, other: Labels, by: float, w: ChainWeights
-) -> None:
-    """Add the features of labels, times a number; those of tokens where they differ."""
-    for t in range(n):
-        if labels[t] != other[t]:
-            add_token(data, i0 + t, labels[t], by, w.coef)
-        if t > 0:
-            w.transitions[labels[t - 1], labels[t]] += by
-    if data.has_ends:
-        w.ends[0, labels[0]] += by
-        w.ends[1, labels[n - 1]] += by
-
-
-@njit(cache=True, nogil=True)
-def room_for(offsets: Indices, n_labels: int, width: int) -> Room:
-    """Return room for any of the sequences; rows of transitions are this wide."""
-    longest = longest_in(offsets, 0, len(offsets) - 1)
+def scores_for(data: ChainData, n_labels: int, width: int) -> ChainScores:
+    """Return memory for the scores of any sequence; rows of transitions are this wide."""
+    S = np.zeros((longest_in(data.offsets, 0, len(data.offsets) - 1), n_labels))
     T = np.full((width, width), -np.inf)
-    return Room(
-        np.zeros(longest, dtype=np.int32),
-        np.zeros(longest, dtype=np.int32),
-        ChainScores(np.zeros((longest, n_labels)), T, np.zeros(n_labels), np.zeros(n_labels)),
-        np.full((longest, width), -np.inf),
-        np.zeros(width),
-        np.zeros((n_labels, n_labels)),
-    )
+    return ChainScores(S, T, np.zeros(n_labels), np.zeros(n_labels))
 
 
 @njit(cache=True, nogil=True)
 def find_worst(
-    data: ChainData, i: int, y: Labels, w: ChainWeights, scale: float, room: Room
-) -> None:
-    """Fill in the labels of a sequence that is not empty, and those of the largest loss."""
-    own_y, labels, scores, best, reach, backward = room
-    n, n_labels = data.offsets[i + 1] - data.offsets[i], w.coef.shape[1]
-    _score(data, i, y, w, scale, own_y, scores)
-    for a in range(n_labels):
-        for b in range(n_labels):
-            backward[b, a] = scores.transitions[a, b]
-    reach_labels(scores, own_y, 1.0, 0, n, best, reach)
-    labels[n - 1] = last_label(best, n, scores.end)
-    trace_back(best, backward, 0, n - 1, labels)
+    data: ChainData, i: int, y: Labels, w: ChainWeights, scale: float, scores: ChainScores,
+    buffers: Buffers, labels: Labels,
+) -> None:  # fmt: skip
+    """Fill in the labels with the largest loss of a sequence that is not empty."""
+    i0, i1 = data.offsets[i], data.offsets[i + 1]
+    _score(data, i, w, scale, scores)
+    turn(scores.transitions, buffers.backward)
+    find_best(scores, y[i0:i1], 1.0, 0, i1 - i0, buffers, labels)
 
 
 @njit(cache=True, nogil=True)
@@ -195,17 +437,18 @@ def _margin_steps(
     w: ChainWeights, width: int,
 ) -> None:  # fmt: skip
     """Take steps for the loss `ChainMargin`, on the labels that are worst."""
-    room = room_for(data.offsets, w.coef.shape[1], width)
+    scores = scores_for(data, w.coef.shape[1], width)
+    longest = len(scores.emissions)
+    buffers, found = buffers_for(longest, w.coef.shape[1], width), np.zeros(longest, dtype=np.int32)
     scale = 1.0
     for k in range(len(sequences)):
         i = sequences[k]
-        i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-        if n > 0:
-            find_worst(data, i, y, w, scale, room)
+        i0, i1 = data.offsets[i], data.offsets[i + 1]
+        if i1 > i0:
+            find_worst(data, i, y, w, scale, scores, buffers, found)
         scale = _shrunk(w, scale, shrinks[k])
-        if n > 0:
-            add_labels(data, i0, n, room.labels, room.own_y, -lengths[k] / scale, w)
-            add_labels(data, i0, n, room.own_y, room.labels, lengths[k] / scale, w)
+        if i1 > i0:
+            move_labels(data, i0, found[: i1 - i0], y[i0:i1], -lengths[k] / scale, w)
     multiply(w, scale)
 
 
@@ -238,34 +481,20 @@ def _crf_steps(
 ) -> None:  # fmt: skip
     """Take steps for the loss `ChainCRF`."""
     n_labels = w.coef.shape[1]
-    longest = longest_in(data.offsets, 0, len(data.offsets) - 1)
-    own_y, one = np.zeros(longest, dtype=np.int32), np.ones(1)
-    T = np.zeros((n_labels, n_labels))
-    scores = ChainScores(np.zeros((longest, n_labels)), T, np.zeros(n_labels), np.zeros(n_labels))
+    scores, one = scores_for(data, n_labels, n_labels), np.ones(1)
     found = MarginalSums(
-        np.zeros(1), np.zeros(1), np.zeros((longest, n_labels)), np.zeros((1, n_labels, width))
+        np.zeros(1), np.zeros(1), np.zeros_like(scores.emissions), np.zeros((1, n_labels, width))
     )
     blocks = Blocks(np.zeros(2, dtype=np.int64), np.array([0, 1], dtype=np.int64))
-    E, E_transposed = np.zeros((width, width)), np.zeros((width, width))
     scale = 1.0
     for k in range(len(sequences)):
         i = sequences[k]
-        i0, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
-        if n > 0:
-            _score(data, i, y, w, scale, own_y, scores)
-            blocks.offsets[1] = n
-            top = T.max()
-            if top - T.min() <= _FARTHEST:
-                for a in range(n_labels):
-                    for b in range(n_labels):
-                        E[a, b] = exp_minus(top - T[a, b])
-                for a in range(n_labels):
-                    for b in range(n_labels):
-                        E_transposed[b, a] = E[a, b]
-                fill_marginals(blocks, 0, 1, scores, own_y, one, found, E, E_transposed, top)
-            else:
-                fill_marginals_in_log_space(blocks, 0, 1, scores, own_y, one, found)
+        i0, i1 = data.offsets[i], data.offsets[i + 1]
+        if i1 > i0:
+            _score(data, i, w, scale, scores)
+            blocks.offsets[1] = i1 - i0
+            fill_marginals(blocks, 0, 1, scores, y[i0:i1], one, found)
         scale = _shrunk(w, scale, shrinks[k])
-        if n > 0:
-            _add_slopes(data, i0, n, own_y, found, -lengths[k] / scale, w)
+        if i1 > i0:
+            _add_slopes(data, i0, i1 - i0, y[i0:i1], found, -lengths[k] / scale, w)
     multiply(w, scale)

@@ -1,17 +1,14 @@
-"""Sequences of tokens as users give them: matrices, dictionaries, lists of strings.
-
-Tokens whose features have names, looked up many at a time.
-
-The matrix is that of scikit-learn's `DictVectorizer`, which is what a fit keeps; only the way there
-is shorter. Loops over names are those of Python's own compiled iterators, known names are found by
-:mod:`cutplane.models.sequences.templates`: no dictionary and no counter is made for a token, and no
-number becomes an object. Tokens come in pieces, so that strings are still in the processor's cache
-when they are looked at again.
-
-Sequences as users have them, brought into one matrix of tokens.
+"""Sequences of tokens as users have them, brought into one matrix of tokens.
 
 Accepted are a list of sequences, each an array, a CSR matrix, or a list of tokens that are
 dictionaries or lists of strings; or all tokens concatenated, with ``lengths``.
+
+Features with names are looked up many at a time. The matrix is that of scikit-learn's
+`DictVectorizer`, which is what a fit keeps; only the way there is shorter. Loops over names are
+those of Python's own compiled iterators, known names are found by
+:mod:`cutplane.models.sequences.templates`: no dictionary and no counter is made for a token, and no
+number becomes an object. Tokens come in pieces, so that strings are still in the processor's cache
+when they are read again.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -37,11 +38,17 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import default_threads, run_blocks
-from cutplane.models.sequences.loops import Indices, longest_in
-from cutplane.models.speech.decoding import clusters, even_path
-from cutplane.models.speech.gaussians import fill_best
+from cutplane.models.sequences.chain import Indices, longest_in
 from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
-from cutplane.models.speech.paths import Moves, Path, last_state, reach, room_for, trace_back
+from cutplane.models.speech.paths import (
+    Moves,
+    Path,
+    fill_best,
+    last_state,
+    reach,
+    room_for,
+    trace_back,
+)
 
 
 class Counts(NamedTuple):
@@ -217,6 +224,62 @@ def align(offsets: Indices, scores: Matrix, moves: Moves, path: Path, components
             if scores[t, other] > scores[t, g]:
                 g = other
         components.states[t] = g // n_states
+
+
+_CLUSTER_STEPS = 10
+
+
+def even_path(one: GaussianHMMs, offsets: Indices) -> Path:
+    """Return a path through equal parts of each sequence, as far as moves allow it."""
+    states = np.empty(offsets[-1], dtype=np.int32)
+    jumps = np.zeros(offsets[-1], dtype=np.int32)
+    for i0, i1 in pairwise(offsets.tolist()):
+        t = np.arange(i1 - i0)
+        states[i0:i1] = np.minimum(t * one.n_states // (i1 - i0), t * int(one.jumps[-1]))
+        jumps[i0 + 1 : i1] = np.searchsorted(one.jumps, np.diff(states[i0:i1]))
+    return Path(states, jumps)
+
+
+def clusters(frames: Matrix, states: NDArray[np.int32], one: GaussianHMMs) -> NDArray[np.int32]:
+    """Return the Gaussian of each frame in its state, by k-means; nothing is left to chance.
+
+    Centers begin along the direction in which the frames of the state spread most, at quantiles.
+    """
+    found = np.zeros(len(frames), dtype=np.int32)
+    scale = frames.std(axis=0)
+    scale[scale == 0.0] = 1.0
+    for s in range(one.n_states if one.n_components > 1 else 0):
+        here = np.flatnonzero(states == s)
+        if len(here) < 2:
+            continue
+        x = (frames[here] - frames[here].mean(axis=0)) / scale
+        along = x @ _main_direction(x)
+        order = np.argsort(along, kind="stable")
+        own = np.empty(len(here), dtype=np.int64)
+        own[order] = np.arange(len(here)) * one.n_components // len(here)
+        for _ in range(_CLUSTER_STEPS):
+            n = np.bincount(own, minlength=one.n_components)
+            centers = np.array([x[own == m].mean(axis=0) if n[m] else x[0] for m in range(len(n))])
+            distances = ((x[:, None, :] - centers) ** 2).sum(axis=2)
+            distances[:, n == 0] = np.inf
+            nearest = distances.argmin(axis=1)
+            if (nearest == own).all():
+                break
+            own = nearest
+        found[here] = own
+    return found
+
+
+def _main_direction(x: Matrix) -> Vector:
+    """Return a direction of large variance: a few powers of the covariance, without a BLAS."""
+    covariance = np.einsum("ti,tj->ij", x, x)
+    direction = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    for _ in range(20):
+        length = math.sqrt(float((direction**2).sum()))
+        if length == 0.0:
+            return np.ones(x.shape[1])
+        direction = np.einsum("ij,j->i", covariance, direction / length)
+    return direction
 
 
 # Probabilities of moves and of Gaussians are at least this: zeros would have no logarithm, and what

@@ -1,26 +1,43 @@
-"""What classifier and tagger have in common: frames, maximum likelihood, the margin risk."""
+"""Hidden Markov models that classify sequences of vectors, or label their frames."""
 
 from __future__ import annotations
 
 from copy import copy
 from dataclasses import field
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.collections import require_in_memory
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Reads, Targets
+from cutplane.estimators.description import Description, Measures, Reads, Targets
 from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.parameters import look_up, strength_of, threads_of
-from cutplane.models.sequences.tokens import Tokens, read_tokens
+from cutplane.estimators.fitting import fitting
+from cutplane.estimators.linear.classes import require_two_classes
+from cutplane.estimators.parameters import (
+    check_parameters,
+    look_up,
+    strength_of,
+    threads_of,
+    weights_of,
+)
+from cutplane.models.sequences.tokens import Tokens, read_labels, read_tokens
 from cutplane.models.speech.estimation import Likelihood
-from cutplane.models.speech.model import Covariance, GaussianHMMs, Topology
+from cutplane.models.speech.model import (
+    Covariance,
+    GaussianHMMs,
+    Topology,
+    label_frames,
+    score_classes,
+)
 from cutplane.regularizers import L2
 from cutplane.risks import HMMRisk
 from cutplane.solvers.automatic import automatic
@@ -200,3 +217,240 @@ class HMMModel(Estimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+@estimator
+class HMMClassifier(ClassifierMixin, HMMModel):
+    """Hidden Markov models that classify sequences of vectors, trained for a margin.
+
+    The models are fitted by maximum likelihood, then all together: what is minimized is
+    ``lam/2 |theta (w - w_0)|^2`` plus the mean over sequences of
+    ``max_y [F(x, y) + margin (y is wrong)] - F(x, true y)``. ``F`` is the score of the best path
+    through hidden states and Gaussians, ``w_0`` maximum likelihood; ``theta`` makes means count in
+    standard deviations. That is not convex: the fit ends as ``stationary``, and proves nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cutplane as cp
+    >>> rng = np.random.default_rng(0)
+    >>> up = [np.linspace(-1, 1, n)[:, None] + rng.normal(0, 0.5, (n, 1)) for n in (8, 9, 12, 15)]
+    >>> down = [-sequence for sequence in up]
+    >>> model = cp.HMMClassifier(2).fit(up + down, ["up"] * 4 + ["down"] * 4)
+    >>> model.predict([np.linspace(-1, 1, 5)[:, None]]).tolist()
+    ['up']
+    """
+
+    description = hmm_description(
+        task="hmm-classification",
+        targets=Targets.CLASSES,
+    )
+
+    @fitting
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
+        """Fit the models.
+
+        Parameters
+        ----------
+        X : list of matrices, or a matrix
+            A sequence is a matrix with one row per frame. A matrix in place of the list holds the
+            frames of all sequences, concatenated, with ``lengths``; without these every row is a
+            sequence of one frame.
+        y : array-like of shape (n_sequences,)
+            The class of each sequence.
+        sample_weight : array-like of shape (n_sequences,), optional
+            A weight of k counts as k copies of a sequence, a weight of 0 as none.
+        lengths : list of int, optional
+            The number of frames of each sequence, if ``X`` is one matrix.
+
+        Returns
+        -------
+        HMMClassifier
+            Itself, fitted.
+        """
+        check_parameters(self)
+        self.shape_of(1, 1)  # which knows the words
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        frames = self._sequences(X, lengths, reset=True)
+        labels = column_or_1d(y, warn=True)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        if len(labels) != len(frames.lengths):
+            raise ValueError(f"y has {len(labels)} labels, X has {len(frames.lengths)} sequences")
+        weights = np.array(weights_of(sample_weight, len(labels)))
+        classes = np.unique(labels[weights > 0.0])
+        require_two_classes(classes)
+        # Labels of sequences without weight may be any.
+        numbers = (np.searchsorted(classes, labels) % len(classes)).astype(np.int32)
+        metadata = {"sample_weight": sample_weight, "lengths": lengths}
+        examples = Examples(X, y, weights, metadata)
+        return self._fit(frames, numbers, classes, weights, examples)
+
+    def decision_function(self, X: Any, *, lengths: Any = None) -> NDArray[np.float64]:
+        """Return the scores of classes: of the best path of each, one column a class.
+
+        With two classes it is one number for each sequence: what the second scores more.
+        """
+        scores = self._scores(X, lengths)
+        return np.asarray(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
+
+    def predict(self, X: Any, *, lengths: Any = None) -> NDArray[Any]:
+        """Return the class of each sequence."""
+        scores = self._scores(X, lengths)
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> float:
+        """Return the share of sequences whose class is right."""
+        right = self.predict(X, lengths=lengths) == column_or_1d(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def _scores(self, X: Any, lengths: Any) -> Matrix:
+        check_is_fitted(self)
+        frames = self._sequences(X, lengths, reset=False)
+        if not len(frames.lengths):
+            return np.empty((0, len(self.classes_)))
+        return score_classes(
+            self.hmms_,
+            self.coef_,
+            self._scaled(frames.X),
+            frames.offsets,
+            n_threads=threads_of(self.n_jobs),
+        )
+
+    def _sequences(self, X: Any, lengths: Any, *, reset: bool) -> Tokens:
+        listed = isinstance(X, list | tuple) and not (len(X) and np.ndim(X[0]) == 1)
+        if listed or lengths is not None or getattr(X, "ndim", 2) == 3:
+            return self._frames(X, lengths, reset=reset)
+        require_in_memory(type(self).__name__, X)
+        rows = validate_data(self, X, dtype=np.float64, reset=reset)
+        return Tokens(rows, np.ones(len(rows), dtype=np.int64), True)
+
+
+class Segment(NamedTuple):
+    """A part of a sequence that is of one class: frames from ``begin`` up to ``end``."""
+
+    label: Any
+    begin: int
+    end: int
+
+
+@estimator
+class HMMTagger(HMMModel):
+    """Hidden Markov models that find segments (phones, words, strokes) in sequences of vectors.
+
+    A class has a model, and a path goes from the end of one model to the start of another: where
+    segments begin is searched too. The models are fitted to segments by maximum likelihood, each
+    run of equal labels being one, then all together: what is minimized is
+    ``lam/2 |theta (w - w_0)|^2`` plus the mean over sequences of
+    ``max_y [F(x, y) + margin (wrong frames)] - F(x, true y)``. See `HMMClassifier`.
+
+    Parameters
+    ----------
+    margin : float, default=1.0
+        What labels must score less than the right ones for each wrong frame.
+    lam : float, default=10.0
+        Strength of the regularizer, which holds the models near those of maximum likelihood. The
+        risk of a sequence grows with its length, and so should ``lam``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cutplane as cp
+    >>> rng = np.random.default_rng(0)
+    >>> y = [np.repeat(["low", "high", "low"], rng.integers(4, 9, 3)) for _ in range(10)]
+    >>> X = [np.where(labels == "low", 0, 3)[:, None] + rng.normal(size=(len(labels), 1))
+    ...      for labels in y]
+    >>> tagger = cp.HMMTagger(1).fit(X, y)
+    >>> tagger.predict_segments([[[0.1], [-0.5], [0.3], [3.1], [2.8], [3.5]]])
+    [[Segment(label='low', begin=0, end=3), Segment(label='high', begin=3, end=6)]]
+    """
+
+    description = hmm_description(
+        task="hmm-tagging",
+        targets=Targets.TAGS,
+        measures=Measures.SEGMENTS,
+    )
+
+    lam: Strength = 10.0
+    margin: float = 1.0
+
+    @fitting
+    def fit(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the models.
+
+        Parameters
+        ----------
+        X : list of matrices, or a matrix
+            A sequence is a matrix with one row per frame. A matrix in place of the list holds the
+            frames of all sequences, concatenated.
+        y : list of lists of labels, or one label for each row of a matrix
+        lengths : list of int, optional
+            The number of frames of each sequence, if ``X`` is one matrix.
+        sample_weight : array-like of shape (n_sequences,), optional
+            A weight of k counts as k copies of a sequence, a weight of 0 as none.
+
+        Returns
+        -------
+        HMMTagger
+            Itself, fitted.
+        """
+        check_parameters(self)
+        self.shape_of(1, 1)  # which knows the words
+        frames = self._frames(X, lengths, reset=True)
+        labels = read_labels(y, frames)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        weights = np.array(weights_of(sample_weight, len(frames.lengths)))
+        classes = np.unique(labels[np.repeat(weights > 0.0, frames.lengths)])
+        if not len(classes):
+            raise ValueError("there is no frame that counts: all sequences weigh 0")
+        # Labels of sequences without weight may be any.
+        numbers = (np.searchsorted(classes, labels) % len(classes)).astype(np.int32)
+        metadata = {"lengths": lengths, "sample_weight": sample_weight}
+        examples = Examples(X, y, weights, metadata)
+        return self._fit(frames, numbers, classes, weights, examples)
+
+    def predict(self, X: Any, *, lengths: Any = None) -> Any:
+        """Return the label of each frame, on the best path through all classes.
+
+        Returns
+        -------
+        list of ndarray, or one ndarray if ``X`` came as one matrix with ``lengths``
+        """
+        frames, numbers, _ = self._labeled(X, lengths)
+        return frames.like_input(self.classes_[numbers])
+
+    def predict_segments(self, X: Any, *, lengths: Any = None) -> list[list[Segment]]:
+        """Return the segments of each sequence, in their order.
+
+        Neighbors may be of the same class, which labels of frames do not tell.
+        """
+        frames, numbers, begins = self._labeled(X, lengths)
+        found = []
+        for first, last in zip(frames.offsets[:-1], frames.offsets[1:], strict=True):
+            starts = np.flatnonzero(begins[first:last])
+            ends = [*starts[1:].tolist(), int(last - first)]
+            labels = self.classes_[numbers[first + starts]].tolist()
+            found.append([*map(Segment, labels, starts.tolist(), ends)])
+        return found
+
+    def score(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of frames whose label is right, with the weights of their sequences."""
+        frames, numbers, _ = self._labeled(X, lengths)
+        if not len(numbers):
+            raise ValueError("there is no frame to score")
+        return frames.share_of(self.classes_[numbers] == read_labels(y, frames), sample_weight)
+
+    def _labeled(self, X: Any, lengths: Any) -> tuple[Tokens, NDArray[np.int32], NDArray[np.bool_]]:
+        check_is_fitted(self)
+        frames = self._frames(X, lengths, reset=False)
+        if not len(frames.lengths):
+            return frames, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.bool_)
+        scaled = self._scaled(frames.X)
+        labels, begins = label_frames(
+            self.hmms_, self.coef_, scaled, frames.offsets, n_threads=threads_of(self.n_jobs)
+        )
+        return frames, labels, begins

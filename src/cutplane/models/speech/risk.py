@@ -23,10 +23,9 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import InOrder, default_threads, run_blocks
 from cutplane.core.protocols import KeptPoint, Plane
-from cutplane.models.speech.decoding import blocks_of, state_scores
-from cutplane.models.speech.gaussians import GaussianSums
-from cutplane.models.speech.model import GaussianHMMs, Tables
+from cutplane.models.speech.model import GaussianHMMs, Tables, blocks_of, state_scores
 from cutplane.models.speech.paths import (
+    GaussianSums,
     MoveSums,
     Path,
     add_differences,

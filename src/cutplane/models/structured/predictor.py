@@ -16,9 +16,8 @@ from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.fitting import fitting
 from cutplane.estimators.parameters import check_parameters, is_crf, strength_of, weights_of
-from cutplane.models.structured.examples import LOSSES
 from cutplane.models.structured.model import Offers, as_examples, as_list, name_of_model
-from cutplane.models.structured.workers import Workers
+from cutplane.models.structured.risk import LOSSES, Workers
 from cutplane.regularizers import L2
 from cutplane.risks import StructuredRisk
 from cutplane.solvers.registry import STRUCTURED_METHODS

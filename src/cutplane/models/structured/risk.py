@@ -1,33 +1,356 @@
 """The risk of a structured model: the mean of the worst that each example can hold against ``w``.
 
-    R(w) = sum_i weight_i * max_y [ loss(y_i, y) + w.(psi(x_i, y) - psi(x_i, y_i)) ]
+    margin rescaling:   max_y  loss(y_i, y) + w.(psi(x_i, y) - psi(x_i, y_i))
+    slack rescaling:    max_y  loss(y_i, y) * (1 + w.(psi(x_i, y) - psi(x_i, y_i)))
+    crf:                log sum_y exp(w.psi(x_i, y)) - w.psi(x_i, y_i)
 
-or, with rescaled slacks, ``loss * (1 + w.(...))``. It is convex, and the outputs that attain the
-maxima make its planes (`cutplane.models.structured.examples`). A point keeps those outputs, not the
-scores: what else could be worst on the way to another point, only inference can tell. For an
-exponential family (conditional random field) the maximum is ``log sum_y exp(w.(...))``, without the
-loss; its planes are made of the mean features of all outputs.
+The true output is one of them, so that no loss is ever below zero. Any output makes a plane
+``difference.w + loss`` that the maximum never goes below, the best one or not. Any probabilities of
+outputs make one below the last: the difference is that of the mean features, and the entropy takes
+the place of the loss. It touches where they are proportional to ``exp(w.psi(x_i, y))``.
+
+The risk is the weighted mean of these, and convex. A point keeps the outputs that attain the
+maxima, not the scores: only inference knows what else could be worst on the way to another point.
+
+Compiled inference runs in threads, plain Python in processes. Results come in the order of the
+examples, so that sums do not depend on the number of workers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import pickle
+import signal
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from multiprocessing import current_process
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.collections import require_in_memory
+from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.core.interrupts import at_once
 from cutplane.core.protocols import Plane
-from cutplane.models.structured.examples import Examples, OutputLoss, Worst
-from cutplane.models.structured.model import as_examples, name_of_model, prepared
-from cutplane.models.structured.workers import Workers
+from cutplane.models.structured.model import Offers, as_examples, name_of_model, prepared
 from cutplane.risks.checks import normalized
 from cutplane.risks.composite import Summable
+
+T = TypeVar("T")
+
+_CHUNKS_EACH = 4  # for each process, because examples differ in size
+
+
+class Workers(Generic[T]):
+    """Calls a function of an example's number and ``w`` for many examples.
+
+    If it releases the GIL, threads run it at the same time. If not, processes do, which get a copy
+    of it, and of all it refers to, once. ``n_jobs`` is how many; -1 means as many as there are
+    cores. So does None for threads, while it is one process, because a new one takes a second to
+    start.
+    """
+
+    def __init__(
+        self, function: Callable[[int, Vector], T], *, releases_gil: bool, n_jobs: int | None
+    ) -> None:
+        if n_jobs is not None and n_jobs != -1 and n_jobs < 1:
+            raise ValueError(f"n_jobs must be None, -1 or at least 1, got {n_jobs}")
+        self._function = function
+        self._releases_gil = releases_gil
+        if n_jobs is None and not releases_gil:
+            n_jobs = 1
+        self._n_jobs = default_threads() if n_jobs is None or n_jobs == -1 else int(n_jobs)
+        self._path: str | None = None
+
+    def __call__(self, examples: Sequence[int], w: Vector) -> list[T]:
+        """Return the results of the examples, in their order."""
+        if min(self._n_jobs, len(examples)) <= 1:
+            return [self._function(i, w) for i in examples]
+        return self._by_threads(examples, w) if self._releases_gil else self._by_jobs(examples, w)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The file goes with the original, so a copy writes its own.
+        return self.__dict__ | {"_path": None}
+
+    def _by_threads(self, examples: Sequence[int], w: Vector) -> list[T]:
+        results: list[T | None] = [None] * len(examples)
+        left = deque(range(len(examples)))
+
+        def work(first: int, last: int) -> None:
+            # One example at a time, because one may take as long as all others together.
+            while (place := _taken(left)) is not None:
+                try:
+                    results[place] = self._function(examples[place], w)
+                except BaseException:
+                    left.clear()
+                    raise
+
+        run_blocks(work, self._n_jobs, n_threads=self._n_jobs)
+        return results  # type: ignore[return-value]  # every place has its result by now
+
+    def _by_jobs(self, examples: Sequence[int], w: Vector) -> list[T]:
+        from joblib import Parallel, delayed
+
+        if self._path is None:
+            self._path = _written(self._function)
+            weakref.finalize(self, os.unlink, self._path)
+        n_chunks = min(_CHUNKS_EACH * self._n_jobs, len(examples))
+        cuts = [k * len(examples) // n_chunks for k in range(n_chunks + 1)]
+        chunks = [list(examples[a:b]) for a, b in pairwise(cuts)]
+        parts = Parallel(n_jobs=self._n_jobs)(delayed(_run)(self._path, part, w) for part in chunks)
+        return [result for part in parts for result in part]
+
+
+def _taken(left: deque[int]) -> int | None:
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
+
+
+def _written(function: Any) -> str:
+    # Wrapped by joblib, because models are often defined in a notebook or a script.
+    from joblib import wrap_non_picklable_objects
+
+    handle, path = tempfile.mkstemp(prefix="cutplane-", suffix=".pickle")
+    with os.fdopen(handle, "wb") as file:
+        pickle.dump(wrap_non_picklable_objects(function, keep_wrapper=False), file)
+    return path
+
+
+@lru_cache(maxsize=2)
+def _read(path: str) -> Any:
+    with open(path, "rb") as file:
+        return pickle.load(file)
+
+
+def _run(path: str, examples: list[int], w: Vector) -> list[Any]:
+    # A terminal sends Ctrl-C to all its processes. The one that started this one decides what
+    # becomes of it; a worker that died of it would take the others along.
+    if current_process().name != "MainProcess":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    function = _read(path)
+    return [function(i, w) for i in examples]
+
+
+class Features(NamedTuple):
+    """A vector of joint features: its entries that are not zero, each place once, in order."""
+
+    indices: NDArray[np.int64]
+    values: Vector
+
+    def dot(self, w: Vector) -> float:
+        """Return the score of the features."""
+        return float(w[self.indices] @ self.values)
+
+    def minus(self, other: Features) -> Features:
+        """Return the difference of two vectors."""
+        return _summed(
+            np.concatenate([self.indices, other.indices]),
+            np.concatenate([self.values, -other.values]),
+        )
+
+    def scaled(self, factor: float) -> Features:
+        """Return the vector times a factor."""
+        return Features(self.indices, factor * self.values)
+
+
+def as_features(given: Any, n_parameters: int, *, name: str = "joint_feature") -> Features:
+    """Return what a model's ``joint_feature`` gave in one form, or raise ValueError.
+
+    That is a vector of all features, or a pair of arrays ``(indices, values)``, where values at the
+    same place add up.
+    """
+    if isinstance(given, tuple):
+        if len(given) != 2:
+            raise ValueError(f"{name} gave a tuple of {len(given)}, not (indices, values)")
+        indices, values = np.asarray(given[0]), np.asarray(given[1], dtype=np.float64)
+        if indices.ndim != 1 or indices.shape != values.shape:
+            raise ValueError(
+                f"{name} gave indices of shape {indices.shape} with values of shape {values.shape}"
+            )
+        if len(indices) and indices.dtype.kind not in "iu":
+            raise ValueError(f"{name} gave indices of type {indices.dtype}")
+        if len(indices) and not (indices.min() >= 0 and indices.max() < n_parameters):
+            worst = indices.max() if indices.max() >= n_parameters else indices.min()
+            raise ValueError(f"{name} gave index {worst} of {n_parameters} parameters")
+        features = _summed(indices.astype(np.int64), values)
+    else:
+        vector = np.asarray(given, dtype=np.float64)
+        if vector.shape != (n_parameters,):
+            raise ValueError(
+                f"{name} gave shape {vector.shape}, the model has {n_parameters} parameters"
+            )
+        places = np.flatnonzero(vector)
+        features = Features(places, vector[places])
+    if not np.isfinite(features.values).all():
+        place = features.indices[~np.isfinite(features.values)][0]
+        raise ValueError(f"{name} is not finite at index {place}")
+    return features
+
+
+def _summed(indices: NDArray[np.int64], values: Vector) -> Features:
+    """Return features with the values at each place added up, in the order they came."""
+    places, where = np.unique(indices, return_inverse=True)
+    sums = np.zeros(len(places))
+    np.add.at(sums, where, values)
+    kept = sums != 0.0  # NaN is kept, to be found
+    return Features(places[kept], sums[kept])
+
+
+RESCALINGS = {"margin": "loss_augmented_inference", "slack": "slack_augmented_inference"}
+"""From ways to bring the loss in to the search that a model must offer."""
+
+_EXPECTATION = "expected_feature"
+
+
+class OutputLoss(NamedTuple):
+    """How scores and losses of all outputs make the loss of an example.
+
+    Attributes
+    ----------
+    name : {"margin", "crf"}
+        A maximum over outputs, or the negative logarithm of the true output's probability.
+    rescaling : {"margin", "slack"}
+        How the maximum brings the loss in.
+    """
+
+    name: str = "margin"
+    rescaling: str = "margin"
+
+    @classmethod
+    def of(cls, name: str, rescaling: str, model: Any) -> OutputLoss:
+        """Return a loss that is known and that the model has a function for, or raise an error."""
+        if name not in LOSSES:
+            raise ValueError(f"unknown loss {name!r}: known are {', '.join(LOSSES)}")
+        if rescaling not in RESCALINGS:
+            raise ValueError(f"unknown rescaling {rescaling!r}: known are {', '.join(RESCALINGS)}")
+        loss = cls(name, rescaling)
+        if loss.probabilities and rescaling != "margin":
+            raise ValueError(f"rescaling={rescaling!r} is for loss='margin', not for {name!r}")
+        if loss.function not in Offers.of(model).functions:
+            what = f"loss={name!r}" if loss.probabilities else f"{rescaling} rescaling"
+            arguments = "x, w" if loss.probabilities else "x, y, w"
+            raise TypeError(
+                f"{what} needs {loss.function}({arguments}), which {name_of_model(model)} has not"
+            )
+        return loss
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether outputs have probabilities: then the loss is smooth."""
+        return self.name == "crf"
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the loss has no kinks."""
+        return self.probabilities
+
+    @property
+    def function(self) -> str:
+        """The name of what a model must offer."""
+        return _EXPECTATION if self.probabilities else RESCALINGS[self.rescaling]
+
+
+LOSSES: dict[str, Callable[..., OutputLoss]] = {
+    "margin": lambda rescaling="margin": OutputLoss("margin", rescaling),
+    "crf": lambda: OutputLoss("crf"),
+}
+"""Losses by name."""
+
+
+class Worst(NamedTuple):
+    """An output of an example: its features beyond those of the true output, and its loss.
+
+    With rescaled slacks the difference is multiplied by the loss. Probabilities of outputs have
+    their mean features, and their entropy for a loss. It is the plane ``difference.w + loss`` of
+    the example.
+    """
+
+    difference: Features
+    loss: float
+
+    def height_at(self, w: Vector) -> float:
+        """Return how high the plane is."""
+        return self.loss + self.difference.dot(w)
+
+
+_TRUTH = Worst(Features(np.zeros(0, dtype=np.int64), np.zeros(0)), 0.0)
+
+
+class Examples:
+    """Inputs with their true outputs, and a model of them that knows its number of parameters."""
+
+    def __init__(self, model: Any, X: list[Any], Y: list[Any], loss: OutputLoss) -> None:
+        self.offers = Offers.of(model)
+        self.model, self.X, self.Y = model, X, Y
+        self.loss = loss
+        self._truths = []
+        for i, y in enumerate(Y):
+            with self._naming(i):
+                self._truths.append(self._features(i, y))
+
+    def part(self, chosen: Sequence[int]) -> Examples:
+        """Return some of the examples, with the same model."""
+        part = copy(self)
+        part.X, part.Y, part._truths = (
+            [whole[i] for i in chosen] for whole in (self.X, self.Y, self._truths)
+        )
+        return part
+
+    def worst(self, i: int, w: Vector) -> Worst:
+        """Return the worst output of example ``i`` that inference finds at ``w``.
+
+        If outputs have probabilities, all of them are the worst, each by its probability. An error
+        is raised as it is, with the number of the example added to it.
+        """
+        with self._naming(i):
+            features, loss = self._mean(i, w) if self.loss.probabilities else self._worst(i, w)
+        difference = features.minus(self._truths[i])
+        if self.loss.rescaling == "slack":
+            difference = difference.scaled(loss)
+        found = Worst(difference, loss)
+        return found if found.height_at(w) > 0.0 else _TRUTH
+
+    def _worst(self, i: int, w: Vector) -> tuple[Features, float]:
+        """Return the features of the output that the model's search finds, and its loss."""
+        y_hat = self.offers.functions[self.loss.function](self.X[i], self.Y[i], w)
+        loss = float(self.model.loss(self.Y[i], y_hat))
+        self._require_not_negative("loss", loss, i)
+        return self._features(i, y_hat), loss
+
+    def _mean(self, i: int, w: Vector) -> tuple[Features, float]:
+        """Return the mean features of all outputs, and the entropy of their probabilities."""
+        features, entropy = self.offers.functions[self.loss.function](self.X[i], w)
+        self._require_not_negative("entropy", float(entropy), i)
+        return as_features(features, self.model.n_parameters, name=_EXPECTATION), float(entropy)
+
+    def _require_not_negative(self, what: str, number: float, i: int) -> None:
+        if not (np.isfinite(number) and number >= 0.0):
+            raise ValueError(
+                f"{name_of_model(self.model)}: the {what} must be finite and not negative, it is "
+                f"{number} at example {i}"
+            )
+
+    def _features(self, i: int, y: Any) -> Features:
+        return as_features(self.model.joint_feature(self.X[i], y), self.model.n_parameters)
+
+    @contextmanager
+    def _naming(self, i: int) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"raised by {name_of_model(self.model)} at example {i}")
+            raise
+
 
 # More groups save inference and cost time in the reduced problem. Chosen on RNA folding (the 61
 # sequences of rna_rfam151 below 90 bases, relative gap 1e-2): with 1, 4, 16, 32 and 64 groups 29,

@@ -17,18 +17,16 @@ optimum is (the method of multipliers): see `cutplane.solvers.newton`, which doe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot, product_over
-from cutplane.core.method import Found, Method, Query, Stabilizer
 from cutplane.core.needs import Need
-from cutplane.core.policies.bmrm import ConvexCuts
-from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.protocols import Plane
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver
+from cutplane.core.solver import Step as SolverStep
+from cutplane.core.state import Problem, Run
 from cutplane.losses import Loss
 from cutplane.losses.score_loss import AtBestOffset
 from cutplane.regularizers.coordinates import Coordinates
@@ -285,23 +283,8 @@ def _width_for(gap: float, duals: Vector, weights: Vector) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class StayAtBest(Stabilizer[None]):
-    """No reduced problem: for queries that find their own way."""
-
-    needs = ()
-    proposes: ClassVar[bool] = False
-
-    def propose(self, state: State, own: None) -> tuple[Candidate, None]:
-        """Return the best point, with the bound so far; the newest plane has all the weight."""
-        weights = np.zeros(state.bundle.n_planes)
-        weights[-1] = 1.0
-        state.bundle.set_weights(weights)
-        return Candidate(state.best.w, state.lower, state.best.value), None
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinateSteps(Query[DescentState | None]):
-    """Query by Newton steps that coordinate descent finds."""
+class CoordinateSteps(Solver[DescentState | None]):
+    """Newton steps that coordinate descent finds."""
 
     needs = (
         Need("risk", "map.plain", "a linear risk with one score an example"),
@@ -310,31 +293,29 @@ class CoordinateSteps(Query[DescentState | None]):
         CONJUGATE,
         BY_COORDINATE,
     )
-    makes_planes: ClassVar[bool] = True
-    uses_candidate: ClassVar[bool] = False
+    planes: int | None = 2
+    name: str = "coordinate-descent"
 
-    def __call__(
-        self, state: State, candidate: Candidate, own: DescentState | None
-    ) -> tuple[Found, DescentState | None]:
+    def step(self, run: Run, own: DescentState | None) -> SolverStep[DescentState | None]:
         """Take a step; return the point where it ends, and the plane where it began."""
-        steps = CoordinateDescent(state.problem)
+        steps = CoordinateDescent(run.problem)
         if own is None:
-            own = steps.begun(state.best)  # type: ignore[arg-type]
+            own = steps.begun(run.best)  # type: ignore[arg-type]
         # A gap that is small enough but for rounding must not end all steps.
-        enough = state.enough if state.stalled_for == 0 else 0.0
+        enough = run.enough if run.stalled_for == 0 else 0.0
         planes = steps.step(own, enough)
-        return Found([own.point], [], planes), own
+        return SolverStep([own.point], own, planes)
+
+    def combined(self, run: Run) -> None:
+        """Return nothing: the newest plane says as much as all of them, and has all the weight."""
+        newest = np.zeros(run.bundle.n_planes)
+        newest[-1] = 1.0
+        run.bundle.set_weights(newest)
 
 
-def coordinate_descent() -> Method:
+def coordinate_descent() -> CoordinateSteps:
     """Coordinate descent inside Newton steps, certified by the planes of its duals.
 
     The method for regularizers that make coefficients sparse or bound them.
     """
-    return Method(
-        stabilizer=StayAtBest(),
-        memory=LimitedMemory(2),
-        query=CoordinateSteps(),
-        cuts=ConvexCuts(),
-        name="coordinate-descent",
-    )
+    return CoordinateSteps()

@@ -20,20 +20,18 @@ of a conditional random field add a flatter plane, of the model's distribution a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import Numbers, dot
-from cutplane.core.method import Found, Method, Query, Stabilizer
 from cutplane.core.needs import Need, evaluated_once, offers
-from cutplane.core.policies.bmrm import ConvexCuts
-from cutplane.core.policies.memory import LimitedMemory
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.reduced.linear_program import best_plane
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Candidate, Problem, Run
 from cutplane.regularizers.coordinates import Coordinates
 from cutplane.solvers.coordinates.columns import penalty_of
 from cutplane.solvers.coordinates.loops import low_rank_descent, products_with_rows
@@ -114,15 +112,15 @@ class SparseSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class SparseQuasiNewton(Query[SparseSteps]):
-    """Query by quasi-Newton steps from the best point; so many past ``steps`` are remembered."""
+class SparseQuasiNewton(Solver[SparseSteps]):
+    """Quasi-Newton steps from the best point; so many past ``steps`` are remembered."""
 
     needs = (Need("risk", "loss.smooth", "a smooth loss"), BY_COORDINATE)
-    makes_planes: ClassVar[bool] = True
-    uses_candidate: ClassVar[bool] = False
     steps: int = 20
+    planes: int | None = _PLANES
+    name: str = "sparse-quasi-newton"
 
-    def init(self, problem: Problem) -> SparseSteps:
+    def start(self, problem: Problem) -> SparseSteps:
         """Return room for the steps to come."""
         return SparseSteps.none_yet(self.steps, problem.risk.n_parameters)
 
@@ -130,11 +128,9 @@ class SparseQuasiNewton(Query[SparseSteps]):
         """Evaluate the risk, and keep value and plane."""
         return evaluated_once(problem.risk, w)
 
-    def __call__(
-        self, state: State, candidate: Candidate, own: SparseSteps
-    ) -> tuple[Found, SparseSteps]:
+    def step(self, run: Run, own: SparseSteps) -> Step[SparseSteps]:
         """Take a step; return the points that were tried."""
-        problem, best = state.problem, state.best
+        problem, best = run.problem, run.best
         form = coordinates_of(problem)
         slope, here = best.plane().slope, problem.regularizer.value(best.w)
         goal = minimum_of_model(own, best.w, slope, form)
@@ -143,12 +139,12 @@ class SparseQuasiNewton(Query[SparseSteps]):
             goal = minimum_of_model(own, best.w, slope, form)
         direction = goal - best.w
         promised = dot(slope, direction) + problem.regularizer.value(goal) - here
-        rounding = _ROUNDING * abs(state.objective)
+        rounding = _ROUNDING * abs(run.objective)
         points, length = list[Point](), 1.0
         for _ in range(_MOST_TRIALS):
             w = goal if length == 1.0 else best.w + length * direction
             points.append(_evaluated_near(problem, w, best))
-            gained = state.objective - problem.objective(points[-1])
+            gained = run.objective - problem.objective(points[-1])
             if gained >= -_FALL * length * min(promised, 0.0) - rounding or hurried():
                 break
             # Along a direction that promises nothing but by rounding there is no parabola.
@@ -160,13 +156,29 @@ class SparseQuasiNewton(Query[SparseSteps]):
             own.past.forget()
         own.remember(points[-1].w - best.w, points[-1].plane().slope - slope)
         if not (problem.flat and offers(points[-1], "flatter")):
-            return Found(points, points), own
+            return Step(points, own, cut_at=points)
         planes = list[Plane]()
         for point in points:
             flatter: Plane = point.flatter  # type: ignore[attr-defined]
             # The newest plane of all must be the one that touches the risk.
             planes += [flatter, point.plane()]
-        return Found(points, [], planes), own
+        return Step(points, own, planes)
+
+    def combined(self, run: Run) -> Candidate:
+        """Return what the newest plane says with the floor, or now and then all of them."""
+        problem, bundle = run.problem, run.bundle
+        newest = np.zeros(bundle.n_planes)
+        newest[-1] = 1.0
+        bundle.set_weights(newest)
+        plane = bounding(bundle.aggregate(), coordinates_of(problem), bundle.floor)
+        said = problem.below(plane)
+        due = run.iteration % _MEAN_EVERY == 0 and bundle.n_planes > 1
+        if problem.flat and (due or run.stalled_for > 0) and np.isfinite(bundle.floor):
+            plane = best_plane(
+                bundle.model(), bundle.floor, problem.flat.dual_radius, newest, at_once=_AT_ONCE
+            )
+            said = max(said, problem.below(plane), key=lambda candidate: candidate.lower)
+        return said
 
 
 def _evaluated_near(problem: Problem, w: Vector, near: Any) -> Point:
@@ -209,30 +221,6 @@ def minimum_of_model(own: SparseSteps, w: Vector, slope: Vector, form: Coordinat
     return goal
 
 
-@dataclass(frozen=True, slots=True)
-class BoundAtBest(Stabilizer[None]):
-    """No reduced problem: the bound is that of the newest plane, or of a mean of the last ones."""
-
-    needs = (BY_COORDINATE,)
-    proposes: ClassVar[bool] = False
-
-    def propose(self, state: State, own: None) -> tuple[Candidate, None]:
-        """Return the best point, with the best bound so far."""
-        problem, bundle = state.problem, state.bundle
-        newest = np.zeros(bundle.n_planes)
-        newest[-1] = 1.0
-        bundle.set_weights(newest)
-        plane = bounding(bundle.aggregate(), coordinates_of(problem), bundle.floor)
-        lower = max(state.lower, problem.below(plane).lower)
-        due = state.iteration % _MEAN_EVERY == 0 and bundle.n_planes > 1
-        if problem.flat and (due or state.stalled_for > 0) and np.isfinite(bundle.floor):
-            plane = best_plane(
-                bundle.model(), bundle.floor, problem.flat.dual_radius, newest, at_once=_AT_ONCE
-            )
-            lower = max(lower, problem.below(plane).lower)
-        return Candidate(state.best.w, lower, state.best.value), None
-
-
 def bounding(plane: Plane, form: Coordinates, floor: float) -> Plane:
     """Return the best mean of a plane and the flat one at the risk's lower bound."""
     if not np.isfinite(floor):
@@ -243,7 +231,7 @@ def bounding(plane: Plane, form: Coordinates, floor: float) -> Plane:
     return Plane(scale * plane.slope, scale * plane.offset + (1.0 - scale) * floor)
 
 
-def sparse_quasi_newton(*, steps: int = 20) -> Method:
+def sparse_quasi_newton(*, steps: int = 20) -> SparseQuasiNewton:
     """Quasi-Newton steps for sparse coefficients, certified by the planes at its points.
 
     The method for smooth losses that know no second derivatives of single examples, such as that of
@@ -254,10 +242,4 @@ def sparse_quasi_newton(*, steps: int = 20) -> Method:
     steps : int
         How many past steps are remembered.
     """
-    return Method(
-        stabilizer=BoundAtBest(),
-        memory=LimitedMemory(_PLANES),
-        query=SparseQuasiNewton(steps),
-        cuts=ConvexCuts(),
-        name="sparse-quasi-newton",
-    )
+    return SparseQuasiNewton(steps)

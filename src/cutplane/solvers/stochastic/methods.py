@@ -8,15 +8,15 @@ and takes long for the last digits: that is what the other methods are for.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from cutplane.core.certificate import Status
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
 from cutplane.core.policies.bmrm import as_searchable, best_step
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.core.stopping import StoppingRule
-from cutplane.solvers.bundle import with_query
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.passes import passes_of
 from cutplane.solvers.stochastic.settings import Begin, Iterate, Rule, Sampling, Settings, Walk
@@ -27,62 +27,66 @@ _PLANES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class StochasticPasses(Query[Walk]):
-    """Query by a pass of stochastic subgradient steps over the examples.
+class StochasticPasses(Solver[Walk]):
+    """Passes of stochastic subgradient steps over the examples.
 
     Parameters
     ----------
     settings : Settings
         The rule of the steps, and its options.
+    planes : int or None
+        How many planes are combined, besides the aggregated one; None for all.
+    name : str
+        What results call the solver.
     """
 
     needs = (
         Need("risk", "part", "a risk that is a sum over examples"),
         PLAIN_L2,
     )
-    makes_planes: ClassVar[bool] = True
-    restless: ClassVar[bool] = True
     settings: Settings = field(default_factory=lambda: Settings(Rule.OPTIMISTIC))
+    planes: int | None = _PLANES
+    name: str = "optimistic"
 
     @property
     def has_epsilon(self) -> bool:
         """Whether a run can become `Confident`."""
         return self.settings.epsilon > 0.0
 
-    def init(self, problem: Problem) -> Walk:
+    def start(self, problem: Problem) -> Walk:
         """Return the walk before the first step."""
         return passes_of(problem, self.settings).begun()
 
-    def __call__(self, state: State, candidate: Candidate, own: Walk) -> tuple[Found, Walk]:
+    def step(self, run: Run, own: Walk) -> Step[Walk]:
         """Take a pass; return its plane, and where it led."""
-        risk: Any = state.problem.risk
-        on_ray = self._better(state, candidate, own)
-        plane, at_step = passes_of(state.problem, self.settings).taken(own)
+        risk: Any = run.problem.risk
+        on_ray = self._better(run, own)
+        plane, at_step = passes_of(run.problem, self.settings).taken(own)
         points: list[Any] = [] if at_step is None else [at_step]
         if at_step is None and self.settings.iterate is not Iterate.AVERAGE:
             points.append(risk.at(own.w))
-        objective = state.problem.objective(points[0]) if points else own.objective
+        objective = run.problem.objective(points[0]) if points else own.objective
         if self.settings.averages:
             points.append(risk.at(own.mean))
         if offers(risk, "minimizes_intercept"):
             own.numbers[loops.OFFSET] = points[0].offset  # the best one there
         if own.confident:
             points.append(risk.at(own.chosen.copy()))
-        found = Found([*points, *on_ray], on_ray, [plane])
-        return found, replace(own, objective=objective)
+        after = replace(own, objective=objective)
+        return Step([*points, *on_ray], after, [plane], on_ray, moved=True)
 
-    def _better(self, state: State, candidate: Candidate, own: Walk) -> list[Any]:
+    def _better(self, run: Run, own: Walk) -> list[Any]:
         """Go to a lower point if the bundle has led to one; return where it was looked for."""
         if self.settings.begin is Begin.LAST:
             return []
-        there: Any = state.problem.risk.at(candidate.w)
-        if (best := as_searchable(state.best)) is not None:
+        there: Any = run.problem.risk.at(run.candidate.w)
+        if (best := as_searchable(run.best)) is not None:
             segment = best.toward(there)
-            along = quadratic(state.problem.regularizer).along(state.best.w, there.w)
+            along = quadratic(run.problem.regularizer).along(run.best.w, there.w)
             there = segment.at(best_step(segment, along))
-        if not state.problem.objective(there) >= own.objective:
+        if not run.problem.objective(there) >= own.objective:
             own.move_to(there.w)
-            if offers(state.problem.risk, "minimizes_intercept"):
+            if offers(run.problem.risk, "minimizes_intercept"):
                 own.numbers[loops.OFFSET] = there.offset
         return [there]
 
@@ -95,19 +99,20 @@ class Confident(StoppingRule):
     is ``stopped``, unless the gap is small too: a probability is no proof.
     """
 
-    def __call__(self, state: State) -> Status:
+    def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
-        if not offers(state.method.query, "has_epsilon"):
+        solver = state.method
+        if not (isinstance(solver, StochasticPasses) and solver.has_epsilon):
             raise ValueError(
                 "Confident needs a method that says when: cp.optimistic(epsilon=..., delta=..., "
-                f"sampling=cp.Sampling.DRAWN); got {state.method.name} without epsilon"
+                f"sampling=cp.Sampling.DRAWN); got {solver.name} without epsilon"
             )
-        sure = offers(state.policies.query, "confident")
-        return Status.STOPPED if sure else Status.RUNNING
+        walk: Walk = state.own
+        return Status.STOPPED if walk.confident else Status.RUNNING
 
 
-def _method(name: str, planes: int, settings: Settings) -> Method:
-    return with_query(StochasticPasses(settings), planes=planes, name=name)
+def _method(name: str, planes: int, settings: Settings) -> StochasticPasses:
+    return StochasticPasses(settings, checked_planes(planes), name)
 
 
 def pegasos(
@@ -119,7 +124,7 @@ def pegasos(
     iterate: Iterate = Iterate.LAST,
     sampling: Sampling = Sampling.SHUFFLED,
     planes: int = _PLANES,
-) -> Method:
+) -> StochasticPasses:
     """Projected subgradient steps of size ``1/(lam t)`` (paper 002, Algorithm 1).
 
     Parameters
@@ -153,7 +158,7 @@ def adaptive(
     iterate: Iterate = Iterate.LAST,
     sampling: Sampling = Sampling.SHUFFLED,
     planes: int = _PLANES,
-) -> Method:
+) -> StochasticPasses:
     """Adaptive online gradient descent: ``tau_t`` pulls toward zero (paper 002, equation 4).
 
     P. Bartlett, E. Hazan, A. Rakhlin: Adaptive online gradient descent, 2008. For the parameters
@@ -172,7 +177,7 @@ def online_proximal(
     iterate: Iterate = Iterate.LAST,
     sampling: Sampling = Sampling.SHUFFLED,
     planes: int = _PLANES,
-) -> Method:
+) -> StochasticPasses:
     """Proximal projected subgradient steps with balanced ``tau_t`` (paper 002, Algorithm 2).
 
     For the parameters see `pegasos`; the sizes of steps depend on ``radius``.
@@ -194,7 +199,7 @@ def optimistic(
     sampling: Sampling = Sampling.SHUFFLED,
     begin: Begin = Begin.LAST,
     planes: int = _PLANES,
-) -> Method:
+) -> StochasticPasses:
     """Proximal steps for a small ball, which grows when iterates come near (Algorithm 3).
 
     The stochastic method to begin with: it needs no constants, and small ``lam`` do not harm it.

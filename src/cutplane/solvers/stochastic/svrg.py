@@ -20,18 +20,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import fetch, njit
-from cutplane.core.method import Found, Method, Query
 from cutplane.core.needs import PLAIN_L2, Need
-from cutplane.core.state import Candidate, Problem, State
+from cutplane.core.solver import Solver, Step
+from cutplane.core.state import Problem, Run
 from cutplane.losses.score_loss import EXPONENTIAL, LOGISTIC, POISSON
-from cutplane.solvers.bundle import with_query
+from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import shuffle
 from cutplane.solvers.needs import ROWS_IN_MEMORY
 from cutplane.solvers.row_products import add_row, entries_of, row_product
@@ -114,15 +114,17 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class VarianceReducedPasses(Query[Reference]):
-    """Query by an evaluation and a pass of steps with reduced variance.
+class VarianceReducedPasses(Solver[Reference]):
+    """An evaluation and a pass of steps with reduced variance.
 
     Parameters
     ----------
-    step : float or None
+    size : float or None
         The size of steps; None for a quarter of one over the steepest curvature.
     seed : int
         Of the random order.
+    planes : int or None
+        How many planes are combined, besides the aggregated one; None for all.
     """
 
     needs = (
@@ -132,24 +134,23 @@ class VarianceReducedPasses(Query[Reference]):
         Need("risk", "loss.smooth", "a smooth loss"),
         PLAIN_L2,
     )
-    restless: ClassVar[bool] = True
-    step: float | None = None
+    size: float | None = None
     seed: int = 0
+    planes: int | None = 50
+    name: str = "svrg"
 
-    def init(self, problem: Problem) -> Reference:
+    def start(self, problem: Problem) -> Reference:
         """Return where to begin: at zero."""
         return Reference(np.zeros(problem.risk.n_parameters), seeded(self.seed))
 
-    def __call__(
-        self, state: State, candidate: Candidate, own: Reference
-    ) -> tuple[Found, Reference]:
+    def step(self, run: Run, own: Reference) -> Step[Reference]:
         """Evaluate the risk where the last pass ended, and take one from there."""
-        risk: Any = state.problem.risk
-        lam: float = state.problem.regularizer.lam  # type: ignore[attr-defined]
+        risk: Any = run.problem.risk
+        lam: float = run.problem.regularizer.lam  # type: ignore[attr-defined]
         point = risk.at(own.w)
         used: IndexVector = np.flatnonzero(risk.weights)
         importance, norms = len(used) * risk.weights, risk.rows.squared_norms()
-        eta = self.step or _SHARE / (lam + _curvature(risk) * float((importance * norms).max()))
+        eta = self.size or _SHARE / (lam + _curvature(risk) * float((importance * norms).max()))
         slopes = np.divide(
             point.slopes, risk.weights, out=np.zeros(len(risk.y)), where=risk.weights > 0.0
         )
@@ -166,8 +167,8 @@ class VarianceReducedPasses(Query[Reference]):
                 float(point.offset), w, factors,
             )  # fmt: skip
         multiply_out(w, there, *factors)
-        objective = state.problem.objective(point)
-        return Found([point], [point]), replace(own, w=w, objective=objective)
+        after = replace(own, w=w, objective=run.problem.objective(point))
+        return Step([point], after, cut_at=[point], moved=True)
 
 
 def _curvature(risk: Any) -> float:
@@ -178,7 +179,7 @@ def _curvature(risk: Any) -> float:
     return 0.25 if kind == LOGISTIC else float(shape[:, 1].max())
 
 
-def svrg(*, step: float | None = None, seed: int = 0, planes: int = 50) -> Method:
+def svrg(*, step: float | None = None, seed: int = 0, planes: int = 50) -> VarianceReducedPasses:
     """Gradient steps on single examples whose variance is reduced, for smooth losses.
 
     A method to compare with; each pass gives a plane, and so a certificate.
@@ -194,5 +195,4 @@ def svrg(*, step: float | None = None, seed: int = 0, planes: int = 50) -> Metho
     """
     if step is not None and not 0.0 < step < math.inf:
         raise ValueError(f"step must be positive and finite, got {step!r}")
-    query = VarianceReducedPasses(step, seed)
-    return with_query(query, planes=planes, name="svrg")
+    return VarianceReducedPasses(step, seed, checked_planes(planes))

@@ -1,0 +1,175 @@
+"""A solver: where a run begins, and what a step of it finds.
+
+A solver is configuration, and remembers nothing. What it must know from one step to the next is a
+value of its own: `Solver.start` makes the first one, each step takes it and hands the next one
+over. Such a value consists of arrays and numbers, so that a run can be written to a file, compared
+and resumed. What the steps prove is not a solver's concern: it hands points and planes to the run
+(`cutplane.core.state.Run`), which keeps the best point and makes all bounds.
+
+To write one: a frozen dataclass with its options, ``needs``, `Solver.step`, and a line of
+`cutplane.solvers.registry`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+
+from cutplane.compute.arrays import Vector, copied
+from cutplane.core.needs import Need, unmet, why_unproven
+from cutplane.core.protocols import Plane, Point, Risk
+
+if TYPE_CHECKING:
+    from cutplane.core.state import Candidate, Problem, Run
+
+Own = TypeVar("Own")
+
+
+class Step(NamedTuple, Generic[Own]):
+    """What a step hands over.
+
+    Attributes
+    ----------
+    points : sequence of Point
+        Points that may be the best.
+    state : object
+        What the solver remembers now.
+    planes : sequence of Plane
+        Planes below the risk that need not touch it, such as those of duals.
+    cut_at : sequence of Point
+        Points whose planes are wanted too.
+    moved : bool
+        Whether the solver has moved on even if no bound has.
+    """
+
+    points: Sequence[Point]
+    state: Own
+    planes: Sequence[Plane] = ()
+    cut_at: Sequence[Point] = ()
+    moved: bool = False
+
+
+class Solver(ABC, Generic[Own]):
+    """What `cutplane.minimize` runs; ``Own`` is the type of what it remembers.
+
+    Attributes
+    ----------
+    needs : tuple of Need
+        What it cannot do without, of risk and regularizer.
+    for_convex : bool
+        Whether it takes planes to lie below the risk everywhere.
+    bounds : bool
+        Whether its planes lie below the risk, so that the run has bounds.
+    takes_first_plane : bool
+        Whether a run begins with the plane of its first point. Not if what the first step finds
+        says all that this one says.
+    """
+
+    __slots__ = ()
+    needs: ClassVar[tuple[Need, ...]] = ()
+    for_convex: ClassVar[bool] = True
+    bounds: ClassVar[bool] = True
+    takes_first_plane: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """What results call the solver."""
+        return type(self).__name__
+
+    @property
+    def planes(self) -> int | None:
+        """How many planes the run keeps, besides their mean; None for all."""
+        return None
+
+    @property
+    def groups(self) -> int | None:
+        """How many groups the risk is split into; None leaves that to the risk."""
+        return 1
+
+    @property
+    def cut_kind(self) -> str:
+        """Of what kind the planes of a run are, where they hold near one point only."""
+        return type(self).__name__
+
+    def first(self, problem: Problem, w: Vector) -> Point:
+        """Evaluate the risk where the run starts."""
+        return problem.risk.at(w)
+
+    def start(self, problem: Problem) -> Own:
+        """Return what is remembered before the first step: None, if not overridden."""
+        return cast("Own", None)
+
+    @abstractmethod
+    def step(self, run: Run, own: Own) -> Step[Own]:
+        """Take a step from where the run is."""
+
+    def cut(self, run: Run, step: Step[Own], before: Point) -> bool:
+        """Give the planes of a step to the run; return whether its bound moved.
+
+        The best point is already the one after the step; ``before`` is the one before it.
+        """
+        planes = [*(point.plane() for point in step.cut_at), *step.planes]
+        return run.add(planes, [before, *step.points])
+
+    def combined(self, run: Run) -> Candidate | None:
+        """Return what the planes of the run say together, if that may be more than each says.
+
+        By default that is the solution of the reduced problem, as in every bundle method.
+        """
+        return run.bundle.minimize(run.problem, accuracy=run.accuracy)
+
+    def carried_over(self, own: Own, run: Run) -> Own:
+        """Return what to begin another run on the same risk with, of which ``run`` is the first.
+
+        Duals serve any regularizer; whatever else a solver knows stays behind.
+        """
+        return self.start(run.problem)
+
+    def resumed(self, earlier: Run, problem: Problem) -> Own:
+        """Return what to go on with: nothing of what a solver of another kind knows."""
+        if type(earlier.method) is type(self):
+            return cast("Own", copied(earlier.own))
+        return self.start(problem)
+
+    def obstacle(self, problem: Problem) -> str | None:
+        """Return what the solver needs and the problem does not offer, in words, or None."""
+        missing = self._missing(problem)
+        return None if missing is None else f"it needs {missing[1].what}"
+
+    def takes_for_convex(self, risk: Risk) -> bool:
+        """Say whether planes lie below the risk everywhere, so that a gap is a proof.
+
+        Where nobody has said whether the risk is convex, solvers for convex risks assume it.
+        Without planes of the risk nothing is bounded, whatever it is.
+        """
+        return self.bounds and (self.for_convex if risk.convex is None else risk.convex)
+
+    def require_suitable(self, problem: Problem) -> None:
+        """Raise ValueError if the solver cannot minimize such a problem."""
+        if problem.risk.convex is False and self.for_convex:
+            reason = why_unproven(problem.risk)
+            because = f" ({reason})" if reason else ""
+            raise ValueError(
+                f"the method {self.name} needs a convex risk, and this one is not{because}; "
+                "use nrbm"
+            )
+        if missing := self._missing(problem):
+            who, need = missing
+            thing = problem.risk if need.of == "risk" else problem.regularizer
+            raise ValueError(f"{type(who).__name__} needs {need.what}; got {thing!r}")
+
+    def _missing(self, problem: Problem) -> tuple[object, Need] | None:
+        need = unmet(self.needs, problem.risk, problem.regularizer)
+        return None if need is None else (self, need)
+
+
+AnySolver = Solver[Any]
+
+
+def options_of(solver: Any) -> dict[str, Any]:
+    """Return the options of a solver, by name: those of the library are dataclasses."""
+    if not is_dataclass(solver):
+        return dict(vars(solver))
+    return {part.name: getattr(solver, part.name) for part in fields(solver)}
