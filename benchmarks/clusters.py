@@ -17,6 +17,7 @@ import datasets
 import numpy as np
 import scipy.sparse
 from distributed import Client, LocalCluster
+from simulation import Speeds, simulate
 from timing import machine_load
 
 import cutplane as cp
@@ -171,8 +172,8 @@ def print_dask_ml(copies: int) -> None:
 
 
 def print_simulated(turns: int) -> None:
-    """Print what `cp.simulate` says of fits on one worker and on two, and what they take."""
-    speeds = cp.Speeds.here()
+    """Print what `simulation.py` says of fits on one worker and on two, and what they take."""
+    speeds = Speeds.here()
     print(f"{speeds}; load {machine_load()}")
     print(f"{'rows':>10}{'features':>10}{'workers':>9}{'ms an iteration: simulated':>28}"
           f"{'measured':>27}{'work, processor ms: simulated':>32}{'measured':>27}")  # fmt: skip
@@ -190,7 +191,7 @@ def print_simulated(turns: int) -> None:
 
 
 def _print_simulated(
-    client: Client, sample: Any, speeds: cp.Speeds, turns: int, n_features: int, workers: list[str]
+    client: Client, sample: Any, speeds: Speeds, turns: int, n_features: int, workers: list[str]
 ) -> None:
     risk = ShardedRisk(sample, cp.Logistic())
     leader = sample._leader
@@ -209,7 +210,7 @@ def _print_simulated(
             clock.append(1e3 * statistics.median(seconds.tolist()))
             processor.append(1e3 * (after - before) / len(workers) / result.iterations)
     n_rows = sample.source.n_rows
-    told = cp.simulate(
+    told = simulate(
         n_rows, n_features, len(workers), iterations=SIMULATED, speeds=speeds,
         round_trip=statistics.median(trips), bandwidth=1e10,
     )  # fmt: skip

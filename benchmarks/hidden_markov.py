@@ -16,7 +16,7 @@ from timing import describe_machine
 
 import cutplane as cp
 from cutplane.models.speech.estimation import Likelihood
-from cutplane.models.speech.gaussians import fill_best
+from cutplane.models.speech.paths import fill_best
 from cutplane.papers.hmm import load_digits
 
 TURNS = 7

@@ -63,7 +63,7 @@ class Products:
 
     def __call__(self, state):
         """Return how many there were so far, after an iteration."""
-        self.n += state.method.query.makes_planes  # by a pass
+        self.n += state.method.name == "optimistic"  # by a pass
         return self.n
 
 

@@ -13,7 +13,7 @@ cluster   two workers with a thread each beside one process with two threads, co
           over; the target is 1.3 times the time, and the same bits.
 rounds    what an iteration costs on two workers with 10,000 features and next to no rows, and how
           often members wait for a sum in it; the target is 20 ms.
-simulate  what `cp.simulate` says of fits on one and two workers, beside what they take.
+simulate  what `simulation.py` says of fits on one and two workers, beside what they take.
 dask_ml   the same objective by dask-ml on the same cluster; the target is 5 times as fast. Left out
           where dask-ml is not installed.
 

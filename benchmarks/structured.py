@@ -39,9 +39,8 @@ from timing import describe_machine, machine_load
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.models.sequences.chain import Chains, ChainScores
+from cutplane.models.sequences.chain import Chains, ChainScores, n_best
 from cutplane.models.sequences.losses import ChainLoss, LabeledChains
-from cutplane.models.sequences.n_best import n_best
 from cutplane.solvers.automatic import automatic
 
 LOSSES = (cp.ChainMargin(), cp.ChainCRF())

@@ -29,3 +29,14 @@ def gallery(folder: Path) -> str:
     lines = ["|" + " |" * _COLUMNS, "|" + "---|" * _COLUMNS]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([":::{container} gallery", "", *lines, "", ":::"])
+
+
+def scripts(folder: Path) -> str:
+    """Return the scripts of a folder, each below the first line of its docstring."""
+    parts = []
+    for path in sorted(folder.glob("*.py")):
+        _, doc, code = path.read_text(encoding="utf-8").split('"""', 2)
+        title, _, rest = doc.partition("\n")
+        text = [f"## {title.rstrip('.')}", rest.strip(), f"```python\n{code.strip()}\n```"]
+        parts.append("\n\n".join(filter(None, text)))
+    return "\n\n".join(parts)
