@@ -217,7 +217,11 @@ def is_estimator(thing: Any) -> bool:
 
 
 def makes_methods(thing: Any) -> bool:
-    return inspect.isfunction(thing) and str(inspect.signature(thing).return_annotation) == "Method"
+    if not inspect.isfunction(thing):
+        return False
+    # Annotations are text, to be looked up where the function is.
+    made = thing.__globals__.get(str(inspect.signature(thing).return_annotation))
+    return inspect.isclass(made) and issubclass(made, cp.Solver)
 
 
 def is_loss(thing: Any) -> bool:
