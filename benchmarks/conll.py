@@ -49,8 +49,8 @@ from timing import describe_machine, machine_load
 import cutplane as cp
 from cutplane.io import InputError, read_conll
 from cutplane.metrics import count_chunks
-from cutplane.models.sequences.templates import TemplateVectorizer, parse_templates
-from cutplane.models.sequences.tokens import transform_names
+from cutplane.models.tagging.templates import TemplateVectorizer, parse_templates
+from cutplane.models.tagging.tokens import transform_names
 
 TEMPLATES = {"chunks": "chunking", "tags": "words"}
 SOLVERS = {

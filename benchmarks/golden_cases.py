@@ -191,12 +191,12 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "HMMClassifier": [{"topology": "ergodic"}, {"covariance": "full"}, {"n_components": 2}],
     "HMMTagger": [{"topology": "ergodic"}, {"covariance": "shared"}],
     "KernelClassifier": [
-        {"kernel": "linear"}, {"kernel": "polynomial"}, {"landmarks": 20}, {"random_features": 20},
+        {"kernel": "linear"}, {"kernel": "polynomial"}, {"landmarks": 20},
         {"loss": "logistic", "posterior": True}, {"loss": "logistic", "method": "kernel-newton"},
         {"gamma": 2.0, "fit_intercept": False},
     ],
     "KernelRegressor": [
-        {"kernel": "polynomial"}, {"landmarks": 20}, {"random_features": 20},
+        {"kernel": "polynomial"}, {"landmarks": 20},
         {"loss": "absolute", "method": "pair-ascent"},
     ],
     "StructuredPredictor": [{"loss": "crf", "method": "quasi-newton"}],

@@ -25,8 +25,7 @@ import numpy as np
 
 import cutplane as cp
 from cutplane.io.folders.manifest import Source, write_manifest
-from cutplane.io.folders.staging import new_folder
-from cutplane.io.folders.writer import Batch, Columns, FolderWriter
+from cutplane.io.folders.writing import Batch, Columns, FolderWriter, new_folder
 
 MEGABYTE = 1_000_000
 BLOCK = 100_000  # examples that are generated at a time

@@ -11,8 +11,8 @@ relative gap. Everything here is counted, so that other work on the machine chan
 import sys
 
 import cutplane as cp
-from cutplane.papers.data import load_words
-from cutplane.papers.online_data import load_task
+from cutplane.papers.experiment import load_words
+from cutplane.papers.online import load_task
 
 LINEAR = {
     "covtype": ("covtype", 1e-6),
@@ -31,15 +31,9 @@ TOLERANCE = 1e-7  # below what is printed
 GAPS = (0.1, 0.01, 0.001)
 
 
-def taking_turns():
-    """Return the method whose passes begin where planes lead, if that is lower."""
-    return cp.optimistic(begin=cp.solvers.Begin.BETTER)
-
-
 # The passes that come first, and what follows.
 MIXTURES = {
     "optimistic": (0, cp.optimistic),
-    "turns": (0, taking_turns),
     "bmrm": (0, cp.bmrm),
     "2 passes first": (2, cp.bmrm),
     "5 passes first": (5, cp.bmrm),

@@ -16,10 +16,9 @@ from sklearn.linear_model import SGDClassifier
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.papers.online_data import load_task
+from cutplane.papers.online import load_task
 from cutplane.solvers.stochastic import Rule
-from cutplane.solvers.stochastic.passes import CompiledSteps
-from cutplane.solvers.stochastic.settings import Settings
+from cutplane.solvers.stochastic.passes import CompiledSteps, Settings
 
 REPEATS = 7
 TASKS = {"a9a": 4, "rcv1 (Reuters)": 10, "real-sim (20 Newsgroups)": 5}  # passes at a time

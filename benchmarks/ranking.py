@@ -39,8 +39,8 @@ from timing import best_of_few, describe_machine, machine_load, stopwatch
 import cutplane as cp
 from cutplane.io import read_svmlight
 from cutplane.losses import RANKING
+from cutplane.models.ranking.loss import Queries
 from cutplane.models.ranking.quality import Rankings
-from cutplane.models.ranking.queries import Queries
 
 LAMS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 QUERIES = (106, 106, 300)

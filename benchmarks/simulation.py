@@ -31,11 +31,10 @@ import numpy as np
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.cluster.leader import Leader
+from cutplane.cluster.allreduce import Leader, Link, serve
 from cutplane.cluster.sample import MOST_SHARDS
-from cutplane.cluster.team import Link, serve
 from cutplane.compute.threads import thread_limit
-from cutplane.data.shards import most_shards
+from cutplane.data.rows import most_shards
 
 # Calls and sums of an iteration, as `benchmarks/scale.py rounds` counts them.
 _EXCHANGES = 24

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +28,6 @@ from threadpoolctl import threadpool_limits
 from timing import describe_machine, in_turns
 
 import cutplane as cp
-from cutplane.compute.threads import thread_limit
 
 Row = dict[str, Any]
 ROUNDS = 5
@@ -137,47 +134,6 @@ def pilot() -> Iterator[Row]:
                 yield row(f"{name}, {number} landmarks", ours, peer, "drawn at random", what)
 
 
-def random_features() -> Iterator[Row]:
-    """Random waves, beside scikit-learn's RBFSampler with as many features: kernel error, time."""
-    from sklearn.kernel_approximation import RBFSampler
-
-    from cutplane.models.gram.features import wave_features
-    from cutplane.models.gram.functions import Kernel
-
-    for name in ("covtype", "ijcnn1"):
-        X, y, X_test, y_test = tests_of(name, 10_000, 10_000)
-        gamma = 1.0 / X.shape[1]
-        kernel = Kernel("rbf", gamma)
-        exact = kernel.between(X[:500], X[:500])
-        errors: list[list[float]] = [[], []]
-        tests: list[list[float]] = [[], []]
-        for seed in range(3):
-            ours = wave_features(kernel, X, 200, seed=seed)
-            theirs = RBFSampler(gamma=gamma, n_components=400, random_state=seed).fit(X)
-            for k, made in enumerate((ours.features, theirs.transform(X[:500]))):
-                off = made[:500] @ made[:500].T - exact
-                errors[k].append(float(np.sqrt(np.mean(off * off))))
-            machine = cp.KernelClassifier(
-                "hinge", lam=1e-4, gamma=gamma, random_features=200, random_state=seed
-            )
-            tests[0].append(100.0 * (1.0 - machine.fit(X, y).score(X_test, y_test)))
-            linear = cp.LinearClassifier("hinge", lam=1e-4).fit(theirs.transform(X), y)
-            tests[1].append(100.0 * (1.0 - linear.score(theirs.transform(X_test), y_test)))
-        peer = "RBFSampler"
-        yield row(name, *map(statistics.median, errors), peer, "kernel error")  # type: ignore[arg-type]
-        yield row(name, *map(statistics.median, tests), peer, "test error, %")  # type: ignore[arg-type]
-        with threadpool_limits(1), thread_limit(1):
-            times = timed(
-                {
-                    "ours": lambda: wave_features(kernel, X, 200, seed=0, n_threads=1),
-                    "theirs": lambda: RBFSampler(
-                        gamma=gamma, n_components=400, random_state=0
-                    ).fit_transform(X),
-                }
-            )
-        yield row(name, *times, peer)
-
-
 # -- search on graphs ------------------------------------------------------------------------------
 def grid(side: int) -> Any:
     i = np.arange(side * side).reshape(side, side)
@@ -185,56 +141,97 @@ def grid(side: int) -> Any:
     return np.concatenate([right.reshape(-1, 2), down.reshape(-1, 2)])
 
 
+def drawn(rng: np.random.Generator, n_nodes: int, n_edges: int) -> Any:
+    pairs = np.stack(np.triu_indices(n_nodes, 1), axis=1)
+    return pairs[np.sort(rng.permutation(len(pairs))[:n_edges])].astype(np.int64)
+
+
+def searches(seed: int, shapes: dict[str, tuple[Any, int, float]]) -> Iterator[tuple[str, Any]]:
+    """Yield names, and problems with random scores: edges, labels, strength of the edges."""
+    rng = np.random.default_rng(seed)
+    for name, (edges, n_labels, strength) in shapes.items():
+        n_nodes = int(edges.max()) + 1
+        yield (
+            f"{name}, {n_labels} labels, strength {strength:g}",
+            [
+                (
+                    rng.normal(size=(n_nodes, n_labels)),
+                    strength * rng.normal(size=(len(edges), n_labels, n_labels)),
+                    edges,
+                )
+                for _ in range(6)
+            ],
+        )
+
+
 def graphs() -> Iterator[Row]:
-    """Exact search by messages and walks, with and without triplets, beside HiGHS alone."""
-    from cutplane.models.graphs import search
+    """Exact search by messages and walks, beside HiGHS alone."""
     from cutplane.models.graphs.local_polytope import best_integral
+    from cutplane.models.graphs.search import best_exact
 
     rng = np.random.default_rng(5)
-
-    def problem(n_nodes: int, edges: Any, n_labels: int, strength: float) -> Any:
-        unary = rng.normal(size=(n_nodes, n_labels))
-        return unary, strength * rng.normal(size=(len(edges), n_labels, n_labels)), edges
-
-    def drawn(n_nodes: int, n_edges: int) -> Any:
-        pairs = np.stack(np.triu_indices(n_nodes, 1), axis=1)
-        return pairs[np.sort(rng.permutation(len(pairs))[:n_edges])].astype(np.int64)
-
-    kinds = {
-        "grid 8 x 8, 3 labels, weak edges": lambda: problem(64, grid(8), 3, 0.5),
-        "grid 8 x 8, 3 labels, strong edges": lambda: problem(64, grid(8), 3, 1.5),
-        "40 nodes, 80 edges, 3 labels": lambda: problem(40, drawn(40, 80), 3, 0.7),
+    shapes = {
+        "grid 8 x 8, weak": (grid(8), 3, 0.5),
+        "grid 8 x 8, strong": (grid(8), 3, 1.5),
+        "40 nodes, 80 edges": (drawn(rng, 40, 80), 3, 0.7),
     }
-    for name, make in kinds.items():
-        problems = [make() for _ in range(6)]
+    for name, problems in searches(5, shapes):
+        with threadpool_limits(1):
+            seconds = timed(
+                {
+                    "a": lambda problems=problems: [best_exact(*each) for each in problems],
+                    "b": lambda problems=problems: [best_integral(*each) for each in problems],
+                },
+                rounds=3,
+            )
+        yield row(name, *seconds, "HiGHS alone")
 
-        def without_triplets(problems: Any = problems) -> None:
-            none = search.Triplets(np.empty((0, 2), np.int64), np.empty((0, 3), np.int64))
-            with mock.patch.object(
-                search.Triplets, "of", lambda n, edges: none._replace(edges=edges)
-            ):
-                search._plan.cache_clear()  # of graphs with triplets
-                for each in problems:
-                    search.best_exact(*each)
-            search._plan.cache_clear()
 
-        def ours(problems: Any = problems) -> None:
+def triplets() -> Iterator[Row]:
+    """Triplets on short cycles: beside the last walk at once, and beside longer walks instead."""
+    from cutplane.models.graphs import search
+
+    rng = np.random.default_rng(11)
+    shapes = {
+        "grid 12 x 12": (grid(12), 5, 1.0),
+        "grid 16 x 16": (grid(16), 4, 1.0),
+        "60 nodes, 150 edges": (drawn(rng, 60, 150), 3, 1.0),
+        "30 nodes, 160 edges": (drawn(rng, 30, 160), 3, 0.7),
+    }
+    peers = {"the last walk at once": False, "messages and longer walks": True}
+
+    def all_of(problems: Any, more: bool | None) -> int:
+        """Search all; return how often triplets were asked for. None leaves them as they are."""
+        asked = 0
+        add = search._Messages.add_triplets
+
+        def instead(messages: Any) -> bool:
+            nonlocal asked
+            asked += 1
+            return add(messages) if more is None else more
+
+        with mock.patch.object(search._Messages, "add_triplets", instead):
             for each in problems:
                 search.best_exact(*each)
+        return asked
 
-        def theirs(problems: Any = problems) -> None:
-            for each in problems:
-                best_integral(*each)
-
+    for name, problems in searches(11, shapes):
         with threadpool_limits(1):
-            seconds = timed({"a": ours, "b": without_triplets, "c": theirs}, rounds=3)
-        yield row(name, seconds[0], seconds[2], "HiGHS alone")
-        yield row(name, seconds[0], seconds[1], "without triplets")
+            asked = all_of(problems, None)
+            ways = {"triplets": None, **peers}
+            seconds = timed(
+                {way: lambda p=problems, more=more: all_of(p, more) for way, more in ways.items()},
+                rounds=1,
+            )
+        for peer, other in zip(peers, seconds[1:], strict=True):
+            yield row(
+                f"{name}, {asked} of {len(problems)} ask for triplets", seconds[0], other, peer
+            )
 
 
 # -- Boltzmann machines ----------------------------------------------------------------------------
 def boltzmann() -> Iterator[Row]:
-    """Our Boltzmann machine beside BernoulliRBM: seconds, errors of a linear model on top."""
+    """Our Boltzmann machine beside BernoulliRBM at its best rate: errors of a model on top."""
     from sklearn.neural_network import BernoulliRBM
 
     from cutplane.models.networks.boltzmann import train_machine
@@ -242,57 +239,41 @@ def boltzmann() -> Iterator[Row]:
     X, y = load_classes("mnist")
     some = np.random.default_rng(0).permutation(len(y))[:4000]
     mnist = np.asarray(X[some].toarray()), y[some]
+    settings = {"rate": 0.2, "momentum": 0.0, "decay": 0.0}  # as BernoulliRBM, which has none
     for name, (X, y) in {"ocr letters": ocr_letters(4000), "mnist": mnist}.items():
         X, X_test, y, y_test = X[:2500], X[2500:], y[:2500], y[2500:]
-        errors: list[list[float]] = [[], []]
-        seconds: list[list[float]] = [[], []]
+        makers: dict[str, Callable[[int], Callable[[Any], Any]]] = {
+            "ours": lambda seed, X=X: (
+                train_machine(X, 200, epochs=10, rate=0.05, seed=seed).hidden_means
+            ),
+            "ours without momentum and decay": lambda seed, X=X: (
+                train_machine(X, 200, epochs=10, seed=seed, **settings).hidden_means
+            ),
+        }
+        for rate in (0.05, 0.2, 0.5):
+            makers[f"BernoulliRBM, rate {rate:g}"] = lambda seed, X=X, rate=rate: (
+                BernoulliRBM(200, learning_rate=rate, batch_size=100, n_iter=10, random_state=seed)
+                .fit(X)
+                .transform
+            )
+        errors: dict[str, list[float]] = {maker: [] for maker in makers}
         for seed in range(3):
-            with threadpool_limits(1):
-                begin = time.process_time()
-                machine = train_machine(X, 200, epochs=10, rate=0.05, seed=seed)
-                seconds[0].append(time.process_time() - begin)
-                begin = time.process_time()
-                theirs = BernoulliRBM(
-                    200, learning_rate=0.05, batch_size=100, n_iter=10, random_state=seed
-                ).fit(X)
-                seconds[1].append(time.process_time() - begin)
-            for k, means in enumerate((machine.hidden_means, theirs.transform)):
+            for maker, make in makers.items():
+                with threadpool_limits(1):
+                    means = make(seed)
                 model = cp.LinearClassifier("logistic", lam=1e-4).fit(means(X), y)
-                errors[k].append(100.0 * (1.0 - model.score(means(X_test), y_test)))
-        yield row(name, *map(statistics.median, errors), "BernoulliRBM", "test error, %")  # type: ignore[arg-type]
-        yield row(name, *map(statistics.median, seconds), "BernoulliRBM")  # type: ignore[arg-type]
+                errors[maker].append(100.0 * (1.0 - model.score(means(X_test), y_test)))
+        ours, *others = map(statistics.median, errors.values())
+        for peer, other in zip(list(makers)[1:], others, strict=True):
+            yield row(name, ours, other, peer, "test error, %")  # type: ignore[arg-type]
 
 
 # -- stochastic passes -----------------------------------------------------------------------------
 BINARY = (("ijcnn1", 1e-4), ("a9a", 1e-5), ("reuters_lasvm", 1e-4))
 
 
-def svrg() -> Iterator[Row]:
-    """Compare steps of reduced variance with other methods: logistic loss, to a proven 1e-3."""
-    for name, lam in BINARY:
-        X, y = load(name)
-
-        def risk(X: Any = X, y: Any = y) -> Any:
-            return cp.ScoredRisk(X, y, cp.Logistic(), intercept=False)
-
-        peers = {"auto": None, "optimistic": cp.optimistic(), "bmrm": cp.bmrm()}
-        works = {"svrg": lambda: fit(risk, lam, cp.solvers.svrg(), 1e-3)}
-        for each, method in peers.items():
-            works[each] = lambda method=method: (
-                fit(risk, lam, method)
-                if method is not None
-                else cp.LinearClassifier("logistic", lam=lam, fit_intercept=False, tol=1e-3).fit(
-                    X, y
-                )
-            )
-        ours, *others = timed(works, rounds=1)
-        for each, seconds in zip(peers, others, strict=True):
-            yield row(f"{name}, lam = {lam:g}", ours, seconds, each)
-
-
 def passes() -> Iterator[Row]:
-    """Where passes begin and which examples they visit: iterations of `optimistic` to 1e-2."""
-    from cutplane.solvers.stochastic.settings import Begin
+    """Which examples passes visit: seconds of `optimistic` to 1e-2."""
 
     def cost(how: dict[str, Any], risk: Any, lam: float) -> tuple[float, float]:
         begin = time.process_time()
@@ -309,7 +290,6 @@ def passes() -> Iterator[Row]:
 
         variants: dict[str, dict[str, Any]] = {
             "as it is": {},
-            "Begin.BETTER": {"begin": Begin.BETTER},
             "Sampling.DRAWN": {"sampling": cp.Sampling.DRAWN},
         }
         found: dict[str, list[tuple[float, float]]] = {each: [] for each in variants}
@@ -326,38 +306,10 @@ def passes() -> Iterator[Row]:
                       "as it is")  # fmt: skip
 
 
-def confident() -> Iterator[Row]:
-    """Compare the stopping rule of Theorem 4 with the gap, for the same epsilon."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(2000, 10)) / 4.0
-    y = np.where(X[:, 0] + 0.3 * rng.normal(size=2000) > 0.0, 1.0, -1.0)
-
-    def risk() -> Any:
-        return cp.ScoredRisk(X, y, cp.Hinge())
-
-    for lam, epsilon in ((0.1, 0.1), (0.1, 0.05), (0.01, 0.2)):
-        method = cp.optimistic(epsilon=epsilon, delta=0.05, sampling=cp.Sampling.DRAWN)
-
-        def run(stop: Any, lam: float = lam, method: Any = method) -> Any:
-            return cp.minimize(
-                risk(), cp.L2(lam), method=method, stop=stop, max_iter=None, time_limit=20.0
-            )
-
-        seconds = timed(
-            {
-                "confident": lambda: run(cp.Confident()),
-                "gap": lambda epsilon=epsilon: run(cp.Gap(absolute=epsilon)),
-            },
-            rounds=1,
-        )
-        yield row(f"2,000 generated rows, lam = {lam:g}, epsilon = {epsilon:g}", *seconds,
-                  "Gap(absolute=epsilon)")  # fmt: skip
-
-
 # -- memory and compilation ------------------------------------------------------------------------
 def room() -> Iterator[Row]:
     """Vectors whose memory is used again, beside NumPy's: a fit by bmrm."""
-    from cutplane.compute import room as rooms
+    from cutplane.compute import arrays
 
     rng = np.random.default_rng(0)
     for name, (X, y) in {
@@ -373,51 +325,11 @@ def room() -> Iterator[Row]:
             risk = cp.ScoredRisk(X, y, loss)
 
             def work(least: float, risk: Any = risk, method: Any = method) -> None:
-                with mock.patch.object(rooms, "_LEAST_NUMBERS", least):
+                with mock.patch.object(arrays, "_LEAST_NUMBERS", least):
                     cp.minimize(risk, cp.L2(1e-4), method=method, stop=cp.Iterations(15))
 
             works = {"with": lambda: work(1 << 16), "without": lambda: work(np.inf)}
             yield row(f"{name}, {label}, 15 iterations", *timed(works), "NumPy's own memory")
-
-
-FIRST_FIT = """
-import sys, time
-import numba
-import cutplane.compute.compiled as compiled
-if sys.argv[1] == "numba":
-    compiled.VERSIONS_OF_OUR_PASSES = ()
-    compiled._our_passes = lambda: {}
-begin = time.process_time()
-import numpy as np
-import cutplane as cp
-rng = np.random.default_rng(0)
-X = rng.normal(size=(2000, 20))
-y = np.where(X[:, 0] + rng.normal(size=2000) > 0.0, 1.0, -1.0)
-exec(sys.argv[2])
-print(time.process_time() - begin)
-"""
-FIRST = {
-    "LinearClassifier": "cp.LinearClassifier(lam=1e-3).fit(X, y)",
-    "KernelClassifier": "cp.KernelClassifier(lam=1e-3).fit(X, y)",
-}
-
-
-def passes_of_the_compiler() -> Iterator[Row]:
-    """Our passes of Numba's compiler beside its own: a first fit with an empty cache, and all."""
-    for name, code in FIRST.items():
-        found: dict[str, list[float]] = {"ours": [], "numba": []}
-        for _ in range(3):
-            for how in found:
-                with tempfile.TemporaryDirectory() as cache:
-                    done = subprocess.run(
-                        [sys.executable, "-c", FIRST_FIT, how, code],
-                        env=os.environ | {"NUMBA_CACHE_DIR": cache},
-                        check=True,
-                        stdout=subprocess.PIPE,
-                    )
-                found[how].append(float(done.stdout))
-        ours, peer = (statistics.median(found[how]) for how in found)
-        yield row(f"first {name}, nothing compiled yet", ours, peer, "Numba's passes")
 
 
 # -- fingerprints and docstrings -------------------------------------------------------------------
@@ -471,7 +383,7 @@ for module in (estimator, description):
             setattr(module, name, watched(getattr(module, name)))
 begin = time.process_time()
 import cutplane as cp
-from cutplane.estimators.registry import ESTIMATORS
+from cutplane.estimators.description import ESTIMATORS
 list(ESTIMATORS.values())
 print(spent, time.process_time() - begin)
 """
@@ -488,8 +400,8 @@ print(spent, time.process_time() - begin)
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        class_newton, pilot, random_features, graphs, boltzmann, svrg, passes, confident, room,
-        passes_of_the_compiler, fingerprints, docstrings,
+        class_newton, pilot, graphs, triplets, boltzmann, passes, room,
+        fingerprints, docstrings,
     )
 }  # fmt: skip
 

@@ -57,7 +57,7 @@ CHAPTERS = {
     "Come from": [],  # pages whose names begin with "from-"
     "Background": ["architecture", "design", "why-it-is-fast", "reproduce", "benchmarks"],
     "Decisions": [],  # dated pages
-    "Reference": ["reference/index"],
+    "Reference": ["reference/index", "stability"],
 }  # fmt: skip
 
 

@@ -45,6 +45,58 @@ PAGES = {
     "results": ("Runs and results", ["cutplane.core", "cutplane.checkpoints"]),
     "files": ("Files and reports", ["cutplane.io", "cutplane.report"]),
 }
+# What may still change: see stability.md. All other names are stable.
+PROVISIONAL = {
+    "Checkpoint",
+    "CheckpointError",
+    "Graph",
+    "GraphModel",
+    "GaussianHMMs",
+    "HMMClassifier",
+    "HMMRisk",
+    "HMMTagger",
+    "LamProof",
+    "LinearQuantiles",
+    "Method",
+    "MultilabelModel",
+    "NeuralFeatures",
+    "NonCrossing",
+    "PairCounts",
+    "Problem",
+    "RNAFolding",
+    "SharedScore",
+    "ShardedRisk",
+    "Solver",
+    "State",
+    "StructuredModel",
+    "StructuredPredictor",
+    "StructuredRisk",
+    "TorchRisk",
+    "TorchScores",
+    "TransductiveClassifier",
+    "Tree",
+    "TreeModel",
+    "VectorRegressor",
+    "class_ascent",
+    "class_newton",
+    "block_ascent",
+    "quasi_newton",
+    "sharded_sample",
+    "sparse_quasi_newton",
+}
+# What is there to compare with the papers.
+OF_THE_PAPERS = {
+    "Iterate",
+    "Sampling",
+    "adaptive",
+    "balanced_proximal",
+    "bmrm_without_qp",
+    "kelley",
+    "nbm",
+    "online_proximal",
+    "pegasos",
+    "subgradient",
+}
 # Packages that are public as such, with what they export beyond the names above.
 PACKAGES = ["io", "metrics", "testing"]
 
@@ -72,6 +124,13 @@ def page_of(name: str) -> str:
     raise LookupError(f"{name} of {module} has no page in the reference")
 
 
+def status_of(name: str) -> str:
+    """Return how far a name can be relied upon."""
+    if name in OF_THE_PAPERS:
+        return "of the papers"
+    return "provisional" if name in PROVISIONAL else "stable"
+
+
 def write_reference(folder: Path) -> None:
     """Write the pages, in reStructuredText."""
     folder.mkdir(exist_ok=True)
@@ -94,7 +153,8 @@ def write_reference(folder: Path) -> None:
 
 
 def _entry(path: str, value: Any, example: str | None) -> str:
-    lines = [path.rpartition(".")[2], "-" * len(path), ""]
+    name = path.rpartition(".")[2]
+    lines = [name, "-" * len(path), "", f"*Status:* :doc:`{status_of(name)} </stability>`.", ""]
     if inspect.isclass(value):
         lines += [f".. autoclass:: {path}", "   :members:"]
         if issubclass(value, BaseException) or issubclass(value, tuple):

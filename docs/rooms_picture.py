@@ -18,11 +18,11 @@ FOUNDATION = [
     (["losses", "regularizers", "data"], "functions, and rows with their products"),
     (["checkpoints", "report"], "the state of a run in files, in pictures"),
     (["core"], "problem, loop, bundle, certificate"),
-    (["compute", "markup"], "threads, blocks, compiled loops; HTML and SVG"),
+    (["compute"], "threads, blocks, compiled loops"),
 ]
 WINGS = [
     "multiclass", "ranking", "measures", "ordinal", "columns", "novelty", "few_labels", "gram",
-    "structured", "sequences", "graphs", "rna", "speech", "networks",
+    "structured", "sequences", "tagging", "speech", "graphs", "rna", "networks",
 ]  # fmt: skip
 OTHER_WINGS = ["lam_proof", "cluster", "papers"]
 

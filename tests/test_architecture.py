@@ -2,9 +2,12 @@
 
 import ast
 import inspect
+import json
 import os
+import runpy
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,16 +20,15 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 800
 
 # What each room of the foundation may import from the others. Every arrow points down.
-NUMERICAL = {"core", "compute", "markup", "regularizers", "losses", "data", "risks"}
+NUMERICAL = {"core", "compute", "regularizers", "losses", "data", "risks"}
 ALLOWED = {
     "compute": set(),
-    "markup": set(),
-    "core": {"compute", "markup"},
+    "core": {"compute"},
     "regularizers": {"core", "compute"},
     "data": {"compute"},
     "losses": {"core", "compute"},
     "metrics": {"losses", "compute"},
-    "report": {"core", "compute", "markup"},
+    "report": {"core", "compute"},
     "risks": NUMERICAL - {"risks"},
     "checkpoints": {"core", "compute"},
     "solvers": NUMERICAL | {"checkpoints", "report"},
@@ -51,53 +53,48 @@ WINGS = {
     "models.ordinal": set(),
     "models.ranking": {"cluster"},
     "models.rna": {"models.structured"},
-    "models.sequences": {"cluster", "models.networks", "models.structured"},
-    "models.speech": {"models.sequences"},
+    "models.sequences": {"models.structured"},
+    "models.speech": {"models.sequences", "models.structured", "models.tagging"},
     "models.structured": {"models.graphs", "models.rna", "models.sequences", "models.speech"},
+    "models.tagging": {"cluster", "models.networks", "models.sequences", "models.structured"},
     "papers": {
         "models.networks",
         "models.rna",
         "models.sequences",
         "models.speech",
         "models.structured",
+        "models.tagging",
     },
 }
 # Modules of the foundation that know a wing all the same. The list only gets shorter.
 KNOW_WINGS = {
     ("cli.app", "models.networks"),
-    ("cli.clusters", "cluster"),
-    ("cli.commands.reproduce", "papers"),
+    ("cli.fitting", "cluster"),
+    ("cli.reproduce", "papers"),
     ("cli.fit_options", "models.columns"),
-    ("cli.fit_options", "models.sequences"),
+    ("cli.fit_options", "models.tagging"),
     ("cli.fit_options", "models.speech"),
     ("cli.fit_report", "lam_proof"),
-    ("estimators.collections", "cluster"),
+    ("estimators.estimator", "cluster"),
     ("estimators.evaluation", "models.ranking"),
-    ("estimators.lams.choosing", "models.few_labels"),
-    ("estimators.lams.cross_validation", "lam_proof"),
-    ("estimators.linear.classes", "models.measures"),
+    ("estimators.lams.cross_validation", "models.few_labels"),
+    ("estimators.linear.cross_validation", "lam_proof"),
     ("estimators.linear.classifier", "cluster"),
     ("estimators.linear.classifier", "models.measures"),
-    ("estimators.linear.costs", "models.multiclass"),
+    ("estimators.linear.classes", "models.multiclass"),
     ("estimators.linear.regressor", "cluster"),
     ("estimators.report", "models.ranking"),
-    ("io.models.files", "models.gram"),
-    ("io.models.files", "models.sequences"),
-    ("io.models.files", "models.speech"),
-    ("io.models.files", "models.structured"),
-    ("io.onnx.graph", "models.columns"),
-    ("io.onnx.graph", "models.few_labels"),
-    ("io.onnx.graph", "models.novelty"),
-    ("io.onnx.graph", "models.ordinal"),
+    ("io.onnx", "models.columns"),
+    ("io.onnx", "models.few_labels"),
+    ("io.onnx", "models.novelty"),
+    ("io.onnx", "models.ordinal"),
     ("solvers.automatic", "models.gram"),
     ("solvers.automatic", "models.multiclass"),
     ("solvers.block_ascent", "models.sequences"),
-    ("solvers.caches", "models.structured"),
-    ("solvers.dual_ascent", "cluster"),
-    ("solvers.newton", "cluster"),
+    ("solvers.block_ascent", "models.structured"),
     ("solvers.quasi_newton", "models.networks"),
     ("solvers.quasi_newton", "models.sequences"),
-    ("solvers.sgd.descent", "models.sequences"),
+    ("solvers.stochastic.descent", "models.sequences"),
     ("solvers.stochastic.passes", "models.sequences"),
     ("testing.model", "models.structured"),
 }
@@ -126,7 +123,6 @@ PUBLIC = {
     "Checkpoint",
     "CheckpointError",
     "Comparison",
-    "Confident",
     "ConstantModelWarning",
     "InconsistentVersionWarning",
     "LabelOrderWarning",
@@ -263,6 +259,11 @@ PUBLIC = {
 }
 
 
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def part_of(path):
     """Return the sub-package of a module, or the empty string for the top level."""
     parts = path.relative_to(PACKAGE).parts
@@ -270,17 +271,29 @@ def part_of(path):
 
 
 def modules(*, but=()):
-    return pytest.mark.parametrize(
-        "path",
-        [path for path in MODULES if part_of(path) not in but],
-        ids=lambda path: path.relative_to(PACKAGE).as_posix(),
-    )
+    """Return what makes one test of what is to hold for every module, which names all culprits."""
+
+    def of_all(rule):
+        def test():
+            broken = []
+            for path in MODULES:
+                if part_of(path) in but:
+                    continue
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken.append(f"{path.relative_to(PACKAGE).as_posix()}: {error}")
+            assert not broken, "\n".join(broken)
+
+        return test
+
+    return of_all
 
 
 def imports_of(path):
     """Yield the dotted names of cutplane's modules that a module imports, wherever in the file."""
     package = ("cutplane", *path.relative_to(PACKAGE).parts[:-1])
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("cutplane"))
         elif isinstance(node, ast.ImportFrom):
@@ -368,7 +381,7 @@ def test_modules_fit_in_the_head(path):
 def test_only_command_line_and_reports_print(path):
     calls = [
         node
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     ]
     assert not [call.lineno for call in calls if call.func.id == "print"]
@@ -448,7 +461,7 @@ def test_modules_say_what_they_do(path):
     if not path.read_text(encoding="utf-8").strip():
         assert path.name == "__init__.py"
         return
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert ast.get_docstring(tree_of(path))
 
 
 def test_public_names_are_pinned():
@@ -525,56 +538,37 @@ def test_an_iteration_is_read_in_a_dozen_files(line_search):
     assert len([file for file in files if not file.startswith("compute/")]) <= MOST_FILES, files
 
 
-# Where things come in that anybody may have made, they are asked what they are.
-DOORS = {"core/needs.py", "core/fingerprint.py", "core/policies/bmrm.py"}
-# Functions that look at an argument of the user's, which may be of several kinds.
-BORDERS = {
-    ("risks/composite.py", "_terms"),  # what stands on either side of a + may be a sum itself
-    ("risks/function.py", "is_function_of"),  # the risk of an earlier run may be any
-}
+# What goes through things of any kind, whatever their attributes are.
+DOORS = {"core/fingerprint.py"}
 
 
 @modules(but=set(ALLOWED) - {"core", "solvers", "risks"} | {"", "models", *WINGS})
 def test_capabilities_are_declared(path):
-    # Whether a thing offers something is declared by it. An argument of the wrong kind is refused
-    # where it comes in: the error is then in one of the next lines.
+    # What a thing offers is a type: it is asked by isinstance, which type checkers follow, and not
+    # by a name. An argument of the wrong kind is refused where it comes in: the error is then in
+    # one of the next lines.
     name = path.relative_to(PACKAGE).as_posix()
     text = path.read_text(encoding="utf-8")
-    lines, tree = text.splitlines(), ast.parse(text)
-    allowed = {
-        node
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef) and (name, function.name) in BORDERS
-        for node in ast.walk(function)
-    }
-    ours = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cutplane")
-        for alias in node.names
-    } | {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    lines, tree = text.splitlines(), tree_of(path)
     asked = [
         f"{name}:{node.lineno}: {lines[node.lineno - 1].strip()}"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        and node not in allowed
         and isinstance(node.func, ast.Name)
-        and _asks_for_a_capability(node, ours)
+        and _asks_for_a_capability(node)
         and not any("raise" in line for line in lines[node.lineno - 1 : node.lineno + 1])
     ]
     assert name in DOORS or not asked
 
 
-def _asks_for_a_capability(call, ours):
+def _asks_for_a_capability(call):
     if call.func.id == "hasattr":
         return True
     if call.func.id == "getattr":
         # What Python itself gives to things, such as __name__, is no capability.
         attribute = call.args[1]
         return isinstance(attribute, ast.Constant) and not attribute.value.startswith("__")
-    return call.func.id == "isinstance" and not ours.isdisjoint(
-        node.id for node in ast.walk(call.args[1]) if isinstance(node, ast.Name)
-    )
+    return False
 
 
 def test_version_is_text():
@@ -612,7 +606,7 @@ def test_heavy_imports_are_made_where_they_are_used(path):
     # and everything optional only inside the functions that need it.
     allowed = {"cli": {"typer", "rich"}, "report": {"rich"}, "cluster": {"dask"}}
     allowed = allowed.get(part_of(path), set())
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {
         name.partition(".")[0]
@@ -624,3 +618,44 @@ def test_heavy_imports_are_made_where_they_are_used(path):
         )
     }
     assert not names & HEAVY - allowed
+
+
+# What `benchmarks/house.py` counts, and at most so much of it. The second group is not yet where it
+# should be (`BUDGETS` there): these only get less.
+REACHED = {
+    "own modules for cp.LinearClassifier": 120,
+    "own modules for cutplane fit": 160,
+    "own classes in the MRO of LinearClassifier": 5,
+    "before minimize: files": 15,
+}
+ON_THE_WAY = {
+    "walk of a fit: functions": 340,
+    "walk of a fit: files": 36,
+    "walk of a fit: switches between files": 205,
+    "before minimize: functions": 66,
+}
+
+
+def test_a_fit_is_read_in_few_files():
+    house = runpy.run_path(str(PACKAGE.parents[1] / "benchmarks" / "house.py"))
+    walked = json.loads(house["run"](house["WALK"]))
+    walked["own modules for cutplane fit"] = int(house["run"](house["COMMAND"]))
+    over = {
+        name: walked[name] for name, most in (REACHED | ON_THE_WAY).items() if walked[name] > most
+    }
+    assert not over
+    assert all(house["BUDGETS"][name] == most for name, most in REACHED.items())
+
+
+# How often a risk, loss, regularizer, point, map or row may still be annotated as Any: this only
+# gets less. What they offer is asked by type, never by a string.
+MOST_UNTYPED = 48
+
+
+def test_risks_have_types():
+    house = runpy.run_path(str(PACKAGE.parents[1] / "benchmarks" / "house.py"))
+    nodes = [
+        node for path in MODULES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert sum(map(house["is_untyped"], nodes)) <= MOST_UNTYPED
+    assert not any(map(house["asks_by_string"], nodes))

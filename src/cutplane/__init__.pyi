@@ -12,7 +12,7 @@ from . import risks as risks
 from . import solvers as solvers
 from . import testing as testing
 from .checkpoints.checkpoint import Checkpoint as Checkpoint
-from .checkpoints.tensors import CheckpointError as CheckpointError
+from .checkpoints.store import CheckpointError as CheckpointError
 from .cluster import sharded_sample as sharded_sample
 from .core.certificate import Certificate as Certificate
 from .core.certificate import Record as Record
@@ -57,10 +57,10 @@ from .estimators import TransductiveClassifier as TransductiveClassifier
 from .estimators import UnusedParameterWarning as UnusedParameterWarning
 from .estimators import VectorRegressor as VectorRegressor
 from .estimators import path as path
+from .estimators.callbacks import Validation as Validation
 from .estimators.comparison import compare as compare
 from .estimators.evaluation import Evaluation as Evaluation
 from .estimators.evaluation import evaluate as evaluate
-from .estimators.validation import Validation as Validation
 from .io import DataFolder as DataFolder
 from .io import convert as convert
 from .io import export_onnx as export_onnx
@@ -151,14 +151,13 @@ from .solvers.bundle import nrbm as nrbm
 from .solvers.bundle import proximal as proximal
 from .solvers.bundle import trust_region as trust_region
 from .solvers.cccp import cccp as cccp
-from .solvers.coordinates.descent import coordinate_descent as coordinate_descent
-from .solvers.coordinates.quasi_newton import sparse_quasi_newton as sparse_quasi_newton
+from .solvers.coordinates import coordinate_descent as coordinate_descent
 from .solvers.dual_ascent import dual_ascent as dual_ascent
 from .solvers.minimize import minimize as minimize
 from .solvers.minimize import resume as resume
 from .solvers.newton import newton as newton
 from .solvers.quasi_newton import quasi_newton as quasi_newton
-from .solvers.stochastic import Confident as Confident
+from .solvers.quasi_newton import sparse_quasi_newton as sparse_quasi_newton
 from .solvers.stochastic import Iterate as Iterate
 from .solvers.stochastic import Sampling as Sampling
 from .solvers.stochastic import adaptive as adaptive

@@ -18,8 +18,9 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
-from cutplane.core.needs import offers
+from cutplane.core.protocols import GroupedRisk
 from cutplane.core.state import Problem
+from cutplane.risks.composite import SampleRisk
 
 from .problems import CLASSIFICATION, random_problem
 from .references import EPS, Extended
@@ -84,9 +85,9 @@ def refusal(method, risk, regularizer):
         return ValueError, f" {obstacle.removeprefix('it ')}; got "
     if method.groups == 1:
         return None
-    if not offers(risk, "group_bounds"):
+    if not isinstance(risk, GroupedRisk):
         return TypeError, "(), which groups need; use groups=1"
-    if not offers(risk, "loss.additive", default=True):
+    if isinstance(risk, SampleRisk) and not risk.loss.additive:
         return ValueError, "groups need a loss that is a sum over examples, with one score each, "
     return None
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import cutplane as cp
 from cutplane.cli.app import app
-from cutplane.cli.errors import ExitCode
+from cutplane.cli.process import ExitCode
 from cutplane.io import OutputError, load_model, save_model
 
 NOBODY = 65534

@@ -21,7 +21,7 @@ from safetensors.numpy import load
 import cutplane as cp
 from cutplane.compute.threads import default_threads
 from cutplane.io import InputError, load_model, save_model
-from cutplane.models.sequences.templates import TemplateVectorizer
+from cutplane.models.tagging.templates import TemplateVectorizer
 
 from .model_file_mutations import mutated, packed
 

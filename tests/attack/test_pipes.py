@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import cutplane as cp
 from cutplane.cli.app import app
-from cutplane.cli.errors import ExitCode
+from cutplane.cli.process import ExitCode
 from cutplane.io import InputError, load_model, save_model
 
 PROGRAM = "from cutplane.cli import main; main()"

@@ -193,6 +193,33 @@ def test_no_path_leads_down_from_what_is_called_stationary(kind):
     assert not found, "\n".join(found)
 
 
+# Once, cusps were missed: nearer than the one step, and farther away than the next.
+@pytest.mark.parametrize("seed", [1016, 1091, 1221, 1471, 1576])
+def test_cusps_are_seen_in_one_dimension(seed):
+    rng = np.random.default_rng(seed)
+    rng.integers(2, 5), rng.integers(2, 7), rng.integers(3)
+    a, b, lam = rng.normal(size=20), rng.normal(size=20), 1e-4
+
+    def cusps(w):
+        u = a * w[0] + b
+        root = np.sqrt(np.abs(u) + 1e-3)
+        return root.sum(), np.array([(np.sign(u) * a / (2.0 * root)).sum()])
+
+    def objective(w):
+        return np.sqrt(np.abs(np.outer(w, a) + b) + 1e-3).sum(axis=1) + lam / 2.0 * w * w
+
+    risk = cp.FunctionRisk(cusps, 1, convex=False, lower_bound=0.0)
+    result = cp.minimize(risk, cp.L2(lam), method=cp.nrbm(), tol=1e-3, max_iter=400)
+    assert result.status is cp.Status.STATIONARY
+    tolerance = 1e-3 * result.objective
+    reach = np.sqrt(2.0 * tolerance / lam)
+    for sign in (-1.0, 1.0):
+        values = objective(result.w[0] + sign * np.r_[0.0, np.geomspace(1e-12, reach, 20_000)])
+        rises = np.flatnonzero(np.diff(values) > 1e-12)
+        end = rises[0] if len(rises) else len(values)
+        assert values[0] - values[: end + 1].min() <= tolerance
+
+
 @pytest.mark.slow
 def test_paths_lead_down_from_none_of_many():
     # Constants were chosen on seeds from 10,000 on.

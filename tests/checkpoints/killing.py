@@ -115,18 +115,27 @@ def _forked(function, prepare):
         finally:
             os._exit(status)
     os.close(writer)
+    content = None
+    try:
+        content = _all_from(reader, child)
+    finally:
+        if content is None:  # it does nothing, or Ctrl-C was pressed: it does not outlive the tests
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if content is None:
+        return None
+    return os.waitstatus_to_exitcode(status), pickle.loads(content) if content else None
+
+
+def _all_from(reader, child):
+    """Return what a child writes into a pipe; None if it no longer uses the processor."""
     content, used, since = b"", -1.0, time.monotonic()
     with os.fdopen(reader, "rb", buffering=0) as stream:
-        while True:
+        while time.monotonic() - since <= PATIENCE:
             if select.select([stream], [], [], 1.0)[0]:
                 if not (part := stream.read(1 << 16)):
-                    break
+                    return content
                 content += part
             elif used < (now := sum(psutil.Process(child).cpu_times()[:2])):
                 used, since = now, time.monotonic()
-            elif time.monotonic() - since > PATIENCE:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-                return None
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), pickle.loads(content) if content else None
+    return None

@@ -9,12 +9,14 @@ import scipy.sparse
 
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
+from cutplane.core.state import Problem
 from cutplane.models.gram.functions import Kernel
 from cutplane.models.gram.newton import kernel_newton
 from cutplane.models.gram.pair_ascent import pair_ascent
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import KernelNorm
+from cutplane.solvers.registry import ROBUST_METHODS, STRUCTURED_METHODS
 
 MOST = 14  # iterations of a run
 
@@ -95,7 +97,7 @@ HINGE, LOGISTIC = linear(cp.Hinge()), linear(cp.Logistic())
 SPARSE = linear(cp.Hinge(), data=sparse)
 SMOOTH_SPARSE = linear(cp.Logistic(), data=sparse, intercept=False)
 
-# Name: the risk, the regularizer, the method.
+# Name: the risk, the regularizer, the method. Below, solvers of the registry are added to these.
 RUNS = {
     "bmrm": (HINGE, L2, cp.bmrm),
     "bmrm, logistic": (LOGISTIC, L2, cp.bmrm),
@@ -142,15 +144,30 @@ RUNS = {
     "nbm, hidden Markov models": (hidden, L2, cp.nbm),
     "optimistic": (SPARSE, L2, cp.optimistic),
     "optimistic, chains": (chains(cp.ChainMargin()), L2, cp.optimistic),
-    "optimistic, turns": (HINGE, L2, lambda: cp.optimistic(begin=cp.solvers.Begin.BETTER)),
     "pegasos, batches": (LOGISTIC, L2, lambda: cp.pegasos(batch=7, iterate=cp.Iterate.BEST)),
-    "svrg": (SMOOTH_SPARSE, L2, cp.solvers.svrg),
     "coordinate descent": (SPARSE, cp.ElasticNet(1e-2, 0.5), cp.solvers.coordinate_descent),
     "sparse quasi-newton": (LOGISTIC, cp.L1(1e-2), cp.solvers.sparse_quasi_newton),
     "pair ascent": (kernel(cp.Hinge()), KernelNorm(1e-2), pair_ascent),
     "kernel newton": (kernel(cp.Logistic()), KernelNorm(1e-2), kernel_newton),
 }
 
+
+def registered():
+    """Yield a run of each other solver of the registry, on the first problem that suits it."""
+    known = {type(method()) for _, _, method in RUNS.values()}
+    for name, make in (ROBUST_METHODS | STRUCTURED_METHODS).items():
+        for risk in (HINGE, LOGISTIC, linear(cp.Ramp()), classes, softmax):
+            problem = Problem(risk(), L2)
+            try:
+                solver = make(problem)
+            except ValueError:
+                continue
+            if type(solver) not in known and solver.obstacle(problem) is None:
+                known.add(type(solver))
+                yield name, (risk, L2, lambda solver=solver: solver)
+
+
+RUNS |= dict(registered())
 
 if find_spec("torch"):  # the extra cutplane[torch]
 

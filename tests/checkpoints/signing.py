@@ -4,8 +4,7 @@ import json
 
 import msgspec
 
-from cutplane.checkpoints.key import Key
-from cutplane.checkpoints.store import Manifest
+from cutplane.checkpoints.store import Key, Manifest
 
 
 def signed(document):

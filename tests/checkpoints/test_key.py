@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.checkpoints.key import VARIABLE, Key
+from cutplane.checkpoints.store import VARIABLE, Key
 
 from .runs import HINGE, L2, linear, outcome
 from .signing import signed

@@ -1,17 +1,20 @@
 """What is read is compared with the problem: every part of a state is described."""
 
 import json
+from typing import Annotated
 
 import numpy as np
 import pytest
 
 import cutplane as cp
 from cutplane.checkpoints.checking import require_fitting
+from cutplane.checkpoints.checkpoint import Snapshots
 from cutplane.checkpoints.codec import Unknown
-from cutplane.checkpoints.layouts import LAYOUTS
-from cutplane.checkpoints.snapshot import Snapshots
+from cutplane.checkpoints.layouts import layout_of, spec_of
 from cutplane.checkpoints.store import Stored
+from cutplane.compute.arrays import Vector
 from cutplane.core.state import Problem
+from cutplane.named import load
 
 from .runs import HINGE, L2, LOGISTIC, RUNS, run
 from .test_resume import minimized
@@ -24,14 +27,14 @@ OTHERS = {
 
 
 def names_in(node):
-    """Yield the names of all classes in a stored tree."""
+    """Yield the places of all classes in a stored tree."""
     if isinstance(node, list):
         for part in node:
             yield from names_in(part)
     elif isinstance(node, dict):
         for key, part in node.items():
             if key in ("type", "named", "table", "enum") and ":" in str(part):
-                yield part.partition(":")[2]
+                yield part
             else:
                 yield from names_in(part)
 
@@ -43,7 +46,14 @@ def test_all_classes_of_states_are_described(name, tmp_path):
     content = state.read_bytes()
     length = int.from_bytes(content[:8], "little")
     tree = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["tree"])
-    assert {*names_in(tree)} <= LAYOUTS.keys() | OTHERS
+    places = {place for place in names_in(tree) if place.partition(":")[2] not in OTHERS}
+    assert all(layout_of(load(place)) for place in places)
+
+
+def test_a_field_must_say_what_it_looks_like():
+    assert spec_of(Annotated[Vector, "f8[n]"] | None) == "f8[n] | None"
+    with pytest.raises(TypeError, match="does not say what a part looks like"):
+        spec_of(list)
 
 
 def restored(risk, method, change=lambda state: None):

@@ -11,7 +11,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.checkpoints import checkpoint as module
-from cutplane.checkpoints.snapshot import Snapshots
+from cutplane.checkpoints.checkpoint import Snapshots
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem
 

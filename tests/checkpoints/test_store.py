@@ -13,8 +13,7 @@ from safetensors.numpy import load_file
 
 from cutplane.checkpoints import store as store_module
 from cutplane.checkpoints.codec import Codec
-from cutplane.checkpoints.store import About, Planes, Store
-from cutplane.checkpoints.tensors import CheckpointError
+from cutplane.checkpoints.store import About, CheckpointError, Planes, Store
 from cutplane.compute import durable
 
 ABOUT = About("0", "here", {"loss": "1"}, {"query": "2"})

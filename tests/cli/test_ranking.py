@@ -9,8 +9,8 @@ from sklearn.datasets import dump_svmlight_file
 
 import cutplane as cp
 from cutplane.io import load_model, read_svmlight
+from cutplane.models.ranking.loss import Queries
 from cutplane.models.ranking.quality import Rankings
-from cutplane.models.ranking.queries import Queries
 
 
 @pytest.fixture

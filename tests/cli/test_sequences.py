@@ -203,7 +203,7 @@ def test_evaluate_labels_that_mark_no_chunks(run, train, tmp_path):
         (["--loss", "crf", "--quantile", 0.5], "--quantile has no effect with --loss crf"),
         (["--loss", "crf", "--method", "newton"], "--method: unknown name 'newton'"),
         (["--loss", "margin", "--method", "quasi-newton"], "'quasi-newton' is for smooth losses"),
-        (["--loss", "crf", "--min-count", 0], "--min-count must be at least 1"),
+        (["--loss", "crf", "--min-count", 0], "--min-count must be a whole number above 0"),
         (["--templates", "words"], "--templates is for --task sequences"),
         (["--pairs", "all"], "--pairs is for --task sequences"),
         (["--loss", "crf", "--templates", "chunk"], "--templates chunk: cannot read"),

@@ -18,10 +18,10 @@ PRELOADED = [
     "dask.array",
     "dask.bag",
     "distributed",
-    "cutplane.cluster.seat",
+    "cutplane.cluster.actor",
     "cutplane.estimators",
     "cutplane.solvers",
-    "cutplane.cluster.calls",
+    "cutplane.cluster.risk",
 ]
 
 

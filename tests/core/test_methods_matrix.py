@@ -1,6 +1,7 @@
 """Every method on every kind of problem: certified, correct, and resumable bit for bit.
 
-A new method is one line of `METHODS`, a new problem one line of `_problems`.
+A method of the registry that has no line in `METHODS` gets one that asks for a gap of 1e-2. A new
+problem is one line of `_problems`.
 """
 
 from dataclasses import replace
@@ -15,7 +16,9 @@ from tests.random_arrays import random_array
 import cutplane as cp
 from cutplane.core import state as core
 from cutplane.core.policies.memory import ForgetIdle
+from cutplane.solvers.registry import ROBUST_METHODS, STRUCTURED_METHODS
 
+from .problems import PROBLEMS as CORE_PROBLEMS
 from .problems import linear_problem, structured_problem
 
 EPS = np.finfo(np.float64).eps
@@ -82,12 +85,17 @@ METHODS = {
     "adaptive": stochastic(cp.adaptive()),
     "online proximal": stochastic(cp.online_proximal()),
     "optimistic": stochastic(cp.optimistic()),
-    "optimistic, better begin": stochastic(cp.optimistic(begin=cp.solvers.Begin.BETTER)),
-    # For smooth losses only. Steps follow the steepest curvature, so that one that is shallow
-    # elsewhere takes many passes: 1e-3 takes up to 894 here.
-    "svrg": Line(cp.solvers.svrg(), tol_elsewhere=1e-3),
 }
-STOCHASTIC = {"pegasos", "adaptive", "online proximal", "optimistic", "optimistic, better begin"}
+_KINDS = {type(line.method) for line in METHODS.values()}
+_ANY = core.Problem(CORE_PROBLEMS["hinge CSR intercept"].make_risk(), cp.L2(1.0))
+REGISTERED = {
+    name: Line(made, tol_at_kinks=1e-2, tol_elsewhere=1e-2)
+    for name, make in (ROBUST_METHODS | STRUCTURED_METHODS).items()
+    for made in [make(_ANY)]
+    if made.bounds and type(made) not in _KINDS
+}
+METHODS |= REGISTERED
+STOCHASTIC = {"pegasos", "adaptive", "online proximal", "optimistic"}
 AT_KINKS = {
     "kinks", "kinks without intercept", "quantile", "degenerate", "sparse", "structured",
     "100,000 features", "classes",
@@ -154,8 +162,6 @@ def suits(how, name):
         return True
     if how == "newton" and name == "100,000 features":
         return False  # its matrix would take 75 GiB
-    if how == "svrg" and name == "counts, weighted":
-        return False  # the curvature of the loss has no bound
     if how in STOCHASTIC and name == "classes":
         return False  # refused with a line of their own: steps are on sums of losses of one score
     if "grouped" in how and name == "classes":
@@ -168,7 +174,7 @@ PAIRS = [(how, name) for how in METHODS for name in PROBLEMS if suits(how, name)
 
 def test_which_methods_are_for_some_problems_only():
     # Those that are missing above are missing on purpose.
-    for how in METHODS:
+    for how in METHODS.keys() - REGISTERED.keys():
         suitable = {name for other, name in PAIRS if other == how}
         others = set(PROBLEMS) - suitable
         if how == "newton":
@@ -190,10 +196,6 @@ def test_which_methods_are_for_some_problems_only():
             }  # fmt: skip
         elif how in STOCHASTIC:
             assert others == {"other metric", "classes"}
-        elif how == "svrg":
-            assert suitable == {
-                "smooth", "ill-conditioned", "one example", "separable", "sparse, smooth"
-            }  # fmt: skip
         else:
             assert not others
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import cutplane as cp
 from cutplane.cli.app import app
-from cutplane.cli.errors import ExitCode
+from cutplane.cli.process import ExitCode
 from cutplane.losses import (
     CLASSIFICATION,
     REGRESSION,
@@ -27,6 +27,7 @@ from cutplane.solvers.registry import METHODS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("decisions/*.md")])
+UNDATED = [page for page in PAGES if page.parent.name != "decisions" and page.stem != "CHANGELOG"]
 LOSSES = CLASSIFICATION | ROBUST_CLASSIFICATION | REGRESSION | ROBUST_REGRESSION
 COMMANDS = typer.main.get_command(app).commands
 
@@ -227,3 +228,10 @@ def _has_kink(loss):
     y = np.ones(1)
     slopes = [loss(y, np.array([z]), y)[1][0] for z in np.arange(-3.0, 3.0, 1e-3)]
     return bool(np.max(np.abs(np.diff(slopes))) > 0.2)
+
+
+@pytest.mark.parametrize("page", UNDATED, ids=lambda page: page.name)
+def test_files_of_the_source_are_where_a_page_says(page):
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8")))
+    roots = (ROOT / "src/cutplane", ROOT / "src", ROOT)
+    assert not {name for name in named if not any((root / name).is_file() for root in roots)}

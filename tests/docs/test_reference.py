@@ -44,6 +44,14 @@ def test_example(name, tmp_path, monkeypatch):
     assert failed == 0
 
 
+def test_every_name_has_a_status():
+    names, special = set(reference.public_names()), reference.PROVISIONAL | reference.OF_THE_PAPERS
+    assert special <= names
+    assert not reference.PROVISIONAL & reference.OF_THE_PAPERS
+    page = (DOCS / "stability.md").read_text(encoding="utf-8")
+    assert all(f"\n| {reference.status_of(name)} |" in page for name in names)
+
+
 def test_every_name_has_an_entry(tmp_path):
     reference.write_reference(tmp_path / "reference")
     pages = "".join(page.read_text() for page in (tmp_path / "reference").glob("*.rst"))

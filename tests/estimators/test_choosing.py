@@ -262,6 +262,8 @@ def test_a_time_limit_is_for_all():
 
 def test_ctrl_c_ends_a_search(monkeypatch):
     X, z = rows()
-    monkeypatch.setattr("cutplane.estimators.lams.choosing.interrupted_so_far", lambda: True)
+    monkeypatch.setattr(
+        "cutplane.estimators.lams.cross_validation.interrupted_so_far", lambda: True
+    )
     with pytest.raises(KeyboardInterrupt):
         cp.LinearRegressor(lam="cv").fit(X, z)

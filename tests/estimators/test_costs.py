@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 import cutplane as cp
 from cutplane.cli.app import app
-from cutplane.estimators.linear.costs import cost_matrix
-from cutplane.io.guesses import read_costs
+from cutplane.estimators.linear.classes import cost_matrix
+from cutplane.io.examples import read_costs
 
 pd = pytest.importorskip("pandas")
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
 from cutplane.estimators import ESTIMATORS
-from cutplane.estimators.docstrings import entries_of
+from cutplane.estimators.description import entries_of
 from cutplane.io import load_model, save_model
 
 from .registered import data_for, fitted, made, plain_methods
@@ -137,7 +137,6 @@ def test_the_docstring_has_all_parameters_and_attributes_once(of):
     sometimes |= {"lams_", "scores_", "path_certificates_"}  # with lam="cv"
     sometimes |= {"lam_proof_"}  # with certified=...
     sometimes |= {"clip_", "width_"}  # of losses that give up
-    sometimes |= {"frequencies_", "wave_coef_", "kernel_error_"}  # of random features
     sometimes |= {"landmark_loss_", "log_marginal_likelihood_", "prior_scale_"}  # of kernels
     assert all(hasattr(model, name) for name in set(attributes) - sometimes)
     for title in ("Parameters", "Attributes", "Examples"):

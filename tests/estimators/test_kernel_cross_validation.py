@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import cutplane as cp
 from cutplane.io import load_model, save_model
-from cutplane.models.gram import matrix
+from cutplane.models.gram import functions as matrix
 from cutplane.models.gram.functions import Kernel
 from cutplane.models.gram.rows import KernelRows
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
 import cutplane as cp
-from cutplane.models.sequences.tokens import transform_names
+from cutplane.models.tagging.tokens import transform_names
 
 texts = st.one_of(
     st.sampled_from(["", "a", "b", "a=b", "=", "a=", "é", "\0", "\n", "\ud800", "word=a", "1"]),

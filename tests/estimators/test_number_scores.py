@@ -8,8 +8,8 @@ from sklearn.metrics import d2_pinball_score, d2_tweedie_score, make_scorer, r2_
 from sklearn.model_selection import KFold, LeaveOneOut
 
 import cutplane as cp
-from cutplane.lam_proof.scores import best_between
-from cutplane.metrics.numbers import d2_of_counts, d2_of_quantiles
+from cutplane.lam_proof.certified import best_between
+from cutplane.metrics.measures import d2_of_counts, d2_of_quantiles
 
 LAMS = [1.0, 0.1, 0.01, 1e-3]
 

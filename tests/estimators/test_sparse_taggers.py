@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import cutplane as cp
-from cutplane.models.sequences.tagger import LOSSES
+from cutplane.models.tagging.tagger import LOSSES
 
 from .sequences import Sequences
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
-from cutplane.models.sequences.tagger import LOSSES
+from cutplane.models.tagging.tagger import LOSSES
 from cutplane.solvers.registry import STRUCTURED_METHODS
 
 from .sequences import Sequences

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import cutplane as cp
-from cutplane.models.sequences.tagger import LOSSES
+from cutplane.models.tagging.tagger import LOSSES
 
 from .sequences import Sequences
 

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
 import cutplane as cp
-from cutplane.models.sequences.tagger import LOSSES
+from cutplane.models.tagging.tagger import LOSSES
 
 from .sequences import Sequences
 

@@ -11,7 +11,7 @@ import cutplane as cp
 from cutplane.io import InputError
 from cutplane.papers import EXPERIMENTS
 from cutplane.papers.bmrm_figures import pegasos
-from cutplane.papers.data import load
+from cutplane.papers.experiment import load
 
 
 @pytest.fixture

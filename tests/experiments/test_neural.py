@@ -6,7 +6,7 @@ import scipy.sparse
 
 import cutplane as cp
 from cutplane.papers import EXPERIMENTS
-from cutplane.papers.data import Words, load_words
+from cutplane.papers.experiment import Words, load_words
 from cutplane.papers.neural import METHODS, PUBLISHED, NeuroCRF, compare
 from cutplane.papers.ocr import TABLE_4, error_of
 

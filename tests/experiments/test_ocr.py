@@ -9,7 +9,7 @@ import pytest
 import cutplane as cp
 from cutplane.core.policies.trials import CutAt
 from cutplane.core.state import Problem
-from cutplane.papers.data import Words
+from cutplane.papers.experiment import Words
 from cutplane.papers.ocr import TABLE_4, TABLE_5, compare, nrbmls
 from cutplane.solvers.automatic import automatic
 

@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 from cutplane.io import InputError
 from cutplane.papers import EXPERIMENTS, online
-from cutplane.papers.online import passes_to_converge, table_row
-from cutplane.papers.online_data import TASKS, Task, load_task
+from cutplane.papers.online import TASKS, Task, load_task, passes_to_converge, table_row
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from sklearn.datasets import dump_svmlight_file
 import cutplane as cp
 from cutplane.io import InputError
 from cutplane.papers import EXPERIMENTS
-from cutplane.papers.data import load_letor
+from cutplane.papers.experiment import load_letor
 
 
 @pytest.fixture

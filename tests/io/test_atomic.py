@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cutplane.io import OutputError, atomic, check_writable, write_atomically
+from cutplane.io import OutputError, check_writable, write_atomically
+from cutplane.io import files as atomic
 
 
 def only(folder):

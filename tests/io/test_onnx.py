@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
 
 import cutplane as cp
 from cutplane.estimators import ESTIMATORS
-from cutplane.io.onnx.graph import is_linear
+from cutplane.io.onnx import is_linear
 
 onnx = pytest.importorskip("onnx", reason="exports need the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="exports are checked with onnxruntime")

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cutplane.io import InputError, read_svmlight, sources
-from cutplane.io.svmlight import pieces as svmlight_pieces
-from cutplane.io.svmlight.chunks import read_chunk
-from cutplane.io.svmlight.lines import Rules, Wrong, read_line
+from cutplane.io import InputError, read_svmlight, svmlight
+from cutplane.io import files as sources
+from cutplane.io.svmlight import Rules, Wrong, read_chunk, read_line
 
 RULES = [Rules(), Rules(n_features=40), Rules(queries=True), Rules(n_features=2**31 - 1)]
 
@@ -362,5 +361,5 @@ def test_how_a_file_is_cut_leaves_no_trace(seed, tmp_path, monkeypatch):
     rules = rng.choice(RULES)
     whole = outcome(path, rules)
     monkeypatch.setattr(sources, "_PART", rng.choice([1, 7, 100]))
-    monkeypatch.setattr(svmlight_pieces, "_CHUNK", rng.choice([1, 50, 1000]))
+    monkeypatch.setattr(svmlight, "_CHUNK", rng.choice([1, 50, 1000]))
     assert outcome(path, rules) == whole

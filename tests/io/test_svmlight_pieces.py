@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 from cutplane.compute.threads import thread_limit
-from cutplane.io import InputError, read_svmlight, sources
-from cutplane.io.svmlight import pieces as svmlight_pieces
-from cutplane.io.svmlight import reader as svmlight
-from cutplane.io.svmlight.lines import Rules
-from cutplane.io.svmlight.pieces import read_pieces
+from cutplane.io import InputError, read_svmlight, svmlight
+from cutplane.io import files as sources
+from cutplane.io.svmlight import Rules, read_pieces
 
 COMPRESSORS = {
     "plain": bytes,
@@ -29,8 +27,8 @@ COMPRESSORS = {
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of 64 kB, so that a few megabytes are many batches, but still go to threads."""
-    monkeypatch.setattr(svmlight_pieces, "_CHUNK", 2**16)
-    monkeypatch.setattr(svmlight_pieces, "_CHUNKS_AT_ONCE", 4)
+    monkeypatch.setattr(svmlight, "_CHUNK", 2**16)
+    monkeypatch.setattr(svmlight, "_CHUNKS_AT_ONCE", 4)
 
 
 def text_of(n_rows, *, query=""):

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.io import InputError
-from cutplane.io.tables.columns import Kind, numbers_or_words
-from cutplane.io.tables.reader import looks_like_a_table, read_table
+from cutplane.io.tables import Kind, looks_like_a_table, numbers_or_words, read_table
 
 pd = pytest.importorskip("pandas")
 

@@ -14,7 +14,7 @@ from cutplane.core.protocols import Quadratic
 from cutplane.losses import ROBUST_CLASSIFICATION, ROBUST_REGRESSION
 from cutplane.losses import bounded as bounded_search
 from cutplane.losses.bounded_smooth import downhill
-from cutplane.losses.tilted import TiltedLoss
+from cutplane.losses.loss import TiltedLoss
 
 BROKEN = [
     cp.Ramp(),

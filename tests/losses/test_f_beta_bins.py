@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.losses import FBeta
-from cutplane.losses.score_loss import Ray
+from cutplane.losses.loss import Ray
 from cutplane.models.measures import f_beta as f_beta_search
 from cutplane.models.measures.f_beta import MarginSearch
 

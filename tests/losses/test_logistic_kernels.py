@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, xlogy
 
 import cutplane as cp
-from cutplane.losses import logistic as kernels
+from cutplane.losses import smooth as kernels
 
 EPS = np.finfo(np.float64).eps
 

@@ -171,6 +171,18 @@ def test_best_offset(loss, seed):
     assert loss(y, other, weights)[0] >= tangent + slopes @ other - rounding
 
 
+@pytest.mark.parametrize("shift", [0.0, 433.6])
+def test_slopes_too_small_to_be_multiplied_sum_to_zero(shift):
+    y, weights = np.array([-1.0, 1.0]), np.array([0.485, 0.515])
+    loss = Exponential()
+    for margin in np.linspace(360.0, 745.0, 400):
+        scores = margin * y + shift
+        best = loss.minimize_offset(y, scores, weights)
+        slopes = loss.zero_sum_slopes(y, scores, best.offset, weights)
+        least = np.finfo(np.float64).smallest_subnormal
+        assert abs(slopes.sum()) <= 1e-12 * np.abs(slopes).sum() + 100.0 * least
+
+
 @every_loss
 def test_zero_weight_is_no_example(loss):
     y, scores, weights, rng = sample(loss, 3)

@@ -20,7 +20,7 @@ from cutplane.losses import (
     RecallAtK,
     ROCArea,
 )
-from cutplane.losses.score_loss import AtBestOffset
+from cutplane.losses.loss import AtBestOffset
 
 from . import brute_force
 

@@ -14,8 +14,8 @@ from cutplane import NDCGHinge, NDCGListHinge, PairwiseHinge
 from cutplane.compute.threads import thread_limit
 from cutplane.core.protocols import Quadratic
 from cutplane.losses import RANKING, RankingLoss
+from cutplane.models.ranking.loss import Judged, Queries
 from cutplane.models.ranking.losses import sort_by_keys, sum_of_pair_weights
-from cutplane.models.ranking.queries import Judged, Queries
 
 from .ranking_twins import dcg, discount, ndcg, ndcg_queries, pairs_of, pairwise, steps
 

@@ -8,8 +8,7 @@ from sklearn.svm import SVC, SVR
 
 import cutplane as cp
 from cutplane.models.gram import rows as kernel_rows
-from cutplane.models.gram.functions import Kernel
-from cutplane.models.gram.matrix import one_blas_thread
+from cutplane.models.gram.functions import Kernel, one_blas_thread
 from cutplane.models.gram.rows import KernelRows
 
 M = 2100  # just above what is kept in float64

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.solvers.block_ascent import block_ascent, outputs_of
-from cutplane.solvers.caches import Pull
+from cutplane.solvers.block_ascent import Pull, block_ascent, outputs_of
 
 from ..risks.test_chain import optimum, risk_of
 from ..structured.problems import PROBLEMS, Objective
@@ -143,7 +142,7 @@ def test_ctrl_c_does_not_mix_up_outputs(kernel, monkeypatch):
     risk = cp.StructuredRisk(*PROBLEMS["multilabel"](rng), n_jobs=1)
     outputs, seen = outputs_of(risk), [[] for _ in range(risk.n_examples)]
     state = outputs.first(3)
-    module = import_module("cutplane.solvers.caches")
+    module = import_module("cutplane.solvers.block_ascent")
     run, interrupts = getattr(module, kernel), 0
 
     def interrupted(*arguments):

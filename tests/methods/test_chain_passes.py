@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.state import Problem
 from cutplane.models.sequences.passes import MarginSteps
-from cutplane.solvers.stochastic import Begin, Rule
+from cutplane.solvers.stochastic import Rule
 from cutplane.solvers.stochastic import loops as kernels
-from cutplane.solvers.stochastic.evaluated import PartSteps
-from cutplane.solvers.stochastic.passes import passes_of
-from cutplane.solvers.stochastic.settings import Settings
+from cutplane.solvers.stochastic.passes import PartSteps, Settings, passes_of
 
 METHODS = {
     Rule.PEGASOS: cp.pegasos,
@@ -116,13 +114,3 @@ def test_inferences_are_counted():
     before = risk.inferences
     passes.taken(walk)
     assert risk.inferences == before + 24  # those that have a weight
-
-
-def test_passes_may_begin_where_planes_lead():
-    risk = chains(2, n=60)
-    exact = cp.minimize(risk, cp.L2(0.05), tol=1e-6)
-    found = cp.minimize(
-        risk, cp.L2(0.05), method=cp.optimistic(begin=Begin.BETTER), tol=2e-2, max_iter=500
-    )
-    assert found.status == "optimal"
-    assert found.certificate.lower_bound <= exact.objective

@@ -19,7 +19,7 @@ from cutplane.models.multiclass import ascent as kernels
 from cutplane.models.multiclass.ascent import ClassAscent, ClassEpochs
 from cutplane.models.multiclass.newton import ClassNewtonSteps
 from cutplane.solvers.automatic import automatic
-from cutplane.solvers.coordinates.quasi_newton import SparseQuasiNewton
+from cutplane.solvers.quasi_newton import SparseQuasiNewton
 
 from ..risks.test_multiclass import (
     Sample,

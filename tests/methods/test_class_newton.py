@@ -106,7 +106,7 @@ def test_gradient_and_curvature_are_derivatives(loss, seed, intercept, layout):
         if intercept:
             own.offsets = own.offsets + D[:, d] - D[:, :d] @ spectrum.mean
         own.width = 0.0 if loss.smooth else 2.0
-        steps._measure(own)
+        steps.measure(own)
         return own
 
     def height(direction):

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.regularizers.coordinates import Coordinates
-from cutplane.solvers.coordinates import columns
-from cutplane.solvers.coordinates import loops as kernels
+from cutplane.regularizers.l2 import Coordinates
+from cutplane.solvers import coordinates
 
 from ..risks.exact import TWINS, clarabel
 
@@ -96,7 +95,7 @@ def test_bounds_hold_at_every_step(loss, kind, layout, intercept, by_columns, se
     regularizer = REGULARIZERS[kind](0.02)
     with pytest.MonkeyPatch.context() as patch:
         if by_columns:
-            patch.setattr(columns, "_MOST_COLUMNS", 0)
+            patch.setattr(coordinates, "_MOST_COLUMNS", 0)
         result = cp.minimize(risk, regularizer, method=cp.coordinate_descent(), tol=1e-6)
     assert result.status is cp.Status.OPTIMAL
     assert result.certificate.valid
@@ -117,7 +116,7 @@ def test_all_ways_to_a_step_lead_to_the_same_optimum(loss, monkeypatch):
     X, y, weights = sample(loss, 1, m=60, d=12)
     found = []
     for most in (1000, 0):
-        monkeypatch.setattr(columns, "_MOST_COLUMNS", most)
+        monkeypatch.setattr(coordinates, "_MOST_COLUMNS", most)
         for layout in ("rows", "csr"):
             risk = cp.ScoredRisk(LAYOUTS[layout](X), y, loss, weights=weights)
             method = cp.coordinate_descent()
@@ -185,11 +184,11 @@ def test_kernels_against_plain_formulas():
     csc = sp.csc_array(X)
     matrix = (csc.data, csc.indices, csc.indptr)
     chosen = np.arange(6)
-    second, first = kernels.sparse_moments(matrix, chosen, h)
+    second, first = coordinates.sparse_moments(matrix, chosen, h)
     np.testing.assert_allclose(second, (h[:, None] * X**2).sum(axis=0))
     np.testing.assert_allclose(first, h @ X)
     speed = np.zeros(30)
-    kernels.sparse_scores(matrix, chosen, np.arange(6.0), speed)
+    coordinates.sparse_scores(matrix, chosen, np.arange(6.0), speed)
     np.testing.assert_allclose(speed, X @ np.arange(6.0))
     # Both ways to the minimum of the same model, with and without an intercept.
     g = rng.normal(size=30)
@@ -200,10 +199,10 @@ def test_kernels_against_plain_formulas():
         Coordinates.of(6, l2=0.1, lower=-0.02),
     ]
     for intercept, form in product((True, False), forms):
-        model = columns.QuadraticModel(np.zeros(6), X.T @ g, g, h, intercept, form)
+        model = coordinates.QuadraticModel(np.zeros(6), X.T @ g, g, h, intercept, form)
         steps = [
-            columns.minimum_by_gram(cp.as_rows(X), model, 1e-12),
-            columns.minimum_by_columns(matrix, chosen, chosen, model, 1e-12),
+            coordinates.minimum_by_gram(cp.as_rows(X), model, 1e-12),
+            coordinates.minimum_by_columns(matrix, chosen, chosen, model, 1e-12),
         ]
 
         def height(w, c, model=model):

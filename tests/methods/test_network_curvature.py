@@ -5,7 +5,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.models.networks.curvature import NetworkCurvature, has_network_curvature
+from cutplane.models.networks.curvature import NetworkCurvature, with_network_curvature
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra cutplane[torch]")
 
@@ -71,22 +71,22 @@ def test_it_counts_as_an_evaluation():
 
 
 def test_known_of_linear_layers_only():
-    assert has_network_curvature(field_on(two_layers(), n_labels=3))
-    assert not has_network_curvature(field_on(two_layers(), n_labels=3, loss=cp.ChainMargin()))
-    assert not has_network_curvature(field_on(two_layers(n_features=3000), n_labels=3))
+    assert with_network_curvature(field_on(two_layers(), n_labels=3))
+    assert not with_network_curvature(field_on(two_layers(), n_labels=3, loss=cp.ChainMargin()))
+    assert not with_network_curvature(field_on(two_layers(n_features=3000), n_labels=3))
     normed = torch.nn.Sequential(*two_layers(), torch.nn.LayerNorm(3))
-    assert not has_network_curvature(field_on(normed, n_labels=3))
+    assert not with_network_curvature(field_on(normed, n_labels=3))
     # A layer that stays as it is is none to learn; one of which a part does is not known.
     frozen = two_layers()
     frozen[0].weight.requires_grad_(False)
-    assert not has_network_curvature(field_on(frozen, n_labels=3))
+    assert not with_network_curvature(field_on(frozen, n_labels=3))
     frozen[0].bias.requires_grad_(False)
     risk = field_on(frozen, n_labels=3)
-    assert has_network_curvature(risk)
+    assert with_network_curvature(risk)
     curvature = NetworkCurvature.at(risk, np.zeros(risk.n_parameters), 1e-2)
     assert curvature.solve(np.ones(risk.n_parameters)).shape == (risk.n_parameters,)
     linear = cp.ChainRisk(np.eye(4), [0, 1, 0, 1], [0, 2, 4], cp.ChainCRF())
-    assert not has_network_curvature(linear)
+    assert not with_network_curvature(linear)
 
 
 def test_a_layer_may_be_used_twice_and_on_any_shape():

@@ -12,13 +12,11 @@ from cutplane.compute import pace
 from cutplane.compute.products import conjugate_gradients
 from cutplane.core import interrupts
 from cutplane.core.state import Problem
-from cutplane.data.csr import CompressedRows
-from cutplane.data.dense import DenseRows
+from cutplane.data.layouts import CompressedRows, DenseRows
 from cutplane.losses import Huber
 from cutplane.solvers.dual_ascent import DualAscent
 from cutplane.solvers.newton import SmoothedNewton
-from cutplane.solvers.stochastic import settings as pieces
-from cutplane.solvers.stochastic.svrg import svrg
+from cutplane.solvers.stochastic import passes as pieces
 
 
 class Clock:
@@ -92,7 +90,6 @@ PASSES = {
     "pegasos": (cp.pegasos, "cutplane.solvers.stochastic.loops.epoch", 6),
     "optimistic": (cp.optimistic, "cutplane.solvers.stochastic.loops.epoch", 6),
     "batches": (partial(cp.pegasos, batch=7), "cutplane.solvers.stochastic.loops.epoch", 6),
-    "svrg": (svrg, "cutplane.solvers.stochastic.svrg.svrg_epoch", 6),
     "margin": (cp.pegasos, "cutplane.models.sequences.passes.margin_pass", 2),
     "parts": (partial(cp.pegasos, batch=10), None, 0),
 }

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.solvers.pair_curvature import COMPUTED_IN, has_pair_curvature
+from cutplane.solvers.quasi_newton import COMPUTED_IN, with_rough_bends
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def risk():
 
 
 def test_it_is_used_where_it_is_known(risk):
-    assert has_pair_curvature(risk)
-    assert not has_pair_curvature(cp.ChainRisk(np.eye(4), [0, 1, 0, 1], [0, 2, 4], cp.ChainCRF()))
+    assert with_rough_bends(risk)
+    assert not with_rough_bends(cp.ChainRisk(np.eye(4), [0, 1, 0, 1], [0, 2, 4], cp.ChainCRF()))
     result = cp.minimize(risk, cp.L2(1e-3), method=cp.quasi_newton(), stop=cp.Iterations(12))
     inverses = result.state.own.curvature.inverses
     assert inverses.shape == (risk.n_parameters,)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.models.sequences.curvature import ChainCurvature, has_curvature, inverse_factor
+from cutplane.models.sequences.curvature import ChainCurvature, inverse_factor, with_curvature
 from cutplane.solvers.quasi_newton import PastSteps, quasi_newton
 
 from ..risks.test_chain import optimum, risk_of
@@ -127,11 +127,11 @@ def test_curvature_is_exact_where_tokens_stand_alone_and_have_two_labels(ends):
 
 
 def test_curvature_is_for_random_fields_with_few_features():
-    assert has_curvature(crf(0))
-    assert not has_curvature(words(0))
-    assert not has_curvature(cp.ScoredRisk(np.eye(2), np.array([1.0, -1.0]), cp.Logistic()))
+    assert with_curvature(crf(0))
+    assert not with_curvature(words(0))
+    assert not with_curvature(cp.ScoredRisk(np.eye(2), np.array([1.0, -1.0]), cp.Logistic()))
     wide = cp.ChainRisk(np.ones((2, 2000)), [0, 3], [0, 2], cp.ChainCRF())
-    assert not has_curvature(wide)
+    assert not with_curvature(wide)
     assert cp.minimize(wide, cp.L2(1e-2), method=quasi_newton()).status == "optimal"
 
 

@@ -14,8 +14,7 @@ import cutplane as cp
 from cutplane.core.state import Problem
 from cutplane.solvers.stochastic import Rule
 from cutplane.solvers.stochastic import loops as kernels
-from cutplane.solvers.stochastic.passes import CompiledSteps
-from cutplane.solvers.stochastic.settings import Settings, first_walk
+from cutplane.solvers.stochastic.passes import CompiledSteps, Settings, first_walk
 
 ROUNDS = 400
 FEATURES = 4
@@ -225,14 +224,3 @@ def test_theorem_4_epsilon_is_met_with_the_promised_probability(delta, m):
         w = walk.chosen
         met += lam / 2 * w @ w + risk.at(w).value - best.objective <= epsilon
     assert met >= (1.0 - delta) * 100
-
-
-def test_a_run_stops_when_it_is_confident():
-    risk, lam = blobs(), 0.1
-    method = cp.optimistic(epsilon=0.2, delta=0.5, sampling=cp.Sampling.DRAWN)
-    result = cp.minimize(risk, cp.L2(lam), method=method, stop=cp.Confident(), max_iter=None)
-    assert result.status == "stopped"
-    assert result.state.own.confident
-    best = cp.minimize(risk, cp.L2(lam), tol=1e-8)
-    assert result.objective <= best.objective + 0.2
-    assert result.certificate.lower_bound <= best.objective

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.solvers.sgd import BottouSteps, ConstantSteps, PegasosSteps, sgd
+from cutplane.solvers.stochastic import BottouSteps, ConstantSteps, PegasosSteps, sgd
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.start import first_state
 from cutplane.core.state import Problem
-from cutplane.regularizers.coordinates import Coordinates
-from cutplane.solvers.coordinates import quasi_newton
-from cutplane.solvers.coordinates.loops import low_rank_descent, products_with_rows
-from cutplane.solvers.coordinates.quasi_newton import SparseSteps, bounding
+from cutplane.regularizers.l2 import Coordinates
+from cutplane.solvers import quasi_newton
+from cutplane.solvers.coordinates import low_rank_descent, products_with_rows
+from cutplane.solvers.quasi_newton import SparseSteps, bounding
 
 from ..risks.exact import clarabel
 

@@ -11,11 +11,10 @@ from cutplane.compute.products import dot
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.solvers.dual_ascent import shuffle
-from cutplane.solvers.stochastic import Begin, Rule
+from cutplane.solvers.stochastic import Rule
 from cutplane.solvers.stochastic import loops as kernels
 from cutplane.solvers.stochastic.loops import slope_of
-from cutplane.solvers.stochastic.passes import CompiledSteps, passes_of
-from cutplane.solvers.stochastic.settings import Settings
+from cutplane.solvers.stochastic.passes import CompiledSteps, Settings, passes_of
 
 LOSSES = [factory() for factory in (*CLASSIFICATION.values(), *REGRESSION.values())]
 METHODS = {
@@ -182,21 +181,19 @@ def test_a_batch_of_all_examples_is_the_full_batch_bit_for_bit(rule, intercept):
     n = risk.n_examples
     seen = {}
     for name, batch, seed in (("m", n, 0), ("more", n + 5, 1), ("all", None, 2)):
-        objectives = []
+        iterates = []
         result = cp.minimize(
             risk, cp.L2(lam), method=METHODS[rule](batch=batch, seed=seed), tol=1e-12, max_iter=40,
-            callbacks=[lambda state, to=objectives: to.append(state.own.objective)],
+            callbacks=[lambda state, to=iterates: to.append(state.own.w.tolist())],
         )  # fmt: skip
-        seen[name] = (objectives, result.w.tolist(), result.certificate.lower_bound)
+        seen[name] = (iterates, result.w.tolist(), result.certificate.lower_bound)
     assert seen["m"] == seen["more"] == seen["all"]
     # By hand, with nothing but evaluations of the whole risk.
     radius = np.sqrt(risk.at(np.zeros(risk.n_parameters)).value / lam)
     R = min(1.0, radius) if rule is Rule.OPTIMISTIC else radius
     w, t, tau, by_hand = np.zeros(risk.n_parameters), 0.0, 0.0, []
     for _ in range(40):
-        point = risk.at(w)
-        by_hand.append(cp.L2(lam).value(w) + point.value)
-        slope = point.plane().slope
+        slope = risk.at(w).plane().slope
         gradient = lam * w + slope
         t += 1.0
         before = lam * (t - 1.0) + tau
@@ -214,6 +211,7 @@ def test_a_batch_of_all_examples_is_the_full_batch_bit_for_bit(rule, intercept):
         at_rim = dot(w, w) >= ((1.0 - 1e-12) * R) ** 2
         if rule is Rule.OPTIMISTIC and settled and at_rim:
             R, t, tau = R * np.sqrt(2.0), 0.0, 0.0
+        by_hand.append(w.tolist())
     assert seen["all"][0] == by_hand
 
 
@@ -307,15 +305,7 @@ def test_rows_without_entries(rule, make):
 )
 def test_options_are_checked(options, words):
     with pytest.raises(ValueError, match=words):
-        cp.optimistic(**options)
-
-
-@pytest.mark.parametrize(
-    "method", [cp.optimistic(), cp.pegasos(), cp.bmrm()], ids=lambda method: method.name
-)
-def test_confidence_needs_an_epsilon(method):
-    with pytest.raises(ValueError, match=r"Confident needs .*cp.optimistic\(epsilon="):
-        cp.minimize(sample(cp.Hinge(), 0), cp.L2(0.1), method=method, stop=cp.Confident())
+        Settings(Rule.OPTIMISTIC, **options)
 
 
 def test_names_are_no_iterates():
@@ -329,7 +319,7 @@ def test_what_cannot_be_done_is_refused():
     X, y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
     squares = cp.ScoredRisk(X, y, cp.Squared(), intercept=False)
     with pytest.raises(ValueError, match="slopes are bounded"):
-        cp.minimize(squares, cp.L2(0.1), method=cp.optimistic(epsilon=0.1))
+        CompiledSteps(Problem(squares, cp.L2(0.1)), Settings(Rule.OPTIMISTIC, epsilon=0.1)).begun()
     with pytest.raises(ValueError, match="sum over examples"):
         cp.minimize(cp.ScoredRisk(X, y, cp.ROCArea()), cp.L2(0.1), method=cp.pegasos())
     with pytest.raises(ValueError, match="L2"):
@@ -337,19 +327,6 @@ def test_what_cannot_be_done_is_refused():
     structured = cp.StructuredRisk(cp.MulticlassModel(), list(X), [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"Sampling\.SHUFFLED"):
         cp.minimize(structured, cp.L2(0.1), method=cp.pegasos(sampling=cp.Sampling.DRAWN))
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_passes_may_begin_where_planes_lead(intercept):
-    risk = sample(cp.Hinge(), 6, m=200, intercept=intercept)
-    exact = cp.minimize(risk, cp.L2(0.01), tol=1e-6)
-    found = cp.minimize(
-        risk, cp.L2(0.01), method=cp.optimistic(begin=Begin.BETTER), tol=1e-2, max_iter=300
-    )
-    assert found.status == "optimal"
-    assert found.certificate.lower_bound <= exact.objective
-    with pytest.raises(TypeError, match="begin must be one of"):
-        cp.optimistic(begin="better")
 
 
 def test_planes_of_passes_serve_the_bundle_method():

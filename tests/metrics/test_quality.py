@@ -22,7 +22,7 @@ from cutplane.metrics import (
     count_segments,
     measured,
 )
-from cutplane.models.ranking.queries import Queries
+from cutplane.models.ranking.loss import Queries
 
 SEEDS = st.integers(0, 10**6)
 TAGS = np.array(["O", "B-NP", "I-NP", "B-VP"])

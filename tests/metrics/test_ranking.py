@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score
 
+from cutplane.models.ranking.loss import Queries
 from cutplane.models.ranking.quality import Rankings, mean_of_defined
-from cutplane.models.ranking.queries import Queries
 
 
 def sample(seed, *, ties):

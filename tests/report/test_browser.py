@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from cutplane.core.certificate import Record
-from cutplane.report.runs import report_of_runs
+from cutplane.report.page import report_of_runs
 
 pytestmark = pytest.mark.slow
 

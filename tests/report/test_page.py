@@ -10,10 +10,9 @@ import re
 import pytest
 
 from cutplane.core.certificate import Record
-from cutplane.markup.html import element
 from cutplane.report.charts import Table, charts_of_runs, table_of_run
-from cutplane.report.page import MOST_BYTES, Report, Section
-from cutplane.report.runs import report_of_runs
+from cutplane.report.html import element
+from cutplane.report.page import MOST_BYTES, Report, Section, report_of_runs
 
 WICKED = "</script><script>alert(1)</script>\"'&<!--"
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.core.certificate import Record
-from cutplane.report.curves import curves_of, mean_run
+from cutplane.report.charts import curves_of, mean_run
 from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
-from cutplane.report.text_picture import draw_text
+from cutplane.report.text import draw_text
 
 # -- characters ------------------------------------------------------------------------------------
 

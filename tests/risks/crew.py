@@ -1,4 +1,4 @@
-"""Teams of threads in this process, connected by pipes, for tests of shards."""
+"""Workers that are threads of this process, connected by pipes, for tests of shards."""
 
 import os
 import socket
@@ -7,18 +7,19 @@ from multiprocessing import Pipe
 
 import numpy as np
 
-from cutplane.cluster.member import ArraySource, Holding
+from cutplane.cluster.allreduce import serve
+from cutplane.cluster.holding import ArraySource, Holding
 from cutplane.cluster.sample import Place, ShardedSample
-from cutplane.cluster.team import serve
 
 
 class Crew:
     """Places in this process."""
 
-    def __init__(self, n_members, n_threads=1):
-        self.holdings = {f"thread {k}": Holding(n_threads) for k in range(n_members)}
+    def __init__(self, n_workers, n_threads=1, alike=True):
+        self.holdings = {f"thread {k}": Holding(n_threads) for k in range(n_workers)}
         self.connections = {}
         self.opened = 0
+        self.alike = alike
 
     def open(self):
         self.opened += 1
@@ -59,5 +60,5 @@ class Placement(ShardedSample):
 
 
 def placed(arrays, owners, n_threads=1, **options):
-    """Return a sample with shard ``k`` on member ``owners[k]``."""
+    """Return a sample with shard ``k`` on worker ``owners[k]``."""
     return Placement(ArraySource(arrays), Crew(max(owners) + 1, n_threads), owners, **options)

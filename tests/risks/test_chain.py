@@ -330,7 +330,7 @@ def test_a_search_begins_at_the_expected_distance(loss, share):
     # The best step is a quarter or less: the objective falls at the start, and rises at the end.
     regularizer = Quadratic(0.0, -4.0 * float(start.plane().slope @ way))
     far = float(np.linalg.norm(way))
-    step = segment.minimize(regularizer, None if share is None else share * far)
+    step = segment.minimize_near(regularizer, None if share is None else share * far)
     assert 0.0 < step < 1.0
     assert steps[:2] == [0.0, 1.0]
     if share is None:

@@ -9,7 +9,7 @@ from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.models.sequences.losses import entropy_of_mixing
-from cutplane.models.sequences.risk import FLATTER
+from cutplane.models.sequences.risk import SETTINGS
 
 
 def entropy(p):
@@ -38,8 +38,8 @@ def test_flatter_planes_stay_below_the_risk(seed):
     )  # fmt: skip
     point = risk.evaluate_once(rng.normal(size=risk.n_parameters))
     plane, flatter = point.plane(), point.flatter
-    assert flatter.offset >= FLATTER * plane.offset
-    np.testing.assert_allclose(flatter.slope, FLATTER * plane.slope)
+    assert flatter.offset >= SETTINGS.flatter * plane.offset
+    np.testing.assert_allclose(flatter.slope, SETTINGS.flatter * plane.slope)
     for size in (0.1, 1.0, 10.0):
         w = size * rng.normal(size=risk.n_parameters)
         assert flatter.slope @ w + flatter.offset <= risk.evaluate_once(w).value + 1e-9

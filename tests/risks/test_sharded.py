@@ -1,6 +1,6 @@
-"""Risks whose rows lie elsewhere: the same bits as with all rows here."""
+"""Risks whose rows lie on workers: the same bits as with all rows here."""
 
-import gc
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.risks.crew import placed
 
 import cutplane as cp
-from cutplane.cluster.calls import Target
-from cutplane.cluster.risk import ShardedRisk
+from cutplane.cluster.holding import Holding
+from cutplane.cluster.risk import ShardedRisk, Target
 from cutplane.compute import blocks, threads
 from cutplane.data import AllPairs, as_rows
 from cutplane.losses import (
@@ -58,23 +58,19 @@ def test_points_planes_and_searches_have_the_same_bits(kind, task, intercept):
     plain = cp.ScoredRisk(X, y, kind(), weights=weights, intercept=intercept)
     sample = placed({"X": X, "y": y, "weights": weights}, [0, 1, 0, 2, 2, 1, 0, 2])
     risk = ShardedRisk(sample, kind(), intercept=intercept)
-    w = 0.3 * np.random.default_rng(1).normal(size=(2, 7))
-    points = [[each.at(v) for v in w] for each in (plain, risk)]
-    assert [p.value for p in points[0]] == [p.value for p in points[1]]
-    extra = cp.L2(0.1).along(*w)
-    found = []
-    for a, b in points:
-        segment = a.toward(b)
-        step = segment.minimize(extra)
-        c = segment.at(step)
-        found.append((step, segment.along(0.7), c.value, c.intercept, c.plane(), a.plane()))
-    for one, other in zip(*found, strict=True):
-        if isinstance(one, cp.Plane):
-            assert np.array_equal(one.slope, other.slope)
-            assert one.offset == other.offset
-        else:
-            assert one == other
+    w = 0.3 * np.random.default_rng(1).normal(size=7)
+    here, there = plain.at(w), risk.at(w)
+    assert there.value == here.value
+    assert there.intercept == here.intercept
+    assert np.array_equal(there.plane().slope, here.plane().slope)
+    assert there.plane().offset == here.plane().offset
     assert risk.term_size == plain.term_size
+    method = cp.bmrm() if plain.convex else cp.nrbm()
+    options = {"method": method, "max_iter": 3, "start": w}
+    one, other = (cp.minimize(each, cp.L2(0.1), **options) for each in (plain, risk))
+    assert same(one, other)
+    assert one.point.intercept == other.point.intercept
+    assert one.status == other.status
     sample.close()
 
 
@@ -151,46 +147,123 @@ def test_rows_of_scores(loss, columns):
     sample.close()
 
 
-def test_a_fit_that_loses_members_has_the_same_bits():
-    X, y, weights = data("classification")
-    arrays = {"X": X, "y": y, "weights": weights}
+def agree(one, other, tol):
+    """Say whether two certificates of one problem are within a tolerance, and may both be true."""
+    certificates = one.certificate, other.certificate
+    return all(a.valid and a.relative_gap <= tol for a in certificates) and all(
+        a.lower_bound <= b.objective for a in certificates for b in certificates
+    )
+
+
+class Losing:
+    """A callback that loses a worker after some iterations, and looks at the bounds."""
+
+    def __init__(self, sample, iterations):
+        self.crew, self.iterations, self.seen = sample._places, [*iterations], []
+
+    def __call__(self, state):
+        self.seen.append((state.iteration, state.lower, state.objective))
+        if self.iterations and state.iteration >= self.iterations[0]:
+            del self.iterations[0]
+            self.crew.kill(sorted(self.crew.holdings)[0])
+
+
+@pytest.mark.parametrize("n_workers", [4, 1], ids=["others have the planes", "nobody has"])
+def test_a_run_that_loses_workers_goes_on_from_its_best_point(n_workers):
+    X, y, _ = data("classification")
     plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-3), method=cp.bmrm(), tol=1e-5)
-    del arrays["weights"]
-    sample = placed(arrays, [0, 1, 2, 3] * 2)
-
-    def lose_one(state):
-        if state.iteration in (2, 5, 6):
-            name = sorted(sample._places.holdings)[0]
-            sample._places.kill(name)
-
+    sample = placed({"X": X, "y": y}, [k % n_workers for k in range(8)])
+    if n_workers == 1:
+        sample._places.holdings["thread 1"] = Holding(1)  # one that has no shard
+    losing = Losing(sample, [2, 5, 6][: max(n_workers - 1, 1)])
     result = cp.minimize(
         ShardedRisk(sample, cp.Logistic()),
         cp.L2(1e-3),
         method=cp.bmrm(),
         tol=1e-5,
-        callbacks=[lose_one],
+        callbacks=[losing],
     )
-    assert len(sample.losses) == 3
-    assert "thread 0, shards [0, 4]" in sample.losses[0]
+    assert len(sample.losses) == max(n_workers - 1, 1)
+    assert "thread 0, shards [0" in sample.losses[0]
     assert len(sample._places.holdings) == 1
-    assert same(plain, result)
+    assert agree(plain, result, 1e-5)
+    # Nothing that was proven is lost, and no iteration is counted twice.
+    iterations, lowers, objectives = zip(*losing.seen, strict=True)
+    assert list(iterations) == [record.iteration for record in result.history]
+    assert list(iterations) == list(range(1, len(iterations) + 1))
+    assert np.all(np.diff(lowers) >= 0.0)
+    assert np.all(np.diff(objectives) <= 1e-12)
+    if n_workers > 1:  # the planes are there still
+        assert result.iterations <= plain.iterations + 5
     sample.close()
 
 
-def test_members_keep_no_more_than_is_alive():
+def test_workers_keep_no_more_than_is_needed():
     X, y, _ = data("classification")
     sample = placed({"X": X, "y": y}, [0, 1])
-    risk = ShardedRisk(sample, cp.Hinge())
-    result = cp.minimize(risk, cp.L2(1e-3), method=cp.bmrm(), tol=1e-4)
-    gc.collect()
-    last = risk.at(result.w)  # what was dropped before is told with the next call
-    kept = sample._places.holdings["thread 0"]._kept
-    assert len(kept) <= 4  # the risk, the best point of the state and of the result, the last one
-    assert last.value == result.point.value
+    risks = [ShardedRisk(sample, loss) for loss in (cp.Hinge(), cp.Logistic())]
+    for risk in risks:
+        result = cp.minimize(risk, cp.L2(1e-3), method=cp.bmrm(), tol=1e-4)
+        assert risk.at(result.w).value == result.point.value
+    holding = sample._places.holdings["thread 0"]
+    assert sorted(holding.made) == ["risk", "rows"]
+    assert holding.made["risk"][0] == risks[1].named.name
+    assert holding.left == ("", None)
     sample.close()
 
 
-def test_losses_that_are_no_sums_need_one_machine():
+def test_workers_that_round_differently_evaluate_at_the_same_points():
+    X, y, _ = data("classification")
+    sample = placed({"X": X, "y": y}, [0, 1, 2, 0])
+    sample._places.alike = False
+    plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-3), method=cp.bmrm())
+    assert same(
+        plain, cp.minimize(ShardedRisk(sample, cp.Logistic()), cp.L2(1e-3), method=cp.bmrm())
+    )
+    sample.close()
+
+
+def test_limits_and_wishes_reach_all_workers():
+    X, y, _ = data("classification")
+    sample = placed({"X": X, "y": y}, [0, 1, 2, 0])
+    risk = ShardedRisk(sample, cp.Logistic())
+    run = partial(cp.minimize, risk, cp.L2(1e-5), method=cp.bmrm(), tol=1e-9)
+    assert run(time_limit=1e-6).status is cp.Status.TIME_LIMIT
+    assert run(max_iter=2).status is cp.Status.ITERATION_LIMIT
+    stopped = run(callbacks=[lambda state: state.iteration == 3])
+    assert stopped.status is cp.Status.STOPPED
+    assert stopped.iterations == 3
+
+    def press(state):
+        if state.iteration == 2:
+            raise KeyboardInterrupt
+
+    interrupted = run(callbacks=[press])
+    assert interrupted.status is cp.Status.INTERRUPTED
+    assert interrupted.state.interrupted
+    assert interrupted.certificate.valid
+
+    def fail(state):
+        if state.iteration == 4:
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full") as raised:
+        run(callbacks=[fail])
+    found = raised.value.result
+    assert found.status is cp.Status.FAILED
+    assert found.iterations == 4
+    # From each of them a run goes on.
+    for earlier in (stopped, interrupted, found):
+        result = run(resume=earlier.state, tol=1e-4)
+        assert result.status is cp.Status.OPTIMAL
+        assert result.history[: earlier.iterations] == earlier.history
+    again = cp.minimize(risk, cp.L2(1e-4), method=cp.bmrm(), planes_from=stopped.state)
+    assert again.status is cp.Status.OPTIMAL
+    assert not sample.losses
+    sample.close()
+
+
+def test_losses_that_are_not_sums_need_one_machine():
     X, y, _ = data("classification")
     sample = placed({"X": X, "y": y}, [0, 1])
     for loss in (cp.FBeta(), cp.ROCArea(), cp.PrecisionAtK()):
@@ -198,7 +271,7 @@ def test_losses_that_are_no_sums_need_one_machine():
             ShardedRisk(sample, loss)
 
 
-def test_errors_on_members_reach_the_caller():
+def test_errors_on_workers_reach_the_caller():
     X, y, _ = data("classification")
     sample = placed({"X": X, "y": y + 0.5}, [0, 1])
     with pytest.raises(ValueError, match="-1 and 1"):
@@ -224,8 +297,8 @@ def test_a_shard_that_cannot_be_read_is_named():
         ShardedRisk(sample, cp.Hinge())
 
 
-@pytest.mark.parametrize("lost", [(), (1, 2, 3)], ids=["undisturbed", "losing members"])
-def test_a_run_goes_on_from_its_checkpoint_with_other_members(tmp_path, lost):
+@pytest.mark.parametrize("lost", [(), (1, 2, 3)], ids=["undisturbed", "losing workers"])
+def test_a_run_goes_on_from_its_checkpoint_with_other_workers(tmp_path, lost):
     X, y, _ = data("classification")
     options = {"method": cp.bmrm(), "tol": 1e-5}
     plain = cp.minimize(cp.ScoredRisk(X, y, cp.Logistic()), cp.L2(1e-3), **options)
@@ -235,37 +308,21 @@ def test_a_run_goes_on_from_its_checkpoint_with_other_members(tmp_path, lost):
         cp.L2(1e-3),
         **options,
         max_iter=plain.iterations // 2,
-        checkpoint=tmp_path / "run",
+        checkpoint=cp.Checkpoint(tmp_path / "run", every=0.0),
     )
     assert first.status is cp.Status.ITERATION_LIMIT
     sample.close()
     sample = placed({"X": X, "y": y}, [3, 1, 2, 0] * 2)
     risk = ShardedRisk(sample, cp.Logistic())
-    crew = sample._places
-    for holding in crew.holdings.values():
-        holding._kept = Counted(holding._kept)
-
-    def lose(state):
-        if state.iteration - first.iterations in lost:
-            crew.kill(min(crew.holdings))
-
-    result = cp.resume(tmp_path / "run", risk, cp.L2(1e-3), tol=1e-5, callbacks=[lose])
+    losing = Losing(sample, [first.iterations + k for k in lost])
+    result = cp.resume(tmp_path / "run", risk, cp.L2(1e-3), tol=1e-5, callbacks=[losing])
     assert len(sample.losses) == len(lost)
-    assert same(plain, result)
-    # Points of the past are made anew one after the other, and not kept.
-    most_kept = max(holding._kept.most for holding in crew.holdings.values())
-    assert most_kept <= 8 < plain.iterations
+    assert agree(plain, result, 1e-5)
+    assert losing.seen[0][0] == first.iterations + 1
+    assert losing.seen[0][1] >= first.certificate.lower_bound
+    assert result.history[: first.iterations] == first.history
+    assert result.iterations <= plain.iterations + 5
     sample.close()
     other = ShardedRisk(placed({"X": X + 1.0, "y": y}, [0, 1]), cp.Logistic())
     with pytest.raises(cp.CheckpointError, match=r"another problem \(other: shards\)"):
         cp.resume(tmp_path / "run", other, cp.L2(1e-3))
-
-
-class Counted(dict):
-    """Knows how many entries there were at most."""
-
-    most = 0
-
-    def __setitem__(self, key, value):
-        super().__setitem__(key, value)
-        self.most = max(self.most, len(self))

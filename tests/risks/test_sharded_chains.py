@@ -1,4 +1,6 @@
-"""Chains whose sequences lie elsewhere: bounds hold, and bits do not depend on who has what."""
+"""Chains whose sequences lie on workers: bounds hold, and bits do not depend on who has what."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,8 +9,8 @@ from tests.risks.crew import placed
 
 import cutplane as cp
 from cutplane.cluster.chains import ChainShape, ShardedChainRisk
-from cutplane.models.sequences.sharded import SequenceReader, look, observed
-from cutplane.models.sequences.templates import TemplateVectorizer, parse_templates
+from cutplane.models.tagging.sharded import SequenceReader, look, observed
+from cutplane.models.tagging.templates import TemplateVectorizer, parse_templates
 
 PLACEMENTS = {"1": [0] * 8, "2": [0, 1, 1, 0, 1, 0, 0, 1], "5": [4, 0, 1, 2, 2, 3, 1, 0]}
 LAM = 0.02
@@ -38,7 +40,7 @@ def words(tokens):
 
 
 def shape_for(sample, loss, *, vectorizer=None, pairs=False, per_token=False):
-    found = sample.ask(look, (), vectorizer, 1)
+    found = sample.ask(look, vectorizer, 1)
     if vectorizer is not None:
         vectorizer.feature_names_ = list(found.names)
     reader = SequenceReader(found.classes, vectorizer, found.n_features)
@@ -48,7 +50,7 @@ def shape_for(sample, loss, *, vectorizer=None, pairs=False, per_token=False):
         n_features=found.n_features,
         n_labels=len(found.classes),
         ends=True,
-        pairs=sample.ask(observed, (), reader) if pairs else None,
+        pairs=sample.ask(observed, reader) if pairs else None,
         scale=1.0 / (found.n_tokens if per_token else found.weight),
     )
 
@@ -108,9 +110,14 @@ def test_bits_do_not_depend_on_placement_and_bounds_are_those_of_one_machine(kin
 
 def test_planes_values_and_rays_are_those_of_the_whole():
     X, y, weights = sequences()
-    sample = sample_on(PLACEMENTS["5"], X, y, weights)
+    sample = sample_on(PLACEMENTS["1"], X, y, weights)
     shape = shape_for(sample, cp.ChainMargin(), per_token=True)
-    risk = ShardedChainRisk(sample, shape)
+    (holding,) = sample._places.holdings.values()
+    # All shards are here: what one worker would do with them.
+    here = SimpleNamespace(
+        shards=holding.shards, n_threads=1, total=lambda sums: np.sum(sums, axis=0)
+    )
+    risk = shape.make(here)
     plain = cp.ChainRisk(
         np.concatenate(X),
         np.searchsorted(shape.reader.classes, np.concatenate(y)),

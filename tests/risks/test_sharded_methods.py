@@ -1,16 +1,16 @@
-"""Methods on risks whose rows lie elsewhere: bounds hold, bits do not depend on who has what."""
+"""Methods on risks whose rows lie on workers: bounds hold, bits do not depend on who has what."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from tests.risks.crew import placed
-from tests.risks.test_sharded import data, same
+from tests.risks.test_sharded import Losing, agree, data, same
 
 import cutplane as cp
-from cutplane.cluster.dual_ascent import LocalAscent
 from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
+from cutplane.solvers.local_dual_ascent import LocalAscent
 
 PLACEMENTS = [[0] * 8, [0, 1, 1, 0, 1, 0, 0, 1], [4, 0, 1, 2, 2, 3, 1, 0]]
 
@@ -88,27 +88,6 @@ def test_methods_that_know_points_only(method):
     everywhere({"X": X, "y": y}, cp.Logistic(), method, tol=1e-3)
 
 
-def test_newton_goes_on_after_a_loss():
-    X, y, _ = data("classification")
-    given = {"X": X, "y": y}
-    sample = placed(given, [0, 1, 2, 3] * 2)
-
-    def lose_one(state):
-        if state.iteration in (2, 5):
-            sample._places.kill(sorted(sample._places.holdings)[0])
-
-    result = cp.minimize(
-        ShardedRisk(sample, cp.Hinge()),
-        cp.L2(1e-2),
-        method=cp.newton(),
-        tol=1e-6,
-        callbacks=[lose_one],
-    )
-    assert len(sample.losses) == 2
-    assert same(everywhere(given, cp.Hinge(), cp.newton(), tol=1e-6)[1], result)
-    sample.close()
-
-
 @pytest.mark.parametrize(
     "method",
     [cp.dual_ascent(), cp.class_ascent(), cp.class_newton(), cp.block_ascent()],
@@ -147,18 +126,23 @@ def test_local_epochs_on_shards_are_certified(loss, by_label, intercept):
 
 @pytest.mark.parametrize(
     ("method", "sparse"),
-    [(cp.dual_ascent(planes=None), True), (cp.newton(), False)],
-    ids=["dual ascent", "newton"],
+    [
+        (cp.dual_ascent(planes=None), True),
+        (cp.newton(), False),
+        (cp.bmrm(groups=4), False),
+        (cp.quasi_newton(), False),
+        (cp.level(), False),
+    ],
+    ids=["dual ascent", "newton", "groups", "quasi newton", "level"],
 )
-def test_what_members_keep_is_made_anew_from_a_checkpoint_and_after_losses(
-    method, sparse, tmp_path
-):
-    X, y, _ = data("classification", d=60, sparse=sparse)
+def test_runs_go_on_from_a_checkpoint_and_after_losses(method, sparse, tmp_path):
+    X, y, _ = data("classification", d=20, sparse=sparse)
     given, options = {"X": X, "y": y}, {"tol": 1e-5}
-    _, whole = everywhere(given, cp.Hinge(), method, **options)
+    loss = cp.Logistic() if method.name == "quasi-newton" else cp.Hinge()
+    _, whole = everywhere(given, loss, method, **options)
     sample = placed(given, [0, 1, 2, 3] * 2)
     half = cp.minimize(
-        ShardedRisk(sample, cp.Hinge()),
+        ShardedRisk(sample, loss),
         cp.L2(1e-2),
         method=method,
         **options,
@@ -168,17 +152,14 @@ def test_what_members_keep_is_made_anew_from_a_checkpoint_and_after_losses(
     assert half.status is cp.Status.ITERATION_LIMIT
     sample.close()
     sample = placed(given, [3, 1, 2, 0] * 2)
-
-    def lose_one(state):
-        if state.iteration == half.iterations + 1:
-            sample._places.kill(min(sample._places.holdings))
-
-    risk = ShardedRisk(sample, cp.Hinge())
+    losing = Losing(sample, [half.iterations + 1, half.iterations + 2])
+    risk = ShardedRisk(sample, loss)
     result = cp.resume(
-        tmp_path / "run", risk, cp.L2(1e-2), **options, max_iter=10_000, callbacks=[lose_one]
+        tmp_path / "run", risk, cp.L2(1e-2), **options, max_iter=10_000, callbacks=[losing]
     )
-    assert len(sample.losses) == 1
-    assert same(whole, result)
+    assert len(sample.losses) == 2
+    assert agree(whole, result, 1e-5)
+    assert losing.seen[0][1] >= half.certificate.lower_bound
     sample.close()
 
 

@@ -251,5 +251,5 @@ def test_torch_is_imported_only_when_it_is_used():
 
 def test_stochastic_steps_find_it_too():
     risk = risk_of()
-    run = cp.solvers.sgd.sgd(risk, cp.L2(0.1, center=risk.start), passes=3, batch_size=4)
+    run = cp.solvers.sgd(risk, cp.L2(0.1, center=risk.start), passes=3, batch_size=4)
     assert run.objective < risk.at(risk.start).value

@@ -53,15 +53,20 @@ def listed(problem, S):
 lengths = st.lists(st.integers(0, 4), min_size=1, max_size=4).filter(any)
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    lengths=lengths,
-    n_labels=st.integers(1, 4),
-    emission=scales,
-    transition=scales,
-)
-def test_worst_labels_are_the_worst_of_all(seed, lengths, n_labels, emission, transition):
-    problem = Problem(seed, lengths, n_labels, emission=emission, transition=transition)
+def problems(most_labels):
+    """Problems with few short sequences, of up to so many labels."""
+    return st.builds(
+        Problem,
+        st.integers(0, 10**6),
+        lengths,
+        st.integers(1, most_labels),
+        emission=scales,
+        transition=scales,
+    )
+
+
+@given(problem=problems(4))
+def test_worst_labels_are_the_worst_of_all(problem):
     outcome = ChainMargin().evaluate(problem.data, problem.scores)
     expected, begin = 0.0, 0
     for S, y, weight in problem.sequences():
@@ -80,15 +85,8 @@ def test_worst_labels_are_the_worst_of_all(seed, lengths, n_labels, emission, tr
     assert outcome.value >= 0.0
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    lengths=lengths,
-    n_labels=st.integers(1, 6),
-    emission=scales,
-    transition=scales,
-)
-def test_best_labels_are_the_best_of_all(seed, lengths, n_labels, emission, transition):
-    problem = Problem(seed, lengths, n_labels, emission=emission, transition=transition)
+@given(problem=problems(6))
+def test_best_labels_are_the_best_of_all(problem):
     labels, begin = problem.chains.best(problem.scores), 0
     for S, y, _ in problem.sequences():
         found = labels[begin : begin + len(y)]
@@ -99,21 +97,14 @@ def test_best_labels_are_the_best_of_all(seed, lengths, n_labels, emission, tran
         begin += len(y)
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    lengths=lengths,
-    n_labels=st.integers(1, 4),
-    emission=scales,
-    transition=scales,
-)
-def test_marginals_are_those_of_all_labels(seed, lengths, n_labels, emission, transition):
-    problem = Problem(seed, lengths, n_labels, emission=emission, transition=transition)
+@given(problem=problems(4))
+def test_marginals_are_those_of_all_labels(problem):
     outcome = ChainCRF().evaluate(problem.data, problem.scores)
     slopes = outcome.slopes()
     tiny = 1e-13 * problem.size()
     value = entropy = 0.0
     emissions = np.zeros_like(problem.scores.emissions)
-    transitions = np.zeros((n_labels, n_labels))
+    transitions = np.zeros((problem.chains.n_labels, problem.chains.n_labels))
     begin = 0
     for S, y, weight in problem.sequences():
         candidates, scores = listed(problem, S)

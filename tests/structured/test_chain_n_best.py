@@ -12,7 +12,7 @@ from cutplane.models.sequences.chain import Chains, ChainScores, n_best
 from cutplane.models.structured import ChainCRF
 
 from .sequences import all_labels, score
-from .test_chain_kernels import Problem, lengths, scales
+from .test_chain_kernels import Problem, problems, scales
 
 
 def listed(scores, i, j, n):
@@ -25,16 +25,8 @@ def listed(scores, i, j, n):
     return [(-negative, backwards[::-1]) for negative, backwards in sorted(rows)[:n]]
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    lengths=lengths,
-    n_labels=st.integers(1, 4),
-    n=st.integers(1, 300),
-    emission=scales,
-    transition=scales,
-)
-def test_the_best_of_all(seed, lengths, n_labels, n, emission, transition):
-    problem = Problem(seed, lengths, n_labels, emission=emission, transition=transition)
+@given(problem=problems(4), n=st.integers(1, 300))
+def test_the_best_of_all(problem, n):
     found = n_best(problem.chains, problem.scores, n)
     tiny = 1e-14 * problem.size()
     for k, (i, j) in enumerate(itertools.pairwise(problem.chains.offsets)):
@@ -75,20 +67,13 @@ def test_the_order_of_ties(seed, lengths, n_labels, n, spread):
             assert found.top_scores[k] - found.behind[k, rank] == value
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    lengths=lengths,
-    n_labels=st.integers(1, 4),
-    emission=scales,
-    transition=scales,
-)
-def test_probabilities_of_all_sum_to_one(seed, lengths, n_labels, emission, transition):
-    problem = Problem(seed, lengths, n_labels, emission=emission, transition=transition)
+@given(problem=problems(4))
+def test_probabilities_of_all_sum_to_one(problem):
     found = n_best(problem.chains, problem.scores, 10**30)
     logs = ChainCRF().log_probabilities(problem.chains, problem.scores, found.labels[0])
     assert (logs <= 0.0).all()
-    for k, length in enumerate(lengths):
-        assert found.counts[k] == n_labels**length
+    for k, length in enumerate(problem.chains.lengths):
+        assert found.counts[k] == problem.chains.n_labels**length
         probabilities = np.exp(logs[k] - found.behind[k, : found.counts[k]])
         # An error of eps in a score of this size is one of that size in the exponent.
         assert probabilities.sum() == pytest.approx(1.0, abs=1e-13 * problem.size())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import cutplane as cp
-from cutplane.models.graphs.forests import ForestMarginals, ForestScores, parents_first
+from cutplane.models.structured.forests import ForestMarginals, ForestScores, parents_first
 from cutplane.testing import check_model, check_risk
 
 from .problems import (

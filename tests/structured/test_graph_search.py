@@ -90,14 +90,21 @@ def test_bounds_hold_for_each_label_of_each_node(graph, rounds):
 
 @given(graph=graphs())
 def test_what_is_left_goes_to_an_integer_program(graph):
+    few = search.SETTINGS._replace(rounds=(1,), most_looks=0, first_states=1, last_states=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "_ROUNDS", (1,))
-        patch.setattr(search, "_MOST_LOOKS", 0)
-        for states in ("_FIRST_STATES", "_LAST_STATES"):
-            patch.setattr(search, states, 1)
+        patch.setattr(search, "SETTINGS", few)
         found = best_exact(*graph)
     best = max(all_scores(*graph).values())
     assert score(*graph, found) == pytest.approx(best, abs=small(*graph[:2]))
+
+
+def test_nothing_goes_to_an_integer_program_if_bounds_leave_one_label_of_each_node():
+    edges = np.array([[2, 0], [2, 1], [2, 0], [1, 2], [0, 2], [0, 2], [0, 2], [2, 1], [1, 2]])
+    pairwise = np.random.default_rng(3).normal(size=(len(edges), 2, 2))
+    messages = search._Messages(np.zeros((3, 2)), pairwise, edges)
+    known, free = messages.improve(1), np.zeros(3, dtype=bool)
+    found = search._by_program(np.zeros((3, 2)), pairwise, edges, known, free)
+    np.testing.assert_array_equal(found, known.labels)
 
 
 def bound_and_losses(graph, rounds, *, triplets):

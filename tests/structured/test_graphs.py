@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import cutplane as cp
-from cutplane.models.graphs.forests import Forest
 from cutplane.models.graphs.local_polytope import LinearProgram, best_integral, best_relaxed
 from cutplane.models.structured import RelaxedLabels
+from cutplane.models.structured.forests import Forest
 from cutplane.testing import check_risk
 
 from .problems import graphs, random_graph, random_tree

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from cutplane.models.speech.estimation import ClassFit, Likelihood, backward, forward, maximize, mix
+from cutplane.models.speech.estimation import (
+    ClassFit,
+    Likelihood,
+    count_expected,
+    maximize,
+    no_counts,
+)
 from cutplane.models.speech.model import (
     Covariance,
     GaussianHMMs,
@@ -80,16 +86,23 @@ def test_best_segments(name):
 def test_the_likelihood_is_a_sum_over_all_paths(topology):
     hmms = GaussianHMMs(1, 3, 2, 2, topology)
     w, (X, _) = drawn(hmms), frames_of(hmms, 5)
-    tables, scores, E = hmms.tables(w), np.empty((5, 6)), np.empty((5, 3))
-    fill_best(X, 0, 5, tables.gaussians, 6, scores)
-    mix(scores, 3, E)
-    alpha, beta = np.empty_like(E), np.empty_like(E)
-    found = forward(E, tables.moves, alpha)
-    expected = np.logaddexp.reduce([score for *_, score in paths(hmms, w, X, mixed=True)])
-    assert found == pytest.approx(expected, rel=1e-12)
-    backward(E, tables.moves, beta)
-    totals = np.logaddexp.reduce(alpha + beta, axis=1)
-    np.testing.assert_allclose(totals, expected, rtol=1e-12)
+    found, counts = expected_counts(hmms, w, X)
+    totals = [score for *_, score in paths(hmms, w, X, mixed=True)]
+    assert found == pytest.approx(np.logaddexp.reduce(totals), rel=1e-12)
+    # A state for each frame, a move for each frame but the first.
+    assert counts.gaussians.sum() == pytest.approx(5.0, rel=1e-12)
+    assert counts.bands.sum() == pytest.approx(4.0, rel=1e-12)
+    assert counts.start.sum() == pytest.approx(1.0, rel=1e-12)
+    assert counts.end.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+def expected_counts(hmms, w, X):
+    """Return the likelihood of one sequence under the model of one class, and what is expected."""
+    tables, counts = hmms.tables(w), no_counts(hmms)
+    scores = np.empty((len(X), hmms.n_states * hmms.n_components))
+    fill_best(X, 0, len(X), tables.gaussians, scores.shape[1], scores)
+    given = X, np.array([0, len(X)]), np.ones(1), scores, tables.moves, tables.gaussians.means
+    return count_expected(*given, counts), counts
 
 
 def generated(n=40, seed=0):
@@ -118,22 +131,16 @@ def test_em_raises_the_likelihood(topology, covariance):
 
 def total_likelihood(hmms, w, X, offsets, y):
     """Return the sum of the log-likelihoods of all sequences under the models of their classes."""
-    one, tables = replace(hmms, n_classes=1), hmms.tables(w)
-    S, K = hmms.n_classes * hmms.n_states, hmms.n_states
-    scores = np.empty((len(X), S * hmms.n_components))
-    fill_best(X, 0, len(X), tables.gaussians, scores.shape[1], scores)
-    parts, total = hmms.split(w), 0.0
+    one, parts, total = replace(hmms, n_classes=1), hmms.split(w), 0.0
     for label, (begin, end) in zip(y, pairwise(offsets), strict=True):
-        own = np.concatenate([m * S + label * K + np.arange(K) for m in range(hmms.n_components)])
-        E = np.empty((end - begin, K))
-        mix(np.ascontiguousarray(scores[begin:end, own]), K, E)
         alone = one.join(
             parts
             | {name: parts[name][:, [label]] for name in ("means", "lower", "weights")}
             | {name: parts[name][[label]] for name in ("start", "arcs", "end")}
             | {"prior": np.zeros(1)}
+            | ({} if parts["log_sds"].ndim == 1 else {"log_sds": parts["log_sds"][:, [label]]})
         )
-        total += forward(E, one.tables(alone).moves, np.empty_like(E))
+        total += expected_counts(one, alone, X[begin:end])[0]
     return total
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.models.graphs.forests import best_labels, parents_first
+from cutplane.models.structured.forests import best_labels, parents_first
 from cutplane.models.structured.risk import as_features
 from cutplane.testing import check_model
 

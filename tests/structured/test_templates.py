@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.models.sequences.templates import BUILT_IN, TemplateVectorizer, parse_templates
+from cutplane.models.tagging.templates import BUILT_IN, TemplateVectorizer, parse_templates
 
 words = st.sampled_from(["a", "b", "{}", "x/y", "é", "_B-1"])
 sequences = st.lists(st.lists(st.tuples(words, words), max_size=5), min_size=1, max_size=5).filter(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.models.sequences.templates import Vocabulary, as_bytes
+from cutplane.models.tagging.templates import Vocabulary, as_bytes
 
 texts = st.one_of(
     st.sampled_from(["", "a", "aa", "a\0", "\0", "é", "e\u0301", "\ud83d", "\ude00", "\U0001f600"]),

@@ -1,4 +1,6 @@
-"""Compares a state that was read from a file with the problem: see `layouts`.
+"""What a value is, if nothing but the value is known: see `layouts`.
+
+Compares a state that was read from a file with the problem: see `layouts`.
 
 What does not fit is `Unknown`, with the place where it is.
 """
@@ -9,17 +11,73 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, ForwardRef, Protocol, get_args, get_origin, runtime_checkable
 
 import numpy as np
 
 from cutplane.checkpoints.codec import Unknown, attributes
-from cutplane.checkpoints.kinds import PLAIN, is_balance, is_named, own_kinds
-from cutplane.checkpoints.layouts import LAYOUTS, POINTS
-from cutplane.core.method import BundleSolver, Policy, PolicyStates, Query
-from cutplane.core.needs import as_quadratic, offers
-from cutplane.core.solver import AnySolver
+from cutplane.checkpoints.layouts import POINTS, layout_of
+from cutplane.core.method import BundleSolver, Policy, PolicyStates
+from cutplane.core.protocols import FarRisk, as_quadratic
+from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import Problem, Run
+
+# Larger counts cannot be reached by counting, and would overflow.
+_MOST = 2**53
+
+
+def is_named(value: Any, name: str) -> bool:
+    """Say whether a value is of one of the library's own classes, by its name."""
+    kind = type(value)
+    return kind.__name__ == name and kind.__module__.startswith("cutplane.")
+
+
+PLAIN: dict[str, Callable[[Any], bool]] = {
+    "float": lambda value: isinstance(value, float) and math.isfinite(value),
+    "real": lambda value: isinstance(value, float) and not math.isnan(value),
+    "count": lambda value: type(value) is int and 0 <= value < _MOST,
+    "number": lambda value: type(value) is int and 0 <= value < 2**63,
+    "bool": lambda value: type(value) is bool,
+    "str": lambda value: type(value) is str,
+    "None": lambda value: value is None,
+    "unseen": lambda value: True,
+    "Status": lambda value: is_named(value, "Status"),
+}
+
+
+def is_balance(value: Any) -> bool:
+    """Say whether a value is that of `cutplane.FBeta`: two labelings."""
+    try:
+        for flips, limits in value:
+            if not all(map(PLAIN["count"], flips)) or len(flips) != 2:
+                return False
+            for margin, ties in limits:
+                if not (PLAIN["real"](margin) and PLAIN["count"](ties)):
+                    return False
+        return is_named(value, "_Balance") and all(
+            is_named(part, "Labeling") and is_named(part.flips, "Flips") for part in value
+        )
+    except (TypeError, ValueError):
+        return False
+
+
+def own_kinds(kind: type) -> frozenset[str] | None:
+    """Return the names of the types that a solver or policy may remember, or None if unknown."""
+    for base in kind.__mro__:
+        for made in vars(base).get("__orig_bases__", ()):
+            origin = get_origin(made)
+            if isinstance(origin, type) and issubclass(origin, Policy | Solver):
+                (own,) = get_args(made)
+                if isinstance(own, ForwardRef):
+                    names = own.__forward_arg__.split(" | ")
+                    return frozenset("NoneType" if name == "None" else name for name in names)
+                kinds = get_args(own) if isinstance(own, UnionType) else (own,)
+                kinds = tuple(NoneType if each is None else each for each in kinds)
+                if all(isinstance(each, type) for each in kinds):
+                    return frozenset(each.__name__ for each in kinds)
+    return None
+
 
 _ARRAY = re.compile(r"([fiub]\d)(~?)\[([^\]]*)\](?:<(\w+)|(>=0))?")
 
@@ -48,8 +106,18 @@ def require_fitting(
         return
     if method.stabilizer.confined and state.bundle.tilts.any():
         raise Unknown("state.bundle has planes of groups")
+    if state.own is None:
+        return
     for place in (part.name for part in fields(PolicyStates)):
         checker.check_own(getattr(state.own, place), getattr(method, place), f"state.own.{place}")
+
+
+@runtime_checkable
+class FitsTogether(Protocol):
+    """What a solver remembers, if more has to be true of it than what each field looks like."""
+
+    def fits(self, risk: Any, solver: Any) -> bool:
+        """Say whether the fields fit together, and the problem."""
 
 
 @dataclass
@@ -70,15 +138,14 @@ class _Checker:
         """Check what a solver or a policy of the library remembers, if it knows the risk."""
         if not type(policy).__module__.startswith("cutplane."):
             return
-        # Of data that lie elsewhere a solver remembers something else: what is kept there.
-        elsewhere = isinstance(policy, Query) or not isinstance(policy, Policy | BundleSolver)
-        if elsewhere and type(self.risk).__name__ not in POINTS:
+        if own is None and isinstance(self.risk, FarRisk):  # what workers remember is not stored
             return
         kinds = own_kinds(type(policy))
         name = type(own).__name__
         if kinds is not None and name not in kinds:
             raise Unknown(f"{path} is not what {type(policy).__name__} remembers")
-        if name in LAYOUTS:
+        kind: type = type(own)
+        if layout_of(kind) is not None:
             self.check(own, name, path)
         elif isinstance(own, float):
             self.check(own, "real", path)
@@ -100,8 +167,9 @@ class _Checker:
             return special(self, value, path)
         if not is_named(value, spec):
             return False
-        if spec in LAYOUTS:
-            self._check_fields(value, LAYOUTS[spec], path)
+        kind: type = type(value)
+        if (layout := layout_of(kind)) is not None:
+            self._check_fields(value, layout, path)
         return True
 
     def _is_array(
@@ -155,7 +223,10 @@ class _Checker:
         if is_tuple and len(value) != len(value._fields):
             raise Unknown(f"{path} is not what it was")
         rule = _RULES.get(type(value).__name__)
-        if rule is not None and not rule(value, inner):
+        fits = rule(value, inner) if rule else True
+        if isinstance(value, FitsTogether):
+            fits = value.fits(self.risk, self.known["method"])
+        if not fits:
             raise Unknown(f"{path} is not what it was")
 
     def _inherited(self) -> dict[str, int]:
@@ -189,14 +260,14 @@ class _Checker:
     def is_witness(self, value: Any, path: str) -> bool:
         """Say whether a value is what the loss may have found with its best offsets."""
         loss = self.risk.loss
-        name, room = type(loss).__name__, type(loss).__module__.rpartition(".")[2]
+        name = type(loss).__name__
         if name == "FBeta" and self.risk.minimizes_intercept:
             return is_balance(value)
         return value is None or any(
             (
                 bool(getattr(loss, "of_shares", False)) and self._fits(value, "BestOffsets", path),
-                room == "residuals" and PLAIN["float"](value),
-                room == "shared_score"
+                name == "Euclidean" and PLAIN["float"](value),
+                name == "SharedScore"
                 and type(value) is list
                 and len(value) == self.risk.intercept_shape[0]
                 and all(is_named(own, "AtBestOffset") and own.witness is None for own in value),
@@ -306,50 +377,6 @@ def _solver_fits(qp: Any, checker: _Checker) -> bool:
     return within and based and len(np.unique(planes)) == len(planes)
 
 
-def _cache_fits(cache: Any, checker: _Checker) -> bool:
-    kept, outputs = cache.kept, cache.outputs
-    n, most = kept.losses.shape
-    if is_named(outputs, "Store"):
-        return bool(outputs.begins.shape == (n, most))
-    chains = checker.risk.data.chains
-    return len(outputs) == most * chains.n_tokens and bool(
-        ((outputs >= 0) & (outputs < chains.n_labels)).all()
-    )
-
-
-def _store_fits(store: Any, checker: _Checker) -> bool:
-    used, p = int(store.used[0]), checker.risk.n_parameters
-    taken = store.indices[:used]
-    return (
-        used <= len(store.indices)
-        and bool((store.begins <= store.ends).all())
-        and bool((store.ends <= used).all())
-        and bool(((taken >= 0) & (taken < p)).all())
-    )
-
-
-# What `cutplane.solvers.stochastic.passes` asks for.
-_COMPILED_STEPS = ("map.plain", "loss.slope_form", "rows.one_by_one")
-
-
-def _walk_fits(walk: Any, checker: _Checker) -> bool:
-    """Say whether a walk has the arrays that its settings ask for."""
-    settings = checker.known["method"].settings
-    chosen = settings.rule.name == "OPTIMISTIC"
-    # Steps on the rows of a linear risk are compiled, and have a line of facts for each of them.
-    compiled = (
-        settings.batch is not None
-        and settings.batch < _n_examples(checker.risk)
-        and all(offers(checker.risk, what) for what in _COMPILED_STEPS)
-    )
-    return (
-        (len(walk.summed) > 0) == settings.averages
-        and (len(walk.chosen) > 0) == chosen
-        and (len(walk.facts) > 0 or not compiled)
-        and (chosen or not walk.confident)
-    )
-
-
 # What has to be true of several fields together.
 _RULES: dict[str, Callable[[Any, _Checker], bool]] = {
     "Bundle": _bundle_fits,
@@ -361,26 +388,6 @@ _RULES: dict[str, Callable[[Any, _Checker], bool]] = {
         and point.starts[0] == 0
         and point.starts[-1] == len(point.indices)
         and bool((np.diff(point.starts) >= 0).all())
-    ),
-    "Cache": _cache_fits,
-    "Kept": lambda kept, _: bool(
-        ((kept.counts >= 1) & (kept.counts <= kept.losses.shape[1])).all()
-    ),
-    "Store": _store_fits,
-    "SparseSteps": lambda own, _: (
-        own.squares.shape == own.mixed.shape == (len(own.past.steps), len(own.past.steps))
-    ),
-    "Shares": lambda own, _: own.shares.shape[1] <= own.W.shape[1],
-    "DescentState": lambda own, _: own.width == 0.0 or len(own.duals) > 0,
-    "Walk": lambda own, checker: _walk_fits(own, checker),
-    "ClassNewtonState": lambda own, checker: (
-        (own.centers.shape[1] == 0) == bool(checker.risk.loss.smooth)
-        and own.gradient.shape[1]
-        == checker.risk.rows.shape[1] + int(checker.risk.minimizes_intercept)
-    ),
-    "Spectrum": lambda own, checker: (
-        own.basis.shape[1] in (0, len(own.sizes))
-        and (len(own.sums) > 0) == (len(own.masses) > 0) == checker.risk.minimizes_intercept
     ),
 }
 

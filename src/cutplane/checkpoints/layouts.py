@@ -4,15 +4,18 @@ Compiled loops do not look whether an index is in range, and a state comes from 
 state is used, each part of it is compared with what is written here; numbers as such are believed
 (see `key`), but none of them leads a loop out of an array. A class is known by its name:
 
-    "Duals": {"beta": "f8[n]", "movable": "i8[*]<n", "offset": "float", ...}
+    "Balance": {"radius": "real", "t": "count", "center": "f8[p]", ...}
 
-has arrays of a number for each of the ``n`` examples, and of any number of examples. What may be
-missing, because it is computed when it is first asked for, has a question mark behind its name.
-Parts of classes that are not listed, such as a user's own, are taken as they are.
+has an array with a number for each of the ``p`` parameters. What may be missing, because it is
+computed when it is first asked for, has a question mark behind its name.
+
+What a solver of the library remembers is not listed. A dataclass says it in the types of its fields
+(`layout_of`), and what has to be true of several of them in a method ``fits(risk, solver)``. Parts
+of a user's own classes are taken as they are.
 
 =============  ====================================================================================
 ``float``      finite
-``real``       a float that is not NaN, maybe infinite; ``any float`` may be NaN
+``real``       a float that is not NaN, maybe infinite
 ``count``      a whole number, not negative; a ``number`` may be too large to be counted to
 ``f8[n, *]``   a finite array: 8 or 4 bytes a float (f) or whole number (i, u), 1 a truth (b)
 ``f8~[n]``     maybe with entries that are not finite
@@ -29,6 +32,17 @@ blocks of sequences; ``scores`` stands for the shape of all scores. Other letter
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutplane.compute.arrays import Vector
 
 # The points of each kind of risk; those of others are taken as they are.
 POINTS = {
@@ -113,7 +127,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "values": "f8[e]", "starts": "i8[*]>=0", "_weights": "f8[u]", "_planes": "planes",
         "_owners?": "i8[e]<u", "value?": "float",
     },
-    # What solvers remember, and stabilizers, queries and cuts.
+    # What stabilizers, queries and cuts remember, and what solvers may begin with.
     "LastSearch": {"objective": "real", "distance": "real"},
     "LastWeight": {"mu": "real", "plain": "PlainBound"},
     "PlainBound": {"solver": "SimplexQP", "numbers": "i8[k]>=0", "alpha": "f8[k]>=0"},
@@ -125,57 +139,57 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "radius": "real", "t": "count", "total": "real", "center": "f8[p]", "iterate": "f8[p]",
         "plain": "PlainBound",
     },
-    "NewtonState": {
-        "point": "ScoredPoint", "width": "real", "duals": "f8[n]", "steps": "count",
-        "scores": "f8[n]", "slopes": "f8[n]", "plane": "Plane",
-    },
-    "Duals": {
-        "beta": "f8[n]", "w": "f8[p]", "offset": "real", "movable": "i8[*]<n",
-        "visited": "i8[*]<n", "reach": "real", "seed": "u8[1]", "stiffness": "f8[n]",
-        "pull": "real",
-    },
-    "Shares": {
-        "shares": "f8[n, c]", "W": "f8[d, m]", "offsets": "f8~[m]", "examples": "i8[*]<n",
-        "gain": "real", "seed": "u8[1]", "stiffness": "f8[n]", "pull": "real", "lam": "real",
-    },
-    "ClassNewtonState": {
-        "w": "f8[p]", "scores": "f8[n, c]", "offsets": "f8[c]", "width": "real",
-        "centers": "f8[n, c] | f8[n, 0]", "spectrum": "Spectrum", "steps": "count",
-        "shares": "f8[n, c]", "value": "real", "gradient": "f8[c, *]", "said": "real",
-        "plane": "Plane", "objective": "real", "floor": "real",
-    },
-    "Spectrum": {
-        "mean": "f8[d]", "sizes": "f8[d]", "basis": "f8[d, *]", "sums": "f8[c, d] | f8[0, d]",
-        "masses": "f8[c] | f8[0]",
-    },
-    "Cache": {"kept": "Kept", "outputs": "Store | i4[*]"},
-    "Kept": {
-        "counts": "i8[n]", "losses": "f8[n, m]", "gram": "f8[n, m, m]", "idle": "i8[n, m]",
-        "alpha": "f8[n, m]>=0",
-    },
-    "Store": {
-        "indices": "i8[e]", "values": "f8~[e]", "begins": "i8[n, m]>=0", "ends": "i8[n, m]>=0",
-        "used": "i8[1]>=0",
-    },
-    "PastSteps": {
-        "steps": "f4[m, p]", "changes": "f4[m, p]", "products": "f8[m]", "slots": "slots",
-        "curvature": "ChainCurvature | NetworkCurvature | PairCurvature | None",
-        "next_refresh": "number",
-    },
-    "SparseSteps": {"past": "PastSteps", "squares": "f8[*, *]", "mixed": "f8[*, *]"},
-    "PairCurvature": {"inverses": "f4[p]"},
     "ChainCurvature": {"factors": "f8[l, d, d]", "inverses": "f8[*]"},
-    "DescentState": {
-        "point": "ScoredPoint", "at": "AtBestOffset", "width": "real",
-        "duals": "f8[n] | f8[0]", "damping": "real", "steps": "count", "share": "real",
-    },
-    "PairDuals": {"q": "f8[n]", "images": "f8[n]", "gap": "real"},
-    "Walk": {
-        "v": "f8[p]", "summed": "f8[p] | f8[0]", "chosen": "f8[p] | f8[0]",
-        "facts": "f8[n, 4] | f8[0, 4]", "numbers": "f8~[13]", "seed": "u8[1]",
-        "objective": "any float",
-    },
-    "Reference": {"w": "f8[p]", "seed": "u8[1]", "objective": "any float"},
-    "StepTaken": {"possible": "real"},
-    "StepsTaken": {"w": "f8[p]", "slope": "f8[p]", "delay": "real", "taken": "count"},
 }  # fmt: skip
+
+# Types of fields that say all by themselves: a vector is one of parameters, unless it is Annotated.
+_SPECS: dict[Any, str] = {
+    float: "real",
+    int: "count",
+    bool: "bool",
+    str: "str",
+    NoneType: "None",
+    Vector: "f8[p]",
+    NDArray[np.uint64]: "u8[1]",
+}
+
+# Classes whose parts are taken as they are: layers of PyTorch are what the user says.
+_AS_THEY_ARE = {"NetworkCurvature", "LayerCurvature"}
+
+
+@cache
+def layout_of(kind: type) -> Mapping[str, str] | None:
+    """Return the layout of a class, from the table or from the types of its fields.
+
+    None if parts of such a class are taken as they are.
+    """
+    name = kind.__name__
+    if name in LAYOUTS:
+        return LAYOUTS[name]
+    if name in _AS_THEY_ARE or not kind.__module__.startswith("cutplane."):
+        return None
+    if (names := _names_of(kind)) is None:
+        return None
+    hints = get_type_hints(kind, include_extras=True)
+    return {each: spec_of(hints[each]) for each in names}
+
+
+def spec_of(hint: Any) -> str:
+    """Return what a type says of a part: for ``Annotated[Vector, "f8[n]"]`` it is ``"f8[n]"``."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return str(get_args(hint)[1])
+    if origin in (Union, UnionType):
+        return " | ".join(map(spec_of, get_args(hint)))
+    if hint in _SPECS:
+        return _SPECS[hint]
+    if isinstance(hint, type) and (hint.__name__ in LAYOUTS or _names_of(hint)):
+        return hint.__name__
+    raise TypeError(f"{hint} does not say what a part looks like: annotate it, as with 'f8[n]'")
+
+
+def _names_of(kind: type) -> list[str] | None:
+    """Return the names of the fields of a dataclass, or of a named tuple."""
+    if is_dataclass(kind):
+        return [part.name for part in fields(kind)]
+    return list(kind._fields) if issubclass(kind, tuple) and hasattr(kind, "_fields") else None

@@ -9,38 +9,219 @@
 A plane never changes once it is made, so each is written once. Planes that were dropped stay where
 they are until they are more than half of all; then those that are left go to a file of their own.
 A new manifest takes the place of the old one in one step, when all its files are on the disk. Files
-that neither manifest names are removed afterwards. A manifest is signed: see `key`.
+that neither manifest names are removed afterwards.
+
+Whether planes lie below a risk cannot be seen from them: to check them would take as long as to
+compute them. So what a checkpoint says is believed if its manifest, which has the digests of all
+files, is signed with the key of the user (HMAC with SHA-256). The key is made when the first
+checkpoint is written, in a file that nobody else may read. `VARIABLE` names another file, for
+machines without a common home directory.
+
+Arrays are written in the safetensors format, piece by piece, and read with a check:
+
+    8 bytes: length of the header | header, JSON: name -> dtype, shape, place | all arrays
+
+The library of that name wants everything in memory at once, and a copy of it; planes of a large
+model fill half of the memory. Files can be read by it all the same.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import json
+import logging
 import os
 import re
-import sys
+import secrets
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.checkpoints.codec import Encoded
-from cutplane.checkpoints.key import Key
-from cutplane.checkpoints.tensors import CheckpointError, StoredFile, read_file, write_arrays
 from cutplane.compute import durable
 from cutplane.compute.arrays import Vector
 
-if sys.platform != "win32":
-    import fcntl
+_log = logging.getLogger("cutplane.checkpoints")
+
+VARIABLE = "CUTPLANE_KEY_FILE"
+
+# Bytes; what is shorter could be guessed.
+_SHORTEST = 16
+
+
+class Key:
+    """The key of the user, or of nobody, who signs nothing and has signed nothing."""
+
+    def __init__(self) -> None:
+        self._secret = b""
+        given = os.environ.get(VARIABLE)
+        try:
+            path = Path(given) if given else _default_path()
+            self.where = f"the key in {path}"
+            self._secret = _read_or_make(path)
+        except (OSError, RuntimeError) as error:  # no home directory is a RuntimeError
+            why = error.strerror if isinstance(error, OSError) else error
+            if given:
+                raise CheckpointError(f"{given}: no key ({VARIABLE}): {why}") from error
+            self.where = "a key, and none can be kept in the home directory"
+            _log.warning(
+                "no key for checkpoints can be kept (%s): a later run will go on from the best "
+                "point only, unless %s names a file for one",
+                why,
+                VARIABLE,
+            )
+
+    def signature(self, content: bytes) -> str:
+        """Return what nobody without the key can make of a content; nothing without a key."""
+        if not self._secret:
+            return ""
+        return hmac.new(self._secret, b"cutplane checkpoint\0" + content, _sha256).hexdigest()
+
+    def has_signed(self, content: bytes, signature: str) -> bool:
+        """Say whether a content was signed with this key."""
+        expected = self.signature(content)
+        return bool(expected) and hmac.compare_digest(
+            expected.encode(), signature.encode(errors="replace")
+        )
+
+
+def _sha256(data: bytes = b"") -> Any:
+    """Return the digest that `hmac` is to use.
+
+    With a name in its place OpenSSL does all of the work, in whose lock a child that was forked at
+    the wrong moment was seen to wait for ever.
+    """
+    return hashlib.sha256(data)
+
+
+def _default_path() -> Path:
+    """Return where programs keep what belongs to the user."""
+    folder = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "cutplane" / "checkpoint.key"
+
+
+def _read_or_make(path: Path) -> bytes:
+    """Return the key in a file, which is made if there is none."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(path)
+    secret = path.read_bytes().strip()
+    if len(secret) < _SHORTEST:
+        raise CheckpointError(f"{path}: not a key for checkpoints, it has {len(secret)} bytes")
+    return secret
+
+
+def _make(path: Path) -> None:
+    """Put a new key into a file, unless another process has just done so."""
+    temporary = durable.temporary_name(path)
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_hex(32).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+_NAMES = {
+    "<f8": "F64", "<f4": "F32", "<f2": "F16", "<i8": "I64", "<i4": "I32", "<i2": "I16", "|i1": "I8",
+    "<u8": "U64", "<u4": "U32", "<u2": "U16", "|u1": "U8", "|b1": "BOOL",
+}  # fmt: skip
+
+# The header ends at a multiple of this many bytes, as the format recommends.
+_ALIGNED = 8
+
+
+class CheckpointError(ValueError):
+    """A checkpoint cannot be used, for the reason that the message gives; nothing was changed."""
+
+
+class StoredFile(NamedTuple):
+    """A file of a checkpoint, as the manifest knows it."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+def write_arrays(
+    path: Path,
+    arrays: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]],
+    words: Mapping[str, str] | None = None,
+) -> StoredFile:
+    """Write arrays in C order, or the rows of matrices, and some words, to a new file."""
+    header: dict[str, Any] = {"__metadata__": dict(words or {})}
+    contents: list[memoryview] = []
+    end = 0
+    for name, array in arrays.items():
+        rows = [array] if isinstance(array, np.ndarray) else array
+        content = [row.reshape(-1).view(np.uint8).data for row in rows]
+        begin, end = end, end + sum(map(len, content))
+        dtype = _NAMES.get(rows[0].dtype.str)
+        if dtype is None:  # what the format has no name for is kept as bytes: the words tell more
+            dtype, shape = "U8", (end - begin,)
+        else:
+            shape = (*(() if rows[0] is array else (len(rows),)), *rows[0].shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+        contents += content
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    digest = durable.create(path, [len(text).to_bytes(8, "little") + text, *contents])
+    return StoredFile(path.name, 8 + len(text) + end, digest)
+
+
+def read_file(
+    folder: Path, file: StoredFile
+) -> tuple[dict[str, str], dict[str, NDArray[np.uint8]]]:
+    """Return the words of a file, and the bytes of its arrays by name.
+
+    Raises
+    ------
+    CheckpointError
+        If it is not the one that was written.
+    """
+    path = folder / file.name
+    try:
+        found = path.stat()
+        # Before it is opened: what is no plain file may have no end.
+        if found.st_size != file.bytes or not stat.S_ISREG(found.st_mode):
+            raise CheckpointError(f"{path}: truncated: {found.st_size} bytes of {file.bytes}")
+        content = np.fromfile(path, dtype=np.uint8, count=file.bytes)
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: missing, it is a part of the checkpoint") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot read: {error.strerror}") from error
+    if hashlib.sha256(content.data).hexdigest() != file.sha256:
+        raise CheckpointError(f"{path}: damaged: it is not what was written")
+    try:
+        begin = 8 + int(content[:8].view("<u8")[0])
+        header = json.loads(content[8:begin].tobytes())
+        words = header.pop("__metadata__", {})
+        places = {name: entry["data_offsets"] for name, entry in header.items()}
+        arrays = {name: content[begin + a : begin + b] for name, (a, b) in places.items()}
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: damaged: not a file of arrays") from error
+    return words, arrays
+
 
 FORMAT = "cutplane checkpoint"
 VERSION = 2
 
-_MANIFEST, _PREVIOUS, _LOCK = "checkpoint.json", "checkpoint-previous.json", "lock"
+_MANIFEST, _PREVIOUS, _LOCK = "checkpoint.json", "checkpoint-previous.json", durable.LOCK
 _FILE = re.compile(r"(state|planes)-(\d{6,18})\.safetensors")
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -271,16 +452,10 @@ class Store:
     def _take_lock(self) -> None:
         """Take the lock, which the system gives back when the process ends, however it ends."""
         self._lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        if sys.platform == "win32":
-            return
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not durable.lock(self._lock):
             owner = os.read(self._lock, 20).decode(errors="replace").strip() or "unknown"
             self.close()
-            raise CheckpointError(
-                f"{self.folder}: another run writes there now (process {owner})"
-            ) from None
+            raise CheckpointError(f"{self.folder}: another run writes there now (process {owner})")
         os.ftruncate(self._lock, 0)
         os.write(self._lock, f"{os.getpid()}\n".encode())
 

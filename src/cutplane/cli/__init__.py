@@ -9,7 +9,7 @@ def main() -> None:
     """Run the command line. The console script ``cutplane`` calls this."""
     # Little is imported above, and slow packages below, so that Ctrl-C is one line at any moment.
     try:
-        from cutplane.cli.signals import end_at_ctrl_c
+        from cutplane.cli.process import end_at_ctrl_c
 
         end_at_ctrl_c()
     except KeyboardInterrupt:
@@ -24,6 +24,6 @@ def main() -> None:
                 stream.reconfigure(errors="backslashreplace")
         app()
     except Exception as error:
-        from cutplane.cli.errors import complain_of_defect
+        from cutplane.cli.process import complain_of_defect
 
         sys.exit(complain_of_defect(error))

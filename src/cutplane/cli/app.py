@@ -18,8 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cutplane import __version__
-from cutplane.cli.errors import ExitCode, complain, complain_of_defect
-from cutplane.cli.signals import working
+from cutplane.cli.process import ExitCode, complain, complain_of_defect, working
 
 # Typer does not export the class of errors in how the program was called, only a child of it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -46,7 +45,7 @@ class _OneLineErrors(TyperGroup):
         except BrokenPipeError:  # the reader has seen enough; Typer ends quietly
             raise
         except OSError as error:  # files have errors of their own: this is standard output
-            from cutplane.io.errors import reason
+            from cutplane.io.files import reason
 
             _discard_output()
             raise _told(f"standard output: cannot write: {reason(error)}") from None
@@ -79,7 +78,7 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:
         """Return the command with its arguments and options."""
         name = str(self.name).replace("-", "_")
-        module = importlib.import_module(f"cutplane.cli.commands.{name}")
+        module = importlib.import_module(f"cutplane.cli.{name}")
         # One whose options depend on the estimators that are registered is made when it is called.
         make = getattr(module, f"make_{name}", None)
         program = typer.Typer(add_completion=False)
@@ -98,7 +97,7 @@ def _expected_errors() -> tuple[type[Exception], ...]:
     """Return the errors that say by themselves what is wrong with files, options or packages."""
     from cutplane.compute.mapped import ChangedData
     from cutplane.io import InputError, OutputError
-    from cutplane.io.tables.columns import TablesUnavailable
+    from cutplane.io.tables import TablesUnavailable
     from cutplane.models.networks.network import TorchUnavailable
     from cutplane.report.figures import PlottingUnavailable
 

@@ -11,31 +11,34 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 
-from cutplane.cli.options import (
-    require_at_least_one,
-    require_known,
-    require_positive,
-    require_share,
-    require_share_or_one,
-)
+from cutplane.cli.options import require_at_least_one, require_known
 from cutplane.estimators import ESTIMATORS, CrossValidation, estimators_by_task
-from cutplane.estimators.description import Description, Parameter, Reads, parameters_of
-from cutplane.estimators.lams.grid import RULES
+from cutplane.estimators.description import (
+    RULES,
+    Description,
+    Parameter,
+    Reads,
+    Targets,
+    loss_parameters,
+    parameters_of,
+)
+from cutplane.estimators.lams.grid import RULES as SEARCH_RULES
 from cutplane.estimators.linear.classes import MULTI_CLASS
-from cutplane.estimators.sparsity import PENALTIES
+from cutplane.estimators.linear.model import PENALTIES
 from cutplane.io import InputError
-from cutplane.io.guesses import read_costs
-from cutplane.io.sources import name_of, read_text
-from cutplane.models.columns.multilabel import MULTI_LABEL
-from cutplane.models.sequences.tagger import MEANS, PAIRS
-from cutplane.models.sequences.templates import BUILT_IN, parse_templates
+from cutplane.io.files import name_of, read_text
+from cutplane.io.preparation import SCALES, TableOptions
+from cutplane.io.tables import looks_like_a_table, read_table
+from cutplane.models.columns.estimators import MULTI_LABEL
 from cutplane.models.speech.estimator import COVARIANCES, TOPOLOGIES
+from cutplane.models.tagging.tagger import MEANS, PAIRS
+from cutplane.models.tagging.templates import BUILT_IN, parse_templates
 
 _NOT_OPTIONS = {
     *("loss", "warm_start", "verbose", "callbacks", "checkpoint", "features", "bounds"),
@@ -49,23 +52,12 @@ _FLAGS = {
     "positive": "--nonnegative",
 }
 
+# Read as text, or with a message of their own, further below.
+_IN_WORDS = {"k", "quantiles", "costs"}
+
 # A refused option names the tasks that it is for, if there are no more.
 _FEW_TASKS = 3
 
-# Checked before the file is read, and with the name of the option.
-_CHECKS: dict[str, Callable[[str, Any], None]] = {
-    **dict.fromkeys(("lam", "C", "tol", "time_limit"), require_positive),
-    **dict.fromkeys(("delta", "smoothing", "beta", "clip", "width", "margin"), require_positive),
-    **dict.fromkeys(
-        ("max_iter", "n_jobs", "min_count", "n_starts", "gamma_steps"), require_at_least_one
-    ),
-    **dict.fromkeys(("landmarks", "random_features"), require_at_least_one),
-    **dict.fromkeys(("n_states", "n_components", "likelihood_iter"), require_at_least_one),
-    "variance_floor": require_share_or_one,
-    **dict.fromkeys(("quantile", "nu"), require_share),
-    "l1_ratio": require_share_or_one,
-    "epsilon": lambda option, value: require_positive(option, value or None),
-}
 _NAMES = {
     "multi_class": [*MULTI_CLASS],
     "multi_label": [*MULTI_LABEL],
@@ -183,10 +175,30 @@ class FitOption:
                 raise InputError(f"{flag} is for --task {owner}")
             few = f", but for {' and '.join(self.owners)}" if len(self.owners) <= _FEW_TASKS else ""
             raise InputError(f"{flag} is not for --task {choice.task}{few}")
-        if self.name in _CHECKS:
-            _CHECKS[self.name](flag, value)
+        if wrong := self._what_is_wrong(choice, value):
+            shown = f"{value:g}" if isinstance(value, int | float) else repr(value)
+            raise InputError(f"{flag}{wrong}, not {shown}")
         if known := self._names([choice.description]):
             require_known(flag, value, known)
+
+    def _what_is_wrong(self, choice: Choice, value: Any) -> str:
+        """Return what the rules of estimators and losses say against a value, if anything."""
+        if self.name in _IN_WORDS:
+            return ""
+        is_right, words = RULES.get(self.name, (lambda value: True, ""))
+        if not is_right(value):
+            # What is None is not given here, and how lam is chosen is an option of its own.
+            words = words.removeprefix("None").lstrip(", ").removeprefix("or ")
+            return f" must be {words.partition(', or ')[0]}"
+        make = choice.description.losses.get(choice.loss)
+        if make is None or self.name not in loss_parameters(make):
+            return ""
+        try:
+            make(**{self.name: value})
+        except ValueError as error:
+            said = str(error).partition(", got")[0]
+            return said.removeprefix(self.name) if said.startswith(self.name) else f": {said}"
+        return ""
 
     def _names(self, descriptions: Iterable[Description]) -> list[str]:
         """Return the names that its values must be among; an empty list if they are no names."""
@@ -273,6 +285,8 @@ def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]
     if "costs" in given:
         if joint is None:
             raise InputError(f"--costs is for --multi-class {' or '.join(_AT_ONCE)}")
+        from cutplane.io.examples import read_costs
+
         given["costs"] = read_costs(given["costs"])
     if "templates" in given:
         given["templates"] = read_templates(given["templates"])
@@ -319,7 +333,7 @@ def check_search(
     ]
     if certified is not None and choice.estimator.__name__ not in searching:
         raise InputError(f"--certified is not for --task {choice.task}")
-    names = {name.replace("_", "-"): name for name in RULES}
+    names = {name.replace("_", "-"): name for name in SEARCH_RULES}
     if rule is not None:
         require_known("--rule", rule, names)
     return CrossValidation(cv, rule=names[rule or "best"])
@@ -349,3 +363,33 @@ def read_templates(name: str) -> str:
 
 def _first_sentence(text: str) -> str:
     return text.replace("``", "").partition(". ")[0].rstrip(".") + "."
+
+
+def is_table(options: TableOptions, train: str, description: Description, task: str) -> bool:
+    """Return whether the training file is a table; refuse options that do not fit together."""
+    if description.reads not in (Reads.ROWS, Reads.QUERIES):
+        if options.given:
+            raise InputError(f"{options.given[0]} is for tables, which --task {task} does not read")
+        return False
+    if not options.given and not looks_like_a_table(train):
+        return False
+    if options.scale is not None:
+        require_known("--scale", options.scale, SCALES)
+    require_at_least_one("--rare", options.rare)
+    if description.reads is Reads.QUERIES and options.query is None:
+        raise InputError("--query is missing: the column that says which query a row is of")
+    if description.reads is Reads.ROWS and options.query is not None:
+        raise InputError(f"--query is for --task ranking, not {task}")
+    if description.targets is Targets.NOTHING:
+        if options.target:
+            raise InputError(f"--task {task} predicts no column: --drop leaves one out")
+    elif not options.target:
+        there = read_table(train, header=options.header).frame.columns if train != "-" else ()
+        columns = f" (columns: {', '.join(there[:8])}{', ...' * (len(there) > 8)})"
+        raise InputError(
+            f"{name_of(train)} is a table: say which column to predict by --target"
+            f"{columns if len(there) else ''}"
+        )
+    elif len(options.target) > 1 and description.targets is not Targets.LABEL_SETS:
+        raise InputError(f"--target: --task {task} predicts one column, not {len(options.target)}")
+    return True

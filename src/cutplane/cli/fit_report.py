@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Targets
 from cutplane.estimators.lams.grid import standard_errors
 from cutplane.io.labels import plain_label, show_label
 from cutplane.io.traces import bounds_to_json
-from cutplane.lam_proof.proof import LamProof
 from cutplane.losses import MEASURES
 from cutplane.report.words import certificate_in_words, mean_certificate
+
+if TYPE_CHECKING:
+    from cutplane.lam_proof.proof import LamProof
 
 # What sequences consist of.
 _PARTS = {"n_tokens": "token", "n_frames": "frame"}

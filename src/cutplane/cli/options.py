@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,9 +11,7 @@ from typing import Annotated
 import typer
 
 from cutplane.io import InputError, OutputError, check_writable
-from cutplane.io.errors import reason
-from cutplane.io.sources import STANDARD_INPUT
-from cutplane.report.text_table import table as table
+from cutplane.io.files import STANDARD_INPUT, reason
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 DataArgument = Annotated[
@@ -27,12 +24,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes.")]
 
 
-def require_positive(option: str, value: float | None) -> None:
-    """Refuse a number that is not positive and finite; None means that it was not given."""
-    if value is not None and not (value > 0 and math.isfinite(value)):
-        raise InputError(f"{option} must be a positive number, not {value:g}")
-
-
 def require_at_least_one(option: str, value: int | None) -> None:
     """Refuse a count below 1; None means that it was not given."""
     if value is not None and value < 1:
@@ -43,12 +34,6 @@ def require_share(option: str, value: float) -> None:
     """Refuse a number that is not between 0 and 1."""
     if not 0 < value < 1:
         raise InputError(f"{option} must be between 0 and 1, not {value:g}")
-
-
-def require_share_or_one(option: str, value: float) -> None:
-    """Refuse a number that is not above 0 and at most 1."""
-    if not 0 < value <= 1:
-        raise InputError(f"{option} must be above 0 and at most 1, not {value:g}")
 
 
 def require_known(option: str, name: str, known: Iterable[str]) -> None:

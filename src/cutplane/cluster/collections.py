@@ -14,9 +14,9 @@ from dask.delayed import Delayed
 from distributed import futures_of
 from numpy.typing import NDArray
 
-from cutplane.cluster.seat import PartitionRecipe
+from cutplane.cluster.actor import PartitionRecipe
 from cutplane.cluster.workers import computed
-from cutplane.compute.collections import is_dask
+from cutplane.compute.arrays import is_dask
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from cutplane.cluster import calls, sharded_sample
-from cutplane.cluster.calls import Target
-from cutplane.cluster.risk import ShardedRisk
+from cutplane.cluster import sharded_sample
+from cutplane.cluster.risk import ShardedRisk, Target, class_masses, extremes, total_weight
+from cutplane.cluster.runs import FarPoint
 from cutplane.core.certificate import Result
+from cutplane.estimators.description import lam_of
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.parameters import lam_of
+from cutplane.losses.loss import ScoreLoss
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,9 +61,9 @@ def fit_collection(
         raise ValueError(f"{model.loss_function()!r} is not convex: it needs one machine")
     sample = sharded_sample(X, y, sample_weight, n_classes=n_classes, qid=qid)
     try:
-        masses = None if classes is None else sample.ask(calls.class_masses, (), classes)
+        masses = None if classes is None else sample.ask(class_masses, classes)
         made = risks(sample, masses)
-        total = sample.ask(calls.total_weight, (), made[0].target)
+        total = sample.ask(total_weight, made[0].target)
         model.n_features_in_ = n_features_of(X)
         model.__dict__.pop("feature_names_in_", None)
         if hasattr(X, "columns"):
@@ -92,15 +93,16 @@ def classes_of(y: Any) -> NDArray[Any]:
 
 
 def target_risks(
-    sample: Any, loss: Any, targets: Sequence[Target], *, intercept: bool
+    sample: Any, loss: ScoreLoss, targets: Sequence[Target], *, intercept: bool
 ) -> list[ShardedRisk]:
     """Return a risk for each way to make targets of labels."""
     return [ShardedRisk(sample, loss, intercept=intercept, target=target) for target in targets]
 
 
 def _is_flat(risk: ShardedRisk, result: Result) -> bool:
-    point: Any = result.point
-    lowest, highest = risk.sample.ask(calls.extremes, [point.step])
+    point = result.point
+    assert isinstance(point, FarPoint)
+    lowest, highest = risk.sample.ask(extremes, risk.named, point.w)
     size = max(abs(lowest), abs(highest), float(np.max(np.abs(point.intercept))))
     return bool(highest - lowest <= _ROUNDING * size)
 

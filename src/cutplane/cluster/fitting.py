@@ -16,7 +16,7 @@ from cutplane.cluster.collections import (
 from cutplane.cluster.sample import MOST_SHARDS, ShardedSample
 from cutplane.cluster.workers import DaskWorkers, client_in_use
 from cutplane.compute.blocks import power_below
-from cutplane.data.shards import most_shards
+from cutplane.data.rows import most_shards
 
 # Sequences of a shard: few beside all of them, and enough to be worth a plane of their own.
 _LEAST_SEQUENCES = 128

@@ -1,37 +1,274 @@
-"""A risk of scores whose rows lie elsewhere, in shards on the members of a team.
+"""The risk of scores on shards.
 
-To the loop it is a risk like others. Its points stand for points on the members, each with the
-scores of its own rows; only parameters, slopes of planes and a few numbers travel. All members run
-the code of `ScoredRisk` at the same time, with sums taken along one tree (`cutplane.cluster.team`),
-so that the bits are those of a risk with all rows in one place.
+On the client, `ShardedRisk` says which examples there are and what their loss is. Each worker makes
+an ordinary risk of its own rows, whose sums are those of all rows, and runs `cutplane.minimize`
+(`cutplane.cluster.minimize`). So the bits are those of a risk with all rows in one place.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.cluster import calls
-from cutplane.cluster.calls import Facts, Target, Told
-from cutplane.cluster.member import name_of
-from cutplane.cluster.sample import ShardedSample, Step
+from cutplane.cluster.holding import Holding
+from cutplane.cluster.minimize import Named, RemoteRisk
+from cutplane.cluster.sample import ShardedSample
 from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import (
+    add_up,
+    bounds_here,
+    least_blocks,
+    placing,
+    rounded_alike,
+    rows_in_all,
+    total,
+)
 from cutplane.compute.mapped import MappedFile
-from cutplane.core.needs import offers
-from cutplane.core.protocols import Plane, Quadratic
-from cutplane.data import as_rows
-from cutplane.losses.score_loss import ScoreLoss
-from cutplane.risks.composite import Summable
-from cutplane.risks.groups import good_number_for
-from cutplane.risks.scored import ScoredRisk
+from cutplane.compute.products import sum_over
+from cutplane.compute.threads import map_blocks
+from cutplane.core.protocols import Plane
+from cutplane.data import AllPairs, Rows, as_rows
+from cutplane.losses.loss import Examples, Loss, ScoreLoss
+from cutplane.models.ranking.loss import is_missing
+from cutplane.risks.composite import SampleRisk
+from cutplane.risks.scored import Groups, ScoredPoint, ScoredRisk
 
 
-class RowFacts(NamedTuple):
-    """What is known of features that lie elsewhere: the sizes of the whole sample."""
+class Facts(NamedTuple):
+    """What the client knows of a risk."""
+
+    n_parameters: int
+    n_features: int
+    n_entries: int
+    sparse: bool
+    second_derivatives: bool
+    lower_bound: float
+    convex: bool
+    unproven: str
+    term_size: float
+    intercept_shape: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """How targets are made of labels; by default they are targets as they are.
+
+    Attributes
+    ----------
+    classes : ndarray, optional
+        All labels, sorted. Their places become the targets, unless there is a positive one.
+    positive : label, optional
+        The one that becomes 1; all others become -1.
+    factors : ndarray, optional
+        What the weights of each class are multiplied by.
+    """
+
+    classes: NDArray[Any] | None = None
+    positive: Any = None
+    factors: Vector | None = None
+
+    def of(self, arrays: dict[str, Any]) -> tuple[NDArray[Any], Vector | None]:
+        """Return targets and weights of some examples."""
+        y, weights = arrays["y"], arrays.get("weights")
+        if self.classes is None:
+            return y, weights
+        places = np.searchsorted(self.classes, y) % len(self.classes)
+        if self.factors is not None:
+            weights = self.factors[places] * (1.0 if weights is None else weights)
+        if self.positive is None:
+            return places, weights
+        return np.where(y == self.positive, 1.0, -1.0), weights
+
+    def given(
+        self, rows: Rows, arrays: dict[str, Any], loss: ScoreLoss
+    ) -> tuple[Any, NDArray[Any], ScoreLoss, Vector | None]:
+        """Return features, targets, loss and weights, as a risk takes them.
+
+        The features are those of all classes at once if none of them is positive.
+        """
+        y, weights = self.of(arrays)
+        features: Any = rows
+        if "qid" in arrays:
+            of_queries: Any = loss  # only losses for rankings are given queries
+            loss = of_queries.for_queries(arrays["qid"])
+        if self.classes is not None and self.positive is None:
+            features = AllPairs(rows, len(self.classes))
+        return features, y, loss, weights
+
+
+@dataclass(frozen=True)
+class ScoredRecipe:
+    """How a worker makes the risk of its rows."""
+
+    loss: ScoreLoss
+    intercept: bool
+    target: Target
+
+    def make(self, holding: Holding) -> WorkerRisk:
+        """Make it."""
+        return WorkerRisk(holding, self)
+
+
+class WorkerRisk(ScoredRisk):
+    """The risk of scores on the rows of a worker, with sums over the rows of all.
+
+    Parameters
+    ----------
+    holding : Holding
+        The rows.
+    recipe : ScoredRecipe
+    """
+
+    def __init__(self, holding: Holding, recipe: ScoredRecipe) -> None:
+        self._holding, self._recipe = holding, recipe
+        given = recipe.target.given(rows_of(holding), holding.data, recipe.loss)
+        features, y, loss, weights = given
+        super().__init__(features, y, loss, weights=weights, intercept=recipe.intercept)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples, of all workers."""
+        return rows_in_all(len(self.weights))
+
+    def groups(self, n_groups: int) -> Any:
+        """Return the partition of the examples into groups: of each shard the same share."""
+        self._require_convex()
+        if n_groups not in self._groups:
+            known: Any = ShardGroups(self, self._holding, n_groups)
+            self._groups[n_groups] = known
+        return self._groups[n_groups]
+
+    def at(self, w: Vector) -> ScoredPoint:
+        """Evaluate the risk at ``w``, where all workers do."""
+        return super().at(rounded_alike(w))
+
+    def part(self, examples: Examples) -> ScoredRisk:
+        """Return the risk of some examples of all workers, which are brought to each of them."""
+        chosen = np.sort(np.asarray(examples))
+        arrays = self._holding.chosen(chosen)
+        arrays["weights"] = self._holding.numbers_of(self.weights, chosen)
+        recipe = self._recipe
+        target = replace(recipe.target, factors=None)  # they are in the weights
+        with placing(None):  # everybody has the same
+            features, y, loss, weights = target.given(as_rows(arrays["X"]), arrays, recipe.loss)
+            return ScoredRisk(features, y, loss, weights=weights, intercept=recipe.intercept)
+
+
+class ShardGroups:
+    """A partition of the examples of all workers into groups: of each shard the same share."""
+
+    def __init__(self, risk: ScoredRisk, holding: Holding, n_groups: int) -> None:
+        bounds = bounds_here(len(risk.weights), least_blocks()).tolist()
+        self._shards = [slice(begin, end) for begin, end in pairwise(bounds)]
+        with placing(None):  # a shard's sums are its own
+            self._groups = [
+                Groups(
+                    as_rows(arrays["X"], n_threads=holding.n_threads),
+                    risk.y[rows],
+                    risk.weights[rows],
+                    n_groups,
+                )
+                for arrays, rows in zip(holding.shards(), self._shards, strict=True)
+            ]
+
+    def planes(self, loss: Loss, scores: Vector, slopes: Vector, *, tilted: bool) -> list[Plane]:
+        """Return the plane of each group: see `cutplane.risks.scored.Groups`."""
+        sums = []
+        with placing(None):
+            for groups, rows in zip(self._groups, self._shards, strict=True):
+                own = groups.planes(loss, scores[rows], slopes[rows], tilted=tilted)
+                parts = zip(*((each.slope, each.offset, each.tilt) for each in own), strict=True)
+                sums.append(tuple(np.array(part) for part in parts))
+        return [
+            Plane(slope, float(offset), float(tilt))
+            for slope, offset, tilt in zip(*add_up(sums), strict=True)
+        ]
+
+    def lower_bounds(self, loss: Loss) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        with placing(None):
+            bounds = [each.lower_bounds(loss) for each in self._groups]
+        found: Vector = total(bounds)
+        return found
+
+
+def rows_of(holding: Holding) -> Rows:
+    """Return the features, as rows made once."""
+    if "rows" not in holding.made:
+        holding.made["rows"] = as_rows(holding.data["X"], n_threads=holding.n_threads)
+    rows: Rows = holding.made["rows"]
+    return rows
+
+
+def facts_of(holding: Holding, named: Named) -> Facts:
+    """Make the risk; return what the client knows of it."""
+    risk: WorkerRisk = named.risk(holding)
+    rows = risk.rows
+    text = repr(risk).replace(f"({rows.shape[0]} x", f"({risk.n_examples} x", 1)
+    return Facts(
+        risk.n_parameters,
+        rows.shape[1],
+        rows.n_entries,
+        rows.sparse,
+        rows.second_derivatives,
+        risk.lower_bound,
+        bool(risk.convex),
+        risk.unproven,
+        risk.term_size,
+        risk.intercept_shape,
+        text,
+    )
+
+
+def class_masses(holding: Holding, classes: NDArray[Any]) -> Vector:
+    """Return the weight of each class."""
+    y, weights = holding.data["y"], weights_of(holding)
+    places = np.asarray(np.searchsorted(classes, y) % len(classes))
+    masses: Vector = total(
+        map_blocks(
+            lambda i: np.bincount(places[i], weights=weights[i], minlength=len(classes)), len(y)
+        )
+    )
+    return masses
+
+
+def total_weight(holding: Holding, target: Target) -> float:
+    """Return the sum of the weights of all examples, with what their classes add to them."""
+    return float(sum_over(weights_of(holding, target)))
+
+
+def weights_of(holding: Holding, target: Target = Target()) -> Vector:
+    """Return the weights of the examples here, with what their classes add to them."""
+    weights = target.of(holding.data)[1]
+    return np.ones(holding.data["X"].shape[0]) if weights is None else weights
+
+
+def count_queries(holding: Holding) -> int:
+    """Return how many queries there are; ValueError if a document has none."""
+
+    def own(arrays: dict[str, Any]) -> NDArray[Any]:
+        if is_missing(arrays["qid"]).any():
+            raise ValueError("qid has a missing value")
+        return np.unique(arrays["qid"])
+
+    return len(np.unique(holding.of_shards(own)))
+
+
+def extremes(holding: Holding, named: Named, w: Vector) -> tuple[float, float]:
+    """Return the lowest and the highest score."""
+    scores = named.risk(holding).at(w).scores.ravel()
+    own = [(np.array([scores.min()]), np.array([scores.max()]))] * len(holding.held)
+    lowest, highest = holding.joined(own)
+    return float(lowest.min()), float(highest.max())
+
+
+class FeaturesElsewhere(NamedTuple):
+    """What the client knows of features: the sizes of the whole sample."""
 
     shape: tuple[int, int]
     n_entries: int
@@ -40,13 +277,8 @@ class RowFacts(NamedTuple):
 
     @property
     def files(self) -> tuple[MappedFile, ...]:
-        """None here: members look at their own."""
+        """None here: workers look at their own."""
         return ()
-
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """The numbers of entries and of features."""
-        return self.n_entries, self.shape[1]
 
     @property
     def dual_steps(self) -> bool:
@@ -54,8 +286,8 @@ class RowFacts(NamedTuple):
         return self.sparse
 
 
-class ShardedRisk(Summable):
-    """Mean loss of a model's scores on a sample whose rows lie elsewhere.
+class ShardedRisk(RemoteRisk, SampleRisk):
+    """Mean loss of a model's scores on a sample whose rows lie on workers.
 
     A risk like others for `cutplane.minimize`: bundle methods, also with groups of planes,
     `cutplane.newton` and `cutplane.quasi_newton` run on it, with the same bits wherever the rows
@@ -67,14 +299,12 @@ class ShardedRisk(Summable):
         The examples, as `cutplane.sharded_sample` makes them: features, targets and, if they have
         any, weights and queries.
     loss : Loss
-        A sum over examples or queries, of one score an example or of columns.
+        A sum over examples or queries, of one score per example or of columns.
     intercept : bool
         Whether the model has intercepts.
     target : Target
         How targets are made of labels; by default they are targets as they are.
     """
-
-    sharded = True
 
     def __init__(
         self,
@@ -82,20 +312,18 @@ class ShardedRisk(Summable):
         loss: ScoreLoss,
         *,
         intercept: bool = True,
-        target: Target = Target(),  # noqa: B008 (frozen)
+        target: Target = Target(),
     ) -> None:
         require_sum(loss)
-        if offers(loss, "of_shares") and target.classes is None:
+        if loss.of_shares and target.classes is None:
             raise ValueError(f"{loss!r} needs target=Target(classes), with all labels, sorted")
-        self.sample, self.loss, self.intercept, self.target = sample, loss, intercept, target
-        self.step = Step(name_of(calls.make_risk), (), (loss, intercept, target))
-        self.facts: Facts = sample.keep(self, self.step)
+        super().__init__(sample, ScoredRecipe(loss, intercept, target))
+        self.loss, self.intercept, self.target = loss, intercept, target
+        self.facts: Facts = sample.ask(facts_of, self.named)
         self.n_parameters = self.facts.n_parameters
         self.lower_bound = self.facts.lower_bound
         self.convex = self.facts.convex
         self.unproven = self.facts.unproven
-        self.n_examples = sample.source.n_rows
-        self.evaluations = 0
 
     @property
     def term_size(self) -> float:
@@ -103,155 +331,23 @@ class ShardedRisk(Summable):
         return self.facts.term_size
 
     @property
-    def rows(self) -> RowFacts:
+    def features(self) -> FeaturesElsewhere:
         """What is known here of the features."""
         facts = self.facts
         shape = (self.n_examples, facts.n_features)
-        return RowFacts(shape, facts.n_entries, facts.sparse, facts.second_derivatives)
-
-    @property
-    def good_groups(self) -> int:
-        """How many groups should make a run the fastest."""
-        return good_number_for(*self.rows.sizes) if self.loss.additive and self.convex else 1
-
-    def group_bounds(self, n_groups: int) -> Vector:
-        """Return what each group's part of the risk never goes below."""
-        if not (self.loss.additive and self.convex):
-            raise ValueError(
-                f"groups need a convex loss that is a sum over examples, with one score each, "
-                f"{self.loss!r} is not"
-            )
-        bounds: Vector = self.sample.ask(calls.group_bounds, [self.step], n_groups)
-        return bounds
-
-    def at(self, w: Vector) -> ShardedPoint:
-        """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
-        self.evaluations += 1
-        w = np.array(w, dtype=np.float64)
-        return ShardedPoint(self, w, Step(name_of(calls.at), (self.step,), (w,)))
-
-    def evaluate_again(self, point: ShardedPoint) -> ShardedPoint:
-        """Evaluate the risk where a point is, as `ScoredRisk.evaluate_again` does."""
-        self.evaluations += 1
-        again = Step(name_of(calls.again), (self.step,), (point.w, point.offset))
-        return ShardedPoint(self, point.w, again)
-
-    def part(self, examples: NDArray[np.int64]) -> ScoredRisk:
-        """Return the risk of some of the examples, which are brought here."""
-        arrays = self.sample.ask(calls.some, [self.step], np.sort(examples))
-        target = replace(self.target, factors=None)  # they are in the weights
-        rows = as_rows(arrays["X"])
-        return target.risk(rows, arrays, self.loss, intercept=self.intercept)
+        return FeaturesElsewhere(shape, facts.n_entries, facts.sparse, facts.second_derivatives)
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its rows their digests, shard by shard."""
         return {
-            "shards": self._digests,
+            "shards": self.digests,
             "target": self.target,
             "loss": self.loss,
             "intercept": self.intercept,
         }
 
-    @cached_property
-    def _digests(self) -> NDArray[np.uint8]:
-        digests: NDArray[np.uint8] = self.sample.ask(calls.digests)
-        return digests
-
     def __repr__(self) -> str:
         return f"{self.facts.text}, {self.sample.n_shards} shards"
-
-
-class ShardedPoint:
-    """The risk at ``w``; the scores there are where the rows are.
-
-    Parameters
-    ----------
-    risk : ShardedRisk
-    w : ndarray
-        The parameters.
-    step : Step
-        How the members make the point.
-    history : list of Step
-        The steps before it, each after those that it depends on.
-
-    Attributes
-    ----------
-    value : float
-        The risk.
-    intercept : float or ndarray
-        The best intercepts for these parameters; zero if the model has none.
-    offset : float or ndarray
-        What is added to the scores, for targets shifted as on the members.
-    has_segment : bool
-        That `toward` knows the risk on a line.
-    """
-
-    has_segment = True
-
-    def __init__(
-        self, risk: ShardedRisk, w: Vector, step: Step, history: list[Step] | None = None
-    ) -> None:
-        self._risk, self.w = risk, w
-        # In this order a checkpoint tells how the point is made without going in circles.
-        self.history = [*(history or []), step]
-        self._group_planes: dict[int, list[Plane]] = {}
-        told: Told = risk.sample.keep(self, step)
-        self.value, self.offset, self.intercept = told
-
-    @property
-    def step(self) -> Step:
-        """How the members have made the point."""
-        return self._risk.sample.kept(self, self.history[-1])
-
-    def plane(self) -> Plane:
-        """Return the plane that touches the risk here: one pass over the data, the first time."""
-        return self._plane
-
-    @cached_property
-    def _plane(self) -> Plane:
-        plane: Plane = self._risk.sample.ask(calls.plane, [self.step])
-        return plane
-
-    def planes(self, n_groups: int) -> list[Plane]:
-        """Return the plane of each group, all in one pass over the data, the first time."""
-        if n_groups not in self._group_planes:
-            found = self._risk.sample.ask(calls.planes, [self.step], n_groups)
-            self._group_planes[n_groups] = found
-        return self._group_planes[n_groups]
-
-    def toward(self, other: ShardedPoint) -> ShardedSegment:
-        """Return the risk on the ray from here through ``other``."""
-        return ShardedSegment(self._risk, self, other)
-
-
-class ShardedSegment:
-    """The risk on a ray between two points, from scores that stay where they are."""
-
-    def __init__(self, risk: ShardedRisk, start: ShardedPoint, end: ShardedPoint) -> None:
-        self._risk, self._start, self._end = risk, start, end
-        self._last: tuple[float, ShardedPoint] | None = None
-
-    def minimize(self, regularizer: Quadratic) -> float:
-        """Return the step that minimizes the risk plus the regularizer on the ray."""
-        return float(self._ask(calls.best_step, regularizer))
-
-    def along(self, step: float) -> tuple[float, float]:
-        """Return the risk at ``step`` and its derivative by the step."""
-        value, slope = self._ask(calls.along, step)
-        return value, slope
-
-    def at(self, step: float) -> ShardedPoint:
-        """Return the point at ``step``, without a pass over the data."""
-        if self._last is None or self._last[0] != step:
-            start, end = self._start, self._end
-            w = start.w + step * (end.w - start.w)
-            history = list(dict.fromkeys([*start.history, *end.history]))
-            made = Step(name_of(calls.between), (start.step, end.step), (step,))
-            self._last = step, ShardedPoint(self._risk, w, made, history)
-        return self._last[1]
-
-    def _ask(self, function: Any, argument: Any) -> Any:
-        return self._risk.sample.ask(function, [self._start.step, self._end.step], argument)
 
 
 def require_sum(loss: ScoreLoss) -> None:
@@ -260,6 +356,6 @@ def require_sum(loss: ScoreLoss) -> None:
         raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
     if not loss.in_blocks:
         raise ValueError(
-            f"{loss!r} is no sum over examples that is taken in blocks: it needs all of them on "
+            f"{loss!r} is not a sum over examples that is taken in blocks: it needs all of them on "
             "one machine"
         )

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from distributed import Client, default_client
 
+from cutplane.cluster.actor import Kind, ShardActor, in_background
 from cutplane.cluster.sample import Place
-from cutplane.cluster.seat import Kind, Seat, in_background
 from cutplane.core.interrupts import at_once
 
 _log = logging.getLogger("cutplane")
@@ -106,6 +106,11 @@ class DaskWorkers:
     patience : float
         Seconds that a worker may be silent for, 30 at least; and that are waited for one if there
         is none, 60 at least.
+
+    Attributes
+    ----------
+    alike : bool
+        Whether all that were opened last round alike.
     """
 
     def __init__(
@@ -114,10 +119,11 @@ class DaskWorkers:
         self._client, self._chosen = client, workers
         self._patience = max(patience, _LEAST_PATIENCE)
         self._wait = max(patience, _LEAST_WAIT)
-        self._seats: dict[_Known, Any] = {}
+        self._actors: dict[_Known, Any] = {}
         self._kinds: dict[str, Kind] = {}
         self._open_now: dict[str, _Known] = {}
         self._lost: dict[_Known, str] = {}
+        self.alike = True
 
     def open(self) -> Sequence[Place]:
         """Connect to all workers that are there now, but for those that were lost.
@@ -149,12 +155,12 @@ class DaskWorkers:
         return self._connected(new, patience=self._patience, deadline=deadline)
 
     def lose(self, name: str, why: str) -> None:
-        """Hear that a worker is lost."""
+        """Take notice that a worker is lost."""
         self._lose(self._open_now[name], why)
 
     def _lose(self, worker: _Known, why: str) -> None:
         self._lost[worker] = why
-        self._seats.pop(worker, None)
+        self._actors.pop(worker, None)
 
     def _workers(self) -> dict[_Known, float]:
         """Return the workers that may be used, in the order of their addresses.
@@ -201,12 +207,17 @@ class DaskWorkers:
         return [places[worker] for worker in beats if worker in places]
 
     def _connect(self, worker: _Known) -> tuple[Any, Kind, Connection]:
-        """Return the seat on a worker, its kind, and a connection to it."""
+        """Return the actor on a worker, its kind, and a connection to it."""
         key = secrets.token_bytes(32)
-        held = self._seats.get(worker)
+        held = self._actors.get(worker)
         if held is None:
             future = self._client.submit(
-                Seat, worker.n_threads, actor=True, workers=[worker.name], pure=False, retries=0
+                ShardActor,
+                worker.n_threads,
+                actor=True,
+                workers=[worker.name],
+                pure=False,
+                retries=0,
             )
             held = future, future.result()
         kind = Kind(*held[1].kind().result())
@@ -216,7 +227,7 @@ class DaskWorkers:
     def _arrived(self, worker: _Known, attempt: Future[Any]) -> Place | None:
         """Return the place that an attempt to connect has led to; None if it failed."""
         try:
-            self._seats[worker], self._kinds[worker.name], connection = attempt.result()
+            self._actors[worker], self._kinds[worker.name], connection = attempt.result()
         except Exception as error:  # whatever Dask raises for a worker that is gone
             self._refuse(worker, str(error) or type(error).__name__)
             return None
@@ -243,6 +254,7 @@ class DaskWorkers:
             for what in Kind._fields
             if len(found := {getattr(kind, what) for kind in kinds.values()}) > 1
         ]
+        self.alike = not several
         if several:
             warnings.warn(
                 f"workers are not alike ({'; '.join(several)}): the last bits of a result depend "

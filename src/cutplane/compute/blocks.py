@@ -11,8 +11,8 @@ block is summed by a kernel, two neighbors make their parent, up to the root.
     4 blocks  [----- 0 -----][----- 1 ------][------- 2 -----][------- 3 -------]
 
 Which of them are computed by which thread, process or machine then leaves no trace in the bits.
-Where the rows of a sample lie on several members of a team (`cutplane.cluster.team`), each of them
-adds up the largest subtrees that it has all blocks of, and the sums of these are what travels.
+Where the rows of a sample lie on several workers (`cutplane.cluster.allreduce`), each of them adds
+up the largest subtrees that it has all blocks of, and the sums of these are what travels.
 
 The functions below are how everything else takes sums, so that losses and maps know nothing of it.
 """
@@ -53,21 +53,24 @@ def vector_blocks(n_rows: int, width: int = 1) -> int:
 
 
 class Placed(ABC):
-    """The rows of a sample that a member of a team has: whole blocks of it.
+    """The rows of a sample that a worker has: whole blocks of it.
 
     Attributes
     ----------
     n_rows : int
-        How many rows all members have together.
+        How many rows all workers have together.
     n_here : int
         How many this one has. A vector of that length belongs to them.
     least_blocks : int
-        The fewest blocks that sums can have, because coarser ones lie on several members.
+        The fewest blocks that sums can have, because coarser ones lie on several workers.
+    alike : bool
+        Whether all workers round alike, as processors of one kind do.
     """
 
     n_rows: int
     n_here: int
     least_blocks: int
+    alike: bool
 
     @abstractmethod
     def row_numbers(self) -> NDArray[np.int64]:
@@ -79,18 +82,22 @@ class Placed(ABC):
 
     @abstractmethod
     def total(self, sums: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return the sums over the blocks of all members, place by place."""
+        """Return the sums over the blocks of all workers, place by place."""
 
     @abstractmethod
     def joined(self, parts: Sequence[tuple[Any, ...]]) -> list[NDArray[Any]]:
-        """Return the arrays of all blocks of all members one after the other, place by place."""
+        """Return the arrays of all blocks of all workers one after the other, place by place."""
 
     @abstractmethod
     def added(self, number: int) -> int:
-        """Return the sum of the members' numbers."""
+        """Return the sum of the workers' numbers."""
+
+    @abstractmethod
+    def agreed(self, value: Any) -> Any:
+        """Return what the first worker has."""
 
 
-_placed: ContextVar[Placed | None] = ContextVar("rows of a team", default=None)
+_placed: ContextVar[Placed | None] = ContextVar("rows of a worker", default=None)
 
 
 def placed() -> Placed | None:
@@ -100,7 +107,7 @@ def placed() -> Placed | None:
 
 @contextmanager
 def placing(rows: Placed | None) -> Iterator[None]:
-    """Let sums be those of a team meanwhile; with None, of what is here alone."""
+    """Let sums be those of all workers meanwhile; with None, of what is here alone."""
     token = _placed.set(rows)
     try:
         yield
@@ -175,9 +182,27 @@ def joined(parts: Iterable[tuple[Any, ...]]) -> list[NDArray[Any]]:
 
 
 def added(number: int) -> int:
-    """Return the sum of a whole number over the members of a team, such as a count."""
+    """Return the sum of a whole number over all workers, such as a count."""
     rows = _placed.get()
     return number if rows is None else rows.added(number)
+
+
+def agreed(value: T) -> T:
+    """Return what the first worker has: of what each measures for itself, such as seconds."""
+    rows = _placed.get()
+    if rows is None:
+        return value
+    first: T = rows.agreed(value)
+    return first
+
+
+def rounded_alike(value: T) -> T:
+    """Return what all workers have computed from the same numbers.
+
+    Where their processors round differently, that of the first.
+    """
+    rows = _placed.get()
+    return value if rows is None or rows.alike else agreed(value)
 
 
 def tree_sum(sums: Iterable[Any]) -> Any:

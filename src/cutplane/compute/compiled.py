@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 _compiling_log = logging.getLogger("cutplane.compiling")
 
 # Processor seconds that a first fit of a classifier spends on it, rounded (docs/why-it-is-fast.md).
-FIRST_FIT = 6
+FIRST_FIT = 8
 
 
 class _Watch(event.Listener):
@@ -145,10 +145,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Leave to reorder sums (that is what vectorizes them), but no assumption that numbers are finite.
 REORDER = {"reassoc", "contract", "nsz"}
 
-# Our own passes of the compiler stand on parts of Numba that it may change: these versions were
-# tried. With others kernels are compiled by Numba's passes, which takes longer.
-VERSIONS_OF_OUR_PASSES = ("0.68.",)
-
 
 class _SturdyCache(FunctionCache):
     """The cache of a kernel, which is made anew if it cannot be used."""
@@ -172,15 +168,6 @@ class _SturdyCache(FunctionCache):
         _log.info("the cache of %s cannot be used: %r", self._name, error)
         with suppress(OSError):
             self.flush()  # type: ignore[no-untyped-call]
-
-
-def _our_passes() -> dict[str, Any]:
-    """Return the option that names our compiler, if this version of Numba is one that it knows."""
-    if not numba.__version__.startswith(VERSIONS_OF_OUR_PASSES):
-        return {}
-    from cutplane.compute.pipeline import Pipeline  # imports what other versions may not have
-
-    return {"pipeline_class": Pipeline}
 
 
 def njit(
@@ -210,7 +197,6 @@ def njit(
         error_model=error_model,
         fastmath=fastmath,
         **wrappers,
-        **_our_passes(),
     )
 
     def decorate(function: F) -> F:

@@ -1,4 +1,4 @@
-"""Files that reach the disk whole or not at all, even if the process dies or the power fails.
+"""Files and folders that reach the disk whole or not at all, even if the power fails.
 
 `replace` writes next to the target, waits for the disk, and takes the target's name in one step.
 `create` writes a file that has a new name; until something that was replaced atomically names it,
@@ -15,10 +15,18 @@ import errno
 import hashlib
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = "lock"
+"""The file in a folder that whoever writes there has locked."""
 
 observer: Callable[[str], None] | None = None
 
@@ -63,6 +71,74 @@ def create(target: Path, chunks: Iterable[bytes | memoryview]) -> str:
             target.unlink()
         raise
     return digest.hexdigest()
+
+
+def lock(handle: int) -> bool:
+    """Take the lock of an open file; False if another process has it.
+
+    The system gives it back when the process ends, however it ends. On Windows it does nothing.
+    """
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def new_folder(target: Path, may_replace: Callable[[Path], None]) -> Iterator[Path]:
+    """Yield an empty folder to be filled, which takes its name when all is on the disk, or never.
+
+    It is filled under a hidden name next to its target. Whatever ends the work before that leaves
+    nothing that looks finished. What a process that was killed leaves, the next one that works next
+    to it removes: its lock is free. ``may_replace`` raises unless what is at the target may go; it
+    is asked before the work, and once more after it: somebody may have been faster.
+    """
+    may_replace(target)
+    _remove_leftovers(target.parent)
+    hidden = temporary_name(target)
+    hidden.mkdir()
+    try:
+        new = hidden / "new-lock"
+        with open(new, "xb") as file:
+            lock(file.fileno())
+            new.rename(hidden / LOCK)  # so that nobody ever finds it free while work goes on
+            yield hidden
+            sync_folder(hidden)
+            may_replace(target)
+            _take_name(hidden, target)
+            (target / LOCK).unlink()
+    except BaseException:  # Ctrl-C too
+        shutil.rmtree(hidden, ignore_errors=True)
+        raise
+
+
+def _take_name(hidden: Path, target: Path) -> None:
+    """Give a hidden folder the name of its target."""
+    if target.exists():
+        # A folder with files in it cannot be replaced in one step: it steps aside first.
+        old = temporary_name(target)
+        target.rename(old)
+        try:
+            hidden.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        hidden.rename(target)
+    sync_folder(target.parent)
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove what processes that were killed have left in a folder."""
+    if sys.platform == "win32":
+        return
+    for hidden in filter(is_temporary, parent.iterdir()):
+        with contextlib.suppress(OSError), open(hidden / LOCK, "rb") as file:
+            if lock(file.fileno()):
+                shutil.rmtree(hidden, ignore_errors=True)
 
 
 def remove(target: Path) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 
+from cutplane.compute.blocks import placed
 from cutplane.compute.compiled import clock
 
 # What an estimate of seconds is trusted with: machines differ, and do other work besides.
@@ -56,7 +57,13 @@ _pace: ContextVar[Pace | None] = ContextVar("pace of a run", default=None)
 
 @contextmanager
 def using(pace: Pace) -> Iterator[None]:
-    """Let steps be taken at this pace meanwhile."""
+    """Let steps be taken at this pace meanwhile.
+
+    Where others have a part of the rows there is none: all must come to the end of a step together.
+    """
+    if placed() is not None:
+        yield
+        return
     token = _pace.set(pace)
     try:
         yield

@@ -29,21 +29,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like
 from cutplane.compute.blocks import add_up, joined, total
-from cutplane.compute.compiled import njit
+from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.pace import hurried
-from cutplane.compute.room import empty_like
 from cutplane.compute.threads import map_arrays, map_blocks
 
 Numbers = NDArray[np.int64]
 
-_REORDER = {"reassoc", "contract", "nsz"}
 # Rows with more numbers than this, 32 MB of them, are read from memory each time.
 _LARGE = 1 << 22
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def dot(a: Vector, b: Vector) -> float:
     """Return ``a.b``."""
     total = 0.0
@@ -62,7 +60,7 @@ def inner_products(rows: Matrix, numbers: Numbers, vector: Vector) -> Vector:
     return np.concatenate(parts)
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def _inner_products(rows: Matrix, numbers: Numbers, vector: Vector) -> Vector:
     out = np.empty(len(numbers))
     for i in range(len(numbers)):
@@ -90,7 +88,7 @@ def extend_gram(gram: Matrix, rows: Matrix, numbers: Numbers, vectors: Matrix) -
         )
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def _extend_gram(
     gram: Matrix, rows: Matrix, numbers: Numbers, vectors: Matrix, begin: int, end: int
 ) -> None:
@@ -138,7 +136,7 @@ def combination(rows: Matrix, numbers: Numbers, weights: Vector) -> Vector:
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=_REORDER)
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def _combine(
     rows: Matrix, numbers: Numbers, weights: Vector, begin: int, end: int, out: Vector
 ) -> None:
@@ -216,10 +214,10 @@ def largest_size_over(values: Vector) -> float:
 
 
 # A pivot below this share of its diagonal entry is rounding.
-_LEAST_PIVOT = 64.0 * float(np.finfo(np.float64).eps)
+_LEAST_PIVOT = 64.0 * EPS
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def solve_positive(matrix: Matrix, right: Vector) -> Vector:
     """Return the solution of ``matrix @ x = right`` by Cholesky's factors.
 

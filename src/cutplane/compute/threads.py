@@ -192,6 +192,25 @@ class InOrder(Generic[T]):
                 self._next += 1
 
 
+def summed(
+    part: Callable[[int], T],
+    n_parts: int,
+    add: Callable[[T, T], object],
+    *,
+    n_threads: int,
+) -> T:
+    """Return the sum of parts, which threads make and which are added to the first one in order."""
+    total: list[T] = []
+    in_order = InOrder[T](lambda each: add(total[0], each) if total else total.append(each))
+
+    def task(first: int, last: int) -> None:
+        for number in range(first, last):
+            in_order.put(number, part(number))
+
+    run_blocks(task, n_parts, n_threads=n_threads)
+    return total[0]
+
+
 class _Job:
     """One call of `run_blocks`: the ranges nobody has taken yet, and who is at work."""
 

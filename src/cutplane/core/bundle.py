@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, extend_gram, inner_products
-from cutplane.core.needs import as_quadratic
-from cutplane.core.protocols import Plane, Regularizer
+from cutplane.core.protocols import Plane, Regularizer, as_quadratic
 from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 

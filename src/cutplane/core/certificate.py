@@ -11,8 +11,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.protocols import Point
-from cutplane.markup.html import Html, element, table
-from cutplane.markup.svg import Line, line_chart
+from cutplane.named import load
 
 if TYPE_CHECKING:
     from cutplane.core.state import Run
@@ -134,18 +133,8 @@ class Certificate(_Bounds):
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        words = str(self).partition("(")[2].removesuffix(")")
-        return element("div", _table(self), element("p", words))
-
-
-def _table(bounds: _Bounds) -> Html:
-    """Return both bounds and the gap."""
-    rows = [
-        ["objective", f"{bounds.objective:.8g}"],
-        ["lower bound", f"{bounds.lower_bound:.8g}"],
-        ["relative gap", f"{bounds.relative_gap:.2e}"],
-    ]
-    return table([], rows)
+        shown: str = load("cutplane.report.charts:certificate_to_html")(self)
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,17 +236,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Return the certificate, the work and a chart of the bounds for notebooks."""
-        work = f"{self.iterations:,} iterations, {self.evaluations:,} evaluations, "
-        parts = [Html(self.certificate._repr_html_()), element("p", f"{work}{self.seconds:.3g} s")]
-        if len(self.history) > 1:
-            iterations = [record.iteration for record in self.history]
-            gaps = [record.relative_gap for record in self.history]
-            line = Line("relative gap", iterations, gaps, color=1, steps=True)
-            chart = line_chart(
-                [line], x_title="iterations", y_title="relative gap", log_y=True, height=220
-            )
-            parts.append(chart)
-        return element("div", *parts)
+        shown: str = load("cutplane.report.charts:result_to_html")(self)
+        return shown
 
     def __repr__(self) -> str:
         return (

@@ -65,24 +65,6 @@ class _Watch(threading.local):
     installed = False
     hint = b""  # for the user who may have to wait
 
-    def open(self, hint: str) -> None:
-        if self.holds == 0:
-            self.raising = self.waiting = self.taken = self.insisted = False
-            self.first, self.hint = None, hint.encode()
-            self.installed = _install()
-        self.holds += 1
-        if self.holds == 1:
-            self.raising = True
-
-    def close(self) -> None:
-        if self.holds == 1:
-            self.raising = False
-        self.holds -= 1
-        if self.holds == 0:
-            if self.installed:
-                _uninstall()
-            self.installed, self.waiting, self.raising = False, False, True
-
     def press(self, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.first is not None and now - self.first < ONE_PRESS:
@@ -142,12 +124,27 @@ class held:
         self._hint = hint
 
     def __enter__(self) -> Self:
-        _watch.open(self._hint)
+        watch = _watch
+        if watch.holds == 0:
+            watch.raising = watch.waiting = watch.taken = watch.insisted = False
+            watch.first, watch.hint = None, self._hint.encode()
+            watch.installed = _install()
+        watch.holds += 1
+        if watch.holds == 1:
+            watch.raising = True
         return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        _watch.close()
-        _raise_plainly(error)
+        watch = _watch
+        if watch.holds == 1:
+            watch.raising = False
+        watch.holds -= 1
+        if watch.holds == 0:
+            if watch.installed:
+                _uninstall()
+            watch.installed, watch.waiting, watch.raising = False, False, True
+        if error is not None:
+            _raise_plainly(error)
 
 
 class running(held):
@@ -205,4 +202,5 @@ class at_once:
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         _watch.raising = self._raising
-        _raise_plainly(error)
+        if error is not None:
+            _raise_plainly(error)

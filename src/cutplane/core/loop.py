@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from cutplane.compute import pace
+from cutplane.compute.arrays import BufferPool, reusing
+from cutplane.compute.blocks import rounded_alike
 from cutplane.compute.mapped import require_same
-from cutplane.compute.room import Room, using
 from cutplane.core import interrupts
 from cutplane.core.certificate import Status
-from cutplane.core.needs import evaluated_again, files_of
+from cutplane.core.protocols import evaluated_again
 from cutplane.core.solver import Step
 from cutplane.core.state import Run, iterate
 from cutplane.core.stationarity import is_tested, look_for_descent
@@ -56,10 +57,10 @@ def descend(
     if Ctrl-C was pressed. It is called between two iterations. Where no states are kept,
     steps that take long hear of both while they are taken, by the pace.
     """
-    files = files_of(state.problem.risk)
-    with using(Room()):
+    files = state.problem.facts.files
+    with reusing(BufferPool()):
         while True:
-            status = rule(state)
+            status = rounded_alike(rule(state))
             if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
                 found_lower = leave(state, rule.tolerance(state), check)
                 clock(state)
@@ -68,7 +69,7 @@ def descend(
             if status is not Status.RUNNING:
                 final = recomputed(state)
                 # Rounding can lift the recomputed objective just above the tolerance. Then go on.
-                if status is not Status.OPTIMAL or rule(final) is not Status.RUNNING:
+                if status is not Status.OPTIMAL or rounded_alike(rule(final)) is not Status.RUNNING:
                     return status, final
             check()
             require_same(files)

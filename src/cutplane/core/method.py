@@ -4,7 +4,7 @@ A choice, or policy, remembers nothing, as a solver does not (`cutplane.core.sol
 what it must know from one iteration to the next, the policy's verb takes it and returns the next.
 Policies without anything to remember have None.
 
-What a policy cannot do without is in its ``needs``: see `cutplane.core.needs`. Its other class
+What a policy cannot do without is in its ``needs``. Its other class
 attributes say which policies it goes with.
 """
 
@@ -15,9 +15,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, cast
 
 from cutplane.compute.arrays import copied
-from cutplane.core.needs import CURVED, Need, unmet
 from cutplane.core.protocols import Point
-from cutplane.core.solver import Own, Solver, Step
+from cutplane.core.solver import CURVED, Need, Own, Solver, Step
 
 if TYPE_CHECKING:
     from cutplane.core.bundle import Bundle
@@ -33,7 +32,7 @@ class Policy(ABC, Generic[Own]):
     """
 
     __slots__ = ()
-    needs: ClassVar[tuple[Need, ...]] = ()
+    needs: ClassVar[tuple[Need[object], ...]] = ()
 
     def init(self, problem: Problem) -> Own:
         """Return what is remembered before the first iteration: None, if not overridden."""
@@ -52,7 +51,7 @@ class Stabilizer(Policy[Own]):
     """
 
     __slots__ = ()
-    needs: ClassVar[tuple[Need, ...]] = (CURVED,)
+    needs: ClassVar[tuple[Need[object], ...]] = (CURVED,)
     planes_of: ClassVar[PlanesOf] = "risk"
     confined: ClassVar[bool] = False
 
@@ -241,10 +240,11 @@ class BundleSolver(Solver[PolicyStates]):
                 own[choice] = policy.init(problem)
         return PolicyStates(**own)
 
-    def _missing(self, problem: Problem) -> tuple[object, Need] | None:
+    def _missing(self, problem: Problem) -> tuple[object, Need[object]] | None:
         for policy in self.policies:
-            if need := unmet(policy.needs, problem.risk, problem.regularizer):
-                return policy, need
+            for need in policy.needs:
+                if need.find(problem) is None:
+                    return policy, need
         return None
 
 

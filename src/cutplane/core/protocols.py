@@ -3,15 +3,25 @@
 The objective is ``J(w) = r(w) + R(w)`` with a regularizer ``r = lam * Omega`` and a risk ``R``. The
 loop calls nothing but the methods below, so anything that offers them can be minimized: a linear
 model on one machine, a structured model, a sum over a cluster, a user's own function.
+
+What something offers beyond that is a type. A user's own may have the methods of one of the
+protocols that can be checked at run time. The library's own also derive from `LibraryRisk`,
+`LibraryPoint` or `Confined`, which have a default for everything else that is asked of them, and
+`facts_of` and `facts_at` answer with these defaults for all others. Nothing is asked by a name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from inspect import isfunction
+from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
+
+import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.mapped import MappedFile
+from cutplane.compute.products import dot
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,26 @@ class Quadratic(NamedTuple):
     curvature: float
 
 
+T = TypeVar("T")
+
+
+_HAVE = dict[tuple[type, type], bool]()
+
+
+def has_methods_of(thing: object, protocol: type[T]) -> TypeGuard[T]:
+    """Say whether a thing has the methods that a protocol adds to another one.
+
+    For what is asked in every iteration: ``isinstance`` looks at all attributes, each time anew,
+    and takes 20 microseconds. This looks at a type once.
+    """
+    asked = type(thing), protocol
+    if asked not in _HAVE:
+        added = (name for name, value in vars(protocol).items() if isfunction(value))
+        public = (name for name in added if not name.startswith("_"))
+        _HAVE[asked] = all(callable(getattr(type(thing), name, None)) for name in public)
+    return _HAVE[asked]
+
+
 class Segment(Protocol):
     """The risk on the ray ``w(k) = w0 + k*(w1 - w0)``, ``k >= 0``, through two points."""
 
@@ -53,6 +83,7 @@ class Segment(Protocol):
         """Return the point at ``step``."""
 
 
+@runtime_checkable
 class SlopedSegment(Segment, Protocol):
     """A segment that tells slopes without taking planes: for searches on sums of risks."""
 
@@ -60,18 +91,11 @@ class SlopedSegment(Segment, Protocol):
         """Return the risk at ``step`` and its derivative by the step."""
 
 
+@runtime_checkable
 class GuidedSegment(Segment, Protocol):
-    """A segment whose search costs work, and less if it is told how far to go.
+    """A segment whose search costs work, and less if it is told how far to go."""
 
-    Attributes
-    ----------
-    uses_distance : bool
-        True.
-    """
-
-    uses_distance: bool
-
-    def minimize(self, regularizer: Quadratic, expected: float | None = None) -> float:
+    def minimize_near(self, regularizer: Quadratic, expected: float | None) -> float:
         """Return a step that is nearly the best, looked for at the expected distance first."""
 
 
@@ -90,8 +114,47 @@ class Point(Protocol):
         """Return the plane that touches the risk here; computed on first use, then kept."""
 
 
+class LibraryPoint:
+    """What the library's own points may tell beyond that, and what others are taken to.
+
+    Attributes
+    ----------
+    term_size : float
+        The size of terms that cancel in the plane, as far as they move the value.
+    has_segment : bool
+        Whether `SearchablePoint.toward` knows the risk on a line, if there is that method.
+    """
+
+    __slots__ = ()
+
+    @property
+    def term_size(self) -> float:
+        """See above."""
+        return 0.0
+
+    @property
+    def has_segment(self) -> bool:
+        """See above."""
+        return True
+
+
+_OTHER_POINT = LibraryPoint()
+
+
+def facts_at(point: Point) -> LibraryPoint:
+    """Return what a point tells beyond the contract: the defaults, if it is not the library's."""
+    return point if isinstance(point, LibraryPoint) else _OTHER_POINT
+
+
+def terms_at(point: Point) -> float:
+    """Return the size of the terms that the risk is made of at a point, as far as they move it."""
+    plane = point.plane()
+    in_plane = abs(plane.offset) + dot(np.abs(plane.slope), np.abs(point.w))
+    return max(in_plane, facts_at(point).term_size)
+
+
 @dataclass(frozen=True, slots=True)
-class KeptPoint:
+class KeptPoint(LibraryPoint):
     """What is needed of a point once its plane is taken.
 
     Scores and slopes of all examples are not. With many of them they take more memory than planes.
@@ -109,6 +172,7 @@ class KeptPoint:
         return self.touching
 
 
+@runtime_checkable
 class SearchablePoint(Point, Protocol):
     """A point that knows the risk along lines: what a search without new evaluations needs."""
 
@@ -116,17 +180,20 @@ class SearchablePoint(Point, Protocol):
         """Return the risk on the ray from here through ``other``, a point of the same risk."""
 
 
+def along(segment: Segment, step: float, direction: Vector) -> tuple[float, float]:
+    """Return value and slope of the risk on a ray, from its plane if the segment does not tell."""
+    if has_methods_of(segment, SlopedSegment):
+        return segment.along(step)
+    point = segment.at(step)
+    return point.value, dot(point.plane().slope, direction)
+
+
 class Risk(Protocol):
     """The part of the objective that looks at data.
 
-    One that is not convex may say why its gap is no proof, in a text ``unproven``. One whose points
-    take much memory may offer ``evaluate_once(w)``, which returns a `KeptPoint`. One that looks for
-    more than the parameters, such as intercepts, may offer ``evaluate_again(point)``: the value
-    afresh with what was found there.
-    One whose values are sums of terms that may cancel may tell their size, ``term_size``: beside it
-    rounding is judged where a value all but vanishes. One that keeps more than its bounds depend on
-    may offer ``identity()``, which returns what they do depend on, by name: see
-    `cutplane.core.fingerprint`.
+    One that keeps more than its bounds depend on may offer ``identity()``, which returns what they
+    do depend on, by name: see `cutplane.core.fingerprint`. What else the loop can use is in
+    `LibraryRisk`, with defaults.
 
     Attributes
     ----------
@@ -154,6 +221,7 @@ class Risk(Protocol):
         """Evaluate the risk at ``w``."""
 
 
+@runtime_checkable
 class GroupedPoint(Point, Protocol):
     """A point of a grouped risk."""
 
@@ -164,19 +232,153 @@ class GroupedPoint(Point, Protocol):
         """
 
 
-class GroupedRisk(Risk, Protocol):
-    """A risk that is a sum over groups of examples: what ``groups`` of a method needs.
-
-    Attributes
-    ----------
-    good_groups : int
-        How many groups should make a run the fastest; 1 if the risk cannot be split.
-    """
-
-    good_groups: int
+@runtime_checkable
+class GroupedRisk(Protocol):
+    """A risk that is a sum over groups of examples: what ``groups`` of a method needs."""
 
     def group_bounds(self, n_groups: int) -> Vector:
         """Return a value for each group that its part of the risk never goes below, or -inf."""
+
+
+@runtime_checkable
+class SizedGroups(Protocol):
+    """A grouped risk of a user's that knows how many groups should make a run the fastest."""
+
+    good_groups: int
+
+
+@runtime_checkable
+class Evaluated(Protocol):
+    """What tells a risk from a mere function."""
+
+    n_parameters: int
+
+    def at(self, w: Vector) -> Point:
+        """Evaluate the risk at ``w``."""
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """Something that tells what it consists of."""
+
+    def identity(self) -> Any:
+        """Return what bounds depend on, by name."""
+
+
+class LibraryRisk:
+    """What the library's own risks may tell beyond the contract, and what others are taken to.
+
+    Attributes
+    ----------
+    convex : bool or None
+        Whether planes of the risk stay below it everywhere; None if nobody has said.
+    unproven : str
+        Why a gap is no proof, where there is more to say than that the risk is not convex.
+    sharded : bool
+        Whether its examples lie elsewhere.
+    """
+
+    n_parameters: int
+    lower_bound: float
+    evaluations: int
+    convex: bool | None = True
+    unproven: str = ""
+    sharded: bool = False
+
+    def at(self, w: Vector) -> Point:
+        """Evaluate the risk at ``w``."""
+        raise NotImplementedError
+
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """The files that the data are read from while a run goes on."""
+        return ()
+
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are sums of, where they may cancel.
+
+        Beside it rounding is judged where a value all but vanishes.
+        """
+        return 0.0
+
+    @property
+    def loss_size(self) -> float:
+        """The value at zero, beside which terms that cancel may be large; zero if not told."""
+        return 0.0
+
+    @property
+    def good_groups(self) -> int:
+        """How many groups should make a run the fastest; 1 if the risk cannot be split."""
+        return 1
+
+    @property
+    def as_rounded(self) -> RoundedRisk | None:
+        """The risk, if it computes with less precision than models are used with."""
+        return None
+
+    def evaluate_once(self, w: Vector) -> Point | None:
+        """Evaluate the risk where no line search will begin; None if `Risk.at` takes no more."""
+        return None
+
+    def evaluate_again(self, point: Point) -> Point | None:
+        """Evaluate the risk where a point is, with what else was found there; None if nothing."""
+        return None
+
+    def value_error(self, point: Point) -> float:
+        """Return by how much rounding may have changed the value at a point, as far as told."""
+        return 0.0
+
+    def is_coarse_at(self, point: Point) -> bool:
+        """Say whether steps from a point are taken with data that are rounded too much for it."""
+        return False
+
+    def length_error(self, slope: Vector) -> float:
+        """Return by how much the squared length of a plane's slope may be larger than it seems.
+
+        It is negative where the length is known to be smaller. The length that counts is that of a
+        quadratic regularizer.
+        """
+        return 0.0
+
+
+class _OtherRisk(LibraryRisk):
+    """A risk of a user's: its groups are the only thing that it tells."""
+
+    def __init__(self, risk: Risk) -> None:
+        self._good_groups = risk.good_groups if isinstance(risk, SizedGroups) else 1
+
+    @property
+    def good_groups(self) -> int:
+        return int(self._good_groups)
+
+
+def facts_of(risk: Risk) -> LibraryRisk:
+    """Return what a risk tells beyond the contract: the defaults, if it is not the library's."""
+    return risk if isinstance(risk, LibraryRisk) else _OtherRisk(risk)
+
+
+def is_risk(thing: object) -> bool:
+    """Say whether something is a risk, and not a mere function."""
+    return isinstance(thing, Evaluated)
+
+
+def evaluated_once(risk: Risk, w: Vector) -> Point:
+    """Evaluate a risk where no line search will begin, with less memory if it knows how."""
+    return facts_of(risk).evaluate_once(w) or risk.at(w)
+
+
+def evaluated_again(risk: Risk, point: Point, regularizer: Regularizer) -> Point:
+    """Evaluate a risk afresh where a point of it is; if it left bounds by rounding, inside them."""
+    if (w := drawn_inside(regularizer, point.w)) is not point.w:
+        return evaluated_once(risk, w)
+    return facts_of(risk).evaluate_again(point) or evaluated_once(risk, point.w)
+
+
+def change_of_data(risk: Risk, *, thorough: bool = False) -> str:
+    """Return in one line which of its files has changed since the risk was made, or nothing."""
+    changes = (file.change(thorough=thorough) for file in facts_of(risk).files)
+    return next(filter(None, changes), "")
 
 
 class Exact(Protocol):
@@ -209,10 +411,10 @@ class Exact(Protocol):
     def has_plane(self) -> bool:
         """See above."""
 
-    def back(self, point: Any) -> Point:
+    def back(self, point: Point) -> Point:
         """Return a point of this risk as one of that for which it stands, with the same value."""
 
-    def misses(self, point: Any) -> bool:
+    def misses(self, point: Point) -> bool:
         """Say whether the other risk may be higher at a point of it, as `back` returns it.
 
         Then a run has to go on, on another exact risk. Elsewhere it may be higher, never lower.
@@ -220,23 +422,21 @@ class Exact(Protocol):
 
 
 class RoundedRisk(Risk, Protocol):
-    """A risk that computes with less precision than models are used with.
+    """A risk that computes with less precision than models are used with."""
 
-    Attributes
-    ----------
-    rounded : bool
-        Whether this one does.
-    """
-
-    @property
-    def rounded(self) -> bool:
-        """See above."""
-
-    def exact_at(self, point: Any, plane: Plane, before: Any) -> Exact:
+    def exact_at(self, point: Point, plane: Plane, before: Any) -> Exact:
         """Return an exact risk for a run that has come to a point, and has a plane.
 
         ``before`` is the exact risk that the run was on last, if that was not the end; else None.
         """
+
+
+@runtime_checkable
+class FarRisk(Risk, Protocol):
+    """A risk whose rows lie on workers, which run `cutplane.minimize` themselves."""
+
+    def minimized(self, problem: Any, method: Any, options: Any, **more: Any) -> Any:
+        """Return the result of a run on the workers."""
 
 
 class Regularizer(Protocol):
@@ -249,6 +449,46 @@ class Regularizer(Protocol):
         """Return ``r*(u) = max_w u.w - r(w)`` and the ``w`` that attains it."""
 
 
+class Confined:
+    """A regularizer of the library that is infinite outside of a set.
+
+    Attributes
+    ----------
+    strongly_convex : bool
+        Whether it has curvature inside.
+    """
+
+    @property
+    def strongly_convex(self) -> bool:
+        """See above."""
+        return True
+
+    def inside(self, w: Vector) -> Vector:
+        """Return ``w``, or the point next to it that is in the set, exactly."""
+        return w
+
+
+class BallSet(Confined):
+    """A regularizer that is zero within ``radius`` from zero, and infinite elsewhere."""
+
+    strongly_convex = False
+    radius: float
+
+
+class BoxSet(Confined):
+    """A regularizer that is zero from ``lower`` to ``upper``, and infinite elsewhere."""
+
+    strongly_convex = False
+    lower: Vector
+    upper: Vector
+
+
+def drawn_inside(regularizer: Regularizer, w: Vector) -> Vector:
+    """Return ``w``, or the point next to it where a regularizer is finite, if it knows that."""
+    return regularizer.inside(w) if isinstance(regularizer, Confined) else w
+
+
+@runtime_checkable
 class CurvedRegularizer(Regularizer, Protocol):
     """A regularizer that knows the second derivatives of its conjugate.
 
@@ -259,6 +499,7 @@ class CurvedRegularizer(Regularizer, Protocol):
         """Return ``slopes r*''(u) slopes'``."""
 
 
+@runtime_checkable
 class QuadraticRegularizer(Regularizer, Protocol):
     """A regularizer ``lam/2 * |w - center|^2`` in some metric: the reduced problem is a QP.
 
@@ -280,6 +521,12 @@ class QuadraticRegularizer(Regularizer, Protocol):
         """Return the derivative at ``w``."""
 
 
+def as_quadratic(regularizer: Regularizer) -> QuadraticRegularizer | None:
+    """Return the regularizer if the reduced problem with it is a quadratic program."""
+    return regularizer if isinstance(regularizer, QuadraticRegularizer) else None
+
+
+@runtime_checkable
 class FlatRegularizer(Regularizer, Protocol):
     """A regularizer without curvature: its conjugate is zero on a box, and infinite outside.
 

@@ -8,23 +8,100 @@ and resumed. What the steps prove is not a solver's concern: it hands points and
 
 To write one: a frozen dataclass with its options, ``needs``, `Solver.step`, and a line of
 `cutplane.solvers.registry`.
+
+What a solver cannot do without is a `Need`: a view of the problem, of a type that its step computes
+with, and words for when there is none.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 from cutplane.compute.arrays import Vector, copied
-from cutplane.core.needs import Need, unmet, why_unproven
-from cutplane.core.protocols import Plane, Point, Risk
+from cutplane.core.protocols import (
+    BallSet,
+    BoxSet,
+    Confined,
+    Plane,
+    Point,
+    QuadraticRegularizer,
+    Risk,
+    facts_of,
+)
 
 if TYPE_CHECKING:
     from cutplane.core.state import Candidate, Problem, Run
 
+T = TypeVar("T")
 Own = TypeVar("Own")
+Kind = TypeVar("Kind", covariant=True)
+
+
+@dataclass(frozen=True)
+class Need(Generic[Kind]):
+    """Something that a solver, or a policy, asks of a problem.
+
+    Attributes
+    ----------
+    part : {"risk", "regularizer"}
+        Who should have it.
+    view : callable
+        Returns what is asked for: the part itself, or something of it, as the type that offers it;
+        None if it does not.
+    what : str
+        What that means, in words that go on after "needs".
+    """
+
+    part: Literal["risk", "regularizer"]
+    view: Callable[[Any], Kind | None]
+    what: str
+
+    def find(self, problem: Problem) -> Kind | None:
+        """Return what is asked for, or None if the problem does not have it."""
+        return self.view(problem.risk if self.part == "risk" else problem.regularizer)
+
+    def of(self, problem: Problem) -> Kind:
+        """Return what is asked for, of a problem that was found to have it."""
+        found = self.find(problem)
+        assert found is not None, self.what
+        return found
+
+
+def need_of(
+    part: Literal["risk", "regularizer"],
+    kind: type[T],
+    what: str,
+    when: Callable[[T], bool] | None = None,
+) -> Need[T]:
+    """Return the need of a type, or of those things of it that offer something."""
+
+    def view(thing: Any) -> T | None:
+        return thing if isinstance(thing, kind) and (when is None or when(thing)) else None
+
+    return Need(part, view, what)
+
+
+def _curved(regularizer: object) -> object | None:
+    confined = isinstance(regularizer, Confined) and not regularizer.strongly_convex
+    return None if confined else regularizer
+
+
+def _ball_or_box(regularizer: object) -> BallSet | BoxSet | None:
+    return regularizer if isinstance(regularizer, BallSet | BoxSet) else None
+
+
+QUADRATIC = need_of("regularizer", QuadraticRegularizer, "a quadratic regularizer such as cp.L2")
+SET: Need[BallSet | BoxSet] = Need(
+    "regularizer", _ball_or_box, "a set to stay in, cp.Ball or cp.Box"
+)
+CURVED = Need(
+    "regularizer",
+    _curved,
+    "a strongly convex regularizer such as cp.L2 (a ball or a box goes with cp.kelley())",
+)
 
 
 class Step(NamedTuple, Generic[Own]):
@@ -68,7 +145,7 @@ class Solver(ABC, Generic[Own]):
     """
 
     __slots__ = ()
-    needs: ClassVar[tuple[Need, ...]] = ()
+    needs: ClassVar[tuple[Need[object], ...]] = ()
     for_convex: ClassVar[bool] = True
     bounds: ClassVar[bool] = True
     takes_first_plane: ClassVar[bool] = True
@@ -149,7 +226,7 @@ class Solver(ABC, Generic[Own]):
     def require_suitable(self, problem: Problem) -> None:
         """Raise ValueError if the solver cannot minimize such a problem."""
         if problem.risk.convex is False and self.for_convex:
-            reason = why_unproven(problem.risk)
+            reason = facts_of(problem.risk).unproven
             because = f" ({reason})" if reason else ""
             raise ValueError(
                 f"the method {self.name} needs a convex risk, and this one is not{because}; "
@@ -157,12 +234,12 @@ class Solver(ABC, Generic[Own]):
             )
         if missing := self._missing(problem):
             who, need = missing
-            thing = problem.risk if need.of == "risk" else problem.regularizer
-            raise ValueError(f"{type(who).__name__} needs {need.what}; got {thing!r}")
+            got = problem.risk if need.part == "risk" else problem.regularizer
+            raise ValueError(f"{type(who).__name__} needs {need.what}; got {got!r}")
 
-    def _missing(self, problem: Problem) -> tuple[object, Need] | None:
-        need = unmet(self.needs, problem.risk, problem.regularizer)
-        return None if need is None else (self, need)
+    def _missing(self, problem: Problem) -> tuple[object, Need[object]] | None:
+        missing = (need for need in self.needs if need.find(problem) is None)
+        return next(((self, need) for need in missing), None)
 
 
 AnySolver = Solver[Any]

@@ -9,8 +9,7 @@ import numpy as np
 from cutplane.compute import pace
 from cutplane.compute.arrays import Vector
 from cutplane.core.bundle import Bundle
-from cutplane.core.needs import as_grouped, evaluated_again, good_groups, offers
-from cutplane.core.protocols import Exact, Plane, Point, Risk
+from cutplane.core.protocols import Exact, GroupedRisk, Plane, Point, Risk, drawn_inside
 from cutplane.core.solver import AnySolver, Step
 from cutplane.core.state import DISAGREEMENT, Problem, Run, sum_of
 
@@ -37,11 +36,11 @@ def first_state(
         if start is not None:
             raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
         w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
-    if known is not None and offers(risk, "evaluate_again"):
-        best = evaluated_again(risk, known, regularizer)
-    else:
-        best = method.first(problem, w)
-    groups = good_groups(risk) if method.groups is None else method.groups
+    best = None
+    if known is not None and (w := drawn_inside(regularizer, known.w)) is known.w:
+        best = problem.facts.evaluate_again(known)
+    best = best or method.first(problem, w)
+    groups = problem.facts.good_groups if method.groups is None else method.groups
     state = Run(
         problem=problem,
         method=method,
@@ -72,7 +71,11 @@ def _floors(risk: Risk, groups: int) -> list[Plane]:
     """Return the flat planes that the risk, or each of its groups, never goes below."""
     if groups == 1:
         return [Plane(np.zeros(risk.n_parameters), risk.lower_bound)]
-    bounds = as_grouped(risk).group_bounds(groups)
+    if not isinstance(risk, GroupedRisk):
+        raise TypeError(
+            f"{type(risk).__name__} has no method group_bounds(), which groups need; use groups=1"
+        )
+    bounds = risk.group_bounds(groups)
     return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
 
 
@@ -85,6 +88,29 @@ def _cut_at_best(state: Run) -> None:
     lower = state.lower
     state.method.cut(state, Step([state.best], state.own, cut_at=[state.best]), state.best)
     state.lower = lower
+
+
+def begun_again(earlier: Run, problem: Problem, method: AnySolver) -> Run:
+    """Return a state that goes on from the best point and the planes of a run.
+
+    What the solver remembered besides is forgotten, and so are the scores of the best point: after
+    the loss of a worker nobody has all of them.
+    """
+    convex = earlier.convex
+    state = first_state(problem, earlier.best.w, method, convex=convex)
+    if convex:
+        bundle = earlier.bundle
+        if bundle.n_planes and bundle.n_groups == state.bundle.n_groups:
+            floor = max(bundle.floor, state.bundle.floor)
+            state.bundle, metric = bundle.copied(), state.bundle.metric
+            state.bundle.metric, state.bundle.floor = metric, floor
+            if method.takes_first_plane:
+                _cut_at_best(state)
+        state.lower = max(state.lower, earlier.lower)
+    state.iteration, state.seconds = earlier.iteration, earlier.seconds
+    state.evaluations = earlier.evaluations + 1
+    state.history = list(earlier.history)
+    return state
 
 
 def begun_exactly(exact: Exact, earlier: Run, lower: float) -> Run:

@@ -5,7 +5,7 @@ The bound of every solver is computed here, in three lines: see `candidate_below
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,27 +17,21 @@ from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Certificate, Record, Stationarity, relative
 from cutplane.core.fingerprint import fingerprint, fingerprints_of_parts
-from cutplane.core.needs import (
-    as_flat,
-    as_grouped_point,
-    as_quadratic,
-    gradient_of,
-    has_identity,
-    is_coarse_at,
-    length_error_of,
-    loss_size,
-    term_size,
-    terms_at,
-    value_error,
-)
 from cutplane.core.protocols import (
     FlatRegularizer,
+    GroupedPoint,
+    Identified,
+    LibraryRisk,
     NonFiniteRisk,
     Plane,
     Point,
     QuadraticRegularizer,
     Regularizer,
     Risk,
+    as_quadratic,
+    facts_of,
+    has_methods_of,
+    terms_at,
 )
 from cutplane.core.solver import AnySolver, Step
 
@@ -111,31 +105,37 @@ class Problem:
     def below(self, plane: Plane) -> Candidate:
         """Return the bound that any plane below the risk gives, and where it is attained."""
         error = 0.0
-        if self._length_error is not None and self.quadratic:
-            error = self._length_error(plane.slope) / (2.0 * self.quadratic.lam)
+        if self.quadratic and (longer := self.facts.length_error(plane.slope)):
+            error = longer / (2.0 * self.quadratic.lam)
         return candidate_below(plane, self.regularizer, error)
 
     def rounding_at(self, point: Point) -> float:
         """Return by how much the objective at a point may be off: a share of its terms."""
         terms = abs(self.regularizer.value(point.w)) + terms_at(point)
-        gradient = gradient_of(self.regularizer, point.w)
-        if gradient is not None:  # a center may be much larger than the distance from it
-            terms += dot(np.abs(gradient), np.abs(point.w))
+        if self.quadratic:  # a center may be much larger than the distance from it
+            terms += dot(np.abs(self.quadratic.gradient(point.w)), np.abs(point.w))
         return _ROUNDING * terms
 
     @cached_property
-    def _length_error(self) -> Callable[[Vector], float] | None:
-        return length_error_of(self.risk)
+    def facts(self) -> LibraryRisk:
+        """What the risk tells beyond the contract."""
+        return facts_of(self.risk)
 
     @cached_property
     def quadratic(self) -> QuadraticRegularizer | None:
         """The regularizer, if the reduced problem with it is a quadratic program."""
         return as_quadratic(self.regularizer)
 
+    @property
+    def norm(self) -> QuadraticRegularizer:
+        """The regularizer, which was found to be quadratic before the run."""
+        assert self.quadratic is not None
+        return self.quadratic
+
     @cached_property
     def flat(self) -> FlatRegularizer | None:
         """The regularizer, if the reduced problem with it is a linear program."""
-        return as_flat(self.regularizer)
+        return self.regularizer if isinstance(self.regularizer, FlatRegularizer) else None
 
     @cached_property
     def risk_parts(self) -> dict[str, str]:
@@ -151,7 +151,7 @@ class Problem:
             different = [name for name in mine | other if mine.get(name) != other.get(name)]
             hint = (
                 ""
-                if has_identity(self.risk)
+                if isinstance(self.risk, Identified)
                 else "; if these have no influence on its values, give it a method identity()"
             )
             raise ValueError(
@@ -230,13 +230,13 @@ class Run:
     @property
     def hidden(self) -> float:
         """What rounding may hide of the gap, where that is more than it always is."""
-        error = value_error(self.problem.risk, self.best)
+        error = self.problem.facts.value_error(self.best)
         return error if error > DISAGREEMENT * abs(self.objective) else 0.0
 
     @property
     def hides_tolerance(self) -> bool:
         """Whether rounding hides a gap that would be small enough, or is too coarse for steps."""
-        return self.hidden > self.enough or is_coarse_at(self.problem.risk, self.best)
+        return self.hidden > self.enough or self.problem.facts.is_coarse_at(self.best)
 
     @property
     def vanishes(self) -> bool:
@@ -254,7 +254,7 @@ class Run:
             if problem.below(plane).lower + 2.0 * below >= self.lower:
                 rounding += below
         # An objective of the size of the losses has not vanished, whatever hides it.
-        own = min(rounding, DISAGREEMENT * size) if (size := loss_size(problem.risk)) else rounding
+        own = min(rounding, DISAGREEMENT * size) if (size := problem.facts.loss_size) else rounding
         return max(self.gap, abs(self.objective)) <= own < np.inf
 
     def _beyond_rounding(self, excess: float, scale: float) -> bool:
@@ -264,7 +264,7 @@ class Run:
         left of them is rounding of the terms that values of the risk are made of.
         """
         too_high = excess > _CONTRADICTION * scale
-        return too_high and excess > _ROUNDING * term_size(self.problem.risk)
+        return too_high and excess > _ROUNDING * self.problem.facts.term_size
 
     def test(self, plane: Plane, points: Sequence[Point]) -> None:
         """Compare a plane with the risk where it is known: above it, the plane is wrong."""
@@ -285,7 +285,13 @@ class Run:
     def planes_at(self, point: Point) -> Sequence[Plane]:
         """Return the plane of a point, or those of the bundle's groups."""
         n_groups = self.bundle.n_groups
-        return [point.plane()] if n_groups == 1 else as_grouped_point(point).planes(n_groups)
+        if n_groups == 1:
+            return [point.plane()]
+        if has_methods_of(point, GroupedPoint):
+            return point.planes(n_groups)
+        raise TypeError(
+            f"{type(point).__name__} has no method planes(), which groups need; use groups=1"
+        )
 
     def is_usable(self, point: Point) -> bool:
         """Say whether the planes at a point have numbers that can be computed with."""

@@ -31,7 +31,6 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Stationarity
-from cutplane.core.needs import quadratic
 from cutplane.core.policies.bmrm import as_searchable
 from cutplane.core.protocols import Point
 from cutplane.core.reduced.proximal import distance
@@ -43,6 +42,10 @@ from cutplane.core.state import State, sum_of
 # radius is a share of that distance, each of the others a share of the one before.
 _LARGEST = 0.1
 _SHRINK = 0.1
+# In one dimension there is a single way down. A cusp on it hides from longer and shorter steps, and
+# the slope so far from it promises only this share of what is gained there.
+_SHRINK_ALONE = 0.5
+_PROMISE_ALONE = 0.02
 # How many steps are tried in each; chosen on random transductive problems, differences of convex
 # functions and the chained functions of paper 004, so that few of them were needed, and other
 # directions found no descent.
@@ -107,7 +110,7 @@ def look_for_descent(
     Point
         The lowest that was seen: at most a twentieth of the tolerance below the one that passed.
     """
-    lam, worth = quadratic(state.problem.regularizer).lam, _WORTH * tolerance
+    lam, worth = state.problem.norm.lam, _WORTH * tolerance
     flat = _FLAT * math.sqrt(2.0 * tolerance * lam)
     radius = _LARGEST * math.sqrt(2.0 * tolerance / lam)
     center, gained = state.best, 0.0
@@ -142,7 +145,7 @@ def _along_valley(
 
     From beside it: where only rounding is between the point and a kink, no slope tells where to go.
     """
-    problem, dual_metric = state.problem, quadratic(state.problem.regularizer).dual_metric
+    problem, dual_metric = state.problem, state.problem.norm.dual_metric
 
     lowest = _Place(problem.objective(center), center, _slope(state, center))
 
@@ -203,7 +206,7 @@ def _wolfe_step(
 def _slope(state: State, point: Point) -> Vector:
     """Return a slope of the objective."""
     plane = sum_of(state.planes_at(point))
-    return np.asarray(plane.slope + quadratic(state.problem.regularizer).gradient(point.w))
+    return np.asarray(plane.slope + state.problem.norm.gradient(point.w))
 
 
 class _Search:
@@ -216,7 +219,7 @@ class _Search:
         self._check = check
         self._center, self._objective = center, state.problem.objective(center)
         self._state = state
-        self._regularizer = quadratic(state.problem.regularizer)
+        self._regularizer = state.problem.norm
         self._slopes: list[tuple[float, Vector]] = []
         self._gram = np.empty((0, 0))
         self._add(0.0, _slope(state, center))
@@ -228,6 +231,9 @@ class _Search:
         size = max(math.sqrt(max(dot(outward, image), 0.0)), _TINY)
         self.radial = image / (-size if dot(self._slopes[0][1], image) > 0.0 else size)
         self._length = math.inf
+        alone = len(outward) == 1
+        self._shrink = _SHRINK_ALONE if alone else _SHRINK
+        self._hopeless = _PROMISE_ALONE * worth if alone else worth
         self.lowest, self.gained, self.gained_within = center, 0.0, 0.0
         self._rounding = _ROUNDING * distance(self._regularizer, np.zeros_like(center.w), center.w)
 
@@ -235,8 +241,8 @@ class _Search:
         """Try steps of this length, then shorter ones, until one descends; return the last."""
         first = True
         while True:
-            shorter = _SHRINK * radius
-            last = self.steepness * shorter <= self._worth or shorter <= self._rounding
+            shorter = self._shrink * radius
+            last = self.steepness * shorter <= self._hopeless or shorter <= self._rounding
             self._try_within(radius, flat, first=first, last=last)
             if last or self.gained > self._missing:
                 return radius
@@ -257,7 +263,7 @@ class _Search:
                 # All weights larger, or all smaller: hulls of few slopes are often blind to that.
                 self._followed(self.radial, radius)
                 first = False
-            hopeless = self._length * radius <= self._worth
+            hopeless = self._length * radius <= self._hopeless
             # The last direction is tried all the same: it may lead down beyond the radius.
             if self._length <= flat or (hopeless and not last) or self.gained > self._missing:
                 break

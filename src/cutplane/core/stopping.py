@@ -47,30 +47,38 @@ class StoppingRule(ABC):
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
         """Stop when either rule says so; the first one names the reason."""
-        return _Either(self, other)
+        return FirstOf(self, other)
 
 
-@dataclass(frozen=True, slots=True)
-class _Either(StoppingRule):
-    first: StoppingRule
-    second: StoppingRule
+class FirstOf(StoppingRule):
+    """Stop when any of some rules says so; the first one that does names the reason."""
+
+    __slots__ = ("rules",)
+
+    def __init__(self, *rules: StoppingRule) -> None:
+        self.rules = rules
 
     def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
-        status = self.first(state)
-        return self.second(state) if status is Status.RUNNING else status
+        for rule in self.rules:
+            if (status := rule(state)) is not Status.RUNNING:
+                return status
+        return Status.RUNNING
 
     def seconds_left(self, state: Run) -> float:
         """Return how long the run may still take."""
-        return min(self.first.seconds_left(state), self.second.seconds_left(state))
+        return min([rule.seconds_left(state) for rule in self.rules])
 
     def tolerance(self, state: Run) -> float:
         """Return the gap that is small enough."""
-        return max(self.first.tolerance(state), self.second.tolerance(state))
+        return max([rule.tolerance(state) for rule in self.rules])
 
     def met(self, state: Run) -> bool:
         """Say whether a run that can do no more has got what one of the rules asks for."""
-        return self.first.met(state) or self.second.met(state)
+        return any([rule.met(state) for rule in self.rules])  # noqa: C419
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.rules))
 
 
 @dataclass(frozen=True, slots=True)

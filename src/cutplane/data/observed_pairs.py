@@ -6,7 +6,7 @@ Entries of common features name a row of a table, which has a column for each cl
 entries are written out as the pairs of their feature. Rows of the table are a multiple of `LANES`
 numbers long, and dealt with so many at a time: loops whose length the compiler knows become a few
 vector instructions, others take several times as long on rows that are so short. Positions are
-unsigned for the reason given in `cutplane.data.csr`.
+unsigned for the reason given in `cutplane.data.layouts`.
 
 Weights for those pairs of feature and class that occur together.
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.data.csr import CompressedRows, balanced_bounds, chosen_entries
+from cutplane.data.layouts import CompressedRows, balanced_bounds, chosen_entries
 from cutplane.data.rows import Bounds, Entries, Examples, Rows
 from cutplane.data.score_maps import PairMap
 

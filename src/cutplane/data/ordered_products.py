@@ -7,11 +7,8 @@ feature, rounded after each operation: no fused multiplication and addition, no 
 So the bits are those of this definition, whatever the batch, the order in memory (C, Fortran, CSR),
 the number of threads and the processor are.
 
-Speed comes from doing many such sums side by side. Against NumPy, which gets blocks of X because it
-would copy float32 rows, processor time on one core: with ten outputs 0.8 times for 100,000 x 50 and
-1.3 to 1.4 times for 10,000 x 784, with one output 1.7 and 1.0 times; in Fortran order 0.8 times
-with ten; CSR 0.3 to 0.5 times that of SciPy (``benchmarks/predictions.py``). The kernels of
-`cutplane.data.dense` are faster still, and are for training, where last bits do not
+Speed comes from doing many such sums side by side (docs/decisions/2026-11-18-products.md). The
+loops of `cutplane.data.layouts` are faster still, and are for training, where last bits do not
 matter.
 """
 
@@ -28,10 +25,7 @@ from cutplane.compute.arrays import Matrix
 from cutplane.compute.blocks import even_bounds
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import count_blocks, default_threads, run_blocks
-from cutplane.data.conversion import as_rows
-from cutplane.data.csr import CompressedRows, balanced_bounds
-
-# With fewer outputs it does not pay to turn the rows of a tile into columns.
+from cutplane.data.layouts import CompressedRows, as_rows, balanced_bounds
 from cutplane.data.rows import Bounds, Entries, read_only
 
 # With fewer outputs it does not pay to turn the rows of a tile into columns.

@@ -11,7 +11,10 @@ made of them, or is declared as missing.
 Rows in this machine's memory have compiled products over blocks of rows, shared among threads. How
 rows are cut into blocks depends on the data alone, and sums over blocks are taken along one tree
 (`cutplane.compute.blocks`), so that neither the number of threads nor the place of a block leaves a
-trace. The products themselves are those of a layout: `cutplane.data.dense`, `cutplane.data.csr`.
+trace. The products themselves are those of a layout: `cutplane.data.layouts`.
+
+The matrix ``X' diag(c) X`` of second derivatives is made of the rows whose ``c`` is not zero. Near
+the optimum of a loss with kinks these are few, so the work is far below ``m d^2``.
 """
 
 from __future__ import annotations
@@ -19,18 +22,99 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.blocks import bounds_here, rows_in_all, total_of_rows
+from cutplane.compute.arrays import Matrix, Vector, empty
+from cutplane.compute.blocks import (
+    bounds_here,
+    least_blocks,
+    rows_in_all,
+    total_of_rows,
+    vector_blocks,
+)
 from cutplane.compute.mapped import MappedFile, files_of, is_mapped, require_same
-from cutplane.compute.room import empty
 from cutplane.compute.threads import count_blocks, run_blocks
-from cutplane.data.shards import class_sums
-from cutplane.data.weighted_gram import Indices, sum_over_rows
+
+Indices = NDArray[np.int64]
+
+# Blocks are of rows, used or not, so that there must be some more than threads.
+_MOST_BLOCKS = 64
+
+
+def sum_over_rows(
+    kernel: Callable[[Indices, Matrix], None],
+    curvatures: Vector,
+    n_columns: int,
+    work_per_row: int,
+    n_rows: int,
+    n_threads: int,
+) -> Matrix:
+    """Return the sum of what ``kernel(rows, out)`` adds to the lower triangle, made symmetric.
+
+    The kernel adds half of what belongs on the diagonal. ``n_rows`` are there in all.
+    """
+    # The sums must not take more memory than a part of the rows, nor more time to add up.
+    affordable = n_rows // (64 * max(n_columns, 1))
+    n_blocks = count_blocks(n_rows * work_per_row, most=min(affordable, _MOST_BLOCKS))
+    n_blocks = max(n_blocks, least_blocks())
+    bounds = bounds_here(len(curvatures), n_blocks)
+    sums = np.zeros((len(bounds) - 1, n_columns, n_columns))
+
+    def task(first: int, last: int) -> None:
+        for block in range(first, last):
+            begin, end = bounds[block], bounds[block + 1]
+            kernel(begin + np.flatnonzero(curvatures[begin:end]), sums[block])
+
+    run_blocks(task, len(sums), n_threads=n_threads)
+    half = total_of_rows(sums)
+    return np.asarray(half + half.T)
+
+
+# This many blocks may have sums of their own, even if these take more memory than X.
+_FEW = 8
+
+
+def most_dense_sums(n_rows: int) -> int:
+    """Return the most blocks of dense rows, for each of which there are ``d`` sums."""
+    return n_rows // 16  # the sums cost as much as a row
+
+
+def most_sparse_sums(n_entries: int, n_features: int) -> int:
+    """Return the most blocks of sparse rows: four entries pay for a sum, cleared and added up."""
+    return n_entries // (4 * max(1, n_features))
+
+
+def class_sums(n_entries: int, n_features: int, n_classes: int) -> int:
+    """Return how many blocks a pullback for several classes has."""
+    affordable = most_sparse_sums(n_entries, n_features)
+    most = max(affordable // n_classes, min(affordable, _FEW))
+    return count_blocks(n_entries * n_classes, most=most)
+
+
+def most_shards(n_rows: int, n_features: int, n_entries: int | None, n_classes: int = 1) -> int:
+    """Return into how many shards rows can be cut, so that none of their sums needs fewer blocks.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+        Of the whole sample.
+    n_entries : int or None
+        How many numbers of sparse rows are stored; None for dense rows.
+    n_classes : int
+        How many scores an example has.
+    """
+    if n_entries is None:
+        n_entries, most = n_rows * n_features, most_dense_sums(n_rows)
+    else:
+        most = most_sparse_sums(n_entries, n_features)
+    blocks = [vector_blocks(n_rows), count_blocks(n_entries, most=most)]
+    if n_classes > 1:
+        blocks.append(class_sums(n_entries, n_features, n_classes))
+    return min(blocks)
+
 
 Bounds = NDArray[np.int64]
 Examples = NDArray[np.int64] | slice
@@ -138,6 +222,30 @@ class Rows(ABC):
     def __str__(self) -> str:
         """Return the size and the layout, such as ``32561 x 123 CSR``."""
         return f"{self.shape[0]} x {self.shape[1]} {self.layout}"
+
+
+class RowFacts(Protocol):
+    """What is known of features that may lie elsewhere: see `Rows`."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of examples and of features."""
+
+    @property
+    def n_entries(self) -> int:
+        """How many numbers are read in a pass."""
+
+    @property
+    def sparse(self) -> bool:
+        """Whether zeros are left out."""
+
+    @property
+    def second_derivatives(self) -> bool:
+        """Whether there are products for these."""
+
+    @property
+    def dual_steps(self) -> bool:
+        """Whether duals can be improved row by row."""
 
 
 class ScoreMap(ABC):

@@ -13,9 +13,7 @@ from cutplane.compute.products import dot, sum_over
 from cutplane.data.rows import Bounds, Examples, Rows, ScoreMap
 
 # Intercepts are the products of this and parameters, so that regularizing them has next to no
-# effect: it adds 1e-4 to the objective on diabetes (lam = 0.01, two quantiles), where 1 would add
-# 3 %. With 1 there are fewer iterations: 55 and 185 in place of 85 and 214 (nine quantiles of
-# 8,000 examples of house_16H, lam = 0.01 and 1e-4).
+# effect, for some more iterations (docs/decisions/2026-11-18-products.md).
 EASE = 30.0
 
 

@@ -1,26 +1,86 @@
-"""What an estimator is, as data: its task, its losses, what it reads, how it is saved and measured.
+"""What an estimator is, as data: task, losses, parameters, how it is saved and measured.
 
 A `Description` stands in the class of each estimator, and `cutplane.estimators.ESTIMATORS` lists
 the classes. The command line, model files, the documentation and the tests read both: none of them
 knows an estimator by name.
+
+What several estimators have in common is written once, in the docstring of the class that it comes
+from, and shown in each. A class describes what is its own.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
+import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from numbers import Integral, Real
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 from weakref import WeakKeyDictionary
 
+import numpy as np
 from msgspec import Meta
+from sklearn.utils.validation import _check_sample_weight
 
-from cutplane.estimators.docstrings import entries_of, text_of
+from cutplane.checkpoints.checkpoint import Checkpoint
+from cutplane.compute.arrays import Vector
+from cutplane.estimators.lams.grid import CrossValidation
 from cutplane.losses.loss import Task
+from cutplane.named import ByName
+from cutplane.regularizers import L2
 from cutplane.solvers.registry import METHODS
+
+_TITLES = ("Parameters", "Attributes")
+
+
+def entries_of(doc: str, title: str) -> dict[str, str]:
+    """Return the entries of a section by their names; one that is for several names, for each."""
+    text = _sections(doc).get(title, "")
+    found: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", text) if text else []:
+        names = re.split(" ?: ?", entry.partition("\n")[0], maxsplit=1)[0]
+        found |= dict.fromkeys(names.split(", "), entry)
+    return found
+
+
+def text_of(entry: str) -> str:
+    """Return what an entry says after its name and type, in one line."""
+    return " ".join(entry.partition("\n")[2].split())
+
+
+def complete_docstring(of: type[Any], parameters: Container[str]) -> None:
+    """Add to the docstring of a class what it inherits: entries of these parameters, attributes."""
+    of._own_doc = inspect.cleandoc(of.__doc__ or "")
+    sections = _sections(of._own_doc)
+    for title in _TITLES:
+        entries: dict[str, str] = {}
+        for base in of.__mro__:
+            for name, entry in entries_of(vars(base).get("_own_doc", ""), title).items():
+                if title == "Attributes" or name in parameters:
+                    entries.setdefault(name, entry)
+        if entries:
+            sections[title] = "\n".join(dict.fromkeys(entries.values()))
+    order = ["", *_TITLES, *(title for title in sections if title not in ("", *_TITLES))]
+    parts = [
+        f"{title}\n{'-' * len(title)}\n{sections[title]}" if title else sections[title]
+        for title in order
+        if title in sections
+    ]
+    of.__doc__ = "\n\n".join(parts) + "\n"
+
+
+def _sections(doc: str) -> dict[str, str]:
+    """Return the sections of a docstring in NumPy's style by their titles; the first has none."""
+    parts = re.split(r"(?:^|\n\n?)(\w+)\n-{3,}\n", doc)
+    titles = ["", *parts[1::2]]
+    return {title: text.strip("\n") for title, text in zip(titles, parts[::2], strict=True)}
+
 
 Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
@@ -124,6 +184,10 @@ class Description:
         The estimator that it is saved as, if that is another one.
     defaults : mapping from str to a value
         Parameters whose default on the command line is not that of the constructor.
+    loss_task : str or None
+        The task that the losses of a linear or kernel model are for.
+    least_classes : int
+        How many different ``classes_`` there must be; 0 if it has none.
     """
 
     targets: Targets
@@ -139,19 +203,15 @@ class Description:
     becomes: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
+    loss_task: Task | None = field(init=False)
+    least_classes: int = field(init=False)
+
     def __post_init__(self) -> None:
+        usual = _USUAL[self.targets]
+        object.__setattr__(self, "loss_task", usual.loss_task)
+        object.__setattr__(self, "least_classes", usual.least_classes)
         if self.measures is None:
-            object.__setattr__(self, "measures", _USUAL[self.targets].measures)
-
-    @property
-    def loss_task(self) -> Task | None:
-        """The task that the losses of a linear or kernel model are for."""
-        return _USUAL[self.targets].loss_task
-
-    @property
-    def least_classes(self) -> int:
-        """How many different ``classes_`` there must be; 0 if it has none."""
-        return _USUAL[self.targets].least_classes
+            object.__setattr__(self, "measures", usual.measures)
 
     @property
     def loss_names(self) -> tuple[str, ...]:
@@ -205,3 +265,227 @@ def parameters_of(estimator: type[Any]) -> Mapping[str, Parameter]:
         name: Parameter(name, hints[name], parameter.default, text_of(entries.get(name, "")))
         for name, parameter in inspect.signature(estimator).parameters.items()
     }
+
+
+T = TypeVar("T")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_whole(value: Any, least: int = 1) -> bool:
+    return isinstance(value, Integral) and _is_number(value) and int(value) >= least
+
+
+def _is_strength(value: Any) -> bool:
+    return _is_positive(value) and math.isfinite(value)
+
+
+def _is_switch(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_)
+
+
+_DEFAULT_LAM = 1e-4
+
+_STRENGTHS = ("lam", "C")
+_SWITCHES = ("fit_intercept", "posterior", "warm_start", "parallel", "fit_ends", "positive")
+# Which numbers are allowed is said by the losses.
+_NUMBERS = (
+    *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),
+    *("clip", "width", "plateau"),
+)
+_NONE_ALLOWED = {
+    *(
+        *_STRENGTHS,
+        "max_iter",
+        "landmarks",
+        "time_limit",
+        "n_jobs",
+        "templates",
+        "checkpoint",
+        "random_state",
+    ),
+    "certified",
+}
+
+RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "tol": (_is_positive, "positive"),
+    "max_iter": (_is_whole, "None or a whole number above 0"),
+    "time_limit": (_is_positive, "positive"),
+    "n_jobs": (
+        lambda value: _is_whole(value, -1) and value != 0,
+        "None, -1 or a whole number above 0",
+    ),
+    "verbose": (
+        lambda value: _is_switch(value) or _is_whole(value, 0),
+        "a whole number, not negative",
+    ),
+    "n_states": (_is_whole, "a whole number above 0"),
+    "n_components": (_is_whole, "a whole number above 0"),
+    "likelihood_iter": (_is_whole, "a whole number above 0"),
+    "margin": (lambda value: _is_positive(value) and math.isfinite(value), "positive and finite"),
+    "variance_floor": (
+        lambda value: _is_positive(value) and value <= 1,
+        "above 0 and at most 1",
+    ),
+    "n_starts": (_is_whole, "a whole number above 0"),
+    "landmarks": (_is_whole, "None or a whole number above 0"),
+    "gamma_steps": (_is_whole, "a whole number above 0"),
+    "random_state": (lambda value: _is_whole(value, 0), "None or a whole number, not negative"),
+    "min_count": (_is_whole, "a whole number above 0"),
+    "templates": (lambda value: isinstance(value, str), "None or text"),
+    "quantiles": (lambda value: not isinstance(value, str), "a sequence of numbers"),
+    "callbacks": (
+        lambda value: isinstance(value, Iterable) and not callable(value),
+        "a sequence of callables",
+    ),
+    "checkpoint": (
+        lambda value: isinstance(value, str | os.PathLike | Checkpoint),
+        "None, a path or a Checkpoint",
+    ),
+    "lam": (
+        lambda value: (
+            isinstance(value, CrossValidation)
+            or (value == "cv" if isinstance(value, str) else _is_strength(value))
+        ),
+        "positive and finite, or 'cv', which chooses it by cross-validation",
+    ),
+    "C": (_is_strength, "positive and finite"),
+    "certified": (_is_strength, "None, or positive and finite"),
+    "l1_ratio": (lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    **dict.fromkeys(_SWITCHES, (_is_switch, "True or False")),
+    **dict.fromkeys(_NUMBERS, (_is_number, "a number")),
+}
+
+
+def check_parameters(estimator: Any) -> set[str]:
+    """Refuse parameters that make no sense, whatever the data are; return those not at defaults.
+
+    Raises
+    ------
+    ValueError
+        With the name of the parameter.
+    """
+    of, changed = type(estimator), set[str]()
+    for name, default in (_DEFAULTS.get(of) or defaults_of(of)).items():
+        value = getattr(estimator, name)
+        if value is default:
+            continue
+        changed.add(name)
+        if name not in RULES or (value is None and name in _NONE_ALLOWED):
+            continue
+        is_right, what = RULES[name]
+        if not is_right(value):
+            raise ValueError(f"{name} must be {what}, got {value!r}")
+    return changed
+
+
+def look_up(what: str, name: object, registry: Mapping[str, T]) -> T:
+    """Return the registry's entry, or raise ValueError with the nearest name."""
+    if isinstance(name, str) and name in registry:
+        return registry[name]
+    similar = get_close_matches(str(name), registry, n=1)
+    hint = f"did you mean {similar[0]!r}? " if similar else ""
+    raise ValueError(f"unknown {what} {name!r}: {hint}known are {', '.join(registry)}")
+
+
+def threads_of(n_jobs: int | None) -> int | None:
+    """Return the number of threads, None for all cores."""
+    # As in joblib: -1 means all cores, which is what None means here as well.
+    if n_jobs is None or n_jobs == -1:
+        return None
+    if n_jobs < 1:
+        raise ValueError(f"n_jobs must be None, -1 or at least 1, got {n_jobs}")
+    return int(n_jobs)
+
+
+def lam_of(lam: Any, C: float | None, total_weight: float) -> float:
+    """Return the strength that the parameters ``lam`` and ``C`` describe."""
+    if lam is not None and C is not None:
+        raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
+    if C is not None:
+        return 1.0 / (C * total_weight)
+    return _DEFAULT_LAM if lam is None else strength_of(lam)
+
+
+def l2_of(lam: Any, C: float | None, total_weight: float, *, center: Vector | None = None) -> L2:
+    """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
+    return L2(lam_of(lam, C, total_weight), center=center)
+
+
+def strength_of(lam: Any) -> float:
+    """Return lam, which is a number by now: `fit_with_best_lam` has chosen it, where it was to."""
+    if isinstance(lam, str | CrossValidation):
+        raise ValueError("lam='cv' is for fit: a stream has no folds")
+    if lam is None:  # which means a default only where there is one, beside C
+        raise ValueError("lam must be positive and finite, got None")
+    return float(lam)
+
+
+def weights_of(sample_weight: Any, n_examples: int) -> Vector:
+    """Return the weights of the examples, validated; ones if none are given."""
+    ones = np.broadcast_to(1.0, n_examples)  # takes no memory
+    if sample_weight is None:
+        return ones
+    weights: Vector = _check_sample_weight(
+        sample_weight, ones, dtype=np.float64, ensure_non_negative=True
+    )
+    return weights
+
+
+def is_crf(estimator: Any) -> bool:
+    """Say that a model has probabilities, for `available_if`; AttributeError if it has none."""
+    if estimator.loss != "crf":
+        raise AttributeError(f"the loss {estimator.loss!r} implies no probabilities")
+    return True
+
+
+ESTIMATORS = ByName[type[Any]](
+    {
+        "LinearClassifier": "cutplane.estimators.linear.classifier:LinearClassifier",
+        "LinearRegressor": "cutplane.estimators.linear.regressor:LinearRegressor",
+        "OrdinalClassifier": "cutplane.models.ordinal.ordinal:OrdinalClassifier",
+        "NoveltyDetector": "cutplane.models.novelty.novelty:NoveltyDetector",
+        "LinearRanker": "cutplane.models.ranking.ranker:LinearRanker",
+        "TransductiveClassifier": "cutplane.models.few_labels.transductive:TransductiveClassifier",
+        "SequenceTagger": "cutplane.models.tagging.tagger:SequenceTagger",
+        "LinearQuantiles": "cutplane.models.columns.estimators:LinearQuantiles",
+        "MultilabelClassifier": "cutplane.models.columns.estimators:MultilabelClassifier",
+        "VectorRegressor": "cutplane.models.columns.estimators:VectorRegressor",
+        "StructuredPredictor": "cutplane.models.structured.predictor:StructuredPredictor",
+        "HMMClassifier": "cutplane.models.speech.estimator:HMMClassifier",
+        "HMMTagger": "cutplane.models.speech.estimator:HMMTagger",
+        "LinearClassifierCV": "cutplane.estimators.linear.cross_validation:LinearClassifierCV",
+        "LinearRegressorCV": "cutplane.estimators.linear.cross_validation:LinearRegressorCV",
+        "KernelClassifier": "cutplane.models.gram.model:KernelClassifier",
+        "KernelRegressor": "cutplane.models.gram.model:KernelRegressor",
+        "KernelClassifierCV": "cutplane.models.gram.cross_validation:KernelClassifierCV",
+        "KernelRegressorCV": "cutplane.models.gram.cross_validation:KernelRegressorCV",
+    }
+)
+"""From a name to the class, whose ``description`` says the rest."""
+
+
+# Those that the command line never names, and need not import for its options: fitted in Python
+# only, or in place of another one that is to choose its lam.
+WITHOUT_TASK = frozenset(
+    [
+        "VectorRegressor",
+        "StructuredPredictor",
+        "LinearClassifierCV",
+        "LinearRegressorCV",
+        "KernelClassifierCV",
+        "KernelRegressorCV",
+    ]
+)
+
+
+def estimators_by_task() -> dict[str, type[Any]]:
+    """Return the estimators that the command line can fit, by the name of their task."""
+    known = (ESTIMATORS[name] for name in ESTIMATORS if name not in WITHOUT_TASK)
+    return {of.description.task: of for of in known if of.description.task}

@@ -3,26 +3,33 @@
 An estimator is a dataclass: scikit-learn reads the signature of the constructor that the fields
 make. All parameters are keyword-only, but for a first one that says ``kw_only=False``. A class that
 declares a field of its base as a ``ClassVar`` takes that parameter away.
+
+Predictions for Dask collections are made part by part, where the rows are. Dask is imported only in
+`cutplane.cluster`, when a collection is given.
 """
 
 from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
+from functools import wraps
 from importlib import import_module
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
+from cutplane.compute.arrays import is_dask
 from cutplane.estimators.callbacks import CallbackSupportMixin
 from cutplane.estimators.cautions import InconsistentVersionWarning
-from cutplane.estimators.description import Description
-from cutplane.estimators.docstrings import complete_docstring
-from cutplane.estimators.lams.choosing import CrossValidation
-from cutplane.estimators.lams.grid import standard_errors
-from cutplane.report.figures import draw_path
-from cutplane.report.page import Report
+from cutplane.estimators.description import Description, complete_docstring
+from cutplane.estimators.lams.grid import CrossValidation, standard_errors
+
+if TYPE_CHECKING:
+    from cutplane.report.page import Report
 
 T = TypeVar("T")
 
@@ -72,6 +79,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     checkpoint : path or Checkpoint, optional
         A folder where the state of the fit is kept. The same fit again goes on from it, with the
         same bits; one to other data, or with other parameters, is refused.
+    lam : float, "cv" or CrossValidation, optional
+        Strength of the regularizer; 1e-4 unless ``C`` is given. "cv" chooses it by
+        cross-validation, as `CrossValidation` says.
+    C : float, optional
+        The same in scikit-learn's terms: ``lam = 1 / (C * n_samples)``, or the sum of weights in
+        place of ``n_samples``.
 
     Attributes
     ----------
@@ -104,6 +117,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     n_jobs: int | None = None
     callbacks: Any = ()
     checkpoint: Any = None
+    lam: Strength | None = None
+    C: float | None = None
 
     def plot_path(self) -> Any:
         """Return a matplotlib figure of what was proven and scored for each lam that was tried.
@@ -120,6 +135,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
         """
         if not hasattr(self, "path_certificates_"):
             raise AttributeError("lam was not chosen: fit with lam='cv' first")
+        from cutplane.report.figures import draw_path
+
         return draw_path(
             self.lams_,
             self.path_certificates_,
@@ -172,19 +189,44 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
         return report_of(self, X, y, qid=qid, bootstrap=bootstrap)
 
 
-@estimator
-class Regularized(Estimator):
-    """An estimator whose regularizer has a strength that the user chooses.
+P = ParamSpec("P")
 
-    Parameters
-    ----------
-    lam : float, "cv" or CrossValidation, optional
-        Strength of the regularizer; 1e-4 unless ``C`` is given. "cv" chooses it by
-        cross-validation, as `CrossValidation` says.
-    C : float, optional
-        The same in scikit-learn's terms: ``lam = 1 / (C * n_samples)``, or the sum of weights in
-        place of ``n_samples``.
+
+def for_collections(
+    predicted: Callable[..., Any],
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator: for a collection, a method of predictions calls ``predicted`` instead.
+
+    That gets the model, the name of the method, and what the method was called with.
     """
 
-    lam: Strength | None = None
-    C: float | None = None
+    def decorate(method: Callable[P, T]) -> Callable[P, T]:
+        @wraps(method)
+        def predict(*args: P.args, **kwargs: P.kwargs) -> Any:
+            options: dict[str, Any] = dict(kwargs)
+            model, X, *others = args if len(args) > 1 else (*args, options.pop("X", None))
+            if not is_dask(X):
+                return method(*args, **kwargs)
+            check_is_fitted(model)
+            return predicted(light(model), method.__name__, X, *others, **options)
+
+        return predict
+
+    return decorate
+
+
+@for_collections
+def by_parts(model: Any, method: str, X: Any) -> Any:
+    """Let a method of predictions return a collection for a collection, part by part."""
+    from cutplane.cluster.predictions import predicted
+
+    return predicted(model, method, X)
+
+
+def light(model: Any) -> Any:
+    """Return the model without what predictions do not need, and workers need not get."""
+    light = copy(model)
+    for name in ("history_", "certificate_", "start_certificate_"):
+        light.__dict__.pop(name, None)
+    light.callbacks, light.checkpoint = (), None
+    return light

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.compute.collections import is_dask, require_in_memory
+from cutplane.compute.arrays import is_dask, require_in_memory
 from cutplane.estimators.description import Measures
 from cutplane.metrics import (
     RANKED_AT,
@@ -27,7 +27,7 @@ from cutplane.metrics import (
     TokenQuality,
     measured,
 )
-from cutplane.models.ranking.queries import Queries
+from cutplane.models.ranking.loss import Queries
 from cutplane.report.measures import measures_in_words, measures_to_html
 
 

@@ -5,6 +5,11 @@
 An estimator validates its data and says what is to be minimized: a `Plan`. What follows is the same
 for all of them, and stands here: the method, limits of time and their shares, threads, callbacks,
 progress, Ctrl-C, warnings, and the attributes that every fit leaves.
+
+After Ctrl-C a fit on its own returns the best model so far, with a warning. Where scikit-learn or
+joblib calls it, as a part of a search, a cross-validation or an ensemble, that would be half a fit
+that counts as a whole one, and the search would go on. There KeyboardInterrupt is raised, and the
+first Ctrl-C ends it all.
 """
 
 from __future__ import annotations
@@ -12,8 +17,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,20 +31,22 @@ from cutplane.compute.compiled import clock
 from cutplane.compute.mapped import ChangedData
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import Certificate, Record, Result, Status
-from cutplane.core.interrupts import interrupted_so_far
+from cutplane.core.interrupts import held, interrupted_so_far
 from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import Problem, State
-from cutplane.estimators.callbacks import Attributes, FitContext, with_models
+from cutplane.estimators.callbacks import Attributes, FitContext, with_callbacks, with_models
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,
     warn,
     warn_unless_successful,
 )
-from cutplane.estimators.parameters import look_up, threads_of
-from cutplane.estimators.side_by_side import side_by_side
+from cutplane.estimators.description import look_up, threads_of
+from cutplane.estimators.lams.grid import CrossValidation
 from cutplane.report.progress import Progress
+from cutplane.risks.scored import ScoredRisk
 from cutplane.solvers.minimize import minimize
+from cutplane.solvers.registry import METHODS
 
 T = TypeVar("T")
 
@@ -128,15 +136,9 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         warn(plan.doubt, LabelOrderWarning)
     risks, begin = plan.risks, plan.examples.begin
     several = len(risks) > 1
-    context = FitContext.of_fit(
-        estimator, plan.examples, max_subtasks=len(risks) if several else estimator.max_iter
-    )
     # The best of each problem so far; zero at first.
     coef = np.zeros((len(risks), risks[0].n_parameters))
     intercept = np.zeros((len(risks), *(plan.intercept_shape or ())))
-
-    def best_so_far(state: State, k: int) -> Attributes:
-        return made_of(state.best, k)
 
     def made_of(point: Any, k: int) -> Attributes:
         coef[k] = point.w
@@ -144,29 +146,40 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             intercept[k] = point.intercept
         return plan.model(coef.copy(), intercept.copy())
 
-    watchers = with_models(
-        estimator, lambda state: best_so_far(state, 0), plan.regularizer.lam, several=several
-    )
+    def best_so_far(state: State, k: int) -> Attributes:
+        return made_of(state.best, k)
+
+    context, watchers = None, list[Callable[[State], object]]()
+    if getattr(estimator, "_skl_callbacks", None):
+        n_tasks = len(risks) if several else estimator.max_iter
+        context = FitContext.of_fit(estimator, plan.examples, max_subtasks=n_tasks)
+    if estimator.callbacks:
+        lam = plan.regularizer.lam
+        watchers += with_models(estimator, partial(best_so_far, k=0), lam, several=several)
+    progress = [Progress(sys.stdout)] if estimator.verbose else []
     methods, certificates, seen = list[str](), list[Certificate](), list[Any]()
     histories, evaluations = list[list[Record]](), plan.evaluations
     reached = list[Vector]()
-    progress = [Progress(sys.stdout)] if estimator.verbose else []
-    with side_by_side(estimator, plan.risks, partial(_alone, estimator, plan)) as ahead:
+    with ExitStack() as stack:
+        ahead = None
+        if several:
+            from cutplane.estimators.side_by_side import side_by_side
+
+            alone = partial(_alone, estimator, plan)
+            ahead = stack.enter_context(side_by_side(estimator, risks, alone))
         for k, risk in enumerate(risks):
-            task = context
+            task, interrupted = context, False
             if several:
-                task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
+                if context is not None:
+                    task = context.subtask("one_vs_rest", max_subtasks=estimator.max_iter)
                 _name_part(estimator, k, len(risks), [*estimator.callbacks, *progress])
-            interrupted = False
             try:
                 if ahead is not None:
                     found = [ahead.result(k)]
                 else:
-                    watching: list[Callable[[State], object]] = [
-                        *watchers,
-                        *progress,
-                        task.iterations(partial(best_so_far, k=k)),
-                    ]
+                    watching: list[Callable[[State], object]] = [*watchers, *progress]
+                    if task is not None:
+                        watching.append(task.iterations(partial(best_so_far, k=k)))
                     found, interrupted = _found(estimator, plan, k, watching)
             except ChangedData as error:
                 if not (several or plan.start_certificates):
@@ -189,7 +202,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             evaluations += sum(each.evaluations for each in found)
             seen.append(plan.look(risk, result))
             model = made_of(result.point, k)
-            if several:
+            if several and task is not None:
                 task.end(model)
     for display in progress:
         display.finish()
@@ -210,7 +223,8 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     if plan.start_certificates:
         estimator.start_certificate_ = _one_or_all([*plan.start_certificates])
         estimator.start_objectives_ = _one_or_all(reached)
-    context.end(model)
+    if context is not None:
+        context.end(model)
     name = type(estimator).__name__
     before = [*plan.certificates, *plan.start_certificates]
     warn_unless_successful(name, estimator.tol, [*before, *certificates], plan.examples.X)
@@ -221,7 +235,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
             warn(f"{name}: {symptom}; {plan.advice}", ConstantModelWarning)
 
 
-def certificate_of_zero(risk: Any, error: ChangedData) -> Certificate:
+def certificate_of_zero(risk: ScoredRisk, error: ChangedData) -> Certificate:
     """Return what is known of a problem whose data have changed before it was begun.
 
     Its model stays zero. What that costs is known from the targets, of which there are copies.
@@ -235,7 +249,6 @@ def _found(
 ) -> tuple[list[Result], bool]:
     """Minimize a problem from each of its starts; say also whether Ctrl-C came before the end."""
     problem = Problem(plan.risks[k], plan.regularizer)
-    method = method_of(estimator, problem)
     n_problems = len(plan.risks)
     starts = [None if plan.starts is None else plan.starts[k]]
     starts += plan.more_starts[k] if plan.more_starts else []
@@ -249,7 +262,6 @@ def _found(
             solve(
                 estimator,
                 problem,
-                method,
                 max_iter=1 if interrupted else estimator.max_iter,
                 time_limit=share_of_time(estimator.time_limit, plan.examples.begin, n_left),
                 start=start,
@@ -270,7 +282,6 @@ def _alone(estimator: Any, plan: Plan, k: int, callback: Callable[[State], bool]
     return solve(
         estimator,
         problem,
-        method_of(estimator, problem),
         max_iter=estimator.max_iter,
         time_limit=None,
         start=None if plan.starts is None else plan.starts[k],
@@ -288,19 +299,22 @@ def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) ->
             display.begin(f"{named} ({k + 1} of {n_parts})")
 
 
-def method_of(estimator: Any, problem: Problem) -> AnySolver:
-    """Return the method that an estimator's parameters ask for."""
+def method_of(estimator: Any, problem: Problem) -> AnySolver | str:
+    """Return the method that an estimator's parameters ask for; "auto" is left to `minimize`."""
     if isinstance(estimator.method, Solver):
         return estimator.method
-    name = "auto" if estimator.method is None else estimator.method
-    made: AnySolver = look_up("method", name, estimator.description.methods)(problem)
+    name, methods = estimator.method or "auto", estimator.description.methods
+    if name == "auto" and methods["auto"] is METHODS["auto"]:
+        return "auto"
+    make = look_up("method", name, methods)
+    made: AnySolver = make(problem)
     return made
 
 
 def solve(
     estimator: Any,
     problem: Problem,
-    method: AnySolver,
+    method: AnySolver | None = None,
     *,
     max_iter: int | None,
     time_limit: float | None,
@@ -313,20 +327,21 @@ def solve(
     """Minimize a problem with an estimator's tolerance and threads: the only call of the solver.
 
     Of several problems each has a part of the checkpoint, by its name. One that was finished is
-    taken from there. With `n_threads`, they count in place of the estimator's.
+    taken from there. With `n_threads`, they count in place of the estimator's, and with a `method`
+    that does.
     """
     with thread_limit(n_threads or threads_of(estimator.n_jobs)):
         return minimize(
             problem.risk,
             problem.regularizer,
-            method=method,
+            method=method or method_of(estimator, problem),
             tol=estimator.tol,
             max_iter=max_iter,
             time_limit=time_limit,
             start=start,
             planes_from=planes_from,
             callbacks=callbacks,
-            checkpoint=part_of(estimator.checkpoint, part),
+            checkpoint=part_of(estimator.checkpoint, part) if estimator.checkpoint else None,
         )
 
 
@@ -340,3 +355,52 @@ def share_of_time(limit: float | None, begin: float, n_runs: int) -> float | Non
 
 def _one_or_all(values: list[T]) -> T | list[T]:
     return values[0] if len(values) == 1 else values
+
+
+# Fitted attributes of a search, gone after a fit without one.
+_LEFT_BY_A_SEARCH = ("lams_", "scores_", "path_certificates_")
+
+# These fit one model, once, and hand it on: the best model so far is what their user wants too.
+_PASS_IT_ON = ("sklearn.base", "sklearn.callback", "sklearn.pipeline", "sklearn.compose._target")
+
+
+def fitting(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that fits an estimator its method ``fit``.
+
+    Around it are scikit-learn's callbacks, Ctrl-C, and the choice of lam where it is to be chosen.
+    """
+
+    @with_callbacks
+    @wraps(fit)
+    def whole_fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for name in _LEFT_BY_A_SEARCH:
+            self.__dict__.pop(name, None)
+        with held():
+            if isinstance(self.lam, str | CrossValidation):
+                from cutplane.estimators.lams.cross_validation import (
+                    fit_with_best_lam,  # few programs
+                )
+
+                fit_with_best_lam(fit, self, *args, **kwargs)
+            else:
+                fit(self, *args, **kwargs)
+            if interrupted_so_far() and is_one_of_many():
+                raise KeyboardInterrupt
+            return self
+
+    made: Callable[..., Any] = whole_fit
+    return made
+
+
+def is_one_of_many() -> bool:
+    """Whether scikit-learn or joblib calls the fit, and not only to hand it on."""
+    # Nothing else tells: neither of them leaves a mark when it works in this process.
+    frame = sys._getframe()
+    while (caller := frame.f_back) is not None:
+        frame = caller
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith("joblib.parallel"):
+            return True
+        if module.startswith("sklearn.") and not module.startswith(_PASS_IT_ON):
+            return True
+    return False

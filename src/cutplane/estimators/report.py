@@ -9,18 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import dense
-from cutplane.compute.collections import is_dask
+from cutplane.compute.arrays import dense, is_dask
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Measures, Reads, Targets, defaults_of
 from cutplane.estimators.evaluation import evaluate, fetched, ranking_quality, split_pipeline
-from cutplane.markup.html import Html, element, shortened, table
-from cutplane.models.ranking.queries import Queries
-from cutplane.report.charts import Chart, Curve, Table
-from cutplane.report.curves import mean_run
+from cutplane.models.ranking.loss import Queries
+from cutplane.report.charts import Chart, Curve, Table, mean_run
+from cutplane.report.html import Html, element, shortened, table
 from cutplane.report.measures import MOST_ROWS, measures_to_html
-from cutplane.report.page import Report, Section, paragraphs
-from cutplane.report.runs import Run, pairs, run_section, versions_section
+from cutplane.report.page import (
+    Report,
+    Run,
+    Section,
+    pairs,
+    paragraphs,
+    run_section,
+    versions_section,
+)
 from cutplane.report.words import certificate_in_words, mean_certificate
 
 _MOST_COEFFICIENTS = 25

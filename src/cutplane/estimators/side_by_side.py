@@ -22,7 +22,7 @@ from cutplane.compute.threads import default_threads
 from cutplane.core import interrupts
 from cutplane.core.certificate import Result, Status
 from cutplane.core.state import State
-from cutplane.estimators.parameters import threads_of
+from cutplane.estimators.description import threads_of
 
 # Smaller problems are Python more than compiled code, and Python runs in one thread at a time.
 LEAST_ENTRIES = 1 << 19

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.estimators.description import Targets
-from cutplane.io import InputError
+from cutplane.io.files import InputError
 
 # More different labels than the first are believed to be classes only if they are in so many lines
 # each, on average: 26 letters in 15,000 lines are, 214 numbers in 442 lines are not.

@@ -16,9 +16,8 @@ import msgspec
 
 from cutplane.core.certificate import Certificate, Record
 from cutplane.core.state import State
-from cutplane.io.errors import InputError, OutputError, reason
+from cutplane.io.files import InputError, OutputError, name_of, read_bytes, reason
 from cutplane.io.models.schema import Finite, Size
-from cutplane.io.sources import name_of, read_bytes
 
 
 class _Line(msgspec.Struct):

@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import dot, sum_and_size_over
 from cutplane.core.protocols import Plane
@@ -42,8 +42,7 @@ from cutplane.lam_proof.curvature import CurvedStretch, is_curved
 from cutplane.lam_proof.path import KinkPath, kinks_of
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
-_EPS = float(np.finfo(np.float64).eps)
-_ROUNDING = 64 * _EPS
+_ROUNDING = 64 * EPS
 _DEGREE = 4
 # From powers to Bernstein's polynomials of degree four.
 _BERNSTEIN = np.array(
@@ -261,7 +260,7 @@ class Stretch:
         # A conjugate is convex: with mixed slopes the plane is higher than the mixed plane.
         risk = self._bounds.risk
         slopes = (1.0 - share) * first.slopes + share * second.slopes
-        conjugate = risk.loss.conjugate(risk.y, slopes, risk.weights)
+        conjugate = risk.pointwise.conjugate(risk.y, slopes, risk.weights)
         return heights if conjugate is None else max(heights, -float(conjugate))
 
     def _radius(self, begin: _Node, end: _Node, powers: Matrix) -> float:
@@ -298,7 +297,7 @@ class Stretch:
         unit = max(radius, _ROUNDING * (abs(guess) + 1.0))
         for trial in range(_MOST_TRIALS):
             offset = guess + side * bounds._pulls[which] * unit
-            slopes = risk.loss.slopes(risk.y, scores + offset, risk.weights)
+            slopes = risk.pointwise.slopes(risk.y, scores + offset, risk.weights)
             total, size = sum_and_size_over(slopes)
             if side * total > _ROUNDING * size:
                 if trial == 0:

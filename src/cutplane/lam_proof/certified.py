@@ -9,7 +9,7 @@ accurate, then one is added between them. So the steps of the path are chosen by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -18,25 +18,94 @@ from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import clock
 from cutplane.compute.mapped import require_same
 from cutplane.core.certificate import Certificate, Result
-from cutplane.core.needs import files_of
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.estimators.cautions import warn
-from cutplane.estimators.fit import method_of, solve
-from cutplane.estimators.lams.along import fits_along
+from cutplane.estimators.fit import share_of_time, solve
+from cutplane.estimators.lams.cross_validation import Fold, FoldFits, Search
+from cutplane.estimators.lams.path import fits_along
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.numbers import measure_of
+from cutplane.estimators.linear.regressor import measure_of
 from cutplane.lam_proof.bounds import Anchor, LamBounds, Stretch
 from cutplane.lam_proof.proof import ERRORS, LamProof
-from cutplane.lam_proof.scores import BOUNDS_OF_NUMBERS, accuracy_at_most, best_between
 from cutplane.regularizers import L2
 from cutplane.solvers.automatic import automatic
+
+Numbers = NDArray[np.int64]
+
+
+def accuracy_at_most(y: Numbers, lower: Matrix, upper: Matrix, weights: Vector) -> float:
+    """Return the largest share of right predictions.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        The number of each example's class; -1 for a class that is never predicted.
+    lower, upper : ndarray of shape (n_scores, n_samples)
+        Bounds on the scores: of the second class against the first, or of each class.
+    weights : ndarray of shape (n_samples,)
+    """
+    if len(lower) == 1:
+        wrong = np.where(y == 1, upper[0] < 0.0, lower[0] > 0.0)
+    else:
+        columns = np.arange(len(y))
+        own = upper[y, columns]
+        others = lower.copy()
+        others[y, columns] = -np.inf
+        wrong = own < others.max(axis=0)
+    return 1.0 - float(np.average(wrong | (y < 0), weights=weights))
+
+
+def _least_errors(y: Vector, lower: Vector, upper: Vector) -> Vector:
+    return np.maximum(np.maximum(lower - y, y - upper), 0.0)
+
+
+def absolute_error_at_least(y: Vector, lower: Vector, upper: Vector, weights: Vector) -> float:
+    """Return the smallest mean absolute error of predictions between bounds, times -1."""
+    return -float(np.average(_least_errors(y, lower, upper), weights=weights))
+
+
+def squared_error_at_least(y: Vector, lower: Vector, upper: Vector, weights: Vector) -> float:
+    """Return the smallest mean squared error of predictions between bounds, times -1."""
+    return -float(np.average(_least_errors(y, lower, upper) ** 2, weights=weights))
+
+
+def r2_at_most(y: Vector, lower: Vector, upper: Vector, weights: Vector) -> float:
+    """Return the largest coefficient of determination of predictions between bounds."""
+    spread = float(np.average((y - np.average(y, weights=weights)) ** 2, weights=weights))
+    if spread == 0.0:
+        return 1.0
+    return 1.0 + squared_error_at_least(y, lower, upper, weights) / spread
+
+
+def best_between(
+    measure: Callable[[Vector, Vector, Vector], float],
+    y: Vector,
+    lower: Vector,
+    upper: Vector,
+    weights: Vector,
+) -> float:
+    """Return the largest value of a measure of predictions between bounds.
+
+    The measure must be the better, the nearer a prediction is to its target from one side.
+    """
+    return measure(y, np.clip(y, lower, upper), weights)
+
+
+BOUNDS_OF_NUMBERS: dict[str, Callable[[Vector, Vector, Vector, Vector], float]] = {
+    "r2": r2_at_most,
+    "neg_mean_absolute_error": absolute_error_at_least,
+    "neg_mean_squared_error": squared_error_at_least,
+}
+"""Bounds on measures of predicted numbers, by scikit-learn's names of the scorers."""
+
 
 # Between two fits an interval is halved so often at most: bounds on all 64 parts cost about as much
 # as one more fit.
@@ -122,7 +191,7 @@ class CertifiedFold:
             run = solve(
                 model,
                 problem,
-                automatic(problem, on_a_path=True) if automatically else method_of(model, problem),
+                automatic(problem, on_a_path=True) if automatically else None,
                 max_iter=model.max_iter,
                 time_limit=None,
                 start=self.kept[lam][k].w if near is None and lam in self.kept else None,
@@ -138,7 +207,7 @@ class CertifiedFold:
     def _finished(self, run: Result) -> _Kept:
         if run.state.stopped:
             raise KeyboardInterrupt  # there is no model yet
-        require_same(files_of(run.state.problem.risk))  # or nothing is proven of any lam
+        require_same(run.state.problem.facts.files)  # or nothing is proven of any lam
         self.evaluations += run.evaluations
         state, point = run.state, run.point
         state.bundle.minimize(state.problem, accuracy=state.accuracy)
@@ -388,3 +457,31 @@ class LamSearch:
                 fold.refit(lam, max(tol, _LEAST_TOL))
                 changed = True
         return changed
+
+
+def certified_search(
+    estimator: Any, folds: Iterable[Fold], n_folds: int, lams: Vector, begin: float
+) -> tuple[Search, LamProof]:
+    """Fit as many lams as a proof needs, and return what was found and what is proven."""
+    certified = list[CertifiedFold]()
+    limit = estimator.time_limit
+    for done, fold in enumerate(folds):
+        risks, part = fold.plan.risks, f"fold-{done}"
+        require_boundable(estimator, risks)
+        held_out = fold.X, fold.y, fold.weights
+        certified.append(CertifiedFold(fold.model, risks, *held_out, fold.score, part=part))
+        # The last fit, with all data, counts as one more fold.
+        certified[-1].fit_path(lams, share_of_time(limit, begin, n_folds - done + 1))
+    search = LamSearch(certified, float(estimator.certified), share_of_time(limit, begin, 2))
+    search.run()
+    proof = search.proof(estimator)
+    fits = [
+        FoldFits(
+            np.array([own.scores[lam] for lam in search.lams]),
+            [[each.certificate for each in own.kept[lam]] for lam in search.lams],
+            own.evaluations,
+            [np.array([each.w for each in own.kept[lam]]) for lam in search.lams],
+        )
+        for own in certified
+    ]
+    return Search(search.lams, estimator.rule, [fits]), proof

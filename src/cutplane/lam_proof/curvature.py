@@ -30,18 +30,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import dot, product_over, sum_over
 from cutplane.data import Rows
 from cutplane.data.rows import Entries
-from cutplane.models.gram.matrix import one_blas_thread
+from cutplane.models.gram.functions import one_blas_thread
 from cutplane.risks.scored import ScoredRisk
 
 if TYPE_CHECKING:
     from cutplane.lam_proof.bounds import Anchor
 
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+_ROUNDING = 64 * EPS
 _MOST_COLUMNS = 512  # beyond that, a matrix costs more than the fits it saves
 _MEAN_BOX = 0.5  # of the scores of all examples, in the mean by their curvature
 _CALM = 2.0  # examples whose curvature may change by more than exp of this are bounded one by one
@@ -52,7 +52,7 @@ _AT_ONCE = 16
 def is_curved(risk: ScoredRisk) -> bool:
     """Return whether bounds by curvature are known, and cost less than what they save."""
     return bool(
-        risk.loss.steady_curvature
+        risk.pointwise.steady_curvature
         and risk.rows.second_derivatives
         and risk.n_parameters <= _MOST_COLUMNS
     )
@@ -149,8 +149,8 @@ class CurvedStretch:
         before, after = self._scores
         way = np.abs(after - before)
         curvatures = np.sqrt(
-            risk.loss.curvatures(risk.y, before, risk.weights)
-            * risk.loss.curvatures(risk.y, after, risk.weights)
+            risk.pointwise.known_curvatures(risk.y, before, risk.weights)
+            * risk.pointwise.known_curvatures(risk.y, after, risk.weights)
         )
         total = product_over(curvatures, likely)
         if not 0.0 < total < np.inf:
@@ -176,7 +176,7 @@ class CurvedStretch:
         parts = np.zeros((4, len(self._metric.inverse)))
         for k, (anchor, scores) in enumerate(zip(self._ends, self._scores, strict=True)):
             # Not the slopes of the anchor's plane, which may have been moved to add up to zero.
-            slopes = risk.loss.slopes(risk.y, scores, risk.weights)
+            slopes = risk.pointwise.slopes(risk.y, scores, risk.weights)
             parts[k, :d] = anchor.w
             parts[2 + k, :d] = risk.rows.pullback(slopes) + anchor.lam * anchor.w
             if risk.minimizes_intercept:

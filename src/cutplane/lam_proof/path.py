@@ -38,12 +38,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import clock
 from cutplane.data import Rows
 from cutplane.lam_proof import equations as kernels
 from cutplane.lam_proof import equations as system
-from cutplane.models.gram.matrix import one_blas_thread
+from cutplane.losses.piecewise import PiecewiseLoss
+from cutplane.models.gram.functions import one_blas_thread
 from cutplane.risks.scored import ScoredRisk
 
 MOST_FEATURES = 1024
@@ -61,7 +62,12 @@ class Kinks(NamedTuple):
 def kinks_of(risk: ScoredRisk) -> Kinks | None:
     """Return the kinks of a loss made of straight pieces; None for all other losses."""
     loss, y = risk.loss, np.asarray(risk.y, dtype=np.float64)
-    if not loss.straight or risk.rows.entries() is None or risk.n_parameters > MOST_FEATURES:
+    if (
+        not isinstance(loss, PiecewiseLoss)
+        or not loss.straight
+        or risk.rows.entries() is None
+        or risk.n_parameters > MOST_FEATURES
+    ):
         return None
     used = np.flatnonzero(risk.weights > 0.0)
     center, weights = y[used], risk.weights[used]
@@ -92,7 +98,7 @@ def kinks_of(risk: ScoredRisk) -> Kinks | None:
 MOST_MEMBERS = 504
 _FEW_MEMBERS = 126
 _TIE_BREAK = 1e-10  # relative to the kinks
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+_ROUNDING = 64 * EPS
 _INACCURATE = 1e-9  # relative residual at which the inverse is made anew
 _NARROW = 1e-4  # how far the way may be off the line between two knots, relative to the parameters
 _SAME = 1.0 + 1e-12  # ratio of two lams that are one up to rounding

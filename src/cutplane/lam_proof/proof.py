@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import EPS, Vector
 from cutplane.report.figures import draw_lam_proof
 
-_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+_ROUNDING = 64 * EPS
 
 ERRORS = {
     "accuracy": (1.0, "share of wrong predictions"),

@@ -59,16 +59,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.blocks import joined, rows_in_all, total
-from cutplane.compute.compiled import njit
+from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_size_over, sum_and_size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import OffsetLoss, Task, moved
-from cutplane.losses.pieces import Absolute, Hinge
-from cutplane.losses.piecewise import Block, MovingScores, Piece, PiecewiseLoss
-from cutplane.losses.score_loss import AtBestOffset
+from cutplane.losses.loss import AtBestOffset, OffsetLoss, Task, moved, positive
+from cutplane.losses.piecewise import Absolute, Block, Hinge, MovingScores, Piece, PiecewiseLoss
 
 Reach: TypeAlias = tuple[bool, float, float]
 """Whether steps of either sign count, the typical step, and the farthest that counts."""
@@ -79,7 +77,7 @@ OF_MARGIN, OF_RESIDUAL, OF_SCORE = range(3)
 JUMPS, MOMENTS, FALLS, FIRST, LAST, COUNT = range(6)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def value_of(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector) -> float:
     """Return the weighted sum of losses."""
     first, middle, last, falling, rising, height = shape
@@ -109,7 +107,7 @@ def slopes(of: int, shape: Vector, y: Vector, scores: Vector, weights: Vector, o
         out[i] = weights[i] * (y[i] * slope if of == 0 else slope)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, fastmath=REORDER)
 def begin(of: int, shape: Vector, moving: Block) -> float:
     """Return the derivative along a ray right after its beginning."""
     y, scores, weights, direction = moving
@@ -538,7 +536,6 @@ def _middle_of_flat(
     return 0.5 * (step + following)
 
 
-_EPS = float(np.finfo(np.float64).eps)
 # How often to look a little farther to both sides of a corner, if rounding has moved it.
 _LOOKS = 6
 # max(0, |z| - 1) for labels -1 and 1: what is left of the hat where it gives up, up to a constant.
@@ -599,10 +596,10 @@ class BrokenLine(OffsetLoss):
         At a corner they are a mean of those on both sides.
         """
         slopes = self._slopes_at(y, scores, offset, weights)
-        width = 4.0 * _EPS * (abs(offset) + largest_size_over(scores) + 1.0)
+        width = 4.0 * EPS * (abs(offset) + largest_size_over(scores) + 1.0)
         for _ in range(_LOOKS):
             rest, size = sum_and_size_over(slopes)
-            if abs(rest) <= 4.0 * _EPS * size:
+            if abs(rest) <= 4.0 * EPS * size:
                 break
             left = self._slopes_at(y, scores, offset - width, weights)
             right = self._slopes_at(y, scores, offset + width, weights)
@@ -632,16 +629,10 @@ class BrokenLine(OffsetLoss):
         return out
 
 
-def positive(name: str, value: float) -> float:
-    """Return the value as a number, or raise ValueError unless it is positive and finite."""
-    if not (np.isfinite(value) and value > 0.0):
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
-
-
 class Ramp(BrokenLine):
     """``min(clip, max(0, 1 - y*z))``: a hinge that gives up on examples far on the wrong side."""
 
+    shown = ("clip",)
     unproven = "the ramp loss is not convex: there may be lower points far away"
     convex_twin = convex_part = Hinge()
 
@@ -658,13 +649,11 @@ class Ramp(BrokenLine):
         """Return the derivative of ``-max(0, 1 - clip - y*z)``, the ramp less the hinge."""
         return np.where(y * scores < 1.0 - self.clip, y, 0.0)
 
-    def __repr__(self) -> str:
-        return f"Ramp({self.clip:g})"
-
 
 class ClippedAbsolute(BrokenLine):
     """``min(clip, |z - y|)``: the absolute loss, which gives up on outliers."""
 
+    shown = ("clip",)
     unproven = "the clipped absolute loss is not convex: there may be lower points far away"
     convex_twin = convex_part = Absolute()
 
@@ -681,9 +670,6 @@ class ClippedAbsolute(BrokenLine):
         """Return the derivative of ``-max(0, |z - y| - clip)``."""
         u = scores - y
         return np.where(np.abs(u) > self.clip, -np.sign(u), 0.0)
-
-    def __repr__(self) -> str:
-        return f"ClippedAbsolute({self.clip:g})"
 
 
 class Hat(BrokenLine):

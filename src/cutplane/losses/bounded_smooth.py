@@ -20,10 +20,9 @@ from cutplane.compute.products import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import Trial, between, search
-from cutplane.losses.bounded import BrokenLine, ClippedAbsolute, Ramp, positive
-from cutplane.losses.loss import Loss
-from cutplane.losses.pieces import Huber, SmoothHinge
-from cutplane.losses.score_loss import AtBestOffset, Ray
+from cutplane.losses.bounded import BrokenLine, ClippedAbsolute, Ramp
+from cutplane.losses.loss import AtBestOffset, Loss, Ray, positive
+from cutplane.losses.piecewise import Huber, SmoothHinge
 
 # A search along a ray may stop where the slope is this share of the one at its beginning. The
 # intercept must be as good as rounding allows: values computed twice have to agree.
@@ -158,6 +157,7 @@ class SmoothRamp(RoundedLoss):
     """
 
     task = "classification"
+    shown = ("clip", "smoothing")
     unproven = "the smooth ramp loss is not convex: there may be lower points far away"
 
     def __init__(self, clip: float = 2.0, smoothing: float = 0.5) -> None:
@@ -183,9 +183,6 @@ class SmoothRamp(RoundedLoss):
         """Return the ramp."""
         return Ramp(self.clip)
 
-    def __repr__(self) -> str:
-        return f"SmoothRamp({self.clip:g}, {self.smoothing:g})"
-
 
 class Tukey(RoundedLoss):
     """Tukey's biweight ``width^2/6 * (1 - (1 - (u/width)^2)^3)``, flat for ``|u| > width``.
@@ -195,6 +192,7 @@ class Tukey(RoundedLoss):
 
     task = "regression"
     of_residual = True
+    shown = ("width",)
     unproven = "Tukey's loss is not convex: there may be lower points far away"
 
     def __init__(self, width: float = 4.685) -> None:
@@ -220,6 +218,3 @@ class Tukey(RoundedLoss):
     def broken_twin(self) -> BrokenLine:
         """Return the clipped absolute loss that reaches its height at half the width."""
         return ClippedAbsolute(0.5 * self.width)
-
-    def __repr__(self) -> str:
-        return f"Tukey({self.width:g})"

@@ -32,8 +32,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import product_over, sum_over
-from cutplane.losses.loss import Loss
-from cutplane.losses.score_loss import AtBestOffset
+from cutplane.losses.loss import AtBestOffset, Loss
 
 # Shares of classes, and of what is below a value, are sums, and rounded.
 _ROUNDING = 1e-9

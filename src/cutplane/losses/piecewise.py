@@ -1,6 +1,4 @@
-"""Losses made of straight and square pieces, with their compiled loops.
-
-Compiled kernels of piecewise losses; for the formula see `cutplane.losses.piecewise`.
+"""Hinge, quantile, Huber and their relatives: losses made of two pieces, with their compiled loops.
 
 The kind of a loss says whether it is one of margins, and has for its left and its right piece the
 numbers
@@ -13,8 +11,6 @@ numbers
 
 so that value and slope of a piece need no branch, and the loops over examples are vectorized. They
 are tuples: to take a row of a matrix apart would double the time that a kernel takes to compile.
-
-Losses made of two pieces: hinge, quantile, Huber and their relatives.
 
 Every loss here is a function of one variable ``v``, the sum of a piece that rises to the right and
 one that rises to the left:
@@ -47,26 +43,22 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like
 from cutplane.compute.blocks import add_up, joined, placing, power_below, rows_in_all, total
-from cutplane.compute.compiled import njit
-from cutplane.compute.room import empty_like
+from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import Loss, Task
-from cutplane.losses.score_loss import MARGIN_PIECES, RESIDUAL_PIECES
+from cutplane.losses.loss import MARGIN_PIECES, RESIDUAL_PIECES, Loss, Task, not_negative, positive
 
 Shape: TypeAlias = tuple[float, float, float, float, float]
 Kind: TypeAlias = tuple[bool, Shape, Shape]
 Block: TypeAlias = tuple[Vector, Vector, Vector, Vector]
 """Targets, scores, weights, and the direction in which scores move, of a block of examples."""
 
-_EPS = float(np.finfo(np.float64).eps)
 # Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.
-_REORDER = {"reassoc", "contract", "nsz"}  # sums may be reordered, infinities must stay
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def value(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
     """Return the weighted sum of losses."""
     of_margin, left_shape, right_shape = kind
@@ -89,7 +81,7 @@ def value(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def slopes(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the derivative of the weighted sum by each score; at a kink, the lesser one."""
     # Not in one loop with the sum of `value`: that would then depend in its last bit on where the
@@ -110,7 +102,7 @@ def slopes(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) 
         out[i] = weights[i] * (y[i] * slope if of_margin else slope)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def curvatures(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
     """Fill in the second derivative of the weighted sum by each score, inside the rounded parts."""
     of_margin, left_shape, right_shape = kind
@@ -124,7 +116,7 @@ def curvatures(kind: Kind, y: Vector, scores: Vector, weights: Vector, out: Vect
         out[i] = weights[i] * bend
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def derivative(kind: Kind, step: float, moving: Block) -> tuple[float, float]:
     """Return the derivative along a ray at ``step``, and the size of the terms it is made of."""
     y, scores, weights, direction = moving
@@ -145,11 +137,11 @@ def derivative(kind: Kind, step: float, moving: Block) -> tuple[float, float]:
     return total, size
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def conjugate(kind: Kind, y: Vector, slopes: Vector, weights: Vector) -> float:
     """Return the conjugate of the weighted sum of losses."""
     # A slope at the end of its range may lie beyond it by rounding of weight * slope / weight.
-    slack = 1.0 + 4.0 * _EPS
+    slack = 1.0 + 4.0 * EPS
     of_margin, left_shape, right_shape = kind
     start_left, bend_left, _, rise_left, width_left = left_shape
     start_right, bend_right, _, rise_right, width_right = right_shape
@@ -171,7 +163,7 @@ def conjugate(kind: Kind, y: Vector, slopes: Vector, weights: Vector) -> float:
     return np.inf if outside else total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def curvature(kind: Kind, step: float, moving: Block) -> float:
     """Return the second derivative along a ray, of the examples inside the rounded parts."""
     y, scores, weights, direction = moving
@@ -713,3 +705,91 @@ def _some(values: Vector, stride: int) -> Vector:
     """Return a chunk of every stride of a vector."""
     whole = len(values) // stride * stride
     return np.ascontiguousarray(values[:whole].reshape(-1, stride)[:, :CHUNK]).ravel()
+
+
+class Hinge(PiecewiseLoss):
+    """``max(0, 1 - y*z)``, the loss of the support vector machine."""
+
+    def __init__(self) -> None:
+        super().__init__("classification", left=Piece(slope=1.0))
+
+
+class SquaredHinge(PiecewiseLoss):
+    """``max(0, 1 - y*z)^2``."""
+
+    def __init__(self) -> None:
+        super().__init__("classification", left=Piece(slope=_INF, curvature=2.0))
+
+
+class SmoothHinge(PiecewiseLoss):
+    """The hinge with its kink rounded: quadratic for margins in ``(1 - smoothing, 1)``."""
+
+    shown = ("smoothing",)
+
+    def __init__(self, smoothing: float = 0.5) -> None:
+        self.smoothing = positive("smoothing", smoothing)
+        super().__init__("classification", left=Piece(slope=1.0, curvature=1.0 / self.smoothing))
+
+
+class Squared(PiecewiseLoss):
+    """``(z - y)^2 / 2``: the mean."""
+
+    steady_curvature = True
+
+    def __init__(self) -> None:
+        parabola = Piece(slope=_INF, curvature=1.0)
+        super().__init__("regression", left=parabola, right=parabola)
+
+
+class Absolute(PiecewiseLoss):
+    """``|z - y|``: the median."""
+
+    def __init__(self) -> None:
+        super().__init__("regression", left=Piece(slope=1.0), right=Piece(slope=1.0))
+
+
+class Quantile(PiecewiseLoss):
+    """The pinball loss ``max(q*(y - z), (1 - q)*(z - y))``, which the ``q``-quantile minimizes."""
+
+    shown = ("quantile",)
+
+    def __init__(self, quantile: float = 0.5) -> None:
+        if not 0.0 < quantile < 1.0:
+            raise ValueError(f"a quantile lies strictly between 0 and 1, got {quantile}")
+        self.quantile = float(quantile)
+        super().__init__(
+            "regression", left=Piece(slope=quantile), right=Piece(slope=1.0 - quantile)
+        )
+
+
+class EpsilonInsensitive(PiecewiseLoss):
+    """``max(0, |z - y| - epsilon)``, the loss of support vector regression."""
+
+    shown = ("epsilon",)
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = not_negative("epsilon", epsilon)
+        piece = Piece(slope=1.0, start=self.epsilon)
+        super().__init__("regression", left=piece, right=piece)
+
+
+class SquaredEpsilonInsensitive(PiecewiseLoss):
+    """``max(0, |z - y| - epsilon)^2``."""
+
+    shown = ("epsilon",)
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        self.epsilon = not_negative("epsilon", epsilon)
+        piece = Piece(slope=_INF, curvature=2.0, start=self.epsilon)
+        super().__init__("regression", left=piece, right=piece)
+
+
+class Huber(PiecewiseLoss):
+    """``u^2 / 2`` for ``|u| <= delta``, ``delta*|u| - delta^2/2`` beyond, with ``u = z - y``."""
+
+    shown = ("delta",)
+
+    def __init__(self, delta: float = 1.35) -> None:
+        self.delta = positive("delta", delta)
+        piece = Piece(slope=self.delta, curvature=1.0)
+        super().__init__("regression", left=piece, right=piece)

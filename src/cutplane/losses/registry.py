@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cutplane.losses.loss import Loss
-from cutplane.losses.score_loss import ScoreLoss
+from cutplane.losses.loss import Loss, ScoreLoss
 from cutplane.named import ByName
 
 CLASSIFICATION = ByName[Callable[..., Loss]](
     {
-        "hinge": "cutplane.losses.pieces:Hinge",
-        "squared_hinge": "cutplane.losses.pieces:SquaredHinge",
-        "smooth_hinge": "cutplane.losses.pieces:SmoothHinge",
-        "logistic": "cutplane.losses.logistic:Logistic",
+        "hinge": "cutplane.losses.piecewise:Hinge",
+        "squared_hinge": "cutplane.losses.piecewise:SquaredHinge",
+        "smooth_hinge": "cutplane.losses.piecewise:SmoothHinge",
+        "logistic": "cutplane.losses.smooth:Logistic",
         "exponential": "cutplane.losses.smooth:Exponential",
     }
 )
@@ -21,12 +20,12 @@ CLASSIFICATION = ByName[Callable[..., Loss]](
 
 MEASURES = ByName[Callable[..., Loss]](
     {
-        "error_rate": "cutplane.models.measures.error_rate:ErrorRate",
+        "error_rate": "cutplane.models.measures.labelings:ErrorRate",
         "f1": "cutplane.models.measures.f_beta:f1",
         "f_beta": "cutplane.models.measures.f_beta:FBeta",
-        "precision_at_k": "cutplane.models.measures.at_k:PrecisionAtK",
-        "recall_at_k": "cutplane.models.measures.at_k:RecallAtK",
-        "break_even": "cutplane.models.measures.at_k:BreakEven",
+        "precision_at_k": "cutplane.models.measures.labelings:PrecisionAtK",
+        "recall_at_k": "cutplane.models.measures.labelings:RecallAtK",
+        "break_even": "cutplane.models.measures.labelings:BreakEven",
         "roc_area": "cutplane.models.measures.roc_area:ROCArea",
     }
 )
@@ -34,12 +33,12 @@ MEASURES = ByName[Callable[..., Loss]](
 
 REGRESSION = ByName[Callable[..., Loss]](
     {
-        "squared": "cutplane.losses.pieces:Squared",
-        "absolute": "cutplane.losses.pieces:Absolute",
-        "quantile": "cutplane.losses.pieces:Quantile",
-        "epsilon_insensitive": "cutplane.losses.pieces:EpsilonInsensitive",
-        "squared_epsilon_insensitive": "cutplane.losses.pieces:SquaredEpsilonInsensitive",
-        "huber": "cutplane.losses.pieces:Huber",
+        "squared": "cutplane.losses.piecewise:Squared",
+        "absolute": "cutplane.losses.piecewise:Absolute",
+        "quantile": "cutplane.losses.piecewise:Quantile",
+        "epsilon_insensitive": "cutplane.losses.piecewise:EpsilonInsensitive",
+        "squared_epsilon_insensitive": "cutplane.losses.piecewise:SquaredEpsilonInsensitive",
+        "huber": "cutplane.losses.piecewise:Huber",
         "poisson": "cutplane.losses.smooth:Poisson",
     }
 )
@@ -87,8 +86,8 @@ RANKING = ByName[Callable[..., Loss]](
 
 VECTORS = ByName[Callable[..., ScoreLoss]](
     {
-        "euclidean": "cutplane.models.columns.residuals:Euclidean",
-        "squared": "cutplane.models.columns.residuals:SquaredEuclidean",
+        "euclidean": "cutplane.models.columns.losses:Euclidean",
+        "squared": "cutplane.models.columns.losses:SquaredEuclidean",
     }
 )
 """Losses for rows of numbers, by name."""

@@ -9,7 +9,6 @@ from cutplane.papers import (
     ocr,
     online,
     proximal_figures,
-    rates,
     transductive,
 )
 from cutplane.papers.experiment import Experiment
@@ -18,7 +17,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for module in (
         bmrm_figures,
-        rates,
         lower_bound,
         chained,
         ocr,

@@ -17,7 +17,7 @@ import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.papers.experiment import Experiment, Progress, Row, minimize, settings
 from cutplane.report.figures import Series, draw_curves
-from cutplane.risks.function import Function
+from cutplane.risks.composite import Function
 
 
 def mifflin_2(w: Vector) -> tuple[float, Vector]:

@@ -23,12 +23,19 @@ from numpy.typing import NDArray
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import State
-from cutplane.models.sequences.quality import edits
 from cutplane.models.speech.estimation import Likelihood
 from cutplane.models.speech.model import label_frames, score_classes
-from cutplane.papers.data import folder_of, missing_files_told
-from cutplane.papers.experiment import Experiment, Progress, Row, minimize, settings
-from cutplane.solvers.sgd import Pass, sgd
+from cutplane.models.tagging.quality import edits
+from cutplane.papers.experiment import (
+    Experiment,
+    Progress,
+    Row,
+    folder_of,
+    minimize,
+    missing_files_told,
+    settings,
+)
+from cutplane.solvers.stochastic import Pass, sgd
 
 N_STATES, N_GAUSSIANS = 3, 4  # as in the paper
 MARGIN = 50.0

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 import cutplane as cp
 from cutplane.compute.arrays import Vector
-from cutplane.core.needs import along
-from cutplane.core.protocols import Plane, Quadratic
+from cutplane.core.protocols import Plane, Quadratic, along
 from cutplane.core.search import minimize_on_ray
 from cutplane.papers.experiment import Experiment, Progress, Row, first, minimize, settings
 from cutplane.report.figures import finish_axes, new_figure

@@ -30,9 +30,8 @@ from cutplane.models.networks.boltzmann import train_cascade
 from cutplane.models.networks.features import sigmoid_layers, with_scores
 from cutplane.models.networks.network import import_torch
 from cutplane.models.sequences.chain import Chains
-from cutplane.papers.data import Words, load_words
-from cutplane.papers.experiment import Experiment, Progress, Row, minimize
-from cutplane.solvers.sgd import sgd
+from cutplane.papers.experiment import Experiment, Progress, Row, Words, load_words, minimize
+from cutplane.solvers.stochastic import sgd
 
 HIDDEN = (400, 400)  # chosen on fold 7: 0.053 of its letters are wrong, with 200 units 0.062
 _EPOCHS, _RATE = 10, 0.05  # of contrastive divergence

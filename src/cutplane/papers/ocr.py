@@ -40,9 +40,17 @@ from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
 from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.models.sequences.chain import Chains
 from cutplane.models.structured import ChainLoss
-from cutplane.papers.data import Words, load_words
-from cutplane.papers.experiment import Experiment, Progress, Published, Row, minimize, printed_table
-from cutplane.solvers.sgd import BottouSteps, sgd
+from cutplane.papers.experiment import (
+    Experiment,
+    Progress,
+    Published,
+    Row,
+    Words,
+    load_words,
+    minimize,
+    printed_table,
+)
+from cutplane.solvers.stochastic import BottouSteps, sgd
 
 _MOST_SECONDS = 180.0
 _PLANES = 200  # the most that the paper's methods keep

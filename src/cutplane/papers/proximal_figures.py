@@ -24,8 +24,16 @@ import numpy as np
 
 import cutplane as cp
 from cutplane.models.rna.files import read_structures
-from cutplane.papers.data import folder_of, load_letor
-from cutplane.papers.experiment import Experiment, Progress, Row, first, minimize, settings
+from cutplane.papers.experiment import (
+    Experiment,
+    Progress,
+    Row,
+    first,
+    folder_of,
+    load_letor,
+    minimize,
+    settings,
+)
 from cutplane.report.figures import Series, draw_curves
 
 _TRAINING_PARTS = ("S1", "S2", "S3")  # of the first fold

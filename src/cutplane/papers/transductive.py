@@ -12,7 +12,6 @@ have labels.
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -21,8 +20,16 @@ import numpy as np
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.state import State
-from cutplane.papers.data import folder_of, missing_files_told
-from cutplane.papers.experiment import Experiment, Progress, Row, minimize, printed_table, settings
+from cutplane.papers.experiment import (
+    Experiment,
+    Progress,
+    Row,
+    load_mnist,
+    minimize,
+    missing_files_told,
+    printed_table,
+    settings,
+)
 
 LAM = 0.01
 GAMMAS = (1, 2, 5, 10, 20, 50)
@@ -49,17 +56,12 @@ class Digits(NamedTuple):
 
 def load_digits(n_components: int = _COMPONENTS) -> Digits:
     """Return 3 (1) and 8 (-1) of MNIST, projected on the first principal components."""
-    folder = folder_of("mnist")
-    parts = []
     with missing_files_told("mnist"):
-        for name in ("train", "t10k"):
-            images = gzip.decompress((folder / f"{name}-images-idx3-ubyte.gz").read_bytes())
-            labels = gzip.decompress((folder / f"{name}-labels-idx1-ubyte.gz").read_bytes())
-            digits = np.frombuffer(labels, np.uint8, offset=8)
-            pixels = np.frombuffer(images, np.uint8, offset=16).reshape(len(digits), -1)
-            chosen = np.isin(digits, (3, 8))
-            parts.append((pixels[chosen] / 255.0, np.where(digits[chosen] == 3, 1.0, -1.0)))
-    (X, y), (test_X, test_y) = parts
+        parts = [(pixels, digits, np.isin(digits, (3, 8))) for pixels, digits in load_mnist()]
+    (X, y), (test_X, test_y) = (
+        (pixels[chosen] / 255.0, np.where(digits[chosen] == 3, 1.0, -1.0))
+        for pixels, digits, chosen in parts
+    )
     mean = X.mean(axis=0)
     # Of 784 squared numbers, not of 12,000 rows; eigenvalues rise.
     components = np.linalg.eigh(np.cov(X.T))[1][:, : -n_components - 1 : -1]

@@ -1,6 +1,6 @@
 """Regularizers: convex functions known through value and conjugate."""
 
-from cutplane.models.gram.norm import KernelNorm as KernelNorm
+from cutplane.models.gram.risk import KernelNorm as KernelNorm
 from cutplane.regularizers.bounded import Ball as Ball
 from cutplane.regularizers.bounded import BoundedElasticNet as BoundedElasticNet
 from cutplane.regularizers.bounded import BoundedL2 as BoundedL2

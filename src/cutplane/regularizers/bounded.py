@@ -8,7 +8,7 @@ r*(u) = u.w - r(w)          at  w = clip(c + u/lam, lower, upper)
 Absolute values and squares with bounds on the parameters: sparse, and of known signs.
 
 r(w)  = lam * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)   for lower <= w <= upper, else infinite
-r*(u) : see `cutplane.regularizers.coordinates`
+r*(u) : see `cutplane.regularizers.l2`
 
 The indicator of a box: no regularization but bounds on the parameters.
 
@@ -38,15 +38,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutplane.compute.arrays import Matrix, Vector, dense
+from cutplane.compute.arrays import EPS, Matrix, Vector, dense
 from cutplane.compute.products import dot, gram_with_diagonal
-from cutplane.core.protocols import Quadratic
-from cutplane.regularizers.coordinates import Coordinates
-from cutplane.regularizers.l2 import Centered, finite, positive, same_shape
+from cutplane.core.protocols import BallSet, BoxSet, Confined, Quadratic
+from cutplane.regularizers.l2 import Centered, Coordinates, finite, positive, same_shape
 
 # A point on the way from one w to another may leave the bounds by rounding: as a share of the
 # largest coordinate.
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
+ROUNDING = 8 * EPS
 
 
 def checked_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Vector, Vector]:
@@ -59,7 +58,7 @@ def checked_bounds(lower: ArrayLike, upper: ArrayLike) -> tuple[Vector, Vector]:
     return low, high
 
 
-def within(regularizer: Any, w: Vector) -> bool:
+def within(regularizer: Bounded, w: Vector) -> bool:
     """Say whether ``w`` is within the bounds; what leaves them by rounding is."""
     lower, upper = regularizer.lower, regularizer.upper
     for name, given in (("lower", lower), ("upper", upper)):
@@ -68,7 +67,7 @@ def within(regularizer: Any, w: Vector) -> bool:
     return not ((w < lower - slack).any() or (w > upper + slack).any())
 
 
-class Bounded:
+class Bounded(Confined):
     """What regularizers with bounds on the parameters have in common."""
 
     lower: Vector
@@ -201,7 +200,7 @@ class BoundedElasticNet(Bounded):
         return f"BoundedElasticNet({self.lam:g}, l1_ratio={self.l1_ratio:g}{bounds})"
 
 
-class Box(Bounded):
+class Box(Bounded, BoxSet):
     """Constraint ``lower <= w <= upper`` in place of a penalty: for `kelley`.
 
     Parameters
@@ -211,8 +210,6 @@ class Box(Bounded):
     """
 
     lam = 0.0
-    strongly_convex = False
-    confines = True
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         self.lower, self.upper = checked_bounds(lower, upper)
@@ -239,7 +236,7 @@ class Box(Bounded):
 _INSIDE = 1.0 - 1e-13
 
 
-class Ball:
+class Ball(BallSet):
     """Constraint ``|w| <= radius`` in place of a penalty: for `kelley`.
 
     Parameters
@@ -249,8 +246,6 @@ class Ball:
     """
 
     lam = 0.0
-    strongly_convex = False
-    confines = True
 
     def __init__(self, radius: float) -> None:
         if not (np.isfinite(radius) and radius > 0.0):
@@ -279,6 +274,10 @@ class Ball:
     def along(self, start: Vector, end: Vector) -> Quadratic:
         """Return zero, which holds as long as the ray stays inside."""
         return Quadratic(slope=0.0, curvature=0.0)
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return zero, as inside the ball."""
+        return np.zeros_like(w)
 
     def __repr__(self) -> str:
         return f"Ball({self.radius:g})"

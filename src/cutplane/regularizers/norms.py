@@ -30,8 +30,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot, gram_with_diagonal
 from cutplane.core.protocols import Regularizer
 from cutplane.regularizers.bounded import ROUNDING
-from cutplane.regularizers.coordinates import Coordinates
-from cutplane.regularizers.l2 import Centered, positive, same_shape
+from cutplane.regularizers.l2 import Centered, Coordinates, positive, same_shape
 
 
 class AbsoluteAndSquare:

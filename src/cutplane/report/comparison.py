@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cutplane.core.certificate import Certificate, Record, relative
-from cutplane.markup.html import Html, element
-from cutplane.markup.html import table as html_table
-from cutplane.markup.svg import Line, line_chart
-from cutplane.report.charts import Chart, Curve, Table, finite, table_of_run
-from cutplane.report.page import Report, Section
-from cutplane.report.runs import versions_section
-from cutplane.report.text_table import table as text_table
+from cutplane.report.charts import Chart, Curve, Line, Table, finite, line_chart, table_of_run
+from cutplane.report.html import Html, element
+from cutplane.report.html import table as html_table
+from cutplane.report.page import Report, Section, versions_section
+from cutplane.report.text import table as text_table
 
 FORMATS = ("text", "csv", "latex", "json")
 

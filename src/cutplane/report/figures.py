@@ -14,8 +14,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Certificate, Record
-from cutplane.report.curves import Curve, curves_of, shown_gap_range
+from cutplane.report.charts import curves_of, shown_gap_range
 
 # Okabe and Ito's colors, which color-blind readers can tell apart; the lines differ in style too.
 _VERMILLION, _BLUE, _BLACK = "#D55E00", "#0072B2", "#000000"
@@ -88,14 +89,14 @@ def draw_run(
 
 
 def draw_path(
-    lams: Curve,
+    lams: Vector,
     certificates: Sequence[Certificate],
     *,
     title: str,
     subtitle: str = "",
     tol: float | None = None,
-    scores: Curve | None = None,
-    errors: Curve | None = None,
+    scores: Vector | None = None,
+    errors: Vector | None = None,
     chosen: float | None = None,
 ) -> Any:
     """Return a figure of the bounds, the relative gap, and the scores if any, against lam.
@@ -120,10 +121,10 @@ def draw_path(
 
 
 def draw_lam_proof(
-    edges: Curve,
-    at_least: Curve,
-    lams: Curve,
-    errors: Curve,
+    edges: Vector,
+    at_least: Vector,
+    lams: Vector,
+    errors: Vector,
     *,
     chosen: tuple[float, float],
     threshold: float,
@@ -222,7 +223,7 @@ def _set_titles(axes: Any, title: str, subtitle: str) -> None:
 def _plot_both(
     above: Any,
     below: Any,
-    x: Curve,
+    x: Vector,
     records: Sequence[Record] | Sequence[Certificate],
     tol: float | None,
     *,
@@ -266,7 +267,7 @@ def _plot_both(
 
 
 def _plot_scores(
-    axes: Any, lams: Curve, scores: Curve, errors: Curve | None, chosen: float | None
+    axes: Any, lams: Vector, scores: Vector, errors: Vector | None, chosen: float | None
 ) -> None:
     best = int(scores.argmax()) if chosen is None else int(np.argmin(np.abs(lams - chosen)))
     left = 2 * best < len(scores)  # the text goes to where there is room for it

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from cutplane.markup.html import Html, element, join
-from cutplane.markup.html import table as html_table
-from cutplane.report.text_table import table as text_table
+from cutplane.report.html import Html, element, join
+from cutplane.report.html import table as html_table
+from cutplane.report.text import table as text_table
 
 TITLES = {
     "n_samples": "samples",

@@ -1,8 +1,4 @@
-"""Risks of scores.
-
-How large the terms are that a risk is made of at a point, as far as they move its value.
-
-The risk of a model's scores: the weighted mean loss on a sample.
+"""The risk of a model's scores: the weighted mean loss on a sample.
 
     R(w) = sum_i weight_i * loss(y_i, z_i(w))                       without intercepts
     R(w) = min_c sum_i weight_i * loss(y_i, z_i(w) + c)             with them
@@ -11,30 +7,176 @@ A map takes the parameters to the scores ``z(w)`` and slopes back, a loss sees s
 intercepts are minimized out, so they are not regularized, and the solver never sees them (paper
 000, section 2); where a loss ties them together they are parameters of the map. A point carries its
 scores: moving along the line between two points costs no pass over the data.
+
+With planes of groups, the rows are cut into consecutive blocks, and the blocks are dealt out to the
+groups in turn. So each group is a sample from all of the data, also if the data are sorted.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from copy import copy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector, lazy
-from cutplane.compute.mapped import in_memory
-from cutplane.compute.products import all_finite, between
-from cutplane.core.needs import offers
-from cutplane.core.protocols import Plane, Quadratic
-from cutplane.data import AllPairs, CenteredColumns, OneScore, ScoreMap, rows_and_map
-from cutplane.losses.score_loss import AtBestOffset, Examples, Ray, ScoreLoss
-from cutplane.losses.tilted import TiltedLoss
-from cutplane.risks.checks import middle, normalized, overflow
-from cutplane.risks.composite import Summable
-from cutplane.risks.groups import Groups, good_number_of_groups
+from cutplane.compute.arrays import EPS, Matrix, Vector, lazy
+from cutplane.compute.blocks import even_bounds, joined, power_below, rows_in_all
+from cutplane.compute.mapped import MappedFile, in_memory
+from cutplane.compute.products import all_finite, between, largest_over, product_over, sum_over
+from cutplane.compute.threads import map_arrays
+from cutplane.core.protocols import LibraryPoint, NonFiniteRisk, Plane, Point, Quadratic
+from cutplane.data import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, rows_and_map
+from cutplane.losses import Loss
+from cutplane.losses.loss import AtBestOffset, Examples, Ray, ScoreLoss, TiltedLoss
+from cutplane.risks.composite import SampleRisk
 
 
-def terms_of_scores(point: Any) -> float:
+def normalized(weights: Vector | None, n_samples: int) -> Vector:
+    """Return weights that sum to one; equal ones if none are given."""
+    if weights is None:
+        return np.full(n_samples, 1.0 / rows_in_all(n_samples))
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(f"weights have shape {weights.shape}, X has {n_samples} rows")
+    if weights.strides == (0,) and 0.0 < weights[0] < np.inf:  # one number for all
+        return np.full(n_samples, 1.0 / rows_in_all(n_samples))
+    if not np.isfinite(weights).all() or (weights < 0.0).any():
+        raise ValueError("weights must be finite and not negative")
+    largest = largest_over(weights)
+    if largest == 0.0:
+        raise ValueError("at least one weight must be positive")
+    # Scaled by the largest first, so that neither huge nor tiny weights overflow the sum.
+    scaled = np.asarray(weights / largest)
+    # Less than this has no effect, and is too close to the smallest numbers to divide by.
+    scaled[scaled < 1e-200] = 0.0
+    scaled /= sum_over(scaled)
+    return scaled
+
+
+def require_finite(
+    scores: Iterable[NDArray[np.float64]], w: Vector, *, whose: str | None = None
+) -> None:
+    """Raise NonFiniteRisk if a score with the parameters ``w`` is infinite or NaN."""
+    for part in scores:
+        if not all_finite(part):
+            raise overflow(part, w, whose=whose)
+
+
+def overflow(scores: NDArray[np.float64], w: Vector, *, whose: str | None = None) -> NonFiniteRisk:
+    """Return the error for scores of which one is infinite or NaN.
+
+    If a network computed them, ``whose`` says what they are.
+    """
+    norm = np.linalg.norm(w)
+    if whose is not None:
+        what = "NaN" if np.isnan(scores).any() else "infinite"
+        return NonFiniteRisk(f"{whose}: {what} at parameters of norm {norm:.3g}")
+    return NonFiniteRisk(
+        f"the scores overflow at coefficients of norm {norm:.3g}: scale the features, or raise lam"
+    )
+
+
+def middle(y: Vector, weights: Vector) -> float:
+    """Return the target that is nearest to the mean, of those that have a weight.
+
+    Not the mean itself, which is rounded: equal targets would differ from it. Differences from a
+    target are exact for all others that are less than twice as large and more than half (Sterbenz).
+    """
+    distance = np.abs(y - product_over(weights, y))
+    distance[weights == 0.0] = np.inf
+    nearest = map_arrays(lambda far, y: (far[[k := far.argmin()]], y[[k]]), distance, y)
+    distances, targets = joined(nearest)
+    return float(targets[distances.argmin()])
+
+
+def good_number_of_groups(rows: Rows) -> int:
+    """Return how many groups should make a run the fastest: a power of two.
+
+    It depends on the shape of the data alone, not on measured times, so that the same run always
+    gives the same result.
+    """
+    return good_number_for(rows.n_entries, rows.shape[1])
+
+
+def good_number_for(n_entries: int, n_features: int) -> int:
+    """Return the same for rows of which only the numbers of entries and of features are known."""
+    # An iteration with g groups brings g planes, whose inner products with some 10 g others cost
+    # 10 g^2 d; a pass over the data costs the number of entries. A twelfth of the latter is spent
+    # (docs/decisions/2026-11-18-products.md).
+    affordable = math.sqrt(n_entries / (12.0 * max(n_features, 1)))
+    return power_below(min(int(affordable), 32))
+
+
+class Groups:
+    """A partition of the examples into ``n_groups``, the same for the same numbers.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features.
+    y, weights : ndarray of shape (n_samples,)
+        Targets and weights.
+    n_groups : int
+        Number of groups. If there are fewer examples, some are empty.
+    """
+
+    def __init__(self, rows: Rows, y: Vector, weights: Vector, n_groups: int) -> None:
+        m, d = rows.shape
+        self._rows = rows
+        # Sixteen blocks each; fewer if their sums, a vector of all features for each block, would
+        # cost as much as the rows themselves.
+        self._each = min(max(m // (n_groups * max(d, 1)), 1), 16)
+        self._n_groups = n_groups
+        n_blocks = self._each * n_groups
+        self._bounds = even_bounds(m, n_blocks)
+        block_of = np.repeat(np.arange(n_blocks), np.diff(self._bounds))
+        self._group_of = block_of % n_groups
+        # Losses are computed group by group: so their examples are brought together.
+        self._order = np.argsort(self._group_of, kind="stable")
+        sizes = np.bincount(self._group_of, minlength=n_groups)
+        ends = np.cumsum(sizes)
+        self._parts = [
+            slice(end - size, end) for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)
+        ]
+        self._y, self._weights = y[self._order], weights[self._order]
+
+    def planes(self, loss: Loss, scores: Vector, slopes: Vector, *, tilted: bool) -> list[Plane]:
+        """Return the plane of each group, from scores and from the slopes by them.
+
+        Tilted planes are for an intercept that the groups share: it adds to all scores.
+        """
+        own_scores, own_slopes = scores[self._order], slopes[self._order]
+        pulled_back = self._pullbacks(slopes)
+        planes = []
+        for slope, i in zip(pulled_back, self._parts, strict=True):
+            part = own_slopes[i]
+            offset = loss.tangent_offset(self._y[i], own_scores[i], part, self._weights[i])
+            planes.append(Plane(slope, offset, _sum(part) if tilted else 0.0))
+        return planes
+
+    def lower_bounds(self, loss: Loss) -> Vector:
+        """Return what each group's part of the risk never goes below."""
+        if loss.lower_bound == -np.inf:
+            return np.full(self._n_groups, -np.inf)
+        return np.array([loss.lower_bound * self._weights[i].sum() for i in self._parts])
+
+    def _pullbacks(self, slopes: Vector) -> Matrix:
+        """Return ``X' slopes`` for each group alone."""
+        blocks = self._rows.block_pullbacks(slopes, self._bounds)
+        sums: Matrix = blocks.reshape(self._each, self._n_groups, -1).sum(axis=0)
+        return sums
+
+
+def _sum(slopes: Vector) -> float:
+    """Return the sum of slopes, and zero where only rounding would be left of it."""
+    total = float(slopes.sum())
+    return 0.0 if abs(total) <= 4.0 * EPS * float(np.abs(slopes).sum()) else total
+
+
+def terms_of_scores(point: ScoredPoint) -> float:
     """Return the size of scores and targets, times the slopes of the loss: rounding of a value.
 
     Targets that are no numbers beside the scores, such as classes, count as margins of one.
@@ -50,7 +192,7 @@ def terms_of_scores(point: Any) -> float:
 Scores = NDArray[np.float64]
 
 
-class ScoredRisk(Summable):
+class ScoredRisk(SampleRisk):
     """Mean loss of a model's scores on a sample.
 
     Parameters
@@ -104,8 +246,7 @@ class ScoredRisk(Summable):
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
         self.weights = normalized(weights, n_samples)
-        # Methods know more of a loss than a risk does: what it declares to have.
-        self.loss: Any = loss
+        self.loss = loss
         self.y = in_memory(loss.targets(y, n_samples, self.weights))
         self.intercept = intercept
         self.map = given or self._usual_map()
@@ -162,6 +303,22 @@ class ScoredRisk(Summable):
         """Number of examples."""
         return len(self.weights)
 
+    @property
+    def pointwise(self) -> Loss:
+        """The loss, where it is known to be one of a score for each example."""
+        assert isinstance(self.loss, Loss)
+        return self.loss
+
+    @property
+    def features(self) -> Rows:
+        """The features."""
+        return self.rows
+
+    @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """The files that the features are read from while a run goes on."""
+        return self.rows.files
+
     def part(self, examples: Examples) -> ScoredRisk:
         """Return the risk of some of the examples, with their weights scaled to sum to one.
 
@@ -205,7 +362,9 @@ class ScoredRisk(Summable):
         if self.convex:
             return self
         above = copy(self)
-        above.loss = TiltedLoss.above(self.loss, self.y, point.scores, point.offset, self.weights)
+        above.loss = TiltedLoss.above(
+            self.pointwise, self.y, point.scores, point.offset, self.weights
+        )
         above.convex, above.unproven = True, ""
         above.__dict__.pop("term_size", None)
         above._begin()
@@ -237,20 +396,20 @@ class ScoredRisk(Summable):
 
     def group_bounds(self, n_groups: int) -> Vector:
         """Return what each group's part of the risk never goes below."""
-        return self.groups(n_groups).lower_bounds(self.loss)
+        return self.groups(n_groups).lower_bounds(self.pointwise)
 
     def at(self, w: Vector) -> ScoredPoint:
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         return self.with_scores(w, self.map.scores(w))
 
-    def evaluate_again(self, point: Any) -> ScoredPoint:
+    def evaluate_again(self, point: Point) -> ScoredPoint | None:
         """Evaluate the risk where a point is; where intercepts take a long search, with its own."""
-        return self.with_offset(point.w, point.offset)
+        return self.with_offset(point.w, point.offset) if isinstance(point, ScoredPoint) else None
 
     def with_offset(self, w: Vector, offset: Any) -> ScoredPoint:
         """Evaluate the risk at ``w``; where intercepts take a long search, they are given."""
-        if not (self.minimizes_intercept and offers(self.loss, "of_shares")):
+        if not (self.minimizes_intercept and self.loss.of_shares):
             return self.at(w)
         self.evaluations += 1
         scores = self.map.scores(w)
@@ -285,7 +444,7 @@ class ScoredRisk(Summable):
         return f"ScoredRisk({self.map}, {self.loss!r}, {has})"
 
 
-class ScoredPoint:
+class ScoredPoint(LibraryPoint):
     """The risk at ``w``, with the scores there.
 
     Parameters
@@ -343,9 +502,12 @@ class ScoredPoint:
     def slopes(self) -> Scores:
         """The derivative of the risk by each score; computed afresh each time."""
         risk, loss = self._risk, self._risk.loss
-        return cast(Scores, loss.slopes_at(risk.y, self.scores, risk.weights, self._at))
+        return loss.slopes_at(risk.y, self.scores, risk.weights, self._at)
 
-    term_size = property(terms_of_scores)
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that the value is a sum of."""
+        return terms_of_scores(self)
 
     @lazy
     def intercept(self) -> Any:
@@ -377,7 +539,7 @@ class ScoredPoint:
             risk = self._risk
             scores = self.scores + self.offset if risk.minimizes_intercept else self.scores
             self._group_planes[n_groups] = risk.groups(n_groups).planes(
-                risk.loss, scores, self.slopes, tilted=risk.intercept
+                risk.pointwise, scores, self.slopes, tilted=risk.intercept
             )
         return self._group_planes[n_groups]
 

@@ -6,17 +6,18 @@ Solvers are imported where they are chosen from: a linear model waits for none b
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import numpy as np
 
-from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
-from cutplane.losses.score_loss import LOGISTIC
+from cutplane.losses.loss import LOGISTIC
+from cutplane.risks.composite import InferenceRisk, SampleRisk
+from cutplane.risks.scored import ScoredRisk
 from cutplane.solvers.bundle import bmrm, level, nrbm
-from cutplane.solvers.dual_ascent import dual_ascent
+from cutplane.solvers.dual_ascent import DUAL_FORM, dual_ascent
+from cutplane.solvers.needs import SECOND_DERIVATIVES
 from cutplane.solvers.newton import cost_of_step, newton
 
 _log = logging.getLogger("cutplane")
@@ -98,19 +99,21 @@ def automatic(problem: Problem, *, on_a_path: bool = False) -> AnySolver:
 
 def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
     """Return the method, and why it is the one."""
-    risk: Any = problem.risk
-    structured = offers(risk, "inferences")
-    if risk.convex is False and not (structured and offers(risk, "loss.probabilities")):
+    risk = problem.risk
+    structure = risk if isinstance(risk, InferenceRisk) else None
+    if risk.convex is False and not (structure and structure.probabilities):
         return nrbm(), "the risk is not convex"
-    if not offers(problem.regularizer, "dual_metric"):
+    if not problem.quadratic:
         return _for_other_regularizers(problem)
-    if offers(risk, "loss.ties_intercepts"):
+    if structure:
+        return _for_structures(problem, structure)
+    if not isinstance(risk, SampleRisk):
+        return bmrm(groups="auto"), f"nothing is known of {type(risk).__name__}"
+    if risk.loss.ties_intercepts:
         # To a relative gap of 1e-3 with lam = 1e-4: 60 iterations in place of 77 for 12 labels of
         # 5,000 generated examples, 211 in place of 327 for nine quantiles of 8,000 of house_16H.
         return level(), "many outputs that depend on each other"
-    if structured:
-        return _for_structures(problem)
-    if offers(risk, "spans_examples"):
+    if risk.spans_examples:
         from cutplane.models.gram.newton import kernel_newton
         from cutplane.models.gram.pair_ascent import pair_ascent
 
@@ -118,22 +121,22 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
             if method.obstacle(problem) is None:
                 return method, f"a kernel, {risk.loss!r}"
         return bmrm(), f"a kernel, and {risk.loss!r} is neither smooth nor made of straight pieces"
-    if offers(risk, "sharded"):
-        return _for_shards(problem)
-    on_disk = offers(risk, "rows.on_disk")  # then nothing that visits rows in random order will do
-    at_once = offers(risk, "loss.of_shares") and not on_disk
-    if at_once and (chosen := _for_classes(problem)):
+    if not isinstance(risk, ScoredRisk):
+        return _for_shards(problem, risk)
+    on_disk = risk.rows.on_disk  # then nothing that visits rows in random order will do
+    at_once = risk.loss.of_shares and not on_disk
+    if at_once and (chosen := _for_classes(problem, risk)):
         return chosen
-    no_newton = newton().obstacle(problem) or _too_dear(risk)
+    no_newton = newton().obstacle(problem) or _too_dear(problem)
     # Of dense rows nothing more is asked then: to know how long they are takes a pass over them.
-    if no_newton is None and not offers(risk, "rows.sparse"):
+    if no_newton is None and not risk.rows.sparse:
         no_dual_ascent: str | None = "newton is faster on dense rows"
     elif on_disk:
         no_dual_ascent = "it would read rows on the disk at random"
     elif on_a_path:
         no_dual_ascent = "it takes no planes over"
     else:
-        no_dual_ascent = dual_ascent().obstacle(problem) or _too_stiff(problem)
+        no_dual_ascent = dual_ascent().obstacle(problem) or _too_stiff(problem, risk)
     if no_dual_ascent is None:
         kind = "sparse" if risk.rows.sparse else "dense"
         return dual_ascent(), f"{kind}, {risk.n_parameters} features"
@@ -143,33 +146,33 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
     return bmrm(groups="auto"), f"no newton: {no_newton}; no dual ascent: {no_dual_ascent}"
 
 
-def _for_shards(problem: Problem) -> tuple[AnySolver, str]:
+def _for_shards(problem: Problem, risk: SampleRisk) -> tuple[AnySolver, str]:
     """Return the method for rows that lie on several machines."""
-    no_newton = newton().obstacle(problem) or _too_dear(problem.risk)
+    no_newton = newton().obstacle(problem) or _too_dear(problem)
     if no_newton is None:
-        return newton(), f"rows on several machines, few features: {problem.risk.n_parameters}"
-    wide = problem.risk.n_parameters >= _MANY_FEATURES
+        return newton(), f"rows on several machines, few features: {risk.n_parameters}"
+    wide = risk.n_parameters >= _MANY_FEATURES
     if wide and dual_ascent().obstacle(problem) is None:
-        why = f"sparse rows on several machines, {problem.risk.n_parameters} features"
+        why = f"sparse rows on several machines, {risk.n_parameters} features"
         return dual_ascent(planes=None), why
     return bmrm(), f"rows on several machines; no newton: {no_newton}"
 
 
 def _for_other_regularizers(problem: Problem) -> tuple[AnySolver, str]:
     """Return the method for a regularizer that is not quadratic, and why."""
-    from cutplane.solvers.coordinates.columns import prefers_gram
-    from cutplane.solvers.coordinates.descent import coordinate_descent
-    from cutplane.solvers.coordinates.quasi_newton import sparse_quasi_newton
+    from cutplane.solvers.coordinates import coordinate_descent, prefers_gram
+    from cutplane.solvers.quasi_newton import sparse_quasi_newton
 
-    risk: Any = problem.risk
+    risk = problem.risk
     few = risk.n_parameters <= _FEW_PARAMETERS
     smooth = sparse_quasi_newton() if few else sparse_quasi_newton(steps=_FEW_STEPS)
-    if offers(risk, "inferences") and smooth.obstacle(problem) is None:
+    if isinstance(risk, InferenceRisk) and smooth.obstacle(problem) is None:
         return smooth, f"a smooth loss, with {problem.regularizer!r}"
-    if offers(risk, "sharded"):
+    if problem.facts.sharded:
         return bmrm(), "rows on several machines"
     obstacle = coordinate_descent().obstacle(problem)
-    if obstacle is None and risk.rows.on_disk and not prefers_gram(risk.rows):
+    scored = risk if isinstance(risk, ScoredRisk) else None
+    if obstacle is None and scored and scored.rows.on_disk and not prefers_gram(scored.rows):
         obstacle = "it would copy the columns of rows that lie on the disk"
     if obstacle is None:
         return coordinate_descent(), f"coordinate by coordinate, with {problem.regularizer!r}"
@@ -178,28 +181,28 @@ def _for_other_regularizers(problem: Problem) -> tuple[AnySolver, str]:
     return bmrm(), f"no coordinate descent: {obstacle}"
 
 
-def _for_classes(problem: Problem) -> tuple[AnySolver, str] | None:
+def _for_classes(problem: Problem, risk: ScoredRisk) -> tuple[AnySolver, str] | None:
     """Return the method for a loss of all classes, and why; None if it is a bundle method."""
     from cutplane.models.multiclass.ascent import class_ascent
     from cutplane.models.multiclass.newton import class_newton
 
-    risk: Any = problem.risk
     if class_ascent().obstacle(problem) is not None or _little(risk):
         return None
     counts = f"{risk.map.score_shape[0]} classes, {risk.rows.shape[1]} features"
     few = risk.rows.shape[1] <= _FEW_FEATURES and class_newton().obstacle(problem) is None
-    if few and (risk.loss.smooth or _stiffness(problem) > _SOFT_FOR_CLASSES * (1.0 + _ROUNDING)):
+    if few and (
+        risk.loss.smooth or _stiffness(problem, risk) > _SOFT_FOR_CLASSES * (1.0 + _ROUNDING)
+    ):
         return class_newton(), counts
     return class_ascent(), counts
 
 
-def _for_structures(problem: Problem) -> tuple[AnySolver, str]:
+def _for_structures(problem: Problem, risk: InferenceRisk) -> tuple[AnySolver, str]:
     """Return the method for a risk that runs an inference on each example."""
     from cutplane.solvers.block_ascent import block_ascent
     from cutplane.solvers.quasi_newton import quasi_newton
 
-    risk: Any = problem.risk
-    if offers(risk, "loss.probabilities"):
+    if risk.probabilities:
         why = f"a smooth loss, {risk.n_parameters} parameters"
         if risk.convex is False:
             # A random field on two layers of 200 units, 1,500 words of OCR, lam = 2e-4: after 80
@@ -208,18 +211,17 @@ def _for_structures(problem: Problem) -> tuple[AnySolver, str]:
         if risk.n_parameters <= _FEW_PARAMETERS:
             return quasi_newton(), why
         return quasi_newton(steps=_FEW_STEPS, planes=_FEW_PLANES), why
-    if offers(risk, "sharded"):
+    if risk.sharded:
         return bmrm(groups="auto"), "the sequences lie on several machines"
-    obstacle = block_ascent().obstacle(problem) or _few_structures(problem)
+    obstacle = block_ascent().obstacle(problem) or _few_structures(problem, risk)
     if obstacle is None:
         return block_ascent(), f"exact inference, {risk.n_examples} examples"
     return bmrm(groups="auto"), f"groups of planes; no block ascent: {obstacle}"
 
 
-def _few_structures(problem: Problem) -> str | None:
+def _few_structures(problem: Problem, risk: InferenceRisk) -> str | None:
     """Return why block ascent would be slow, or None if it would not."""
-    risk: Any = problem.risk
-    of_all = problem.regularizer.lam * risk.n_examples  # type: ignore[attr-defined]
+    of_all = problem.norm.lam * risk.n_examples
     if risk.inference_steps is None:  # a model of the user's, say
         if risk.n_examples < _FEW_EXAMPLES:
             return "few examples"
@@ -229,15 +231,14 @@ def _few_structures(problem: Problem) -> str | None:
     return "lam is small for so few sequences" if of_all < _HARD else None
 
 
-def _little(risk: Any) -> bool:
-    return bool(risk.rows.n_entries < _LITTLE_DATA and risk.n_parameters < _MANY_FEATURES)
+def _little(risk: ScoredRisk) -> bool:
+    return risk.rows.n_entries < _LITTLE_DATA and risk.n_parameters < _MANY_FEATURES
 
 
-def _too_stiff(problem: Problem) -> str | None:
+def _too_stiff(problem: Problem, risk: ScoredRisk) -> str | None:
     """Return why dual ascent would be slow, or None if it would not."""
-    risk: Any = problem.risk
     m, d = risk.rows.shape
-    logistic = risk.loss.dual_form[0] == LOGISTIC
+    logistic = DUAL_FORM.of(problem)[0] == LOGISTIC
     if logistic and not risk.rows.sparse:
         return f"planes suit {risk.loss!r} on dense rows"
     if d >= _MANY_FEATURES:
@@ -248,22 +249,21 @@ def _too_stiff(problem: Problem) -> str | None:
     if not few and logistic:
         return f"{m // d} examples a feature are many for {risk.loss!r}"
     limit = _SOFT_ENOUGH_FOR_FEW if few or not risk.rows.sparse else _SOFT_ENOUGH
-    stiffness = _stiffness(problem)
+    stiffness = _stiffness(problem, risk)
     if stiffness <= limit * (1.0 + _ROUNDING):
         return None
     return f"few features, and mean |x|^2 / (m lam) is {stiffness:.2g}"
 
 
-def _stiffness(problem: Problem) -> float:
+def _stiffness(problem: Problem, risk: ScoredRisk) -> float:
     """Return by how much one example's dual moves its own score, on average."""
-    risk: Any = problem.risk
-    lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
-    return float(np.mean(risk.weights * risk.rows.squared_norms())) / lam
+    return float(np.mean(risk.weights * risk.rows.squared_norms())) / problem.norm.lam
 
 
-def _too_dear(risk: Any) -> str | None:
+def _too_dear(problem: Problem) -> str | None:
     """Return why Newton steps do not pay, or None if they do."""
-    step, iteration = cost_of_step(risk), risk.rows.n_entries + _EMPTY_ITERATION
+    features = SECOND_DERIVATIVES.of(problem).features
+    step, iteration = cost_of_step(problem), features.n_entries + _EMPTY_ITERATION
     if step <= _WORTH * iteration:
         return None
     return f"a step would cost as much as {step / iteration:.0f} iterations"

@@ -18,14 +18,14 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from cutplane.core.certificate import Status
-from cutplane.core.needs import CURVED, Need
 from cutplane.core.protocols import Point
-from cutplane.core.solver import Solver, Step
+from cutplane.core.solver import CURVED, Solver, Step, need_of
 from cutplane.core.state import Problem, Run
 from cutplane.core.stopping import StoppingRule
+from cutplane.risks.composite import Summable
 from cutplane.solvers.automatic import automatic
 from cutplane.solvers.minimize import minimize
 
@@ -67,13 +67,21 @@ class StepTaken:
     possible: float = math.inf
 
 
+MAJORANTS = need_of(
+    "risk",
+    Summable,
+    "a risk whose losses have a convex part, such as cp.Ramp()",
+    lambda risk: risk.has_majorants,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ConvexSteps(Solver[StepTaken]):
     """Each step minimizes a convex function above the objective that touches it at the best."""
 
     needs = (
         CURVED,
-        Need("risk", "has_majorants", "a risk whose losses have a convex part, such as cp.Ramp()"),
+        MAJORANTS,
     )
     for_convex: ClassVar[bool] = False
     bounds: ClassVar[bool] = False
@@ -85,8 +93,9 @@ class ConvexSteps(Solver[StepTaken]):
 
     def step(self, run: Run, own: StepTaken) -> Step[StepTaken]:
         """Minimize the convex function, and evaluate the objective there."""
-        risk: Any = run.problem.risk
-        problem = Problem(risk.majorant_at(run.best), run.problem.regularizer)
+        risk = run.problem.risk
+        majorant = MAJORANTS.of(run.problem).majorant_at(run.best)
+        problem = Problem(majorant, run.problem.regularizer)
         nothing = 0.5 * run.enough or _LITTLE * abs(run.objective)
         solved = minimize(
             problem.risk,

@@ -38,23 +38,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import placed
 from cutplane.compute.compiled import fetch, njit
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
-from cutplane.core.needs import PLAIN_L2, Need, offers, quadratic
-from cutplane.core.policies.bmrm import best_step
-from cutplane.core.protocols import NonFiniteRisk, Plane, Point, SearchablePoint
-from cutplane.core.solver import Solver, Step
+from cutplane.core.policies.bmrm import as_searchable, best_step
+from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk
+from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Problem, Run
-from cutplane.losses.score_loss import LOGISTIC, MARGIN_PIECES
-from cutplane.risks import ScoredRisk
+from cutplane.data.rows import Rows
+from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES
+from cutplane.risks.composite import SampleRisk
+from cutplane.risks.scored import ScoredRisk
 from cutplane.solvers.bundle import checked_planes
+from cutplane.solvers.needs import PLAIN_L2, sampled
 from cutplane.solvers.row_products import add_row, dense_product, entries_of
 
 IndexVector = NDArray[np.int64]
@@ -320,9 +323,6 @@ def find_movable(
 
 
 _SEED = 88172645463325252
-# How far from the best the intercepts of classes may be where a run starts.
-_AT_FIRST = 1e-4
-
 # Examples with less than this share of the mean gain wait for the next epoch on all. Epochs and
 # checks to a relative gap of 1e-4, with that and without: reuters_lasvm, lam 1e-6, 36 and more than
 # 60; news20_ng, 1e-6, 25 and 57; ijcnn1, 1e-6, 41 and 54. With lam 1e-4 it makes no difference.
@@ -373,14 +373,14 @@ class Duals:
         The same for the intercept; zero if there is none.
     """
 
-    beta: Vector
+    beta: Annotated[Vector, "f8[n]"]
     w: Vector
     offset: float
-    movable: IndexVector
-    visited: IndexVector
+    movable: Annotated[IndexVector, "i8[*]<n"]
+    visited: Annotated[IndexVector, "i8[*]<n"]
     reach: float
     seed: NDArray[np.uint64]
-    stiffness: Vector
+    stiffness: Annotated[Vector, "f8[n]"]
     pull: float
 
 
@@ -507,25 +507,18 @@ class DualAscent:
         return replace(duals, movable=movable)
 
 
-def first_point(risk: Any, w: Vector) -> Point:
+def first_point(risk: Risk, w: Vector) -> Point:
     """Evaluate a linear risk where a run starts: at zero, mostly, where scores are known."""
-    if w.any() or offers(risk, "sharded"):
-        return cast(Point, risk.at(w))
+    if w.any() or placed() is not None or not isinstance(risk, ScoredRisk):
+        return risk.at(w)
     risk.evaluations += 1
-    shape, at = risk.map.score_shape, None
-    if offers(risk, "loss.of_shares") and risk.minimizes_intercept:
-        # Where all scores are zero, the examples of a class are one, with their weights together.
-        masses = np.bincount(risk.y, weights=risk.weights, minlength=shape[0])
-        zeros = np.zeros((len(masses), len(masses)))
-        at = risk.loss.at_best_offset(
-            np.arange(len(masses)), zeros, masses, None, accuracy=_AT_FIRST
-        )
-    return cast(Point, risk.with_scores(w, np.zeros((len(risk.y), *shape)), at=at))
+    at = risk.loss.at_scores_of_zero(risk.y, risk.weights) if risk.minimizes_intercept else None
+    return risk.with_scores(w, np.zeros((len(risk.y), *risk.map.score_shape)), at=at)
 
 
-def finite_norms(rows: Any) -> Vector:
+def finite_norms(rows: Rows) -> Vector:
     """Return the squared lengths of rows; NonFiniteRisk if one is no number, or infinite."""
-    norms: Vector = rows.squared_norms()
+    norms = rows.squared_norms()
     if not np.isfinite(norms).all():
         raise NonFiniteRisk("the square of a feature is not finite: scale the features")
     return norms
@@ -541,6 +534,13 @@ def balanced(slopes: Vector) -> Vector:
     np.multiply(slopes, min(down / up, 1.0), out=slopes, where=rising)
     np.multiply(slopes, min(up / down, 1.0), out=slopes, where=falling)
     return slopes
+
+
+def _dual_form(risk: object) -> tuple[int, Matrix] | None:
+    return risk.loss.dual_form if isinstance(risk, SampleRisk) else None
+
+
+DUAL_FORM = Need("risk", _dual_form, "a loss that is piecewise or logistic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,9 +559,12 @@ class DualEpochs(Solver[Duals]):
     """
 
     needs = (
-        Need("risk", "rows.dual_steps", "a linear risk on rows in memory"),
-        Need("risk", "map.plain", "a linear risk with one score an example", default=True),
-        Need("risk", "loss.dual_form", "a loss that is piecewise or logistic"),
+        sampled("a linear risk on rows in memory", lambda risk: risk.features.dual_steps),
+        sampled(
+            "a linear risk with one score an example",
+            lambda risk: not isinstance(risk, ScoredRisk) or risk.map.plain,
+        ),
+        DUAL_FORM,
         PLAIN_L2,
     )
     takes_first_plane: ClassVar[bool] = False
@@ -572,7 +575,7 @@ class DualEpochs(Solver[Duals]):
 
     def start(self, problem: Problem) -> Any:
         """Return duals of zero."""
-        if offers(problem.risk, "sharded"):
+        if placed() is not None:
             return _on_shards(problem).begun()
         return DualAscent(problem).begun()
 
@@ -583,7 +586,7 @@ class DualEpochs(Solver[Duals]):
     def step(self, run: Run, own: Any) -> Step[Any]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
         risk: Any = run.problem.risk
-        if offers(risk, "sharded"):
+        if placed() is not None:
             return cast("Step[Any]", _on_shards(run.problem).step(run, own, self.passes))
         epochs = DualAscent(run.problem)
         usual = 6.0 if epochs.never_settle else 10.0
@@ -600,18 +603,21 @@ class DualEpochs(Solver[Duals]):
         return Step(points, epochs.shrunk(own, point.scores), [plane])
 
 
-def points_toward(run: Run, point: Any) -> list[Point]:
+def points_toward(run: Run, point: Point) -> list[Point]:
     """Return the point of duals, and before it the best one on the way there."""
-    segment = cast(SearchablePoint, run.best).toward(point)
-    along = quadratic(run.problem.regularizer).along(run.best.w, point.w)
+    best = as_searchable(run.best)
+    if best is None:
+        return [point]
+    segment = best.toward(point)
+    along = run.problem.norm.along(best.w, point.w)
     return [segment.at(best_step(segment, along)), point]
 
 
 def _on_shards(problem: Problem) -> Any:
-    """Return what improves duals that lie with the rows, elsewhere."""
-    from cutplane.cluster.dual_ascent import ShardedAscent  # only if there are shards
+    """Return what improves the duals of the shards of a worker."""
+    from cutplane.solvers.local_dual_ascent import LocalEpochs  # only if there are shards
 
-    return ShardedAscent(problem)
+    return LocalEpochs(problem)
 
 
 def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> DualEpochs:

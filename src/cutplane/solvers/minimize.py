@@ -5,35 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from math import inf
 from numbers import Real
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from cutplane.checkpoints.checkpoint import Checkpoint, NoKeeper, keeper, stored_method
-from cutplane.checkpoints.tensors import CheckpointError
+from cutplane.checkpoints.store import CheckpointError
 from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import agreed
 from cutplane.compute.compiled import clock
 from cutplane.compute.mapped import ChangedData, require_same
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import VANISHES, Certificate, Result, Status
 from cutplane.core.loop import Callback, descend, leave, recomputed
-from cutplane.core.needs import (
-    as_rounded,
-    change_of_data,
-    files_of,
-    size_known_to,
-    term_size,
-    why_unproven,
-)
-from cutplane.core.protocols import NonFiniteRisk, Regularizer, Risk
+from cutplane.core.protocols import FarRisk, NonFiniteRisk, Regularizer, Risk, change_of_data
 from cutplane.core.refinement import AtOnce, Refinement
 from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.start import continued, first_state, with_planes_of
 from cutplane.core.state import DISAGREEMENT, Problem, Run
-from cutplane.core.stopping import Gap, Iterations, Seconds, StoppingRule, Trouble
+from cutplane.core.stopping import FirstOf, Gap, Iterations, Seconds, StoppingRule, Trouble
+from cutplane.regularizers.l2 import L2, Centered
 from cutplane.report.progress import Progress
-from cutplane.risks.function import Function, as_risk, is_function_of
+from cutplane.risks.composite import Function, as_risk, is_function_of
 from cutplane.solvers.bundle import bmrm, nrbm
 
 # A run aims at this share of the tolerance it promises, and settles for the whole when a limit
@@ -47,6 +42,18 @@ _NO_MORE = (Status.STALLED, Status.ITERATION_LIMIT)
 # The objective may come out differently when it is computed once more by this share of the terms
 # that the risk is made of.
 _ROUNDING = 1e-13
+
+
+class Options(NamedTuple):
+    """Where a run begins, and when it ends: see `minimize`."""
+
+    tol: float
+    max_iter: int | None
+    time_limit: float | None
+    stop: StoppingRule | None
+    start: Vector | None
+    resume: Run | None
+    planes_from: Run | None
 
 
 def minimize(
@@ -143,7 +150,7 @@ def minimize(
         # The same function again is the same risk, whatever it counts or writes down.
         earlier.problem.risk if earlier and is_function_of(earlier.problem.risk, risk) else risk,
         start if earlier is None else earlier.best.w,
-        size_known_to(regularizer),
+        _size_known_to(regularizer),
     )
     if method is None:
         method = nrbm() if risk.convex is False else bmrm()
@@ -154,22 +161,27 @@ def minimize(
         raise TypeError(f"method must be a Solver such as cp.bmrm(), or a name, got {method!r}")
     convex = method.takes_for_convex(risk)
     method.require_suitable(problem)
+    if isinstance(risk, FarRisk):
+        options = Options(tol, max_iter, time_limit, stop, start, resume, planes_from)
+        told_here = {"callbacks": callbacks, "checkpoint": checkpoint, "verbose": verbose}
+        found: Result = risk.minimized(problem, method, options, **told_here)
+        return found
     promise = stop or Gap(relative=tol)
     # Trouble comes first: a gap below zero is small enough, but no success.
     aim = stop or (Gap(relative=_AIM * tol) if convex else promise)
 
-    def limited(aim: StoppingRule) -> StoppingRule:
-        rule = Trouble() | aim
-        if max_iter is not None:
-            rule |= Iterations(max_iter)
-        return rule if time_limit is None else rule | Seconds(time_limit)
-
-    rule = limited(aim)
-    for file in files_of(risk):
+    limits: list[StoppingRule] = [] if max_iter is None else [Iterations(max_iter)]
+    limits += [] if time_limit is None else [Seconds(time_limit)]
+    rule = FirstOf(Trouble(), aim, *limits)
+    for file in problem.facts.files:
         file.remember()
-    progress = Progress(sys.stdout)
-    told: tuple[Callback, ...] = (*callbacks, progress) if verbose else (*callbacks,)
-    with progress, keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
+    progress = Progress(sys.stdout) if verbose else None
+    told: list[Callback] = [*callbacks] if progress is None else [*callbacks, progress]
+    with (
+        progress or nullcontext(),
+        keeper(checkpoint, problem, method) as kept,
+        interrupts.running() as run,
+    ):
         clock = _Clock(risk, kept.state or (resume if kept.start is None else None))
         if kept.state:
             state = kept.state
@@ -185,17 +197,17 @@ def minimize(
         else:
             seconds = inf if time_limit is None else time_limit
             state = first_state(problem, start, method, convex=convex, seconds=seconds)
-        clock.read(state)
+        clock.agree(state)
         kept.after_iteration()  # the first state is whole, too
-        rounded, refinement = as_rounded(risk), None
+        rounded, refinement = problem.facts.as_rounded, None
         try:
-            status, final = descend(state, rule, clock.read, told, kept, run.check)
+            status, final = descend(state, rule, clock.agree, told, kept, run.check)
             small = promise(final) is Status.OPTIMAL  # as far as the gap tells
             if small and status is Status.ITERATION_LIMIT and not state.convex:
                 leave(state, promise.tolerance(state), run.check)
-                clock.read(state)
+                clock.agree(state)
                 final = recomputed(state)
-            require_same(files_of(risk))
+            require_same(problem.facts.files)
             kept.write(state)
             if run.late:  # in the last moment
                 raise KeyboardInterrupt
@@ -203,7 +215,7 @@ def minimize(
                 # It has come within the aim on rounded data. What was promised is enough now.
                 refinement = Refinement(rounded, state)
                 status, final = refinement.run(
-                    limited(promise), clock.read, told, NoKeeper(), run.check
+                    FirstOf(Trouble(), promise, *limits), clock.read, told, NoKeeper(), run.check
                 )
         except ChangedData as error:
             clock.read(state)
@@ -217,7 +229,7 @@ def minimize(
                     # Of numbers that somebody writes at the same time anything may become.
                     if changed := change_of_data(risk):
                         return _result(Status.INCONSISTENT, promise, state, state, changed=changed)
-                    _attach(error, _result(Status.FAILED, promise, state, state))
+                    attach(error, _result(Status.FAILED, promise, state, state))
                 raise
             run.take()
             # Also for callers with more runs to come: the status is optimal if the gap is small.
@@ -233,7 +245,7 @@ def minimize(
                     at_once = AtOnce(status)
                     _, final = refinement.run(at_once, clock.read, (), NoKeeper(), run.check)
             except KeyboardInterrupt as again:
-                _attach(again, _result(status, promise, state, state))
+                attach(again, _result(status, promise, state, state))
                 raise
         if refinement is not None:
             state.stopped = state.stopped or refinement.state.stopped
@@ -281,7 +293,14 @@ def resume(
     return minimize(risk, regularizer, method=method, checkpoint=checkpoint, **options)
 
 
-def _attach(error: BaseException, result: Result) -> None:
+def _size_known_to(regularizer: Regularizer) -> Vector | None:
+    """Return a vector as long as the parameters, if the regularizer has one."""
+    if isinstance(regularizer, Centered) and regularizer.center is not None:
+        return regularizer.center
+    return regularizer.weights if isinstance(regularizer, L2) else None
+
+
+def attach(error: BaseException, result: Result) -> None:
     """Give an error the result so far, and say so in its traceback."""
     error.result = result  # type: ignore[attr-defined]
     error.add_note(
@@ -292,6 +311,10 @@ def _attach(error: BaseException, result: Result) -> None:
 
 def method_named(name: str, problem: Problem) -> AnySolver:
     """Return the method that estimators know by this name."""
+    if name == "auto":
+        from cutplane.solvers.automatic import automatic
+
+        return automatic(problem)
     from cutplane.solvers.registry import FOR_OTHERS, METHODS, STRUCTURED_METHODS
 
     known = METHODS | FOR_OTHERS | STRUCTURED_METHODS
@@ -308,7 +331,13 @@ class _Clock:
         self._start = clock() - (resumed.seconds if resumed else 0.0)
         self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
 
+    def agree(self, state: Run) -> None:
+        """Write both into a state; of several workers, the seconds of the first."""
+        self.read(state)
+        state.seconds = agreed(state.seconds)
+
     def read(self, state: Run) -> None:
+        """Write both into a state."""
         state.seconds = clock() - self._start
         state.evaluations = self._risk.evaluations - self._evaluations
 
@@ -321,7 +350,7 @@ def _disagree(final: Run, state: Run) -> bool:
     # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
     # of its terms may be rounding. How large they are is told by the plane there, unless its slope
     # vanishes too, and by the risk.
-    plane, terms = final.best.plane(), term_size(state.problem.risk)
+    plane, terms = final.best.plane(), state.problem.facts.term_size
     terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))
     return difference > _ROUNDING * terms
 
@@ -336,12 +365,12 @@ def _result(
 ) -> Result:
     risk, last = state.problem.risk, state if refinement is None else refinement.state
     # What an error, or a second Ctrl-C, leaves of a run on rounded data proves nothing.
-    exact = refinement is not None or as_rounded(risk) is None
+    exact = refinement is not None or state.problem.facts.as_rounded is None
     changed = changed or change_of_data(risk, thorough=True)
     consistent = not (
         changed or status is Status.INCONSISTENT or final.contradictory or _disagree(final, last)
     )
-    reason = why_unproven(risk)
+    reason = state.problem.facts.unproven
     if not consistent:
         status = Status.INCONSISTENT
     elif status is not Status.FAILED and exact and promise(final) is Status.OPTIMAL:

@@ -23,17 +23,18 @@ statistical error its solution is that of all examples, at a fraction of the cos
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from math import ceil, isinf
-from typing import Any
+from math import ceil, inf, isinf
+from typing import Annotated, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
+from cutplane.compute.blocks import placed, placing
 from cutplane.compute.pace import affords
 from cutplane.compute.products import conjugate_gradients, product_over, solve_positive, sum_over
 from cutplane.core.certificate import Status
-from cutplane.core.needs import Need, offers
 from cutplane.core.protocols import Plane, Quadratic
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
@@ -42,27 +43,120 @@ from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.minimize import minimize
-from cutplane.solvers.needs import CONJUGATE, CURVATURES, SECOND_DERIVATIVES
+from cutplane.solvers.needs import ANY_L2, CONJUGATE, CURVATURES, SECOND_DERIVATIVES
 
-# An inner problem is solved when its gradient costs the bound no more than the rounding does. Then
-# the width shrinks by a constant factor. Chosen from ten settings of these two and of `_ROOM`, by
-# steps on a9a, ijcnn1 and CASP: 0.3 in place of 1 takes up to 4 steps more of 13 to 26, and 0.4 in
-# place of a half is no better. covtype had no part in that.
-_SOLVED = 1.0
-_SHRINK = 0.5
 
-# An inner problem that takes more steps than this is too sharp for its duals: it is rounded anew.
-_MOST_STEPS = 15
-_WIDEN = 8.0
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """The constants of the outer loop: how kinks are rounded, and the rounding is taken back.
 
-# A step is taken as it is if it leaves at most this share of the slope along it; else its length
-# is searched.
-_STRAIGHT = 0.1
+    Chosen by steps on a9a, ijcnn1 and CASP, but for covtype, which had no part in that:
+    docs/decisions/2026-11-18-constants-of-solvers.md.
 
-# The first width covers the examples as they are at the start, with room to spare. From a start
-# that is no longer zero, such as the solution of a sample, less will do.
-_ROOM = 2.0
-_NEARER = 1.0 / 8.0
+    Attributes
+    ----------
+    solved : float
+        An inner problem is solved when all that it lacks costs the bound no more than so many times
+        what the rounding does.
+    shrink : float
+        The width is multiplied by this then,
+    few_steps : float
+        if it took no more steps than this. Else it was sharp enough.
+    most_steps, widen : float
+        One that takes more steps is too sharp for its duals: it is rounded anew, so much wider.
+    room : float
+        The first width makes room for so many times the gap.
+    nearer : float
+        From a start that is no longer zero, such as the solution of a sample, less will do: this
+        share of the first width.
+    straight : float
+        A step is taken as it is if it leaves at most this share of the slope along it; else its
+        length is searched.
+    """
+
+    solved: float = 1.0
+    shrink: float = 0.5
+    few_steps: float = inf
+    most_steps: float = 15
+    widen: float = 8.0
+    room: float = 2.0
+    nearer: float = 1.0 / 8.0
+    straight: float = 0.1
+
+    def width_for(self, gap: float, duals: Vector, weights: Vector) -> float:
+        """Return a width that makes room for a gap, if duals change as much as they are large."""
+        steepness = product_over(weights, duals**2)
+        return self.room * gap / steepness if steepness > 0.0 else 1.0
+
+
+# Of each inner model: rows of one score, by factors or products, and by coordinates; classes; and
+# kernels, where what a Newton step promises takes the place of the gradient.
+ROUNDING = {
+    "rows": Rounding(),
+    "classes": Rounding(few_steps=5, room=0.5),
+    "kernels": Rounding(solved=1e-5, most_steps=inf),
+}
+
+
+class RoundedState(Protocol):
+    """What the outer loop must know of a state: how widely kinks are rounded, for how many steps.
+
+    The width is zero for a loss that has no kinks.
+    """
+
+    width: float
+    steps: int
+
+
+Rounded = TypeVar("Rounded", bound=RoundedState)
+
+
+class RoundedSteps(ABC, Generic[Rounded]):
+    """The outer loop of Newton's method on losses with kinks; inner models are its subclasses.
+
+    States change in place: two of them would be vectors as long as the sample too many.
+    """
+
+    rounding: ClassVar[Rounding] = ROUNDING["rows"]
+
+    @abstractmethod
+    def is_solved(self, state: Rounded) -> bool:
+        """Say whether all else costs the bound no more than the rounding does."""
+
+    @abstractmethod
+    def center(self, state: Rounded) -> None:
+        """Let kinks be rounded around the duals that the inner problem has found."""
+
+    @abstractmethod
+    def measure(self, state: Rounded) -> list[Plane]:
+        """Compute the slopes of the rounded loss where the state is; return their plane, if any."""
+
+    @abstractmethod
+    def move(self, state: Rounded) -> list[Plane]:
+        """Take a Newton step on the rounded loss; return the planes where it ends."""
+
+    def step(self, state: Rounded) -> list[Plane]:
+        """Take a step, of another inner problem if this one is over; return the planes met."""
+        planes = self.round_anew(state)
+        state.steps += 1
+        return [*planes, *self.move(state)]
+
+    def round_anew(self, state: Rounded) -> list[Plane]:
+        """Begin another inner problem if this one is solved, or too sharp for its duals."""
+        rounding = self.rounding
+        if state.width == 0.0:
+            return []
+        if self.is_solved(state):
+            self.center(state)
+            if state.steps <= rounding.few_steps:
+                state.width *= rounding.shrink
+        elif state.steps >= rounding.most_steps:
+            state.width *= rounding.widen
+        else:
+            return []
+        state.steps = 0
+        return self.measure(state)
+
 
 # How many examples a sample holds: enough for d coefficients, and little beside them all.
 _SAMPLE_PER_FEATURE = 1000
@@ -111,14 +205,14 @@ class NewtonState:
 
     point: ScoredPoint
     width: float
-    duals: Vector
+    duals: Annotated[Vector, "f8[n]"]
     steps: int = 0
-    scores: Vector = field(default_factory=lambda: np.empty(0))
-    slopes: Vector = field(default_factory=lambda: np.empty(0))
+    scores: Annotated[Vector, "f8[n]"] = field(default_factory=lambda: np.empty(0))
+    slopes: Annotated[Vector, "f8[n]"] = field(default_factory=lambda: np.empty(0))
     plane: Plane = field(default_factory=lambda: Plane(np.empty(0), 0.0))
 
 
-class SmoothedNewton:
+class SmoothedNewton(RoundedSteps[NewtonState]):
     """Newton's method for one problem; all that changes is in the state.
 
     Parameters
@@ -136,35 +230,28 @@ class SmoothedNewton:
     def first_width(self, point: ScoredPoint) -> float:
         """Return a width at which the mean example lies inside the rounded part of its kink."""
         risk = self._risk
-        if risk.loss.smoothed(1.0) is risk.loss:
+        if risk.pointwise.smoothed(1.0) is risk.loss:
             return 0.0
-        return width_for(point.value, per_weight(point.slopes, risk.weights), risk.weights)
+        slopes = per_weight(point.slopes, risk.weights)
+        return self.rounding.width_for(point.value, slopes, risk.weights)
 
     def begun(self, point: ScoredPoint, width: float, duals: Vector | None = None) -> NewtonState:
         """Return the state at a point; with duals of zero by default."""
         duals = np.zeros(len(point.scores)) if duals is None else duals
         state = NewtonState(point, width, duals)
-        self._measure(state)
+        self.measure(state)
         return state
 
-    def step(self, state: NewtonState) -> list[Plane]:
-        """Take a Newton step; return the planes that were met."""
-        planes = []
-        if state.width > 0.0 and self._inner_problem_is_solved(state):
-            state.duals = per_weight(state.slopes, self._risk.weights)
-            planes.append(self._rounded_to(_SHRINK * state.width, state))
-        elif state.width > 0.0 and state.steps >= _MOST_STEPS:
-            planes.append(self._rounded_to(_WIDEN * state.width, state))
-        state.steps += 1
+    def center(self, state: NewtonState) -> None:
+        """Round kinks around the slopes of the point."""
+        state.duals = per_weight(state.slopes, self._risk.weights)
+
+    def move(self, state: NewtonState) -> list[Plane]:
+        """Take a Newton step; return the plane where it ends."""
         state.point = self._moved(state)
-        return [*planes, self._measure(state)]
+        return self.measure(state)
 
-    def _rounded_to(self, width: float, state: NewtonState) -> Plane:
-        """Begin another inner problem; return its first plane."""
-        state.width, state.steps = width, 0
-        return self._measure(state)
-
-    def _measure(self, state: NewtonState) -> Plane:
+    def measure(self, state: NewtonState) -> list[Plane]:
         """Compute the slopes of the smoothed loss at the point; return their plane."""
         risk, loss = self._risk, self._loss(state.width)
         scores = state.width * state.duals
@@ -176,20 +263,19 @@ class SmoothedNewton:
         else:
             state.slopes = loss.slopes(risk.y, scores, risk.weights)
         state.scores = scores
-        conjugate = risk.loss.conjugate(risk.y, state.slopes, risk.weights)
-        assert conjugate is not None
+        conjugate = risk.pointwise.known_conjugate(risk.y, state.slopes, risk.weights)
         state.plane = Plane(risk.rows.pullback(state.slopes), -conjugate)
-        return state.plane
+        return [state.plane]
 
     def _loss(self, width: float) -> Loss:
-        loss: Loss = self._risk.loss.smoothed(width)
-        return loss
+        return self._risk.pointwise.smoothed(width)
 
-    def _inner_problem_is_solved(self, state: NewtonState) -> bool:
+    def is_solved(self, state: NewtonState) -> bool:
+        """Say whether the gradient costs the bound no more than the rounding does."""
         gap = self._problem.objective(state.point) - self._problem.below(state.plane).lower
         gradient = self._gradient(state)
         by_gradient = 0.5 * float(gradient @ (gradient / self._regularizer.curvature()))
-        return by_gradient <= _SOLVED * (gap - by_gradient)
+        return by_gradient <= self.rounding.solved * (gap - by_gradient)
 
     def _gradient(self, state: NewtonState) -> Vector:
         return self._regularizer.gradient(state.point.w) + state.plane.slope
@@ -255,7 +341,7 @@ class SmoothedNewton:
         before = product_over(state.slopes, speed) + regularizer.slope
         ahead = loss.slopes(risk.y, state.scores + speed, risk.weights)
         after = product_over(ahead, speed) + regularizer.slope + regularizer.curvature
-        if abs(after) <= _STRAIGHT * abs(before):
+        if abs(after) <= self.rounding.straight * abs(before):
             return 1.0
         return loss.minimize_along(risk.y, state.scores, speed, risk.weights, regularizer)
 
@@ -279,7 +365,7 @@ class NewtonSteps(Solver[NewtonState | None]):
         SECOND_DERIVATIVES,
         CURVATURES,
         CONJUGATE,
-        Need("regularizer", "curvature", "the regularizer cp.L2"),
+        ANY_L2,
     )
     sample: bool = True
     name: str = "newton"
@@ -297,16 +383,18 @@ class NewtonSteps(Solver[NewtonState | None]):
 
     def carried_over(self, own: NewtonState | None, run: Run) -> NewtonState | None:
         """Return where to begin with another regularizer, whose duals are not far from these."""
-        if own is None or offers(run.problem.risk, "sharded"):
+        problem, point, risk = run.problem, run.best, run.problem.risk
+        if own is None or not isinstance(risk, ScoredRisk):
             return None
-        problem, point = run.problem, run.best
-        risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         duals = per_weight(own.slopes, risk.weights)
         gap = problem.objective(point) - problem.below(own.plane).lower
-        width = max(own.width / _SHRINK, width_for(gap, duals, risk.weights))
-        return SmoothedNewton(problem).begun(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
+        steps = SmoothedNewton(problem)
+        width = max(
+            own.width / steps.rounding.shrink, steps.rounding.width_for(gap, duals, risk.weights)
+        )
+        return steps.begun(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
 
-    def _begin(self, run: Run, steps: Any) -> tuple[ScoredPoint, float, bool]:
+    def _begin(self, run: Run, steps: SmoothedNewton) -> tuple[ScoredPoint, float, bool]:
         """Return where to begin, how widely to round, and whether there is time to go on."""
         problem = run.problem
         risk: ScoredRisk = problem.risk  # type: ignore[assignment]
@@ -317,58 +405,54 @@ class NewtonSteps(Solver[NewtonState | None]):
             # width that follows from it would be as small. The gap is what has to be closed.
             if 0.0 < start.value < run.gap < np.inf:
                 width *= run.gap / start.value
-            return start, _NEARER * width, True
+            return start, SmoothedNewton.rounding.nearer * width, True
         if not self.sample or (sample := _sample(risk)) is None:
             return start, width, True
-        solved = minimize(
-            sample,
-            problem.regularizer,
-            method=newton(sample=False),
-            tol=_SAMPLE_TOL,
-            max_iter=_SAMPLE_STEPS,
-            time_limit=None if isinf(run.seconds_left) else max(run.seconds_left, 1e-9),
-        )
+        # Several workers have the same sample, and must come to the same end.
+        timeless = isinf(run.seconds_left) or placed() is not None
+        with placing(None):
+            solved = minimize(
+                sample,
+                problem.regularizer,
+                method=newton(sample=False),
+                tol=_SAMPLE_TOL,
+                max_iter=_SAMPLE_STEPS,
+                time_limit=None if timeless else max(run.seconds_left, 1e-9),
+            )
         # A pass over the sample is a share of one over all examples.
         share = sample.n_examples / risk.n_examples
         risk.evaluations += ceil(share * sample.evaluations)
         in_time = not (solved.state.stopped or solved.status is Status.TIME_LIMIT)
-        return risk.at(solved.w), _NEARER * width, in_time
+        return risk.at(solved.w), SmoothedNewton.rounding.nearer * width, in_time
 
 
-def _steps_for(problem: Problem) -> Any:
-    """Return what takes the steps: here, or where the rows are."""
-    if not offers(problem.risk, "sharded"):
-        return SmoothedNewton(problem, by_products=_prefers_products(problem.risk))
-    from cutplane.cluster.newton import ShardedNewton  # which needs this module
-
-    return ShardedNewton(problem)
+def _steps_for(problem: Problem) -> SmoothedNewton:
+    """Return what takes the steps; where rows lie on workers, by matrices."""
+    by_products = placed() is None and _prefers_products(problem)
+    return SmoothedNewton(problem, by_products=by_products)
 
 
-def cost_of_step(risk: Any) -> float:
+def cost_of_step(problem: Problem) -> float:
     """Return what a step with a matrix of second derivatives costs, in entries that are read."""
-    m, d = risk.rows.shape
-    length = risk.rows.n_entries / m
-    share = 1.0 if risk.loss.smoothed(1.0) is risk.loss else _NEAR_A_KINK
+    features, loss = SECOND_DERIVATIVES.of(problem).features, CURVATURES.of(problem)
+    m, d = features.shape
+    length = features.n_entries / m
+    share = 1.0 if loss.smoothed(1.0) is loss else _NEAR_A_KINK
     products = 0.5 * share * m * length * length
-    return float((_SPARSE if risk.rows.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0)
+    return float((_SPARSE if features.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0)
 
 
-def _prefers_products(risk: Any) -> bool:
+def _prefers_products(problem: Problem) -> bool:
     """Say whether a matrix of second derivatives would cost too much, or take too long."""
-    cost = cost_of_step(risk)
-    of_products = _MOST_PRODUCTS * (risk.rows.n_entries + _EMPTY_PRODUCT)
+    cost = cost_of_step(problem)
+    n_entries = SECOND_DERIVATIVES.of(problem).features.n_entries
+    of_products = _MOST_PRODUCTS * (n_entries + _EMPTY_PRODUCT)
     return cost > of_products or not affords(_SECONDS * cost)
-
-
-def width_for(gap: float, duals: Vector, weights: Vector) -> float:
-    """Return a width that makes room for a gap, if duals change as much as they are large."""
-    steepness = product_over(weights, duals**2)
-    return _ROOM * gap / steepness if steepness > 0.0 else 1.0
 
 
 def _sample(risk: ScoredRisk) -> ScoredRisk | None:
     """Return the risk on some of the examples, or None where that would not help."""
-    m, d = risk.rows.shape
+    m, d = risk.n_examples, risk.rows.shape[1]
     size = min(int(_SAMPLE_SHARE * m), _SAMPLE_PER_FEATURE * d)
     if size < _LEAST_PER_FEATURE * d:
         return None

@@ -7,39 +7,101 @@ best point is. Each trial of the line search gives a plane too.
 Where the curvature of the risk is roughly known (`cutplane.models.sequences.curvature`, and for
 networks `cutplane.models.networks.curvature`), L-BFGS starts from it in place of a multiple of the
 identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations. Where
-parameters are too many for that, a number for each of them has to do
-(`cutplane.solvers.pair_curvature`), computed once.
+parameters are too many for that, a number for each of them has to do (`PairCurvature`), computed
+once.
+
+Quasi-Newton steps for sparse coefficients are those of smooth risks whose curvature is learned on
+the way.
+
+As L-BFGS does, past steps and the changes of the slope along them tell the second derivatives of
+the risk: a multiple of the identity less a matrix of low rank (R. H. Byrd, J. Nocedal,
+R. B. Schnabel, 1994)
+
+    B = s I - W M W',        W = [s S, Y],        M^-1 = [s S'S, L; L', -diag(S'Y)]
+
+with the steps ``S``, the changes ``Y``, and ``L`` the part of ``S'Y`` below the diagonal. A step
+minimizes that model plus the regularizer as it is, by coordinate descent on the coordinates that
+are not zero or may become so. That costs no pass over the data, so that it is solved accurately
+(K. Scheinberg, X. Tang, 2016), and gives exact zeros.
+
+Each point gives a plane below the risk. Where it is too steep for the regularizer, a mean of it and
+of the flat plane at the risk's lower bound is not: see `Coordinates.best_scale`. Where the
+regularizer has no squares, so is a mean of the last planes, which a linear program finds. Points
+of a conditional random field add a flatter plane, of the model's distribution and the right labels.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
+from cutplane.compute.pace import hurried
 from cutplane.compute.products import Numbers, dot
 from cutplane.core.method import Cuts
-from cutplane.core.needs import CURVED, QUADRATIC, evaluated_once, quadratic
-from cutplane.core.protocols import Point
+from cutplane.core.protocols import KeptPoint, Plane, Point, evaluated_once
+from cutplane.core.reduced.linear_program import best_plane
 from cutplane.core.search import Trial, wolfe_search
-from cutplane.core.solver import Solver, Step
-from cutplane.core.state import Problem, Run
-from cutplane.models.networks.curvature import NetworkCurvature, has_network_curvature
-from cutplane.models.sequences.curvature import ChainCurvature, has_curvature
+from cutplane.core.solver import CURVED, QUADRATIC, Solver, Step
+from cutplane.core.state import Candidate, Problem, Run
+from cutplane.models.networks.curvature import NetworkCurvature, with_network_curvature
+from cutplane.models.sequences.curvature import ChainCurvature, with_curvature
+from cutplane.models.sequences.risk import ChainPoint
+from cutplane.regularizers.l2 import Coordinates
+from cutplane.risks.composite import InferenceRisk
+from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.pair_curvature import COMPUTED_IN, PairCurvature, has_pair_curvature
+from cutplane.solvers.coordinates import low_rank_descent, penalty_of, products_with_rows
+from cutplane.solvers.needs import BY_COORDINATE, SMOOTH
 
 Singles = NDArray[np.float32]
+
+# Before that the probabilities are still those of nothing learned.
+COMPUTED_IN = 10
+
+
+@dataclass
+class PairCurvature:
+    """Square roots of rough second derivatives of a random field, one for each parameter.
+
+    A parameter bends the objective by ``h = lam + sum p (1 - p) x^2`` over the tokens with its
+    feature, where ``p`` is the probability of its label. Features differ in how often they occur by
+    factors of ten thousands, and so do these numbers. But some twenty features of a token all move
+    the same score, and along their sum the objective bends twenty times as much as each of them
+    tells. So steps are divided by the square root of ``h`` only, which is between what the numbers
+    say and no knowledge (docs/decisions/2026-11-18-constants-of-solvers.md).
+
+    They only tell where to look next, and are kept in single precision.
+    """
+
+    inverses: Annotated[NDArray[np.float32], "f4[p]"]
+
+    @classmethod
+    def at(cls, risk: InferenceRisk, w: Vector, lam: float) -> PairCurvature:
+        """Return the curvature at ``w``; ``lam`` is the second derivative of the regularizer."""
+        bends = np.maximum(risk.bends_at(w), 0.0)  # rounding may leave less
+        bends += lam
+        return cls((1.0 / np.sqrt(bends)).astype(np.float32))
+
+    def solve(self, slope: Vector) -> Vector:
+        """Return the inverse times a vector."""
+        return self.inverses * slope
+
+
+def with_rough_bends(risk: object) -> InferenceRisk | None:
+    """Return a risk that knows rough second derivatives by single parameters, or None."""
+    return risk if isinstance(risk, InferenceRisk) and risk.rough_bends else None
+
 
 Curvature = ChainCurvature | NetworkCurvature | PairCurvature
 
 _FIRST_REFRESH = 5
 _NEVER = 1 << 62
-_MOST_TRIALS = 6
+_MOST_WOLFE = 6
 
 
 @dataclass(slots=True)
@@ -63,12 +125,12 @@ class PastSteps:
         In which iteration it is computed next.
     """
 
-    steps: Singles
-    changes: Singles
-    products: Vector
-    slots: list[int] = field(default_factory=list)
+    steps: Annotated[Singles, "f4[m, p]"]
+    changes: Annotated[Singles, "f4[m, p]"]
+    products: Annotated[Vector, "f8[m]"]
+    slots: Annotated[list[int], "slots"] = field(default_factory=list)
     curvature: Curvature | None = None
-    next_refresh: int = 0
+    next_refresh: Annotated[int, "number"] = 0
 
     @classmethod
     def none_yet(cls, most: int, n_parameters: int) -> PastSteps:
@@ -114,6 +176,10 @@ class PastSteps:
     def forget(self) -> None:
         """Drop all steps."""
         self.slots = []
+
+    def fits(self, risk: object, solver: object) -> bool:
+        """Say whether directions can be divided by the products in use."""
+        return bool((self.products[self.slots] > 0.0).all())
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -185,12 +251,12 @@ class QuasiNewtonSteps(Solver[PastSteps]):
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk. Curvature needs probabilities, which only a whole point knows."""
         risk = problem.risk
-        return risk.at(w) if has_curvature(risk) else evaluated_once(risk, w)
+        return risk.at(w) if with_curvature(risk) else evaluated_once(risk, w)
 
     def step(self, run: Run, own: PastSteps) -> Step[PastSteps]:
         """Evaluate the risk along the direction of L-BFGS until a step is good enough."""
         problem, best = run.problem, run.best
-        regularizer = quadratic(problem.regularizer)
+        regularizer = problem.norm
         if run.iteration >= own.next_refresh:
             own.curvature, own.next_refresh = _curvature_at(best, run, regularizer.lam)
         gradient = best.plane().slope + regularizer.gradient(best.w)
@@ -209,7 +275,7 @@ class QuasiNewtonSteps(Solver[PastSteps]):
             slope += dot(regularizer.gradient(point.w), direction)
             return Trial(step, found[-1][0], slope)
 
-        wolfe_search(evaluate, start, 1.0, most=_MOST_TRIALS)
+        wolfe_search(evaluate, start, 1.0, most=_MOST_WOLFE)
         objective, lowest = min(found, key=lambda trial: trial[0])
         if objective < run.objective:
             change = lowest.plane().slope + regularizer.gradient(lowest.w)
@@ -231,19 +297,19 @@ class QuasiNewtonSteps(Solver[PastSteps]):
         return self.cuts.add(run, step, before, None)[0]
 
 
-def _curvature_at(point: Any, run: Run, lam: float) -> tuple[Curvature | None, int]:
+def _curvature_at(point: Point, run: Run, lam: float) -> tuple[Curvature | None, int]:
     """Return the curvature if it is known by now, and the iteration to compute it in next."""
-    risk: Any = run.problem.risk
+    risk = run.problem.risk
     later = max(2 * run.iteration, _FIRST_REFRESH)
-    if has_curvature(risk):
-        return ChainCurvature.at(risk, point, lam), later
-    if has_network_curvature(risk):
-        return NetworkCurvature.at(risk, point.w, lam), later
-    if not has_pair_curvature(risk):
+    if (chains := with_curvature(risk)) and isinstance(point, ChainPoint):
+        return ChainCurvature.at(chains, point, lam), later
+    if network := with_network_curvature(risk):
+        return NetworkCurvature.at(network, point.w, lam), later
+    if not (rough := with_rough_bends(risk)):
         return None, _NEVER
     if run.iteration < COMPUTED_IN:
         return None, COMPUTED_IN
-    return PairCurvature.at(risk, point.w, lam), _NEVER
+    return PairCurvature.at(rough, point.w, lam), _NEVER
 
 
 def quasi_newton(
@@ -267,3 +333,212 @@ def quasi_newton(
         `cutplane.core.policies.cuts`, with which the run is tested and ends as that of `nrbm`.
     """
     return QuasiNewtonSteps(steps, checked_planes(planes), cuts)
+
+
+# The model is minimized until no coordinate moves by more than this share of the steepest descent.
+_SHARE, _MOST_PASSES = 0.05, 200
+# Besides the coordinates that are not zero, at most so many are chosen, and so many times as many.
+_LEAST_CHOSEN = 2000
+_GROWTH = 1.0
+# A step is taken if the objective falls by this share of what its slope promises. Else the next
+# trial is where a parabola through what is known is lowest, within these shares of the step.
+_FALL = 1e-4
+_MOST_TRIALS = 20
+_SHORTEST, _LONGEST = 0.1, 0.5
+# Near the optimum the objective changes by less than it is rounded, while the bound still rises.
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+# How many planes a mean is made of, of half as many points where these have two, and in which
+# iterations.
+_PLANES, _MEAN_EVERY, _AT_ONCE = 24, 8, 300
+
+
+@dataclass(slots=True)
+class SparseSteps:
+    """What is remembered from step to step.
+
+    Of the ``past`` steps S and the changes Y of the slope along them ``squares`` has the products
+    ``S'S``, ``mixed`` has ``S'Y``, in the rows in use.
+    """
+
+    past: PastSteps
+    squares: Annotated[Matrix, "f8[*, *]"]
+    mixed: Annotated[Matrix, "f8[*, *]"]
+
+    @classmethod
+    def none_yet(cls, most: int, n: int) -> SparseSteps:
+        """Return room for so many steps."""
+        return cls(PastSteps.none_yet(most, n), np.zeros((most, most)), np.zeros((most, most)))
+
+    def remember(self, step: Vector, change: Vector) -> None:
+        """Keep a step, if the slope changed along it as that of a convex function must."""
+        past, before = self.past, list(self.past.slots)
+        past.remember(step, change)
+        if not past.slots or past.slots == before:
+            return
+        slot = past.slots[-1]
+        step, change = (kept[slot].astype(np.float64) for kept in (past.steps, past.changes))
+        self.squares[slot] = self.squares[:, slot] = products_with_rows(past.steps, step)
+        self.mixed[slot] = products_with_rows(past.changes, step)
+        self.mixed[:, slot] = products_with_rows(past.steps, change)
+
+    def model(self, slope: Vector, chosen: Numbers) -> tuple[Vector, Matrix, Vector]:
+        """Return diagonal, factor and signs of the second derivatives, for some coordinates."""
+        past = self.past
+        slots = np.array(past.slots, dtype=np.int64)
+        if len(slots) == 0:
+            size = max(float(np.sqrt(dot(slope, slope))), 1.0)
+            return np.full(len(chosen), size), np.empty((len(chosen), 0)), np.empty(0)
+        # A step and its change may be scaled together: the model is the same.
+        sizes = 1.0 / np.sqrt(past.products[slots])
+        both = np.outer(sizes, sizes)
+        last = past.changes[slots[-1]].astype(np.float64) * sizes[-1]
+        scale = dot(last, last)
+        mixed = both * self.mixed[np.ix_(slots, slots)]
+        below = np.tril(mixed, -1)
+        squares = scale * both * self.squares[np.ix_(slots, slots)]
+        inner = np.block([[squares, below], [below.T, -np.diag(np.diag(mixed))]])
+        if not np.isfinite(inner).all():  # steps of wild sizes tell nothing
+            past.forget()
+            return self.model(slope, chosen)
+        values, vectors = np.linalg.eigh(inner)
+        values, vectors = values[values != 0.0], vectors[:, values != 0.0]
+        steps, changes = (kept[:, chosen][slots] for kept in (past.steps, past.changes))
+        W = np.concatenate([scale * steps, changes]) * np.tile(sizes, 2)[:, None]
+        factor = np.ascontiguousarray(W.T @ (vectors / np.sqrt(np.abs(values))))
+        return np.full(len(chosen), scale), factor, np.sign(values)
+
+    def fits(self, risk: object, solver: object) -> bool:
+        """Say whether the products are those of as many steps as there is room for."""
+        most = len(self.past.steps)
+        return self.squares.shape == self.mixed.shape == (most, most)
+
+
+@dataclass(frozen=True, slots=True)
+class SparseQuasiNewton(Solver[SparseSteps]):
+    """Quasi-Newton steps from the best point; so many past ``steps`` are remembered."""
+
+    needs = (SMOOTH, BY_COORDINATE)
+    steps: int = 20
+    planes: int | None = _PLANES
+    name: str = "sparse-quasi-newton"
+
+    def start(self, problem: Problem) -> SparseSteps:
+        """Return room for the steps to come."""
+        return SparseSteps.none_yet(self.steps, problem.risk.n_parameters)
+
+    def first(self, problem: Problem, w: Vector) -> Point:
+        """Evaluate the risk, and keep value and plane."""
+        return evaluated_once(problem.risk, w)
+
+    def step(self, run: Run, own: SparseSteps) -> Step[SparseSteps]:
+        """Take a step; return the points that were tried."""
+        problem, best = run.problem, run.best
+        form = coordinates_of(problem)
+        slope, here = best.plane().slope, problem.regularizer.value(best.w)
+        goal = minimum_of_model(own, best.w, slope, form)
+        if not np.isfinite(goal).all():
+            own.past.forget()
+            goal = minimum_of_model(own, best.w, slope, form)
+        direction = goal - best.w
+        promised = dot(slope, direction) + problem.regularizer.value(goal) - here
+        rounding = _ROUNDING * abs(run.objective)
+        points, length = list[Point](), 1.0
+        for _ in range(_MOST_TRIALS):
+            w = goal if length == 1.0 else best.w + length * direction
+            points.append(_evaluated_near(problem, w, best))
+            gained = run.objective - problem.objective(points[-1])
+            if gained >= -_FALL * length * min(promised, 0.0) - rounding or hurried():
+                break
+            # Along a direction that promises nothing but by rounding there is no parabola.
+            fitted = 0.0
+            if promised < 0.0:
+                fitted = 0.5 * promised * length / (promised * length + gained)
+            length *= min(max(fitted, _SHORTEST), _LONGEST)
+        else:  # the end of what numbers can tell, or nothing that was learned holds here
+            own.past.forget()
+        own.remember(points[-1].w - best.w, points[-1].plane().slope - slope)
+        planes = list[Plane]()
+        for point in points:
+            if not (problem.flat and isinstance(point, KeptPoint) and point.flatter):
+                return Step(points, own, cut_at=points)
+            # The newest plane of all must be the one that touches the risk.
+            planes += [point.flatter, point.plane()]
+        return Step(points, own, planes)
+
+    def combined(self, run: Run) -> Candidate:
+        """Return what the newest plane says with the floor, or now and then all of them."""
+        problem, bundle = run.problem, run.bundle
+        newest = np.zeros(bundle.n_planes)
+        newest[-1] = 1.0
+        bundle.set_weights(newest)
+        plane = bounding(bundle.aggregate(), coordinates_of(problem), bundle.floor)
+        said = problem.below(plane)
+        due = run.iteration % _MEAN_EVERY == 0 and bundle.n_planes > 1
+        if problem.flat and (due or run.stalled_for > 0) and np.isfinite(bundle.floor):
+            plane = best_plane(
+                bundle.model(), bundle.floor, problem.flat.dual_radius, newest, at_once=_AT_ONCE
+            )
+            said = max(said, problem.below(plane), key=lambda candidate: candidate.lower)
+        return said
+
+
+def _evaluated_near(problem: Problem, w: Vector, near: Point) -> Point:
+    """Evaluate the risk; intercepts are looked for from those of a point nearby."""
+    risk = problem.risk
+    if not (isinstance(risk, ScoredRisk) and risk.minimizes_intercept):
+        return evaluated_once(risk, w)
+    risk.evaluations += 1
+    guess = near.offset if isinstance(near, ScoredPoint) else None
+    return risk.with_scores(w, risk.map.scores(w), guess=guess)
+
+
+def coordinates_of(problem: Problem) -> Coordinates:
+    """Return the numbers of a regularizer that is a sum over coordinates."""
+    return BY_COORDINATE.of(problem).by_coordinate(problem.risk.n_parameters)
+
+
+def _working_set(w: Vector, descents: Vector) -> Numbers:
+    """Return the coordinates that are not zero, and those along which the objective falls most."""
+    nonzero = w != 0.0
+    steep = np.where(nonzero, 0.0, descents)
+    most = max(_LEAST_CHOSEN, int(_GROWTH * np.count_nonzero(nonzero)))
+    if np.count_nonzero(steep) > most:
+        steep[steep < np.partition(steep, -most)[-most]] = 0.0
+    return np.flatnonzero(nonzero | (steep > 0.0))
+
+
+def minimum_of_model(own: SparseSteps, w: Vector, slope: Vector, form: Coordinates) -> Vector:
+    """Return where the model plus the regularizer is lowest."""
+    descents = form.descents(w, slope)
+    chosen = _working_set(w, descents)
+    part = Coordinates(form.l1, *(each[chosen] for each in form[1:]))
+    moved, goal = w[chosen], w.copy()
+    enough = _SHARE * float(descents.max(initial=0.0))
+    model = own.model(slope, chosen)
+    low_rank_descent(*model, slope[chosen], penalty_of(part), moved, enough, _MOST_PASSES)
+    goal[chosen] = moved
+    return goal
+
+
+def bounding(plane: Plane, form: Coordinates, floor: float) -> Plane:
+    """Return the best mean of a plane and the flat one at the risk's lower bound."""
+    if not np.isfinite(floor):
+        return plane
+    scale = form.best_scale(-plane.slope, plane.offset - floor)
+    if scale == 1.0:
+        return plane
+    return Plane(scale * plane.slope, scale * plane.offset + (1.0 - scale) * floor)
+
+
+def sparse_quasi_newton(*, steps: int = 20) -> SparseQuasiNewton:
+    """Quasi-Newton steps for sparse coefficients, certified by the planes at its points.
+
+    The method for smooth losses that know no second derivatives of single examples, such as that of
+    conditional random fields, with regularizers that make coefficients sparse or bound them.
+
+    Parameters
+    ----------
+    steps : int
+        How many past steps are remembered.
+    """
+    return SparseQuasiNewton(steps)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cutplane.core.needs import offers
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.named import load
+from cutplane.risks.composite import InferenceRisk, SampleRisk
 from cutplane.solvers.bundle import bmrm, level, nbm, nrbm, proximal, trust_region
 
 Methods = dict[str, Callable[[Problem], AnySolver]]
@@ -26,7 +26,7 @@ def _at(place: str) -> Callable[[Problem], AnySolver]:
 
 
 def _quasi_newton(problem: Problem) -> AnySolver:
-    if not offers(problem.risk, "loss.probabilities", default=True):
+    if isinstance(problem.risk, InferenceRisk) and not problem.risk.probabilities:
         raise ValueError(
             "the method 'quasi-newton' is for smooth losses: use it with loss='crf', "
             "or for the margin 'block-ascent' or 'grouped'"
@@ -37,16 +37,21 @@ def _quasi_newton(problem: Problem) -> AnySolver:
 
 
 def _dual_ascent(problem: Problem) -> AnySolver:
-    if offers(problem.risk, "loss.of_shares"):
+    if _of_classes(problem):
         return _at("cutplane.models.multiclass.ascent:class_ascent")(problem)
     from cutplane.solvers.dual_ascent import dual_ascent
 
-    return dual_ascent(planes=None) if offers(problem.risk, "sharded") else dual_ascent()
+    return dual_ascent(planes=None) if problem.facts.sharded else dual_ascent()
+
+
+def _of_classes(problem: Problem) -> bool:
+    return isinstance(problem.risk, SampleRisk) and problem.risk.loss.of_shares
 
 
 def _newton(problem: Problem) -> AnySolver:
-    of_classes = offers(problem.risk, "loss.of_shares")
-    place = "models.multiclass.newton:class_newton" if of_classes else "solvers.newton:newton"
+    place = (
+        "models.multiclass.newton:class_newton" if _of_classes(problem) else "solvers.newton:newton"
+    )
     return _at(f"cutplane.{place}")(problem)
 
 
@@ -81,8 +86,8 @@ METHODS: Methods = (
     | {
         "newton": _newton,
         "dual-ascent": _dual_ascent,
-        "coordinate-descent": _at("cutplane.solvers.coordinates.descent:coordinate_descent"),
-        "sparse-quasi-newton": _at("cutplane.solvers.coordinates.quasi_newton:sparse_quasi_newton"),
+        "coordinate-descent": _at("cutplane.solvers.coordinates:coordinate_descent"),
+        "sparse-quasi-newton": _at("cutplane.solvers.quasi_newton:sparse_quasi_newton"),
     }
     | STOCHASTIC_METHODS
 )
@@ -101,7 +106,7 @@ ROBUST_METHODS: Methods = METHODS | FOR_OTHERS
 STRUCTURED_METHODS: Methods = _FOR_ALL | {
     "block-ascent": _at("cutplane.solvers.block_ascent:block_ascent"),
     "quasi-newton": _quasi_newton,
-    "sparse-quasi-newton": _at("cutplane.solvers.coordinates.quasi_newton:sparse_quasi_newton"),
+    "sparse-quasi-newton": _at("cutplane.solvers.quasi_newton:sparse_quasi_newton"),
 }
 """Those for structured models, chains among them."""
 

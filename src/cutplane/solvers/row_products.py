@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import REORDER, njit
+from cutplane.data.layouts import CompressedRows, DenseRows
+from cutplane.data.rows import Rows
 
 _CONTRACT = {"contract"}
 _NO_INDICES = np.empty(0, dtype=np.int32)
 _NO_STARTS = np.zeros(1, dtype=np.int32)
 
 
-def entries_of(rows: Any) -> tuple[Any, Any, Any]:
+def entries_of(rows: Rows) -> tuple[Any, Any, Any]:
     """Return values, columns and starts of rows as compiled steps take them."""
-    if rows.sparse and not len(rows.indices):  # for no indices mean dense rows
+    if isinstance(rows, DenseRows):
+        return rows.by_rows, _NO_INDICES, _NO_STARTS
+    assert isinstance(rows, CompressedRows)
+    if not len(rows.indices):  # for no indices mean dense rows
         return np.zeros(1, rows.values.dtype), np.zeros(1, rows.indices.dtype), rows.starts
-    if rows.sparse:
-        return rows.values, rows.indices, rows.starts
-    return rows.by_rows, _NO_INDICES, _NO_STARTS
+    return rows.values, rows.indices, rows.starts
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER, inlined=True)

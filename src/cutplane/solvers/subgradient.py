@@ -17,9 +17,8 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.needs import CURVED, QUADRATIC, quadratic
 from cutplane.core.protocols import Point
-from cutplane.core.solver import Solver, Step
+from cutplane.core.solver import CURVED, QUADRATIC, Solver, Step
 from cutplane.core.state import Run
 
 _TINY = float(np.finfo(np.float64).tiny)
@@ -66,7 +65,7 @@ class SubgradientSteps(Solver[StepsTaken | None]):
 
     def step(self, run: Run, own: StepsTaken | None) -> Step[StepsTaken | None]:
         """Take a step."""
-        regularizer = quadratic(run.problem.regularizer)
+        regularizer = run.problem.norm
         last = own or self._before_first(run)
         slope = last.slope + regularizer.gradient(last.w)
         image = regularizer.dual_metric(slope)
@@ -83,7 +82,7 @@ class SubgradientSteps(Solver[StepsTaken | None]):
 
     def _before_first(self, run: Run) -> StepsTaken:
         """Return where the first step begins, with what makes it as long as it should be."""
-        regularizer, best = quadratic(run.problem.regularizer), run.best
+        regularizer, best = run.problem.norm, run.best
         slope = best.plane().slope + regularizer.gradient(best.w)
         length = math.sqrt(max(dot(slope, regularizer.dual_metric(slope)), 0.0))
         distance = math.sqrt(2.0 * max(abs(run.objective), _TINY) / regularizer.lam)

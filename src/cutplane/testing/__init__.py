@@ -5,10 +5,8 @@ sometimes. Each check takes one call, raises an AssertionError that says what is
 a report of what was found to be right. Everything is tried at random places, the same each time.
 """
 
-from cutplane.testing.loss import check_loss
+from cutplane.testing.functions import Report, check_loss, check_regularizer
 from cutplane.testing.model import check_model
-from cutplane.testing.regularizer import check_regularizer
 from cutplane.testing.risk import check_risk
-from cutplane.testing.slopes import Report
 
 __all__ = ["Report", "check_loss", "check_model", "check_regularizer", "check_risk"]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.needs import is_risk, offers
 from cutplane.core.policies.bmrm import as_searchable
-from cutplane.core.protocols import Point, Quadratic, Risk
+from cutplane.core.protocols import GroupedPoint, Point, Quadratic, Risk, SearchablePoint, is_risk
 from cutplane.regularizers import L2
-from cutplane.risks.function import Function, FunctionRisk, as_risk, name_of
+from cutplane.risks.composite import Function, FunctionRisk, SampleRisk, as_risk, name_of
 from cutplane.solvers.bundle import bmrm
 from cutplane.solvers.minimize import minimize
-from cutplane.testing.slopes import STEPS, Report, Tried, check_convex, check_slopes
+from cutplane.testing.functions import STEPS, Report, Tried, check_convex, check_slopes
 
 _INEXACT = 1e-3  # a poor step costs iterations, but no certificate is wrong because of it
 
@@ -86,21 +84,21 @@ def check_risk(
         passed.append("convex: chords above, planes below")
     _check_lower_bound(tried, risk, points, center, scale)
     passed.append(f"no value seen below the lower bound {risk.lower_bound:g}")
-    if all(as_searchable(point) is not None for point in points):
-        for start, end in pairwise(points):
+    searchable = [found for found in map(as_searchable, points) if found is not None]
+    if len(searchable) == len(points):
+        for start, end in pairwise(searchable):
             _check_segment(tried, risk, start, end)
         passed.append("segments agree with the risk")
-    splits = offers(risk, "loss.additive", default=True) and offers(
-        risk, "map.linear", default=True
-    )
-    if splits and all(offers(point, "planes") for point in points):
-        for point in points:
+    whole = isinstance(risk, SampleRisk) and not (risk.loss.additive and risk.convex)
+    grouped = [point for point in points if isinstance(point, GroupedPoint)]
+    if grouped and not whole:
+        for point in grouped:
             _check_groups(tried, point)
         passed.append("planes of groups add up")
     return Report(name, tuple(passed))
 
 
-def _name_of(risk: Any) -> str:
+def _name_of(risk: Risk | Function) -> str:
     if not is_risk(risk):
         return name_of(risk)
     words = repr(risk)
@@ -160,7 +158,7 @@ def _check_lower_bound(
     )
 
 
-def _check_segment(tried: Tried, risk: Risk, start: Any, end: Any) -> None:
+def _check_segment(tried: Tried, risk: Risk, start: SearchablePoint, end: SearchablePoint) -> None:
     segment = start.toward(end)
     for k in STEPS:
         w, point = start.w + k * (end.w - start.w), segment.at(k)
@@ -186,7 +184,7 @@ def _check_segment(tried: Tried, risk: Risk, start: Any, end: Any) -> None:
         )
 
 
-def _check_groups(tried: Tried, point: Any) -> None:
+def _check_groups(tried: Tried, point: GroupedPoint) -> None:
     plane, planes = point.plane(), point.planes(2)
     slope, offset = sum(part.slope for part in planes), sum(part.offset for part in planes)
     size = float(np.linalg.norm(plane.slope))

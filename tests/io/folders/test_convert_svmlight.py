@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.compute.threads import thread_limit
 from cutplane.data import as_rows
-from cutplane.io import InputError, read_svmlight
-from cutplane.io.folders import writer
-from cutplane.io.svmlight import pieces as svmlight_pieces
+from cutplane.io import InputError, read_svmlight, svmlight
+from cutplane.io.folders import writing
 
 COMPRESSORS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 TEXT = b"spam qid:3 1:0.5 4:-2 # a comment\n\nham qid:3 2:1e-3\nspam qid:7\nham qid:8 4:7\n"
@@ -125,8 +124,8 @@ def test_fits_have_the_bits_of_those_in_memory(tmp_path, long_text):
 
 
 def test_memory_does_not_depend_on_the_size(tmp_path, long_text, monkeypatch):
-    monkeypatch.setattr(svmlight_pieces, "_CHUNK", 2**16)
-    monkeypatch.setattr(svmlight_pieces, "_CHUNKS_AT_ONCE", 4)
+    monkeypatch.setattr(svmlight, "_CHUNK", 2**16)
+    monkeypatch.setattr(svmlight, "_CHUNKS_AT_ONCE", 4)
     peaks = []
     for times in (1, 1, 5):  # the first imports and compiles
         path = write(tmp_path / f"{times}.svm", long_text * times)
@@ -161,7 +160,7 @@ def test_a_number_of_features(tmp_path):
 
 
 def test_indices_are_wide_where_entries_are_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "LARGEST_INT32", 3)
+    monkeypatch.setattr(writing, "LARGEST_INT32", 3)
     folder = cp.convert(write(tmp_path / "data", TEXT), tmp_path / "d")
     types = {name: folder.manifest.arrays[name].dtype for name in ("indices", "indptr")}
     assert types == {"indices": "<i8", "indptr": "<i8"}
@@ -198,7 +197,7 @@ def test_refused_in_one_line(tmp_path, text, options, message):
 
 
 def test_too_many_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer, "_MOST_LABELS", 1)
+    monkeypatch.setattr(writing, "_MOST_LABELS", 1)
     with pytest.raises(InputError, match="more than 1 different words as labels"):
         cp.convert(write(tmp_path / "data", TEXT), tmp_path / "d")
 

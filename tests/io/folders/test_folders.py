@@ -10,7 +10,7 @@ import pytest
 import cutplane as cp
 from cutplane.compute import durable
 from cutplane.io import InputError, OutputError
-from cutplane.io.folders import convert as convert_function
+from cutplane.io.folders.conversion import convert as convert_function
 from cutplane.io.folders.manifest import MANIFEST
 
 TEXT = b"spam qid:3 1:0.5 4:-2\nham qid:3 2:1e-3\nspam qid:7 1:1\nham qid:8 4:7\n"
@@ -49,8 +49,9 @@ def test_nothing_is_left_of_an_interrupted_conversion(source, tmp_path, error):
 KILLED = """
 import os, signal, sys, warnings
 from pathlib import Path
-from cutplane.io.folders import conversion, convert, staging
 from cutplane.compute import durable
+from cutplane.io.folders import conversion
+from cutplane.io.folders.conversion import convert
 
 source, place = sys.argv[1:]
 
@@ -61,7 +62,7 @@ def before_the_manifest():
     conversion.write_manifest = die
 
 def before_the_name():
-    staging._take_name = die
+    durable._take_name = die
 
 def at_bytes():
     pass

@@ -12,7 +12,7 @@ they come in.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,15 @@ from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.method import Cuts, Found, Memory, Query, Stabilizer
 from cutplane.core.policies.trials import ByTrials
-from cutplane.core.protocols import GuidedSegment, Point, Quadratic, SearchablePoint, Segment
+from cutplane.core.protocols import (
+    GuidedSegment,
+    Point,
+    Quadratic,
+    SearchablePoint,
+    Segment,
+    facts_at,
+    has_methods_of,
+)
 from cutplane.core.reduced.linear_program import propose_at_level
 from cutplane.core.search import minimize_on_segment
 from cutplane.core.solver import Step
@@ -100,13 +108,9 @@ def as_searchable(point: Point) -> SearchablePoint | None:
 
     One that has a method ``toward`` for some risks only says so by ``has_segment``.
     """
-    knows = hasattr(point, "toward") and getattr(point, "has_segment", True)
-    return cast(SearchablePoint, point) if knows else None
-
-
-def uses_distance(segment: Segment) -> bool:
-    """Say whether a search on a ray begins where the last one ended, at the same distance."""
-    return bool(getattr(segment, "uses_distance", False))
+    if has_methods_of(point, SearchablePoint) and facts_at(point).has_segment:
+        return point
+    return None
 
 
 def best_step(segment: Segment, regularizer: Quadratic, expected: float | None = None) -> float:
@@ -114,8 +118,8 @@ def best_step(segment: Segment, regularizer: Quadratic, expected: float | None =
 
     The ``expected`` distance is for a segment whose search begins there.
     """
-    if expected is not None and uses_distance(segment):
-        return min(cast(GuidedSegment, segment).minimize(regularizer, expected), _FARTHEST)
+    if expected is not None and has_methods_of(segment, GuidedSegment):
+        return min(segment.minimize_near(regularizer, expected), _FARTHEST)
     return min(segment.minimize(regularizer), _FARTHEST)
 
 
@@ -181,7 +185,7 @@ class OnSegment(Query[LastSearch | None]):
         lowest = segment.at(step) if step <= _SOUND else risk.at(best.w + step * (there.w - best.w))
         cut = segment.at(step + self.beyond * (1.0 - step))
         last = None
-        if uses_distance(segment):
+        if has_methods_of(segment, GuidedSegment):
             if step > 0.0:  # how far the candidate was, or a point beyond, is the model's choice
                 way = float(np.linalg.norm(there.w - best.w))
                 distance = step * way if step <= _SOUND and step != 1.0 else None

@@ -24,11 +24,10 @@ import numpy as np
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Cuts, Stabilizer
-from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.policies.bmrm import ConvexCuts
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.reduced.proximal import distance
-from cutplane.core.solver import Step
+from cutplane.core.solver import QUADRATIC, Step
 from cutplane.core.state import Candidate, Run
 
 
@@ -75,7 +74,7 @@ class NonConvexCuts(Cuts[None]):
         for point in step.cut_at:
             bundle.add(self.repaired(point, state))
         # Lowered planes make a lower model: its minimum takes the place of the last one.
-        lam = quadratic(state.problem.regularizer).lam
+        lam = state.problem.norm.lam
         bundle.weigh(lam, accuracy=state.accuracy)
         # The planes are not above the objective at the best point. A small difference of large
         # terms may be.
@@ -91,7 +90,7 @@ class NonConvexCuts(Cuts[None]):
         it. If that is not enough, a plane takes its place that does both, whose sum with the
         regularizer is lowest at the best point.
         """
-        plane, best, regularizer = point.plane(), state.best, quadratic(state.problem.regularizer)
+        plane, best, regularizer = point.plane(), state.best, state.problem.norm
         if point is best:
             return plane
         locality = self._locality(state, point.w)
@@ -109,7 +108,7 @@ class NonConvexCuts(Cuts[None]):
 
     def _locality(self, state: Run, w: Vector) -> float:
         """Return ``lam/2 |w - w*|^2`` in the metric of the regularizer, times the factor."""
-        regularizer = quadratic(state.problem.regularizer)
+        regularizer = state.problem.norm
         return 0.5 * self.locality * regularizer.along(state.best.w, w).curvature
 
 
@@ -130,7 +129,7 @@ class ProximalToBest(Stabilizer[None]):
 
 def minimize_near_best(state: Run) -> Candidate:
     """Minimize the planes of the objective plus ``u/2 |w - w*|^2``."""
-    regularizer, bundle, best = quadratic(state.problem.regularizer), state.bundle, state.best
+    regularizer, bundle, best = state.problem.norm, state.bundle, state.best
     heights = bundle.heights_at(best.w)
     known = bundle.alpha.any()
     slope = bundle.aggregate().slope if known else bundle.last_slope
@@ -169,7 +168,7 @@ class ObjectiveCuts(Cuts[None]):
         """Lower the planes if the best point is a new one, then add those of the points."""
         bundle, best, last = state.bundle, state.best, state.lower
         if best is not before:
-            regularizer = quadratic(state.problem.regularizer)
+            regularizer = state.problem.norm
             ways = bundle.localities + distance(regularizer, before.w, best.w)
             bundle.lower(self._excess(bundle.heights_at(best.w), ways, state.objective), ways)
         for point in step.cut_at:
@@ -178,7 +177,7 @@ class ObjectiveCuts(Cuts[None]):
         return state.lower > last, None
 
     def _plane(self, point: Point, state: Run) -> Plane:
-        regularizer, raw = quadratic(state.problem.regularizer), point.plane()
+        regularizer, raw = state.problem.norm, point.plane()
         slope = raw.slope + regularizer.gradient(point.w)
         offset = regularizer.value(point.w) + point.value - dot(slope, point.w)
         if point is state.best:

@@ -27,15 +27,15 @@ Kelley's cutting planes: the planes alone, minimized over a ball or a box (paper
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, cast
+from typing import ClassVar
 
 import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.method import Stabilizer
-from cutplane.core.needs import SET, offers
-from cutplane.core.protocols import QuadraticRegularizer, Regularizer
+from cutplane.core.protocols import BallSet, BoxSet
+from cutplane.core.solver import SET
 from cutplane.core.state import SHARE_OF_GAP, Candidate, Run
 
 # Some five are usual; the limit is for gaps that rounding does not let close.
@@ -44,16 +44,12 @@ _MOST_SOLVES = 60
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class _Ball(QuadraticRegularizer, Protocol):
-    radius: float
-
-
-def lowest_in_ball(state: Run, multiplier: float | None) -> tuple[Candidate, float]:
+def lowest_in_ball(ball: BallSet, state: Run, multiplier: float | None) -> tuple[Candidate, float]:
     """Return where the planes are lowest in the ball, and the multiplier of that.
 
     ``multiplier`` is that of the last problem, None for the first.
     """
-    ball, bundle = cast(_Ball, state.problem.regularizer), state.bundle
+    bundle = state.bundle
     mu = last = _first_multiplier(ball, state) if multiplier is None else multiplier
     bracket = _Bracket(ball.radius)
     best = Candidate(state.best.w, -np.inf, np.inf)
@@ -76,7 +72,7 @@ def lowest_in_ball(state: Run, multiplier: float | None) -> tuple[Candidate, flo
     return best, last
 
 
-def _first_multiplier(ball: _Ball, state: Run) -> float:
+def _first_multiplier(ball: BallSet, state: Run) -> float:
     steepest = float(np.sqrt(np.diagonal(state.bundle.gram).max()))
     return steepest / ball.radius or 1.0
 
@@ -123,21 +119,16 @@ class _Bracket:
 _TOLERANCE = 1e-10
 
 
-class _Box(Regularizer, Protocol):
-    lower: Vector
-    upper: Vector
-
-
-def lowest_in_box(state: Run) -> Candidate:
+def lowest_in_box(box: BoxSet, state: Run) -> Candidate:
     """Return where the planes are lowest in the box, and the bound of their multipliers."""
-    box, bundle = cast(_Box, state.problem.regularizer), state.bundle
+    bundle = state.bundle
     if bundle.tilts.any():
         # A linear program balances tilts to its tolerance only, which is not enough for a bound.
         raise ValueError("over a box, groups of planes and an intercept do not go together")
     w, alpha = _solved(state, box)
     totals = np.zeros(0) if alpha is None else np.bincount(bundle.groups, alpha, bundle.n_groups)
     if w is None or alpha is None or totals.min() <= _EPS:  # HiGHS gave up
-        bundle.set_weights(bundle.feasible_weights(box))
+        bundle.set_weights(bundle.feasible_weights(state.problem.regularizer))
         w = state.problem.below(bundle.aggregate()).w
     else:
         bundle.set_weights(alpha / totals[bundle.groups])
@@ -145,7 +136,7 @@ def lowest_in_box(state: Run) -> Candidate:
     return Candidate(w, lower, bundle.height_at(w))
 
 
-def _solved(state: Run, box: _Box) -> tuple[Vector | None, Vector | None]:
+def _solved(state: Run, box: BoxSet) -> tuple[Vector | None, Vector | None]:
     """Return the solution of the linear program, and its multipliers."""
     from scipy.optimize import linprog  # slow to import, and only needed here
 
@@ -192,6 +183,7 @@ class OverSet(Stabilizer[float | None]):
 
     def propose(self, state: Run, own: float | None) -> tuple[Candidate, float | None]:
         """Minimize the planes over the set."""
-        if offers(state.problem.regularizer, "radius"):
-            return lowest_in_ball(state, own)
-        return lowest_in_box(state), own
+        confined = SET.of(state.problem)
+        if isinstance(confined, BoxSet):
+            return lowest_in_box(confined, state), own
+        return lowest_in_ball(confined, state, own)

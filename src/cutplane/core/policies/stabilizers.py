@@ -51,7 +51,6 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.method import Stabilizer
-from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.reduced.proximal import (
     PlainBound,
     ProximalProblem,
@@ -61,6 +60,7 @@ from cutplane.core.reduced.proximal import (
     reach,
     stabilized,
 )
+from cutplane.core.solver import QUADRATIC
 from cutplane.core.state import Candidate, Problem, Run
 
 # A search for ``mu`` accepts solutions that use so much of a radius, or of the way from the lower
@@ -90,11 +90,11 @@ class _NearBest(Stabilizer[LastWeight]):
 
     def init(self, problem: Problem) -> LastWeight:
         """Return where the first search begins: at the weight of the regularizer."""
-        return LastWeight(quadratic(problem.regularizer).lam)
+        return LastWeight(problem.norm.lam)
 
     def propose(self, state: Run, own: LastWeight) -> tuple[Candidate, LastWeight]:
         """Minimize the model near the best point."""
-        regularizer = quadratic(state.problem.regularizer)
+        regularizer = state.problem.norm
         plain, bound = own.plain.solved(state.bundle, regularizer, state.accuracy)
         here = ProximalProblem(state.bundle, regularizer, state.best.w, state.accuracy)
         verdict = self._verdict(here, max(plain.lower, state.lower), state)
@@ -218,7 +218,7 @@ class Proximal(Stabilizer[Course | None]):
 
     def propose(self, state: Run, own: Course | None) -> tuple[Candidate, Course]:
         """Solve the reduced problem near the center."""
-        regularizer = quadratic(state.problem.regularizer)
+        regularizer = state.problem.norm
         course = self._course(state, own)
         here = ProximalProblem(state.bundle, regularizer, course.center, state.accuracy)
         solution = here.minimize(course.weight * regularizer.lam)
@@ -244,7 +244,7 @@ class Proximal(Stabilizer[Course | None]):
 
 def _adapted(course: Course, promised: float, serious: bool, state: Run) -> float:
     """Return the weight that fits the last step better."""
-    regularizer = quadratic(state.problem.regularizer)
+    regularizer = state.problem.norm
     assert course.candidate is not None
     w, bundle, weight = course.candidate.w, state.bundle, course.weight
     # The objective at the candidate if its plane was taken there, as without a line search, and
@@ -314,7 +314,7 @@ class BalancedProximal(Stabilizer[Balance | None]):
 
     def propose(self, state: Run, own: Balance | None) -> tuple[Candidate, Balance]:
         """Solve the reduced problem with the terms of all iterates."""
-        regularizer = quadratic(state.problem.regularizer)
+        regularizer = state.problem.norm
         bundle, lam, accuracy = state.bundle, regularizer.lam, state.accuracy
         balance = self._so_far(state, own)
         newest = bundle.gram[-bundle.n_groups :, -bundle.n_groups :]
@@ -327,9 +327,9 @@ class BalancedProximal(Stabilizer[Balance | None]):
 
     def _so_far(self, state: Run, own: Balance | None) -> Balance:
         if own is None:
-            lam = quadratic(state.problem.regularizer).lam
+            lam = state.problem.norm.lam
             radius = min(1.0, 1.0 / math.sqrt(lam)) if self.radius is None else self.radius
             return Balance(radius, 0, 0.0, state.best.w, state.best.w)
-        regularizer = quadratic(state.problem.regularizer)
+        regularizer = state.problem.norm
         norm = np.sqrt(2.0 * regularizer.value(own.iterate) / regularizer.lam)
         return own.grown() if self.radius is None and norm >= own.radius else own

@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from cutplane.compute.products import dot
 from cutplane.core.method import Found, Query
-from cutplane.core.needs import QUADRATIC, quadratic
 from cutplane.core.protocols import Point
 from cutplane.core.reduced.proximal import distance
 from cutplane.core.search import CURVATURE, Trial, wolfe_search
+from cutplane.core.solver import QUADRATIC
 from cutplane.core.state import Candidate, Run, sum_of
 
 
@@ -60,7 +60,7 @@ class ByTrials(Query[None]):
     def __call__(self, state: Run, candidate: Candidate, own: None) -> tuple[Found, None]:
         """Evaluate the risk on the ray until a step is good enough."""
         risk, best = state.problem.risk, state.best
-        regularizer = quadratic(state.problem.regularizer)
+        regularizer = state.problem.norm
         points: list[Point] = []
         objectives: list[float] = []
         direction = candidate.w - best.w

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, inner_products
-from cutplane.core.needs import as_curved
-from cutplane.core.protocols import Regularizer
+from cutplane.core.protocols import CurvedRegularizer, Regularizer
 from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
 
 _MOST_STEPS = 100
@@ -111,8 +110,8 @@ def maximize_dual(
 
 def local_gram(regularizer: Regularizer, u: Vector, slopes: Matrix) -> Matrix:
     """Return ``slopes r*''(u) slopes'``, from differences if the regularizer does not offer it."""
-    if curved := as_curved(regularizer):
-        return curved.local_gram(u, slopes)
+    if isinstance(regularizer, CurvedRegularizer):
+        return regularizer.local_gram(u, slopes)
     images = np.empty_like(slopes)
     size = np.sqrt(dot(u, u))
     for i, slope in enumerate(slopes):

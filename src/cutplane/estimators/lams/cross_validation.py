@@ -1,274 +1,367 @@
-"""Estimators that choose lam by cross-validation, with one warm path for each fold."""
+"""Cross-validation: one engine for lam, for gamma, and for what proofs need of each fold.
+
+The data are cut into folds. For each fold and each setting of what else is to be chosen, such as a
+kernel, models are fitted to the other folds for all lams, the largest first, and scored on the
+fold. The engine, `cross_validate`, shares the time out and chooses. How the models of a fold are
+fitted is said by the estimator: by a path whose planes are handed on from one lam to the next
+(`LinearClassifierCV`, the kernel machines), by as many lams as a proof takes, or, for ``lam="cv"``,
+which every estimator has, by fits of a copy that begin where the one before ended. Then comes the
+fit to all data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import copy
-from dataclasses import replace
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector, is_dask
+from cutplane.compute.compiled import clock
 from cutplane.core.certificate import Certificate
-from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
-from cutplane.estimators.lams.along import all_along
-from cutplane.estimators.lams.grid import chosen_lam, lams_to_try
-from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.regressor import LinearRegressor
-from cutplane.estimators.linear.starts import with_convex_starts
-from cutplane.lam_proof.certified import CertifiedFold, LamSearch, require_boundable
-from cutplane.lam_proof.proof import LamProof
+from cutplane.core.interrupts import interrupted_so_far
+from cutplane.core.state import State
+from cutplane.estimators.cautions import warn_unless_successful
+from cutplane.estimators.description import Reads
+from cutplane.estimators.fit import Examples, Plan, share_of_time
+from cutplane.estimators.lams.grid import N_LAMS, CrossValidation, chosen_lam, lams_to_try
 from cutplane.report.words import mean_certificate
 
-_N_LAMS = 20
-
-# Bytes of data of which the training part of a fold is copied. Weights of zero for the other rows
-# need no copy, but each pass reads those too: with five folds a fit takes 20 % longer.
-COPIED_BYTES = 1 << 27
+Split = tuple[NDArray[Any], NDArray[Any]]
 
 
-class _Fold(NamedTuple):
-    """What the path of a fold leaves: scores and coefficients for each lam, and what it took."""
-
-    scores: Vector
-    coefs: NDArray[np.float64]
-    evaluations: int
-    certificates: list[list[Certificate]]  # for each lam, of its problems
-
-
-@estimator
-class ChoosesLam(LinearModel):
-    """A linear model that finds its lam by cross-validation before it is fitted.
-
-    Parameters
-    ----------
-    lams : int or array-like, default=20
-        The lams to try, in any order; or how many, over four decades, from one for which the
-        coefficients are nearly zero.
-    cv : int, splitter or iterable of splits, optional
-        As in scikit-learn; by default 5 folds, stratified for classes.
-    scoring : str or callable, optional
-        As in scikit-learn; by default the estimator's own score. If there are sample weights it is
-        given those of the test part.
-    rule : {"best", "one_standard_error"}, default="best"
-        Take the lam of the best mean score, or the largest that is within one standard error of it.
-    certified : float, optional
-        Go on until it is proven that no lam from the smallest to the largest of ``lams`` has a mean
-        score that is better by more than this; see docs/proven-lam.md. For losses that are convex
-        and sums over examples, and for ``scoring`` by the estimator's own score, accuracy, "r2",
-        "neg_mean_absolute_error" or "neg_mean_squared_error".
-    max_iter : int or None, default=1000
-        Limit on iterations, for each lam.
-    verbose : int, default=0
-        Print the progress of the last fit, to all data, if positive.
-    callbacks : sequence of callables, default=()
-        As in the estimator without cross-validation; they concern the last fit, to all data.
+class Fold(NamedTuple):
+    """A fold: a copy of the estimator, what it is fitted to, and what it is scored on.
 
     Attributes
     ----------
-    lam_ : float
-        The lam that the rule takes; of equally good ones the largest.
-    lams_ : ndarray of shape (n_lams,)
-        The lams that were tried, decreasing.
-    scores_ : ndarray of shape (n_folds, n_lams)
-    path_certificates_ : list of Certificate
-        What is proven of the folds' fits for each lam, in the mean.
-    lam_proof_ : LamProof
-        Only with ``certified``: what is proven of all lams.
+    model : estimator
+    plan : Plan
+    X, y, weights
+        The examples that are held out.
+    score : callable
+        From a fitted model to its score on them.
     """
 
-    lams: Any = None
-    cv: Any = None
-    scoring: Any = None
-    rule: str = "best"
-    certified: float | None = None
-    streams = False
-    # What is found by cross-validation is no parameter.
-    lam: ClassVar[None] = None  # type: ignore[misc]
-    C: ClassVar[None] = None  # type: ignore[misc]
-    warm_start: ClassVar[bool] = False  # type: ignore[misc]
-    # Paths of folds are fitted to rows in memory; without them there would be no choice at all.
-    _fit_collection = LinearModel._fit_collection
-
-    def _fit(self, examples: Examples) -> Self:
-        plan = self._with_best_lam(self._plan(examples), examples)
-        fit_plan(self, with_convex_starts(self, plan))
-        return self
-
-    def _with_best_lam(self, plan: Plan, examples: Examples) -> Plan:
-        """Choose lam, and start each problem at the mean of what the folds found for it."""
-        risks = plan.risks
-        lams = lams_to_try(self.lams, risks, _N_LAMS, like=plan.regularizer)
-        # Imported here: few programs cross-validate, and these take a third of a second.
-        from sklearn.metrics import check_scoring
-        from sklearn.model_selection import check_cv
-
-        scorer = check_scoring(self, scoring=self.scoring)
-        cv = check_cv(
-            self.cv, examples.y, classifier=self.description.loss_task == "classification"
-        )
-        splits = list(cv.split(examples.X, examples.y))
-        self.__dict__.pop("lam_proof_", None)
-        if self.certified is not None:
-            lams, folds = self._certified_folds(examples, splits, lams, scorer)
-        else:
-            folds = []
-            for done, (train, test) in enumerate(splits):
-                # The last fit, with all data, counts as one more fold.
-                time_limit = share_of_time(self.time_limit, examples.begin, len(splits) - done + 1)
-                part = f"fold-{done}"
-                folds.append(self._fold(examples, train, test, lams, scorer, time_limit, part))
-        self.lams_ = lams
-        self.scores_ = np.array([fold.scores for fold in folds])
-        best = chosen_lam(self.scores_, self.rule)
-        by_lam = [[*chain(*of)] for of in zip(*(fold.certificates for fold in folds), strict=True)]
-        self.path_certificates_ = [mean_certificate(found) for found in by_lam]
-        shape = len(risks), risks[0].n_parameters
-        return replace(
-            plan,
-            regularizer=self._regularizer(float(lams[best]), risks[0].n_parameters),
-            # The mean of stationary points need not be near one.
-            starts=_mean_start([fold.coefs[best] for fold in folds], shape)
-            if risks[0].convex
-            else None,
-            evaluations=plan.evaluations + sum(fold.evaluations for fold in folds),
-            certificates=[*chain(*by_lam)],
-            part="final",
-        )
-
-    def _fold(
-        self,
-        examples: Examples,
-        train: NDArray[Any],
-        test: NDArray[Any],
-        lams: Vector,
-        scorer: Callable[..., float],
-        time_limit: float | None,
-        part: str,
-    ) -> _Fold:
-        """Fit a path to the training part, and score it on the test part."""
-        model, plan = self._fold_plan(examples, train)
-        found = all_along(model, plan.risks, lams, time_limit=time_limit, part=part)
-        score = _score_on(examples, test, scorer)
-        scores = [
-            score(model._fitted_with(coef, intercept))
-            for coef, intercept in zip(found.parameters, found.intercepts, strict=True)
-        ]
-        return _Fold(
-            np.array(scores, dtype=np.float64),
-            found.parameters,
-            plan.evaluations + found.evaluations,
-            found.certificates,
-        )
-
-    def _fold_plan(self, examples: Examples, train: NDArray[Any]) -> tuple[Self, Plan]:
-        """Return a copy to fit to the training part of a fold, and what to fit."""
-        model = copy(self)
-        if hasattr(model, "feature_names_in_"):
-            del model.feature_names_in_  # validated data has none
-        return model, model._plan(_training_part(examples, train))
-
-    def _certified_folds(
-        self,
-        examples: Examples,
-        splits: Sequence[tuple[NDArray[Any], NDArray[Any]]],
-        lams: Vector,
-        scorer: Callable[..., float],
-    ) -> tuple[Vector, list[_Fold]]:
-        """Fit as many lams as a proof needs; return them, and what each fold found."""
-        folds = list[CertifiedFold]()
-        for done, (train, test) in enumerate(splits):
-            time_limit = share_of_time(self.time_limit, examples.begin, len(splits) - done + 1)
-            model, plan = self._fold_plan(examples, train)
-            risks = plan.risks
-            require_boundable(self, risks)
-            held_out = examples.X[test], examples.y[test], examples.weights[test]
-            score = _score_on(examples, test, scorer)
-            folds.append(CertifiedFold(model, risks, *held_out, score, part=f"fold-{done}"))
-            folds[-1].fit_path(lams, time_limit)
-        left = share_of_time(self.time_limit, examples.begin, 2)
-        search = LamSearch(folds, float(self.certified), left)  # type: ignore[arg-type]
-        search.run()
-        self.lam_proof_: LamProof = search.proof(self)
-        found = [
-            _Fold(
-                np.array([fold.scores[lam] for lam in search.lams]),
-                np.array([[each.w for each in fold.kept[lam]] for lam in search.lams]),
-                fold.evaluations,
-                [[each.certificate for each in fold.kept[lam]] for lam in search.lams],
-            )
-            for fold in folds
-        ]
-        return search.lams, found
+    model: Any
+    plan: Plan
+    X: Any
+    y: NDArray[Any]
+    weights: Vector
+    score: Callable[[Any], float]
 
 
-def _score_on(
-    examples: Examples, test: NDArray[Any], scorer: Callable[..., float]
+class FoldFits(NamedTuple):
+    """What the models of a fold have found, for each lam, the largest first.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_lams,)
+    certificates : list of lists
+        For each lam, of its problems.
+    evaluations : int
+    coefs : ndarray, or a sequence of those, of shape (n_problems, n_parameters)
+        For each lam, if the fit to all data can begin from them.
+    """
+
+    scores: Vector
+    certificates: list[list[Certificate]]
+    evaluations: int
+    coefs: NDArray[np.float64] | Sequence[NDArray[np.float64]] = ()
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was found of all lams.
+
+    Attributes
+    ----------
+    lams : ndarray
+        Decreasing.
+    rule : str
+        One of `RULES`.
+    fits : list of lists of FoldFits
+        A list for each setting, with a member for each fold.
+    """
+
+    lams: Vector
+    rule: str
+    fits: Sequence[Sequence[FoldFits]]
+
+    @cached_property
+    def all_scores(self) -> NDArray[np.float64]:
+        """The scores: settings x folds x lams."""
+        return np.array([[fold.scores for fold in of] for of in self.fits])
+
+    @cached_property
+    def setting(self) -> int:
+        """The setting with the best mean score for any lam."""
+        return int(self.all_scores.mean(axis=1).max(axis=1).argmax())
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The scores with the best setting: folds x lams."""
+        found: NDArray[np.float64] = self.all_scores[self.setting]
+        return found
+
+    @cached_property
+    def chosen(self) -> int:
+        """Which lam to take."""
+        return chosen_lam(self.scores, self.rule)
+
+    @property
+    def lam(self) -> float:
+        """The lam to take."""
+        return float(self.lams[self.chosen])
+
+    @property
+    def path_certificates(self) -> list[Certificate]:
+        """What is proven with the best setting for each lam, in the mean."""
+        by_lam = zip(*(fold.certificates for fold in self.fits[self.setting]), strict=True)
+        return [mean_certificate([*chain(*found)]) for found in by_lam]
+
+    @property
+    def certificates(self) -> list[Certificate]:
+        """What is proven of all fits."""
+        return [each for fold in chain(*self.fits) for each in chain(*fold.certificates)]
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations in all fits."""
+        return sum(fold.evaluations for fold in chain(*self.fits))
+
+    def mean_start(self, shape: tuple[int, int]) -> list[Vector] | None:
+        """Return the mean of the folds' coefficients, but for folds that lack a class."""
+        found = [fold.coefs[self.chosen] for fold in self.fits[self.setting]]
+        complete = [coef for coef in found if coef.shape == shape]
+        return [*np.mean(complete, axis=0)] if complete else None
+
+    def leave(self, estimator: Any) -> None:
+        """Set the fitted attributes that tell of the search."""
+        estimator.lams_, estimator.scores_ = self.lams, self.scores
+        estimator.path_certificates_ = self.path_certificates
+
+
+def cross_validate(
+    fit_fold: Callable[[int, int, float | None], FoldFits],
+    lams: Vector,
+    rule: str,
+    n_folds: int,
+    *,
+    time_limit: float | None,
+    begin: float,
+    n_settings: int = 1,
+) -> Search:
+    """Fit the models of all folds, and score them.
+
+    Parameters
+    ----------
+    fit_fold : callable
+        From the number of a setting, the number of a fold and a limit of time to what its models
+        have found.
+    lams : ndarray
+        Decreasing.
+    rule : str
+        How one of them is taken.
+    n_folds, n_settings : int
+    time_limit : float, optional
+        Seconds for the whole fit, which began at ``begin``. The fit to all data, which comes last,
+        counts as one more fold.
+    """
+    fits: list[list[FoldFits]] = []
+    n_left = n_settings * n_folds + 1
+    for g in range(n_settings):
+        fits.append([])
+        for f in range(n_folds):
+            fits[g].append(fit_fold(g, f, share_of_time(time_limit, begin, n_left)))
+            n_left -= 1
+    return Search(lams, rule, fits)
+
+
+def scorer_and_splits(
+    estimator: Any, examples: Examples
+) -> tuple[Callable[..., float], list[Split]]:
+    """Return how an estimator's parameters ask for models to be scored, and on which folds."""
+    # Imported here: few programs cross-validate, and these take a third of a second.
+    from sklearn.metrics import check_scoring
+    from sklearn.model_selection import check_cv
+
+    classifier = estimator.description.loss_task == "classification"
+    splits = check_cv(estimator.cv, examples.y, classifier=classifier)
+    scorer = check_scoring(estimator, scoring=estimator.scoring)
+    return scorer, [*splits.split(examples.X, examples.y)]
+
+
+def score_on(
+    X: Any, y: NDArray[Any], weights: Vector, scorer: Callable[..., float], *, weighted: bool
 ) -> Callable[[Any], float]:
-    """Return the function that scores a model on the test part."""
-    X, y, weights = examples.X[test], examples.y[test], examples.weights
+    """Return the function that scores a model on the test part of a fold."""
     # Without weights the scorer need not know of them.
-    weighted = {} if (weights == 1.0).all() else {"sample_weight": weights[test]}
-    return lambda model: float(scorer(model, X, y, **weighted))
+    given = {"sample_weight": weights} if weighted else {}
+    return lambda model: float(scorer(model, X, y, **given))
 
 
-def _training_part(examples: Examples, train: NDArray[Any]) -> Examples:
-    """Return the examples of a fold: a copy, or all of them with no weight on the others."""
-    X, y, weights = examples.X, examples.y, examples.weights
-    n_bytes = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
-    if n_bytes <= COPIED_BYTES:
-        return replace(examples, X=X[train], y=y[train], weights=weights[train])
-    rows = np.arange(len(y))[train]  # also if the split is given by a mask
-    return replace(examples, weights=weights * np.bincount(rows, minlength=len(y)))
+def fit_with_best_lam(fit: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+    """Find the lam of an estimator, as its parameter ``lam`` says, and fit it with that."""
+    asked, limit, begin = self.lam, self.time_limit, clock()
+    if isinstance(asked, str) and asked != "cv":
+        fit(self, *args, **kwargs)  # which refuses it
+    settings = asked if isinstance(asked, CrossValidation) else CrossValidation()
+    given = dict(inspect.signature(fit).bind(self, *args, **kwargs).arguments)
+    data = given.pop("X"), given.pop("y", None)
+    options = {name: v for name, v in given.items() if name != "self" and v is not None}
+    search = _searched(self, settings, *data, options, begin)
+    self.lam, self.time_limit = search.lam, share_of_time(limit, begin, 1)
+    try:
+        fit(self, *args, **kwargs)
+    finally:  # parameters stay what the user made them
+        self.lam, self.time_limit = asked, limit
+    search.leave(self)
+    self.evaluations_ += search.evaluations
+    self.fit_seconds_ = clock() - begin
 
 
-def _mean_start(coefs: list[Matrix], shape: tuple[int, int]) -> Any:
-    """Return the mean of the folds' coefficients, but for folds that lack a class."""
-    complete = [coef for coef in coefs if coef.shape == shape]
-    return np.mean(complete, axis=0) if complete else [None] * shape[0]
+def _searched(
+    estimator: Any,
+    settings: CrossValidation,
+    X: Any,
+    y: Any,
+    options: dict[str, Any],
+    begin: float,
+) -> Search:
+    """Fit copies of an estimator to the folds, for each lam one after another."""
+    from sklearn.base import clone  # here and below: few programs search
+    from sklearn.metrics import check_scoring
+
+    if "lengths" in options:
+        raise ValueError("lam='cv' takes a list of sequences, not a matrix with lengths")
+    for name, given in {"X": X, "y": y, **options}.items():
+        _require_rows(name, given)
+    plain = clone(estimator).set_params(callbacks=(), verbose=0, checkpoint=None, warm_start=False)
+    lams = _lams(plain, settings.lams, X, y, options)
+    folds = list(_folds(estimator, X, y, options, settings.cv))
+
+    def fit_fold(_: int, f: int, limit: float | None) -> FoldFits:
+        train, test = folds[f]
+        rest = {name: value for name, value in test.items() if name not in ("X", "y")}
+        model, fold_begin = clone(plain), clock()
+        found = FoldFits(np.zeros(len(lams)), [], 0)
+        for k, lam in enumerate(lams.tolist()):
+            share = share_of_time(limit, fold_begin, len(lams) - k)
+            _quietly(model.set_params(lam=lam, time_limit=share), **train)
+            if interrupted_so_far():
+                raise KeyboardInterrupt  # there is no model yet
+            model.set_params(warm_start=True)
+            scorer = type(model).score
+            if settings.scoring is not None:
+                scorer = check_scoring(model, scoring=settings.scoring)
+            found.scores[k] = scorer(model, test["X"], test["y"], **rest)
+            proven = model.certificate_
+            found.certificates.append(proven if isinstance(proven, list) else [proven])
+            found = found._replace(evaluations=found.evaluations + model.evaluations_)
+        return found
+
+    search = cross_validate(
+        fit_fold, lams, settings.rule, len(folds), time_limit=estimator.time_limit, begin=begin
+    )
+    name, data = type(estimator).__name__, folds[-1][0]["X"]
+    warn_unless_successful(name, estimator.tol, search.certificates, data)
+    return search
 
 
-@estimator
-class LinearClassifierCV(ChoosesLam, LinearClassifier):
-    """Linear classifier that chooses lam by cross-validation.
-
-    One path of fits for each fold, largest lam first, each fit starting with the planes of the one
-    before; then a fit to all data with the lam of the best mean score. With more than two classes
-    all have the same lam.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> import cutplane as cp
-    >>> X, y = load_iris(return_X_y=True)
-    >>> model = cp.LinearClassifierCV(lams=[1e-3, 1e-2, 1e-1]).fit(X, y)
-    >>> model.lam_ in model.lams_, model.scores_.shape
-    (True, (5, 3))
-    """
-
-    description = replace(LinearClassifier.description, task=None, becomes="LinearClassifier")
+def _require_rows(name: str, given: Any) -> None:
+    """Raise TypeError, in one sentence, for a Dask collection that cannot be cut into folds."""
+    if not is_dask(given):
+        return
+    if not hasattr(given, "chunks"):
+        advice = "give a Dask array"
+        if hasattr(given, "to_dask_array"):
+            advice = f"give {name}.to_dask_array(lengths=True)"
+        elif hasattr(given, "foldby"):
+            advice = "give a list of sequences"
+        raise TypeError(
+            f"lam='cv' cannot cut {name}, a {type(given).__name__}, into folds; {advice}"
+        )
+    if np.isnan(given.shape[0]):
+        raise TypeError(f"lam='cv' needs the lengths of the chunks: {name}.compute_chunk_sizes()")
 
 
-@estimator
-class LinearRegressorCV(ChoosesLam, LinearRegressor):
-    """Linear regression that chooses lam by cross-validation.
+def _quietly(model: Any, **data: Any) -> None:
+    """Fit one of many models: what there is to warn of, the last fit says."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(**data)
 
-    One path of fits for each fold, largest lam first, each fit starting with the planes of the one
-    before; then a fit to all data with the lam of the best mean score.
 
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> import cutplane as cp
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = cp.LinearRegressorCV("absolute", scoring="neg_mean_absolute_error").fit(X, y)
-    >>> model.certificate_.relative_gap <= 1e-3
-    True
-    """
+def _lams(plain: Any, lams: Any, X: Any, y: Any, options: dict[str, Any]) -> Vector:
+    """Return the lams to try; how large they are, the risks of a fit tell."""
+    problems: list[Any] = []
 
-    description = replace(LinearRegressor.description, task=None, becomes="LinearRegressor")
+    def see(state: State) -> bool:
+        problems.append(state.problem)
+        return True
+
+    if isinstance(lams, int | np.integer):
+        from sklearn.base import clone
+
+        seen = clone(plain).set_params(lam=1.0, callbacks=[see], max_iter=1, time_limit=None)
+        _quietly(seen, X=X, y=y, **options)
+    like = problems[0].regularizer if problems else None
+    return lams_to_try(lams, [problem.risk for problem in problems], N_LAMS, like=like)
+
+
+def _folds(
+    estimator: Any, X: Any, y: Any, options: dict[str, Any], cv: Any
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield for each fold what to fit to, and what to score on."""
+    from sklearn.model_selection import GroupKFold, check_cv
+    from sklearn.utils import _safe_indexing
+
+    def part(rows: Any, **data: Any) -> dict[str, Any]:
+        return {name: _safe_indexing(value, rows) for name, value in data.items()}
+
+    description = estimator.description
+    if "unlabeled" in estimator.get_params(deep=False):
+        yield from _hidden_labels(estimator, X, y, options, cv)
+        return
+    if "group" in options:
+        sizes = np.asarray(options.pop("group"))
+        options["qid"] = np.repeat(np.arange(len(sizes)), sizes)
+    data = {"X": X, "y": y, **options}
+    if description.reads is Reads.QUERIES and isinstance(cv, int):
+        if "qid" not in options:
+            raise ValueError("lam='cv' needs qid or group: folds are made of queries")
+        queries = np.unique(np.asarray(options["qid"]), return_inverse=True)[1]
+        splits = GroupKFold(cv).split(queries, groups=queries)
+    else:
+        labels = y if description.least_classes and np.ndim(y[0]) == 0 else None
+        numbers = np.arange(X.shape[0] if hasattr(X, "shape") else len(X))
+        splits = check_cv(cv, labels, classifier=labels is not None).split(numbers, labels)
+    for train, test in splits:
+        yield part(train, **data), part(test, **data)
+
+
+def _hidden_labels(
+    estimator: Any, X: Any, y: Any, options: dict[str, Any], cv: Any
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield folds of the labeled examples: all are fitted to, those of the fold without a label."""
+    from sklearn.model_selection import check_cv
+    from sklearn.utils import _safe_indexing
+
+    from cutplane.models.few_labels.transductive import is_unlabeled
+
+    labels = np.asarray(y)
+    rows = np.flatnonzero(~is_unlabeled(labels, estimator.unlabeled))
+    known = np.array(labels[rows].tolist())
+    for _, test in check_cv(cv, known, classifier=True).split(rows, known):
+        hidden = labels.astype(object)
+        hidden[rows[test]] = None
+        weights = {name: np.asarray(value)[rows[test]] for name, value in options.items()}
+        scored = {"X": _safe_indexing(X, rows[test]), "y": known[test], **weights}
+        yield {"X": X, "y": hidden, **options}, scored

@@ -1,8 +1,9 @@
-"""Which lams to try, and which of them to take."""
+"""How lam is chosen: which to try, and which of them to take."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,50 @@ from cutplane.regularizers import L2
 
 _DECADES = 4.0
 
+N_LAMS = 10
+
 RULES = ("best", "one_standard_error")
 """How one of many lams is taken, by their scores."""
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """How lam is chosen, given in place of a number: ``lam=cp.CrossValidation(cv=10)``.
+
+    ``lam="cv"`` is ``lam=cp.CrossValidation()``.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of splits, default=5
+        As in scikit-learn. Folds are stratified for classes; the documents of a query stay
+        together; of few labels among many examples, some are hidden.
+    lams : int or array-like, default=10
+        The lams to try, in any order; or how many, over four decades.
+    rule : {"best", "one_standard_error"}, default="best"
+        Take the lam of the best mean score, or the largest that is within one standard error of it.
+    scoring : str or callable, optional
+        As in scikit-learn; by default the estimator's own score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cutplane as cp
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> grades = np.digitize(x[:, 0], [-0.5, 0.5])
+    >>> model = cp.OrdinalClassifier(lam=cp.CrossValidation(cv=3, lams=[1.0, 0.01])).fit(x, grades)
+    >>> model.lam_, model.scores_.shape
+    (0.01, (3, 2))
+    """
+
+    cv: Any = 5
+    lams: Any = N_LAMS
+    rule: str = "best"
+    scoring: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown rule at once."""
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
 
 
 def decreasing(lams: Any) -> Vector:

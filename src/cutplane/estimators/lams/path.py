@@ -6,36 +6,125 @@ objective of the next one, at once and tightly: only what is new near the new op
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.collections import require_in_memory
-from cutplane.core.certificate import Certificate, Status
-from cutplane.core.needs import change_of_data
+from cutplane.compute.arrays import Vector, require_in_memory
+from cutplane.compute.compiled import clock
+from cutplane.core.certificate import Certificate, Result, Status
+from cutplane.core.interrupts import held, interrupted_so_far
+from cutplane.core.protocols import change_of_data
+from cutplane.core.state import Problem
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
     LabelOrderWarning,
     warn,
     warn_unless_successful,
 )
-from cutplane.estimators.fitting import interruptible
-from cutplane.estimators.lams.along import fits_along
+from cutplane.estimators.description import check_parameters, look_up
+from cutplane.estimators.fit import is_one_of_many, share_of_time, solve
 from cutplane.estimators.lams.grid import decreasing, lam_grid
 from cutplane.estimators.linear.classifier import LinearClassifier
+from cutplane.estimators.linear.model import LinearModel
 from cutplane.estimators.linear.regressor import LinearRegressor
-from cutplane.estimators.parameters import check_parameters, look_up
+from cutplane.estimators.linear.starts import convex_start
 from cutplane.losses import Loss
-from cutplane.markup.html import element
-from cutplane.markup.html import table as html_table
-from cutplane.markup.svg import Line, line_chart
+from cutplane.report.charts import Line, line_chart
 from cutplane.report.figures import draw_path, png_of
+from cutplane.report.html import element
+from cutplane.report.html import table as html_table
+from cutplane.risks import ScoredRisk
+from cutplane.solvers.automatic import automatic
 
 
-@interruptible
+class Along(NamedTuple):
+    """What the fits of all problems along some lams have found.
+
+    Attributes
+    ----------
+    parameters : ndarray of shape (n_lams, n_problems, n_parameters)
+    intercepts : ndarray
+        The same for intercepts.
+    certificates : list of lists
+        For each lam, of its problems.
+    evaluations : int
+    """
+
+    parameters: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
+    certificates: list[list[Certificate]]
+    evaluations: int
+
+
+def all_along(
+    model: LinearModel,
+    risks: Sequence[ScoredRisk],
+    lams: Vector,
+    *,
+    time_limit: float | None,
+    part: str,
+) -> Along:
+    """Fit each of several problems along the lams; Ctrl-C is passed on, for there is no model."""
+    shape = len(lams), len(risks)
+    parameters = np.zeros((*shape, risks[0].n_parameters))
+    intercepts = np.zeros((*shape, *risks[0].intercept_shape))
+    certificates: list[list[Certificate]] = [[] for _ in lams]
+    evaluations = 0
+    for k, risk in enumerate(risks):
+        share = None if time_limit is None else time_limit / len(risks)
+        runs = fits_along(model, risk, lams, time_limit=share, part=f"{part}/problem-{k}")
+        for i, run in enumerate(runs):
+            if run.state.stopped:
+                raise KeyboardInterrupt
+            parameters[i, k] = run.w
+            intercepts[i, k] = run.point.intercept  # type: ignore[attr-defined]
+            evaluations += run.evaluations
+            certificates[i].append(run.certificate)
+    return Along(parameters, intercepts, certificates, evaluations)
+
+
+def fits_along(
+    model: LinearModel, risk: ScoredRisk, lams: Vector, *, time_limit: float | None, part: str = ""
+) -> Iterator[Result]:
+    """Minimize risk plus regularizer for each lam in turn; Ctrl-C ends with the current one.
+
+    Options are those of the model, but for the ``time_limit``, which is for all lams together. In
+    its checkpoint these runs are the ``part`` of that name.
+    """
+    begin = clock()
+    known, method = None, None
+    if model.method in (None, "auto"):
+        first = model._regularizer(float(lams[0]), risk.n_parameters)
+        method = automatic(Problem(risk, first), on_a_path=True)
+    for done, lam in enumerate(lams):
+        regularizer = model._regularizer(float(lam), risk.n_parameters)
+        problem = Problem(risk, regularizer)
+        folder, start = os.path.join(part, f"lam-{done}"), None
+        if not risk.convex:  # planes hold near one point only, and each lam begins anew
+            limit = share_of_time(time_limit, begin, 2 * (len(lams) - done))
+            start = convex_start(model, risk, regularizer, time_limit=limit, part=folder)
+            folder = os.path.join(folder, "robust")
+        result = solve(
+            model,
+            problem,
+            method,
+            max_iter=model.max_iter,
+            time_limit=share_of_time(time_limit, begin, len(lams) - done),
+            start=start,
+            planes_from=known if risk.convex else None,
+            part=folder,
+        )
+        yield result
+        if result.state.stopped:
+            return
+        known = result.state
+
+
 def path(
     X: Any,
     y: Any,
@@ -125,6 +214,16 @@ def path(
         estimator.set_params(multi_class=multi_class)
     if pos_label is not None:
         estimator.set_params(pos_label=pos_label)
+    with held():
+        found = _fitted_path(estimator, X, y, sample_weight, lams, n_lams)
+        if interrupted_so_far() and is_one_of_many():
+            raise KeyboardInterrupt
+        return found
+
+
+def _fitted_path(
+    estimator: LinearModel, X: Any, y: Any, sample_weight: Any, lams: Any, n_lams: int
+) -> Path:
     check_parameters(estimator)
     plan = estimator._plan(estimator._examples(X, y, sample_weight))
     if plan.doubt:
@@ -141,7 +240,7 @@ def path(
     lams = lam_grid(risks, n_lams, like=like) if lams is None else decreasing(lams)
     kept: list[tuple[Any, ...]] = []
     try:
-        for run in fits_along(estimator, risks[0], lams, time_limit=time_limit):
+        for run in fits_along(estimator, risks[0], lams, time_limit=estimator.time_limit):
             # Only what the path keeps: the state of a run holds all its planes.
             intercept_there = run.point.intercept  # type: ignore[attr-defined]
             numbers = run.evaluations, run.seconds, run.state.bundle.n_planes
@@ -152,7 +251,7 @@ def path(
         if not kept:
             raise
     coefs, intercepts, certificates, evaluations, seconds, planes = zip(*kept, strict=True)
-    warn_unless_successful("path", tol, certificates, plan.examples.X)
+    warn_unless_successful("path", estimator.tol, certificates, plan.examples.X)
     succeeded = all(certificate.status.success for certificate in certificates)
     if succeeded and not np.any(coefs) and plan.could_vary():
         warn(

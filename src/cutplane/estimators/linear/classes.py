@@ -6,7 +6,7 @@ for, a loss that tells the classes apart is fitted to targets of the opposite si
 coefficients are turned around afterwards.
 
 More than two classes are fitted one against the rest, or all at once, with a loss that extends the
-one of two classes.
+one of two classes. Then it may cost more to take one for another than to take it for a third.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.collections import by_parts
+from cutplane.estimators.description import look_up
+from cutplane.estimators.estimator import by_parts
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.parameters import look_up
 from cutplane.losses import (
     CLASSIFICATION,
     NU_CLASSIFICATION,
@@ -35,7 +35,7 @@ from cutplane.losses import (
     Loss,
     Softmax,
 )
-from cutplane.models.measures.error_rate import CountingMeasure
+from cutplane.models.multiclass.losses import checked_costs
 
 _MOST_NAMED = 5  # labels in a message
 
@@ -81,8 +81,13 @@ def n_rows(classes: NDArray[Any]) -> int:
 def require_two_classes(classes: NDArray[Any]) -> None:
     """Raise ValueError if there is nothing to tell apart."""
     if len(classes) < 2:
-        found = f"one class only: {classes[0]}" if len(classes) else "none"
-        raise ValueError(f"a classifier needs two classes, got {found}")
+        raise too_few(classes)
+
+
+def too_few(classes: NDArray[Any]) -> ValueError:
+    """Return the error for classes among which there is nothing to tell apart."""
+    found = f"one class only: {classes[0]}" if len(classes) else "none"
+    return ValueError(f"a classifier needs two classes, got {found}")
 
 
 def require_known_classes(y: NDArray[Any], classes: NDArray[Any]) -> None:
@@ -148,23 +153,17 @@ class ClassScores:
         scores = self.decision_function(X)
         if scores.ndim == 1:
             # A score of zero is not the class that is looked for.
-            second = scores >= 0.0 if self._is_turned() else scores > 0.0
+            turned = self._is_turned()  # type: ignore[attr-defined]
+            second = scores >= 0.0 if turned else scores > 0.0
             return self.classes_[second.astype(np.intp)]  # type: ignore[attr-defined]
         return self.classes_[scores.argmax(axis=1)]  # type: ignore[attr-defined]
 
-    def _is_turned(self) -> bool:
-        """Say whether what was fitted is the first of two classes, against the second."""
-        return False
 
-
-class LogProbabilities:
-    """For classifiers with `predict_proba`."""
-
-    @with_probabilities
-    def predict_log_proba(self, X: Any) -> Any:
-        """Return the logarithm of `predict_proba`."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))  # type: ignore[attr-defined]
+@with_probabilities
+def predict_log_proba(self: Any, X: Any) -> Any:
+    """Return the logarithm of `predict_proba`."""
+    with np.errstate(divide="ignore"):
+        return np.log(self.predict_proba(X))
 
 
 def split_by_class(
@@ -218,11 +217,12 @@ def is_turned(pos_label: Any, classes: NDArray[Any], loss: Loss) -> bool:
     return bool(pos_label == classes.tolist()[0])
 
 
-def doubt_about_positive(
-    name: str, loss: Loss, classes: NDArray[Any], y: NDArray[Any]
-) -> str | None:
-    """Return a warning if words do not tell which class is meant, and the larger one was taken."""
-    if not isinstance(loss, CountingMeasure) or len(classes) != 2 or not are_words(classes):
+def doubt_about_positive(name: str, classes: NDArray[Any], y: NDArray[Any]) -> str | None:
+    """Return a warning if words do not tell which class is meant, and the larger one was taken.
+
+    For losses that count what is found of one class, by their ``name``.
+    """
+    if len(classes) != 2 or not are_words(classes):
         return None
     other, taken = classes.tolist()
     if 2 * np.count_nonzero(y == taken) <= len(y):
@@ -257,3 +257,60 @@ def class_factors(class_weight: Any, classes: NDArray[Any], masses: Vector) -> V
     if not (factors > 0.0).all():
         raise ValueError(f"class weights must be positive, got {class_weight}")
     return factors
+
+
+def cost_matrix(costs: Any, classes: NDArray[Any]) -> Matrix:
+    """Return costs with a row for each true class and a column for each that is predicted.
+
+    Parameters
+    ----------
+    costs : array-like, mapping or data frame
+        A matrix in the order of the classes; or ``costs[true][predicted]``, of all pairs of
+        different classes; or a data frame with classes for index and columns.
+    classes : ndarray
+        The classes, sorted.
+
+    Raises
+    ------
+    ValueError
+        If they are not the costs of these classes.
+    """
+    if hasattr(costs, "iloc"):
+        costs = costs.to_dict("index")
+    if isinstance(costs, Mapping):
+        return checked_costs(_from_names(costs, classes))
+    matrix = checked_costs(costs)
+    if len(matrix) != len(classes):
+        raise ValueError(f"costs are for {len(matrix)} classes, there are {len(classes)}")
+    return matrix
+
+
+def _from_names(costs: Mapping[Any, Mapping[Any, Any]], classes: NDArray[Any]) -> Matrix:
+    k = len(classes)
+    matrix = np.full((k, k), np.nan)
+    np.fill_diagonal(matrix, 0.0)
+    for true, row in costs.items():
+        if not isinstance(row, Mapping):
+            raise ValueError(f"costs of {true!r} must say what each class costs, got {row!r}")
+        for predicted, cost in row.items():
+            matrix[_place(true, classes), _place(predicted, classes)] = cost
+    if np.isnan(matrix).any():
+        i, j = np.argwhere(np.isnan(matrix))[0]
+        raise ValueError(
+            f"costs do not say what it costs to predict {classes[j]!s} where {classes[i]!s} is true"
+        )
+    return matrix
+
+
+def _place(label: Any, classes: NDArray[Any]) -> int:
+    """Return the number of a class; numbers may be given as texts, as they stand in files."""
+    words = classes.dtype.kind in "OUS"
+    try:
+        found = np.flatnonzero(
+            classes.astype(str) == str(label) if words else classes == float(label)
+        )
+    except (TypeError, ValueError):
+        found = np.zeros(0, dtype=np.int64)
+    if not len(found):
+        raise ValueError(f"costs are for a class {label!r} that is none of y")
+    return int(found[0])

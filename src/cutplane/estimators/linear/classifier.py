@@ -17,32 +17,36 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.certificate import Result
 from cutplane.data import AllPairs
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.collections import by_parts
-from cutplane.estimators.description import STRENGTH, Description, Layout, NotNegative, Targets
-from cutplane.estimators.estimator import estimator
+from cutplane.estimators.description import (
+    STRENGTH,
+    Description,
+    Layout,
+    NotNegative,
+    Targets,
+    weights_of,
+)
+from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
     MULTI_CLASS,
     ClassScores,
-    LogProbabilities,
     check_pos_label,
     class_factors,
     class_weights,
+    cost_matrix,
     doubt_about_positive,
     is_turned,
     joined,
     joint_loss,
     n_rows,
+    predict_log_proba,
     require_known_classes,
     require_two_classes,
     split_by_class,
+    too_few,
     with_probabilities,
 )
-from cutplane.estimators.linear.costs import cost_matrix
-from cutplane.estimators.linear.model import FLOATS, flat_symptom
-from cutplane.estimators.linear.penalties import Constrained
-from cutplane.estimators.linear.streams import Streams, can_stream
-from cutplane.estimators.parameters import weights_of
+from cutplane.estimators.linear.model import FLOATS, Penalized, can_stream, flat_symptom
 from cutplane.losses import (
     CLASSIFICATION,
     MEASURES,
@@ -51,7 +55,7 @@ from cutplane.losses import (
     MulticlassLoss,
     NuHinge,
 )
-from cutplane.models.measures.error_rate import Measure
+from cutplane.models.measures.labelings import CountingMeasure, Measure
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.registry import ROBUST_METHODS
 
@@ -65,7 +69,7 @@ _SHARE_OF_TOL = 0.05
 
 
 @estimator
-class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrained, Streams):
+class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
     """Linear classifier that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -163,6 +167,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
     random_state: int | None = 0  # type: ignore[assignment]
     beta: float = 1.0
     k: float = 0.1
+    predict_log_proba = predict_log_proba
 
     @available_if(can_stream)
     def partial_fit(
@@ -195,7 +200,9 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
             Itself. ``n_seen_`` is how many examples it has seen, ``seen_lower_bound_`` what no
             model's objective on all of them is below.
         """
-        with self._batch(X):
+        from cutplane.estimators.linear.streams import batch, learn
+
+        with batch(self, X):
             begins = self._memory is None
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, reset=begins)
             if begins and classes is not None:
@@ -208,7 +215,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         if isinstance(self.class_weight, dict):
             given = [self.class_weight.get(label, 1.0) for label in self.classes_.tolist()]
             weights = weights * np.asarray(given)[np.searchsorted(self.classes_, y)]
-        return self._learn(X, self._targets(y), weights, window)
+        return learn(self, X, self._targets(y), weights, window)
 
     @with_probabilities
     @by_parts
@@ -250,14 +257,15 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
 
     def _is_turned(self) -> bool:
         """Say whether what was fitted is the first of two classes, against the second."""
-        return is_turned(self.pos_label, self.classes_, self.loss_function())
-
-    def _turns(self) -> bool:
-        return self._is_turned()
+        return self.pos_label is not None and is_turned(
+            self.pos_label, self.classes_, self.loss_function()
+        )
 
     def _joint_loss(self) -> MulticlassLoss | None:
         """Return the loss of all classes together, or None for one against the rest."""
-        joint: MulticlassLoss | None = joint_loss(self, "multi_class", MULTI_CLASS)
+        joint: MulticlassLoss | None = None
+        if self.multi_class != "ovr":
+            joint = joint_loss(self, "multi_class", MULTI_CLASS)
         if joint is None and self.costs is not None:
             raise ValueError(
                 "costs are for all classes at once: multi_class='crammer_singer' or 'softmax'"
@@ -273,8 +281,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         return type(joint)(accuracy=accuracy, costs=self.costs_)
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from cutplane.cluster.calls import Target
         from cutplane.cluster.estimators import classes_of, fit_collection, target_risks
+        from cutplane.cluster.risk import Target
 
         labels, joint = classes_of(y), self._joint_loss()
         require_two_classes(labels)
@@ -306,44 +314,41 @@ class LinearClassifier(ClassifierMixin, ClassScores, LogProbabilities, Constrain
         y, weights = examples.y, examples.weights
         check_classification_targets(y)
         used = weights > 0.0
-        self.classes_ = np.unique(y[used])
-        require_two_classes(self.classes_)
-        check_pos_label(self.pos_label, self.classes_)
-        self.costs_ = self._costs()
-        loss, doubt = self.loss_function(), None
-        if self.pos_label is None:
-            doubt = doubt_about_positive(str(self.loss), loss, self.classes_, y[used])
+        self.classes_ = classes = np.unique(y[used])
+        if len(classes) < 2:
+            raise too_few(classes)
+        if self.pos_label is not None:
+            check_pos_label(self.pos_label, classes)
+        self.costs_ = None if self.costs is None else self._costs()
+        loss, joint, doubt = self.loss_function(), self._joint_loss(), None
+        if self.pos_label is None and isinstance(loss, CountingMeasure):
+            doubt = doubt_about_positive(str(self.loss), classes, y[used])
         if self.class_weight is not None:
-            weights = weights * class_weights(self.class_weight, self.classes_, y, weights)
+            weights = weights * class_weights(self.class_weight, classes, y, weights)
+        features: Any = self._rows(examples.X)
+        told: Any = loss
+        targets: Sequence[NDArray[Any]]
+        if joint is None:
+            targets = self._targets(y)
+        else:
+            features, told = AllPairs(features, len(classes)), self._loss_of_all(joint)
+            # Examples of other classes have no weight: any number will do for them.
+            targets = [np.searchsorted(classes, y) % len(classes)]
+        risks = [
+            ScoredRisk(features, target, told, weights=weights, intercept=self.fit_intercept)
+            for target in targets
+        ]
         advice = "try a smaller lam, class_weight='balanced', or loss='logistic'"
         if isinstance(loss, Measure):
             advice = "try a smaller lam, or loss='roc_area' or 'logistic'"
         elif isinstance(loss, NuHinge):
             advice = "try a larger nu"  # lam only scales the model
-        risks = self._risks(examples.X, y, weights)
         return replace(
             self._plan_of(replace(examples, weights=weights), risks),
             doubt=doubt,
             symptom=self._symptom,
             advice=advice,
         )
-
-    def _risks(self, X: Any, y: NDArray[Any], weights: Vector) -> Sequence[ScoredRisk]:
-        """Return one risk for two classes or all at once, else one for each against the rest."""
-        classes, joint = self.classes_, self._joint_loss()
-        features: Any = self._rows(X)
-        loss: Any = self.loss_function()
-        if joint is not None:
-            features = AllPairs(features, len(classes))
-            loss = self._loss_of_all(joint)
-            # Examples of other classes have no weight: any number will do for them.
-            targets: list[NDArray[Any]] = [np.searchsorted(classes, y) % len(classes)]
-        else:
-            targets = [*self._targets(y)]
-        return [
-            ScoredRisk(features, target, loss, weights=weights, intercept=self.fit_intercept)
-            for target in targets
-        ]
 
     def _targets(self, y: NDArray[Any]) -> list[Vector]:
         """Return the targets of each problem: one for two classes, else each against the rest."""

@@ -1,34 +1,121 @@
-"""What linear models share: from rows and targets to a plan, from coefficients to scores."""
+"""What linear models share: from rows and targets to a plan, penalties, bounds, scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Self
+from functools import lru_cache
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.compute.arrays import Matrix, Vector, dense
-from cutplane.compute.collections import is_dask
-from cutplane.core.certificate import Result
+from cutplane.compute.arrays import Matrix, Vector, dense, is_dask
+from cutplane.core.certificate import Certificate, Result
 from cutplane.core.protocols import Regularizer
 from cutplane.data import Rows, as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
-from cutplane.estimators.collections import by_parts
-from cutplane.estimators.description import Layout, defaults_of, loss_parameters
-from cutplane.estimators.estimator import Regularized, estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.fitting import fitting
-from cutplane.estimators.linear.starts import with_convex_starts
-from cutplane.estimators.parameters import check_parameters, lam_of, look_up, threads_of, weights_of
+from cutplane.estimators.description import (
+    Layout,
+    check_parameters,
+    defaults_of,
+    lam_of,
+    look_up,
+    loss_parameters,
+    threads_of,
+    weights_of,
+)
+from cutplane.estimators.estimator import Estimator, by_parts, estimator
+from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
 from cutplane.losses import Loss
-from cutplane.regularizers import L2
+from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ConstrainedL2, ElasticNet
 from cutplane.risks import ScoredRisk
 
+E = TypeVar("E", bound=Estimator)
+
+PENALTIES = {"l2": 0.0, "l1": 1.0, "elasticnet": None}
+"""Which share of each are absolute values; None where the user says."""
+
+
+def share_of_l1(penalty: str, l1_ratio: float) -> float:
+    """Return which share of a penalty are absolute values."""
+    share = look_up("penalty", penalty, PENALTIES)
+    return float(l1_ratio) if share is None else share
+
+
+def penalty_regularizer(
+    penalty: str, l1_ratio: float, lam: float, *, center: Vector | None = None
+) -> L1 | L2 | ElasticNet:
+    """Return the regularizer of a penalty by its name; a center goes with "l2" alone."""
+    share = share_of_l1(penalty, l1_ratio)
+    if penalty == "l2":
+        return L2(lam, center=center)
+    return L1(lam) if share == 1.0 else ElasticNet(lam, share)
+
+
+def why_unused(penalty: str) -> dict[str, str]:
+    """Return why the share of absolute values has no effect, if it has none."""
+    return {} if penalty == "elasticnet" else {"l1_ratio": f"with penalty={penalty!r}"}
+
+
+def without_zeros(coef: Any) -> Any:
+    """Return coefficients; if they are a sparse array, without the zeros that it stores."""
+    if issparse(coef):
+        coef.eliminate_zeros()
+    return coef
+
+
+def sparsify(self: E) -> E:
+    """Make ``coef_`` a sparse array, which takes less memory where most entries are zero.
+
+    Predictions stay the same.
+    """
+    check_is_fitted(self)
+    self.coef_ = csr_array(self.coef_)
+    return self
+
+
+def densify(self: E) -> E:
+    """Make ``coef_`` an ordinary array again."""
+    check_is_fitted(self)
+    self.coef_ = dense(self.coef_)
+    return self
+
+
 FLOATS = (np.float64, np.float32)
+
+
+@lru_cache(maxsize=256)
+def _maker_of_loss(of: type[Any], name: str) -> tuple[Callable[..., Loss], tuple[str, ...]]:
+    """Return what makes a loss, and the names of its parameters; ValueError if it is unknown."""
+    losses = of.description.losses
+    if name not in losses:
+        from cutplane.estimators import ESTIMATORS  # which lists this one
+
+        for other, known in ESTIMATORS.items():
+            if name in known.description.losses:
+                raise ValueError(
+                    f"{name!r} is a loss of {other}; {of.__name__} has {', '.join(losses)}"
+                )
+    make = look_up("loss", name, losses)
+    return make, tuple(loss_parameters(make))
+
+
+@lru_cache(maxsize=64)
+def _made(make: Callable[..., Loss], names: tuple[str, ...], *values: Any) -> Loss:
+    """Return a loss with these parameters: nothing changes it, so one is enough for all fits."""
+    return make(**dict(zip(names, values, strict=True)))
+
+
+def can_stream(model: Any) -> bool:
+    """Say whether a model learns from streams, as `available_if` asks it."""
+    from cutplane.estimators.linear import streams  # few models do
+
+    return streams.can_stream(model)
 
 
 def flat_symptom(flat: Sequence[bool], result: Result, several: str = "classes") -> str | None:
@@ -41,7 +128,7 @@ def flat_symptom(flat: Sequence[bool], result: Result, several: str = "classes")
 
 
 @estimator
-class LinearModel(Regularized):
+class LinearModel(Estimator):
     """A linear model of rows.
 
     Attributes
@@ -51,6 +138,7 @@ class LinearModel(Regularized):
         Only if the training data had feature names.
     """
 
+    _memory: ClassVar[Any] = None  # of a stream
     # Of fits with a loss that is not convex; parameters where there are names of such losses.
     n_starts = 1
     random_state = 0
@@ -77,7 +165,7 @@ class LinearModel(Regularized):
             Itself, fitted.
         """
         self._check_parameters()
-        if is_dask(X):
+        if not isinstance(X, np.ndarray) and is_dask(X):
             self._fit_collection(X, y, sample_weight)
             return self
         return self._fit(self._examples(X, y, sample_weight))
@@ -88,23 +176,11 @@ class LinearModel(Regularized):
             if self.loss.task != (task := self.description.loss_task):
                 raise ValueError(f"{self.loss} is a loss for {self.loss.task}, not {task}")
             return self.loss
-        self._refuse_loss_of_others()
-        make = look_up("loss", self.loss, self.description.losses)
-        made: Loss = make(**{name: getattr(self, name) for name in loss_parameters(make)})
-        return made
-
-    def _refuse_loss_of_others(self) -> None:
-        """Raise ValueError if the loss is known, but to another estimator."""
-        if not isinstance(self.loss, str) or self.loss in self.description.losses:
-            return
-        from cutplane.estimators import ESTIMATORS  # which lists this one
-
-        for name, of in ESTIMATORS.items():
-            if self.loss in of.description.losses:
-                raise ValueError(
-                    f"{self.loss!r} is a loss of {name}; {type(self).__name__} has "
-                    f"{', '.join(self.description.losses)}"
-                )
+        if not isinstance(self.loss, str):
+            look_up("loss", self.loss, self.description.losses)  # which says what is known
+        of: Any = type(self)
+        make, names = _maker_of_loss(of, self.loss)
+        return _made(make, names, *[getattr(self, name) for name in names])
 
     def layout(self) -> Layout:
         """Return which arrays the parameters and classes ask for; ValueError if they disagree."""
@@ -125,8 +201,11 @@ class LinearModel(Regularized):
         """Set parameters of a fitted model from such arrays; ValueError if it contradicts them."""
 
     def _check_parameters(self) -> None:
-        check_parameters(self)
-        warn_of_unused(self, self._unused())
+        changed = check_parameters(self)
+        if hasattr(self, "loss"):
+            self.loss_function()  # which is refused if nobody knows it
+        if changed:
+            warn_of_unused(self, self._unused())
 
     def _unused(self) -> dict[str, str]:
         """Return the parameters that have no effect with the others, and why."""
@@ -170,7 +249,13 @@ class LinearModel(Regularized):
 
     def _fit(self, examples: Examples) -> Self:
         """Fit the model to validated examples."""
-        fit_plan(self, with_convex_starts(self, self._plan(examples)))
+        self.__dict__.pop("_memory", None)  # of a stream
+        plan = self._plan(examples)
+        if any(risk.convex is False for risk in plan.risks):
+            from cutplane.estimators.linear.starts import with_convex_starts
+
+            plan = with_convex_starts(self, plan)
+        fit_plan(self, plan)
         return self
 
     def _plan_of(
@@ -186,7 +271,7 @@ class LinearModel(Regularized):
             ),
             model=self._model,
             intercept_shape=risks[0].intercept_shape,
-            starts=self._starts((len(risks), risks[0].n_parameters)),
+            starts=self._starts((len(risks), risks[0].n_parameters)) if self.warm_start else None,
             look=_is_flat,
             symptom=flat_symptom,
             could_vary=lambda: varied and not rows_are_equal(rows),
@@ -200,6 +285,10 @@ class LinearModel(Regularized):
     def _is_plain(self) -> bool:
         """Say whether the regularizer is ``lam/2 |w|^2`` and nothing else."""
         return True
+
+    def _is_turned(self) -> bool:
+        """Say whether what is fitted is the first of two classes, against the second."""
+        return False
 
     def _starts(
         self, shape: tuple[int, int], otherwise: Vector | None = None
@@ -267,3 +356,227 @@ def takes_collections(kind: type) -> bool:
         None,
         LinearModel._fit_collection,
     )
+
+
+# Model files keep bounds and constraints as arrays of these names.
+_BOUNDS = ("bounds.lower", "bounds.upper")
+_CONSTRAINTS = ("constraints.A", "constraints.lower", "constraints.upper")
+
+
+@estimator
+class Penalized(LinearModel):
+    """A linear model whose coefficients may be sparse, and have bounds.
+
+    Parameters
+    ----------
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        What ``lam`` is the strength of: ``|w|^2 / 2``; ``|w|_1``, the sum of absolute values,
+        which makes many coefficients exactly zero; or "elasticnet",
+        ``l1_ratio * |w|_1 + (1 - l1_ratio) * |w|^2 / 2``.
+    l1_ratio : float, default=0.5
+        Share of the absolute values in "elasticnet", from 0 to 1.
+    positive : bool, default=False
+        Whether no coefficient may be negative.
+    bounds : pair or scipy.optimize.Bounds, optional
+        The lower and the upper bounds of the coefficients, each a number, an array with one for
+        each feature, or None. With several classes they hold for the coefficients of each.
+    constraints : tuple, scipy.optimize.LinearConstraint or a list of them, optional
+        Linear constraints ``lower <= A @ coef <= upper``, as ``(A, lower, upper)``: ``A`` has a
+        column for each feature, the bounds are numbers or one for each row, equal for equations,
+        infinite for none. With several classes they hold for each. They go with ``penalty="l2"``.
+    """
+
+    penalty: str = "l2"
+    l1_ratio: float = 0.5
+    positive: bool = False
+    bounds: Any = None
+    constraints: Any = None
+    array_names: ClassVar[tuple[tuple[str, ...], ...]] = (_BOUNDS, _CONSTRAINTS)
+    no_stream: ClassVar[str] = ""  # why such a model cannot learn from streams
+    sparsify, densify = sparsify, densify
+
+    @available_if(can_stream)
+    def certify(self, *, max_iter: int = 100) -> Certificate | list[Certificate]:
+        """Return what is proven of the model on the examples that `partial_fit` kept.
+
+        The objective is that of the coefficients, with the best intercept for these examples. The
+        lower bound comes from the slopes that each had when it was learned from and, if that is
+        not within ``tol``, from a fit to them; the model does not change. The certificate becomes
+        ``certificate_``, and its ``reason`` says how many examples it is about.
+
+        Parameters
+        ----------
+        max_iter : int, default=100
+            Limit on the iterations of the fit; 0 for none.
+
+        Returns
+        -------
+        Certificate, or a list with one for each class against the rest
+        """
+        from cutplane.estimators.linear.streams import certify
+
+        return certify(self, max_iter)
+
+    def _check_parameters(self) -> None:
+        if self.penalty not in PENALTIES:
+            look_up("penalty", self.penalty, PENALTIES)
+        super()._check_parameters()
+        if self._is_plain():
+            return
+        if not self.loss_function().convex:
+            raise ValueError(
+                f"{self.loss_function()!r} is not convex: it goes with penalty='l2' alone"
+            )
+        self._check_constraints()
+
+    def _check_constraints(self) -> None:
+        if self.bounds is not None:
+            _pair(self.bounds)
+        if self.constraints is not None and self.penalty != "l2":
+            raise ValueError(f"constraints go with penalty='l2', not with {self.penalty!r}")
+
+    def _unused(self) -> dict[str, str]:
+        return super()._unused() | why_unused(self.penalty)
+
+    def _is_plain(self) -> bool:
+        bounded = self.positive or self.bounds is not None
+        return self.penalty == "l2" and not bounded and self.constraints is None
+
+    def _bounds(self, n_parameters: int) -> tuple[Vector, Vector]:
+        """Return the bounds of the parameters of a problem."""
+        n = self.n_features_in_
+        lower, upper = (-np.inf, np.inf) if self.bounds is None else _pair(self.bounds)
+        found = [_per_feature(name, of, n) for name, of in (("lower", lower), ("upper", upper))]
+        low, high = found
+        if self.positive:
+            low = np.maximum(low, 0.0)
+        if not (low <= high).all():
+            j = int((low > high).argmax())
+            raise ValueError(
+                f"no coefficient fits the bounds of feature {j}: from {low[j]:g} to {high[j]:g}"
+            )
+        if self._is_turned():
+            low, high = -high, -low
+        copies = self._copies(n_parameters)
+        return np.tile(low, copies), np.tile(high, copies)
+
+    def _copies(self, n_parameters: int) -> int:
+        """Return how many classes are fitted together, each with coefficients of its own."""
+        copies = n_parameters // int(self.n_features_in_)
+        if copies == 2:
+            raise ValueError(
+                "bounds and constraints of two classes need multi_class='ovr': else coef_ is the "
+                "difference of the coefficients of both"
+            )
+        return copies
+
+    def _polyhedron(self, n_parameters: int) -> tuple[Matrix, Vector, Vector]:
+        """Return all constraints on the parameters of a problem, bounds among them."""
+        n = self.n_features_in_
+        parts = [stacked_constraints(self.constraints, n)]
+        if self.positive or self.bounds is not None:
+            low, high = self._bounds(n)
+            if self._is_turned():  # which turns all of them below
+                low, high = -high, -low
+            parts.append((np.eye(n), low, high))
+        A, lower, upper = (np.concatenate(each) for each in zip(*parts, strict=True))
+        copies = self._copies(n_parameters)
+        A = np.kron(np.eye(copies), -A if self._is_turned() else A)
+        return A, np.tile(lower, copies), np.tile(upper, copies)
+
+    def parameter_arrays(self) -> dict[str, NDArray[np.float64]]:  # noqa: D102
+        n, found = self.n_features_in_, dict[str, NDArray[np.float64]]()
+        if self.bounds is not None:
+            for name, given in zip(_BOUNDS, _pair(self.bounds), strict=True):
+                values = _per_feature(name.removeprefix("bounds."), given, n)
+                found[name] = values if np.size(given) > 1 else values[:1]
+        if self.constraints is not None:
+            arrays = stacked_constraints(self.constraints, n)
+            found |= dict(zip(_CONSTRAINTS, arrays, strict=True))
+        return found
+
+    def set_parameter_arrays(self, arrays: Mapping[str, NDArray[np.float64]]) -> None:  # noqa: D102
+        if _BOUNDS[0] in arrays:
+            both = [arrays[name] for name in _BOUNDS]
+            self.bounds = tuple(of if of.size > 1 else float(of.item()) for of in both)
+        if _CONSTRAINTS[0] in arrays:
+            self.constraints = tuple(arrays[name] for name in _CONSTRAINTS)
+        if self._is_plain():
+            return
+        self._check_constraints()
+        coef = np.asarray(dense(self.coef_), dtype=np.float64).ravel()
+        value = self._regularizer(1.0, coef.size).value(-coef if self._is_turned() else coef)
+        if not np.isfinite(value):
+            raise ValueError("the coefficients violate the bounds or constraints")
+
+    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+        if self._is_plain():
+            return L2(lam)
+        if self.constraints is not None:
+            return ConstrainedL2(lam, *self._polyhedron(n_parameters))
+        if not self.positive and self.bounds is None:
+            return penalty_regularizer(self.penalty, self.l1_ratio, lam)
+        lower, upper = self._bounds(n_parameters)
+        if self.penalty == "l2":
+            return BoundedL2(lam, lower=lower, upper=upper)
+        share = share_of_l1(self.penalty, self.l1_ratio)
+        return BoundedElasticNet(lam, share, lower=lower, upper=upper)
+
+
+def _pair(bounds: Any) -> tuple[Any, Any]:
+    """Return lower and upper bounds as they were given, infinite where none were."""
+    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+        return bounds.lb, bounds.ub
+    try:
+        lower, upper = bounds
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds must be a pair of lower and upper bounds, such as (0, 1), got {bounds!r}"
+        ) from None
+    return -np.inf if lower is None else lower, np.inf if upper is None else upper
+
+
+def _per_feature(name: str, given: Any, n_features: int) -> Vector:
+    """Return a bound for each feature."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"the {name} bounds must be numbers, got {given!r}") from None
+    if values.ndim == 1 and values.shape != (n_features,) and values.size != 1:
+        raise ValueError(f"there are {values.size} {name} bounds for {n_features} features")
+    if values.ndim > 1 or np.isnan(values).any():
+        raise ValueError(f"the {name} bounds must be a number, or one for each feature")
+    worst = np.inf if name == "lower" else -np.inf
+    if (values == worst).any():
+        raise ValueError("the bounds must leave room for finite coefficients")
+    return np.array(np.broadcast_to(values, n_features))
+
+
+def stacked_constraints(given: Any, n_features: int) -> tuple[Matrix, Vector, Vector]:
+    """Return the matrix and the bounds of all constraints, each a row."""
+    parts = given if isinstance(given, list) else [given]
+    found = [_one_constraint(part, n_features) for part in parts]
+    if not found:
+        raise ValueError("constraints is an empty list: leave it out")
+    A, lower, upper = (np.concatenate(each) for each in zip(*found, strict=True))
+    return A, lower, upper
+
+
+def _one_constraint(given: Any, n_features: int) -> tuple[Matrix, Vector, Vector]:
+    if hasattr(given, "A") and hasattr(given, "lb") and hasattr(given, "ub"):
+        given = (given.A, given.lb, given.ub)
+    try:
+        matrix, lower, upper = given
+        A = np.atleast_2d(np.asarray(dense(matrix), dtype=np.float64))
+        bounds = [
+            np.array(np.broadcast_to(np.asarray(bound, dtype=np.float64), len(A)))
+            for bound in (lower, upper)
+        ]
+    except (TypeError, ValueError):
+        raise ValueError(
+            "a constraint must be (A, lower, upper), numbers with one bound for all rows of A or "
+            "one for each"
+        ) from None
+    if A.ndim != 2 or A.shape[1] != n_features:
+        raise ValueError(f"constraints have {A.shape[-1]} columns, X has {n_features} features")
+    return A, bounds[0], bounds[1]

@@ -1,25 +1,66 @@
-"""Linear regression with a certificate."""
+"""Linear regression with a certificate.
+
+How good its numbers are is told by the measure that goes with what the loss makes them. The mean
+minimizes squares, and R2 is the share of them that a model saves. A quantile minimizes the pinball
+loss: of two models of the 90 % quantile, R2 prefers the one that is nearer to the mean.
+
+Losses that give up on outliers have a width in units of the targets, which no number suits for all
+of them. So it is a multiple of how large the errors of most examples are, and that is told by the
+absolute loss, which outliers do little harm to:
+
+    width = times * max(1.4826 * median |residual|, floor)
+
+For normal noise the median is a standard deviation over 1.4826. With that, targets that are c times
+as large have a width c times as large, and a model c times as large: for the same lam if the loss
+is like squares near zero, for ``lam / c`` if it is like absolute values. The absolute loss is
+fitted to targets of size one, with the lam that goes with them, so that it scales alike.
+
+Where nearly all examples are fitted exactly, their errors say little. Then the floor counts: what
+an error must be to cost as much as the regularizer. With less, the best model would be zero.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from math import sqrt
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.products import dot
+from cutplane.data import Rows
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.collections import by_parts
-from cutplane.estimators.description import STRENGTH, Description, Positive, Targets
-from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.linear.numbers import NumberScores
-from cutplane.estimators.linear.penalties import Constrained
-from cutplane.estimators.linear.scales import UNITS, Unit, scale_of_errors
-from cutplane.estimators.linear.streams import Streams, can_stream
-from cutplane.losses import NU_REGRESSION, REGRESSION, ROBUST_REGRESSION, Loss
+from cutplane.estimators.cautions import warn
+from cutplane.estimators.description import (
+    STRENGTH,
+    Description,
+    Positive,
+    Targets,
+    lam_of,
+    weights_of,
+)
+from cutplane.estimators.estimator import by_parts, estimator
+from cutplane.estimators.fit import Examples, Plan, share_of_time
+from cutplane.estimators.linear.model import Penalized, can_stream
+from cutplane.losses import (
+    NU_REGRESSION,
+    REGRESSION,
+    ROBUST_REGRESSION,
+    Absolute,
+    Loss,
+    Poisson,
+    Quantile,
+)
+from cutplane.metrics.measures import d2_of_counts, d2_of_quantiles
+from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.registry import ROBUST_METHODS
 
@@ -27,8 +68,125 @@ if TYPE_CHECKING:
     from cutplane.cluster.risk import ShardedRisk
 
 
+class NumberMeasure(NamedTuple):
+    """A measure of predictions, from targets, predictions and weights: 1 at best, 0 of a constant.
+
+    It is the better, the nearer each prediction is to its target from the side where it is.
+    """
+
+    name: str
+    share_saved: Callable[[Vector, Vector, Vector], float]
+
+
+def measure_of(loss: Loss) -> NumberMeasure | None:
+    """Return the measure that goes with a loss, in place of R2; None if that does."""
+    if isinstance(loss, Quantile):
+        return NumberMeasure("d2_pinball", partial(_of_quantile, np.array([loss.quantile])))
+    if isinstance(loss, Poisson):
+        return NumberMeasure("d2_poisson", d2_of_counts)
+    return None
+
+
+def _of_quantile(quantile: Vector, y: Vector, predicted: Vector, weights: Vector) -> float:
+    return d2_of_quantiles(y, predicted[:, None], quantile, weights)
+
+
+class NumberScores(RegressorMixin):
+    """A regressor that is scored by what its loss makes it predict."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return how much better the predictions are than the best constant: 1 at best.
+
+        With the loss "quantile", it is the share by which their pinball loss is lower
+        (scikit-learn's ``d2_pinball_score``); with "poisson", the share by which their deviance is
+        (``d2_tweedie_score``, as scikit-learn's `PoissonRegressor` has it); with all other losses
+        it is R2, the share by which their squared error is.
+        """
+        measure = measure_of(self.loss_function())
+        if measure is None:
+            of_squares: float = super().score(X, y, sample_weight)
+            return of_squares
+        return validated(measure.share_saved, y, self.predict(X), sample_weight)
+
+
+def validated(
+    measure: Callable[[Vector, Any, Vector], float], y: Any, predicted: Any, sample_weight: Any
+) -> float:
+    """Return a measure of predictions; that of a single one is not defined, as in scikit-learn."""
+    y = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
+    predicted = np.asarray(predicted)
+    check_consistent_length(predicted, y, sample_weight)
+    if len(y) < 2:
+        warn("the score is not defined for less than two examples", UndefinedMetricWarning)
+        return float("nan")
+    return measure(y, predicted, weights_of(sample_weight, len(y)))
+
+
+_NORMAL = 1.4826  # a standard deviation of normal noise over the median of its size
+# For targets of size one, where lam is not known yet, and all of its path has one width.
+_LAM = 1e-4
+
+
+class Unit(NamedTuple):
+    """What is a multiple of the errors' scale, and how the loss grows near zero."""
+
+    parameter: str
+    times: float
+    power: int
+
+    @property
+    def found(self) -> str:
+        """The fitted attribute that has what was used."""
+        return f"{self.parameter}_"
+
+
+UNITS = {"clipped_absolute": Unit("clip", 3.0, 1), "tukey": Unit("width", 4.685, 2)}
+"""Losses whose width is found, by name. With 4.685, Tukey's has 95 % of the efficiency of squares
+for normal noise."""
+
+
+def scale_of_errors(
+    model: Any, rows: Rows, y: Vector, examples: Examples, unit: Unit
+) -> tuple[float, int]:
+    """Return how large the errors of most examples are, and what it took to evaluate them."""
+    from cutplane.estimators.linear.starts import loose_solution
+
+    weights, intercept = examples.weights, model.fit_intercept
+    if not weights.any():
+        return 1.0, 0  # which will be refused
+    size = _size(y - _median(y, weights) if intercept else y, weights)
+    lam = _LAM
+    if model.lam is not None or model.C is not None:
+        lam = lam_of(model.lam, model.C, float(weights.sum())) * size ** (2 - unit.power)
+    alone = copy(model)
+    alone.checkpoint = None  # a fit that goes on finds the same again, each fold its own
+    result = loose_solution(
+        alone,
+        ScoredRisk(rows, y / size, Absolute(), weights=weights, intercept=intercept),
+        L2(lam),
+        time_limit=share_of_time(model.time_limit, examples.begin, 3),
+        part="",
+    )
+    point: Any = result.point
+    errors = np.abs(point.scores + point.intercept - y / size)
+    cost = 0.5 * lam * dot(result.w, result.w)
+    floor = cost if unit.power == 1 else sqrt(2.0 * cost)
+    scale = max(_NORMAL * _median(errors, weights), floor)
+    return size * (scale or 1.0), result.evaluations
+
+
+def _median(values: Vector, weights: Vector) -> float:
+    return float(np.quantile(values, 0.5, weights=weights, method="inverted_cdf"))
+
+
+def _size(values: Vector, weights: Vector) -> float:
+    """Return the size of most values; that of all, or 1, if most are zero."""
+    sizes = np.abs(values)
+    return _median(sizes, weights) or float(np.average(sizes, weights=weights)) or 1.0
+
+
 @estimator
-class LinearRegressor(NumberScores, Constrained, Streams):
+class LinearRegressor(NumberScores, Penalized):
     """Linear regression that minimizes ``lam/2 |w|^2 + mean loss`` and proves how close it came.
 
     Parameters
@@ -121,11 +279,13 @@ class LinearRegressor(NumberScores, Constrained, Streams):
         LinearRegressor
             Itself, with ``n_seen_`` and ``seen_lower_bound_`` as a classifier has them.
         """
-        with self._batch(X):
+        from cutplane.estimators.linear.streams import batch, learn
+
+        with batch(self, X):
             examples = self._examples(X, y, sample_weight, reset=self._memory is None)
             target = np.asarray(examples.y, dtype=np.float64)
             self.loss_function().check_targets(target)
-        return self._learn(examples.X, [target], examples.weights, window)
+        return learn(self, examples.X, [target], examples.weights, window)
 
     def loss_function(self) -> Loss:
         """Return the loss that the parameters describe, with the width that was found for it."""
@@ -145,8 +305,8 @@ class LinearRegressor(NumberScores, Constrained, Streams):
         return self.loss_function().predict(self._scores(X)[:, 0])
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from cutplane.cluster.calls import Target
         from cutplane.cluster.estimators import fit_collection, target_risks
+        from cutplane.cluster.risk import Target
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
             return target_risks(

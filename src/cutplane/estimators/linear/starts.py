@@ -9,6 +9,7 @@ differ as much as the data leave open.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.mapped import ChangedData
 from cutplane.core.certificate import Certificate, Result
 from cutplane.core.interrupts import interrupted_so_far
+from cutplane.core.protocols import Regularizer
 from cutplane.core.state import Problem
 from cutplane.estimators.fit import Plan, certificate_of_zero, share_of_time, solve
 from cutplane.risks import ScoredRisk
@@ -78,7 +80,7 @@ def with_convex_starts(model: Any, plan: Plan) -> Plan:
 
 
 def convex_start(
-    model: Any, risk: ScoredRisk, regularizer: Any, *, time_limit: float | None, part: str
+    model: Any, risk: ScoredRisk, regularizer: Regularizer, *, time_limit: float | None, part: str
 ) -> Vector | None:
     """Return where to begin with a risk that is not convex; None if nothing is known."""
     if not _has_twins([risk]):
@@ -88,14 +90,14 @@ def convex_start(
     ).w
 
 
-def _has_twins(risks: Any) -> bool:
+def _has_twins(risks: Sequence[ScoredRisk]) -> bool:
     return all(risk.convex is False and risk.loss.convex_twin is not None for risk in risks)
 
 
 def _convex_solution(
     model: Any,
     risk: ScoredRisk,
-    regularizer: Any,
+    regularizer: Regularizer,
     weights: Vector | None,
     *,
     time_limit: float | None,
@@ -113,7 +115,7 @@ def _convex_solution(
 
 
 def loose_solution(
-    model: Any, risk: ScoredRisk, regularizer: Any, *, time_limit: float | None, part: str
+    model: Any, risk: ScoredRisk, regularizer: Regularizer, *, time_limit: float | None, part: str
 ) -> Result:
     """Minimize a convex risk as well as a start needs it."""
     problem = Problem(risk, regularizer)

@@ -12,33 +12,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.metaestimators import available_if
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.collections import require_in_memory
+from cutplane.compute.arrays import Matrix, Vector, require_in_memory
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import VANISHES, Certificate, Status
 from cutplane.core.protocols import NonFiniteRisk
-from cutplane.estimators.fit import Examples
+from cutplane.estimators.description import l2_of, threads_of
 from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.parameters import l2_of, threads_of
 from cutplane.losses.loss import Loss
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.registry import STOCHASTIC_METHODS
 from cutplane.solvers.stochastic import StochasticPasses, optimistic
 from cutplane.solvers.stochastic.stream import Stream, bounds_on
 
+M = TypeVar("M", bound=LinearModel)
+
 _UNPROVEN = "the objective is that of the last batch of a stream; certify() proves more"
 
 
 def can_stream(model: Any) -> bool:
     """Say whether a model learns from streams, as `available_if` asks it."""
-    if not model.streams:
-        raise AttributeError(f"{type(model).__name__} chooses lam, and needs all examples for that")
+    if model.no_stream:
+        raise AttributeError(f"{type(model).__name__} {model.no_stream}")
     if model.loss_function().slope_form is None:
         raise AttributeError(f"the loss {model.loss!r} is no convex function of single scores")
     if getattr(model, "multi_class", "ovr") != "ovr":
@@ -120,154 +119,131 @@ class Memory:
                 self.kept[0] = oldest.last(len(oldest.weights) - excess)
 
 
-class Streams(LinearModel):
-    """A linear model that learns from streams as well."""
-
-    streams: ClassVar[bool] = True
-    _memory: Memory | None = None
-
-    def _fit(self, examples: Examples) -> Self:
-        self.__dict__.pop("_memory", None)
-        return super()._fit(examples)
-
-    @available_if(can_stream)
-    def certify(self, *, max_iter: int = 100) -> Certificate | list[Certificate]:
-        """Return what is proven of the model on the examples that `partial_fit` kept.
-
-        The objective is that of the coefficients, with the best intercept for these examples. The
-        lower bound comes from the slopes that each had when it was learned from and, if that is
-        not within ``tol``, from a fit to them; the model does not change. The certificate becomes
-        ``certificate_``, and its ``reason`` says how many examples it is about.
-
-        Parameters
-        ----------
-        max_iter : int, default=100
-            Limit on the iterations of the fit; 0 for none.
-
-        Returns
-        -------
-        Certificate, or a list with one for each class against the rest
-        """
-        memory = self._memory
-        if memory is None or not memory.kept:
-            raise ValueError(
-                "there are no examples to certify the model on: give partial_fit a window"
+def certify(model: LinearModel, max_iter: int) -> Certificate | list[Certificate]:
+    """Set the certificate to what is proven of the model on the examples that were kept."""
+    memory = model._memory
+    if memory is None or not memory.kept:
+        raise ValueError("there are no examples to certify the model on: give partial_fit a window")
+    if max_iter < 0 or max_iter != int(max_iter):
+        raise ValueError(f"max_iter must be a whole number, not negative, got {max_iter!r}")
+    _rules_of(model, memory)
+    kept, seen = memory.n_kept, memory.streams[0].n_seen
+    X = _stacked([batch.X for batch in memory.kept])
+    weights = np.concatenate([batch.weights for batch in memory.kept])
+    reason = f"on the last {kept} examples" if kept < seen else f"on all {kept} examples seen"
+    found = []
+    with thread_limit(threads_of(model.n_jobs)):
+        rows = model._rows(X)
+        for k, stream in enumerate(memory.streams):
+            y, slopes = (
+                np.concatenate([getattr(batch, name)[:, k] for batch in memory.kept])
+                for name in ("targets", "slopes")
             )
-        if max_iter < 0 or max_iter != int(max_iter):
-            raise ValueError(f"max_iter must be a whole number, not negative, got {max_iter!r}")
-        self._stream_rules(memory)
-        kept, seen = memory.n_kept, memory.streams[0].n_seen
-        X = _stacked([batch.X for batch in memory.kept])
-        weights = np.concatenate([batch.weights for batch in memory.kept])
-        reason = f"on the last {kept} examples" if kept < seen else f"on all {kept} examples seen"
-        found = []
-        with thread_limit(threads_of(self.n_jobs)):
-            rows = self._rows(X)
-            for k, stream in enumerate(memory.streams):
-                y, slopes = (
-                    np.concatenate([getattr(batch, name)[:, k] for batch in memory.kept])
-                    for name in ("targets", "slopes")
-                )
-                risk = ScoredRisk(
-                    rows, y, self.loss_function(), weights=weights, intercept=self.fit_intercept
-                )
-                bounds = bounds_on(
-                    *(risk, stream.lam, stream.w, slopes), tol=self.tol, max_iter=max_iter
-                )
-                status = Status.OPTIMAL if bounds.small or bounds.vanishes else Status.STOPPED
-                why = f"{VANISHES}, {reason}" if bounds.vanishes else reason
-                found.append(Certificate(bounds.objective, bounds.lower_bound, status, True, why))
-        self.certificate_: Any = found[0] if len(found) == 1 else found
-        return self.certificate_
-
-    @contextmanager
-    def _batch(self, X: Any) -> Iterator[None]:
-        """Look at a batch; forget what was found out about it if it is refused."""
-        require_in_memory("partial_fit", X, "call it for each partition")
-        before = dict(self.__dict__)
-        try:
-            yield
-        except Exception:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _learn(self, X: Any, targets: Sequence[Vector], weights: Vector, window: Any) -> Self:
-        """Learn from a batch, with targets for each problem, and set the fitted attributes."""
-        self._check_parameters()
-        if window is not None and not (isinstance(window, Integral) and int(window) >= 0):
-            raise ValueError(f"window must be None or a whole number, not negative, got {window!r}")
-        rules = self._stream_rules(self._memory)
-        if self._memory is None:
-            self._memory = self._begun(rules, len(targets), X.shape[1])
-        memory = self._memory
-        if window is not None:
-            memory.window = int(window)
-        with thread_limit(threads_of(self.n_jobs)):
-            rows = self._rows(X)
-            slopes, costs = [], []
-            for stream, y in zip(memory.streams, targets, strict=True):
-                stream.window = memory.window
-                try:
-                    slopes.append(stream.learn(rows, y, weights))
-                    costs.append(stream.objective(rows, y, weights))
-                except NonFiniteRisk as error:
-                    del self._memory  # there is no going on from steps that overflow
-                    raise NonFiniteRisk(f"{error}; the next batch begins a new stream") from error
-        memory.keep(Batch(X, np.column_stack(targets), weights, np.column_stack(slopes)))
-        streams = memory.streams
-        coef = np.array([stream.w for stream in streams])
-        intercept = np.array([stream.offset for stream in streams])
-        unproven = [Certificate(cost, -np.inf, Status.STOPPED, False, _UNPROVEN) for cost in costs]
-        self.__dict__.update(
-            self._model(coef, intercept),
-            certificate_=unproven[0] if len(unproven) == 1 else unproven,
-            lam_=streams[0].lam,
-            method_=rules.method.name,
-            n_seen_=streams[0].n_seen,
-            seen_lower_bound_=(
-                streams[0].lower_bound()
-                if len(streams) == 1
-                else np.array([stream.lower_bound() for stream in streams])
-            ),
-        )
-        return self
-
-    def _stream_rules(self, memory: Memory | None) -> Rules:
-        """Return what the parameters ask for, found to be what the stream was begun with."""
-        if self.C is not None:
-            raise ValueError("partial_fit needs lam in place of C, which hangs on all examples")
-        if getattr(self, "class_weight", None) == "balanced":
-            raise ValueError(
-                "class_weight='balanced' hangs on all examples: give partial_fit a dictionary"
+            risk = ScoredRisk(
+                rows, y, model.loss_function(), weights=weights, intercept=model.fit_intercept
             )
-        method = _steps_of(self.method)
-        assert method is not None  # `can_stream` has looked
-        rules = Rules(
-            self.loss_function(),
-            l2_of(self.lam, None, 1.0).lam,
-            method,
-            self.fit_intercept,
-            getattr(self, "pos_label", None),
+            bounds = bounds_on(
+                *(risk, stream.lam, stream.w, slopes), tol=model.tol, max_iter=max_iter
+            )
+            status = Status.OPTIMAL if bounds.small or bounds.vanishes else Status.STOPPED
+            why = f"{VANISHES}, {reason}" if bounds.vanishes else reason
+            found.append(Certificate(bounds.objective, bounds.lower_bound, status, True, why))
+    proven = found[0] if len(found) == 1 else found
+    model.__dict__["certificate_"] = proven
+    return proven
+
+
+@contextmanager
+def batch(model: LinearModel, X: Any) -> Iterator[None]:
+    """Look at a batch; forget what was found out about it if it is refused."""
+    require_in_memory("partial_fit", X, "call it for each partition")
+    before = dict(model.__dict__)
+    try:
+        yield
+    except Exception:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
+
+
+def learn(model: M, X: Any, targets: Sequence[Vector], weights: Vector, window: Any) -> M:
+    """Learn from a batch, with targets for each problem, and set the fitted attributes."""
+    model._check_parameters()
+    if window is not None and not (isinstance(window, Integral) and int(window) >= 0):
+        raise ValueError(f"window must be None or a whole number, not negative, got {window!r}")
+    rules = _rules_of(model, model._memory)
+    if model._memory is None:
+        model.__dict__["_memory"] = _begun(model, rules, len(targets), X.shape[1])
+    memory = model._memory
+    if window is not None:
+        memory.window = int(window)
+    with thread_limit(threads_of(model.n_jobs)):
+        rows = model._rows(X)
+        slopes, costs = [], []
+        for stream, y in zip(memory.streams, targets, strict=True):
+            stream.window = memory.window
+            try:
+                slopes.append(stream.learn(rows, y, weights))
+                costs.append(stream.objective(rows, y, weights))
+            except NonFiniteRisk as error:
+                del model.__dict__["_memory"]  # there is no going on from steps that overflow
+                raise NonFiniteRisk(f"{error}; the next batch begins a new stream") from error
+    memory.keep(Batch(X, np.column_stack(targets), weights, np.column_stack(slopes)))
+    streams = memory.streams
+    coef = np.array([stream.w for stream in streams])
+    intercept = np.array([stream.offset for stream in streams])
+    unproven = [Certificate(cost, -np.inf, Status.STOPPED, False, _UNPROVEN) for cost in costs]
+    model.__dict__.update(
+        model._model(coef, intercept),
+        certificate_=unproven[0] if len(unproven) == 1 else unproven,
+        lam_=streams[0].lam,
+        method_=rules.method.name,
+        n_seen_=streams[0].n_seen,
+        seen_lower_bound_=(
+            streams[0].lower_bound()
+            if len(streams) == 1
+            else np.array([stream.lower_bound() for stream in streams])
+        ),
+    )
+    return model
+
+
+def _rules_of(model: LinearModel, memory: Memory | None) -> Rules:
+    """Return what the parameters ask for, found to be what the stream was begun with."""
+    if model.C is not None:
+        raise ValueError("partial_fit needs lam in place of C, which hangs on all examples")
+    if getattr(model, "class_weight", None) == "balanced":
+        raise ValueError(
+            "class_weight='balanced' hangs on all examples: give partial_fit a dictionary"
         )
-        if memory is None:
-            return rules
-        for name, begun, now in zip(Rules._fields, memory.rules, rules, strict=True):
-            if repr(begun) != repr(now):
-                raise ValueError(
-                    f"{name} has changed since the stream began: a clone of the model begins anew"
-                )
+    method = _steps_of(model.method)
+    assert method is not None  # `can_stream` has looked
+    rules = Rules(
+        model.loss_function(),
+        l2_of(model.lam, None, 1.0).lam,
+        method,
+        model.fit_intercept,
+        getattr(model, "pos_label", None),
+    )
+    if memory is None:
         return rules
+    for name, begun, now in zip(Rules._fields, memory.rules, rules, strict=True):
+        if repr(begun) != repr(now):
+            raise ValueError(
+                f"{name} has changed since the stream began: a clone of the model begins anew"
+            )
+    return rules
 
-    def _begun(self, rules: Rules, n_problems: int, n_features: int) -> Memory:
-        settings = rules.method.settings
-        if not isinstance(self.method, StochasticPasses):  # which would have a seed of its own
-            settings = replace(settings, seed=self.random_state or 0)
-        streams = [
-            Stream(rules.loss, rules.lam, settings, n_features, rules.fit_intercept)
-            for _ in range(n_problems)
-        ]
-        return Memory(rules, streams, 0, [])
+
+def _begun(model: LinearModel, rules: Rules, n_problems: int, n_features: int) -> Memory:
+    settings = rules.method.settings
+    if not isinstance(model.method, StochasticPasses):  # which would have a seed of its own
+        settings = replace(settings, seed=model.random_state or 0)
+    streams = [
+        Stream(rules.loss, rules.lam, settings, n_features, rules.fit_intercept)
+        for _ in range(n_problems)
+    ]
+    return Memory(rules, streams, 0, [])
 
 
 def _stacked(parts: Sequence[Any]) -> Any:

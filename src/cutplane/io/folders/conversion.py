@@ -11,21 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from cutplane.io.errors import InputError, reason, require_regular
-from cutplane.io.folders.folder import DataFolder, open_folder
-from cutplane.io.folders.manifest import Source, write_manifest
-from cutplane.io.folders.staging import new_folder
-from cutplane.io.folders.svmlight import LABEL, QUERY, svmlight_batches
-from cutplane.io.folders.table_files import (
+from cutplane.io.files import STANDARD_INPUT, InputError, name_of, reason, require_regular
+from cutplane.io.folders.arrow import (
+    ArrowTable,
     arrow_table,
+    choose_columns,
     csv_table,
     parquet_table,
     stream_table,
+    table_batches,
 )
-from cutplane.io.folders.tables import Table, choose_columns, table_batches
-from cutplane.io.folders.writer import Batch, Columns, FolderWriter
-from cutplane.io.sources import STANDARD_INPUT, name_of
-from cutplane.io.svmlight.lines import Rules
+from cutplane.io.folders.folder import DataFolder, open_folder
+from cutplane.io.folders.manifest import Source, write_manifest
+from cutplane.io.folders.writing import Batch, Columns, FolderWriter, new_folder
+from cutplane.io.svmlight import Rules, read_pieces
+
+QUERY, LABEL = "qid", "label"
+
+
+def svmlight_batches(
+    path: str | os.PathLike[str], rules: Rules, on_part: Callable[[bytes], object]
+) -> Iterator[Batch]:
+    """Yield the rows of a file; ``on_part`` is called with all that is read, before it is used."""
+    for piece in read_pieces(path, rules, on_part=on_part):
+        yield Batch((piece.values, piece.indices, piece.indptr), piece.labels, None, piece.qid)
+
 
 SVMLIGHT, CSV, TSV, PARQUET, ARROW = "svmlight", "csv", "tsv", "parquet", "arrow"
 FORMATS = (SVMLIGHT, CSV, TSV, PARQUET, ARROW)
@@ -171,7 +181,7 @@ def _svmlight(
     return Columns(target=LABEL, queries=query), svmlight_batches(source, rules, watch.take)
 
 
-def _open_table(source: Any, kind: str, watch: _Watch, query: str | None) -> Table:
+def _open_table(source: Any, kind: str, watch: _Watch, query: str | None) -> ArrowTable:
     if kind in _DELIMITERS:
         return csv_table(source, _DELIMITERS[kind], query, watch.take)
     if kind == _STREAM:

@@ -1,19 +1,32 @@
-"""A folder of data as a fit takes it: rows and targets, memory-mapped."""
+"""A data folder as a fit takes it: rows and targets, memory-mapped; and parts for workers.
+
+A part of a folder is a path and a range of rows, which is all that travels. Whoever holds it reads
+it from the folder itself, and one that is lost is read again. The folder must have the same path
+everywhere, and is recognized by the digest of its manifest, in which are those of all its arrays.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.io.errors import InputError
-from cutplane.io.folders.arrays import map_array, require_digest
-from cutplane.io.folders.manifest import SPARSE, Manifest, read_manifest
+from cutplane.io.files import InputError
+from cutplane.io.folders.manifest import (
+    SPARSE,
+    Manifest,
+    digest_of,
+    map_array,
+    read_manifest,
+    require_digest,
+)
 
 
 class DataFolder:
@@ -156,3 +169,77 @@ def open_folder(path: str | os.PathLike[str], *, check: bool = False) -> DataFol
         if check:
             require_digest(folder, name, stored)
     return DataFolder(folder, manifest)
+
+
+@dataclass(frozen=True)
+class FolderRecipe:
+    """How to read some rows of a data folder."""
+
+    path: str
+    sha256: str
+    begin: int
+    end: int
+
+    def read(self) -> dict[str, Any]:
+        """Return the rows, by the names of their arrays (see `DataFolder.rows`)."""
+        folder = open_folder(self.path)
+        if digest_of(folder.manifest) != self.sha256:
+            raise InputError(f"{self.path}: not the data that the fit began with")
+        return folder.rows(self.begin, self.end)
+
+
+class FolderSource:
+    """A data folder that shards are read from.
+
+    Parameters
+    ----------
+    folder : DataFolder
+        Under this path, made absolute, whoever holds a shard must find it.
+    """
+
+    def __init__(self, folder: DataFolder) -> None:
+        self.n_rows = len(folder)
+        self._path, self._sha256 = os.path.abspath(folder.path), digest_of(folder.manifest)
+
+    def recipe(self, begin: int, end: int) -> FolderRecipe:
+        """Return how to read some of the rows."""
+        return FolderRecipe(self._path, self._sha256, begin, end)
+
+
+def dask_arrays(folder: DataFolder, n_parts: int) -> dict[str, Any]:
+    """Return ``X``, and those of ``y``, ``weights`` and ``queries`` that exist, as Dask arrays.
+
+    Nothing is read before a partition is needed, and then by whoever needs it: the folder must
+    have the same path on every worker.
+
+    Parameters
+    ----------
+    folder : DataFolder
+    n_parts : int
+        Into how many ranges of rows it is cut.
+    """
+    import dask.array as da
+    from dask import delayed
+
+    source, n_rows = FolderSource(folder), len(folder)
+    bounds = [k * n_rows // n_parts for k in range(n_parts + 1)]
+    recipes = [source.recipe(*rows) for rows in pairwise(bounds) if rows[0] < rows[1]]
+    like = folder.rows(0, 1)
+
+    def array(name: str) -> Any:
+        part = like[name]
+        parts = [
+            da.from_delayed(
+                delayed(_read, pure=True)(recipe, name),
+                shape=(recipe.end - recipe.begin, *part.shape[1:]),
+                meta=part[:0],
+            )
+            for recipe in recipes
+        ]
+        return da.concatenate(parts)
+
+    return {name: array(name) for name in like}
+
+
+def _read(recipe: FolderRecipe, name: str) -> Any:
+    return recipe.read()[name]

@@ -13,7 +13,3 @@ Whatever does not fit together raises `~cutplane.io.models.schema.Malformed`.
 
 Files of format 1 stay readable. A change that old readers would misread takes a new number.
 """
-
-from cutplane.io.models.files import load_model, save_model
-
-__all__ = ["load_model", "save_model"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,13 +14,17 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from cutplane.compute.threads import default_threads
-from cutplane.estimators import ESTIMATORS, NeuralFeatures
-from cutplane.estimators.description import Description, Reads, parameters_of
+from cutplane.estimators import ESTIMATORS
+from cutplane.estimators.description import Description, Reads, parameters_of, threads_of
 from cutplane.estimators.estimator import Estimator
-from cutplane.estimators.parameters import threads_of
-from cutplane.io.atomic import write_atomically
-from cutplane.io.errors import InputError, require_regular
-from cutplane.io.models import linear
+from cutplane.io.files import (
+    STANDARD_INPUT,
+    InputError,
+    name_of,
+    read_bytes,
+    require_regular,
+    write_atomically,
+)
 from cutplane.io.models.pipeline import (
     PLACE,
     Preparation,
@@ -38,29 +43,27 @@ from cutplane.io.models.schema import (
     python_value,
     restored_certificates,
 )
-from cutplane.io.sources import STANDARD_INPUT, name_of, read_bytes
-from cutplane.io.tables.reader import TableLayout
-from cutplane.models.gram import files as kernel
-from cutplane.models.sequences import files as tagger
-from cutplane.models.speech import files as hmm
-from cutplane.models.structured import files as structured
+from cutplane.io.tables import TableLayout
+from cutplane.named import load
 
 # A pipeline has a number of its own: a reader that knows no preparation would leave it out.
 _FORMAT, _PIPELINE_FORMAT = 1, 2
 _LONGEST_MESSAGE = 300
 # The tensors, by what an estimator is fitted to: modules with `tensors_of` and `restore`.
-_TENSORS: dict[Reads, Any] = {
-    Reads.ROWS: linear,
-    Reads.QUERIES: linear,
-    Reads.SEQUENCES: tagger,
-    Reads.STRUCTURES: structured,
-    Reads.FRAMES: hmm,
+_LINEAR, _KERNELS = "cutplane.io.models.linear", "cutplane.models.gram.files"
+_STRUCTURED = "cutplane.models.structured.files"
+_TENSORS = {
+    Reads.ROWS: _LINEAR,
+    Reads.QUERIES: _LINEAR,
+    Reads.SEQUENCES: "cutplane.models.tagging.files",
+    Reads.STRUCTURES: _STRUCTURED,
+    Reads.FRAMES: "cutplane.models.speech.files",
 }
 
 
 def _tensors(description: Description) -> Any:
     """Return the module that knows the tensors of such estimators."""
-    return kernel if description.spans_examples else _TENSORS[description.reads]
+    return import_module(_KERNELS if description.spans_examples else _TENSORS[description.reads])
 
 
 class Content(NamedTuple):
@@ -212,7 +215,7 @@ def _document(estimator: Estimator, kind: str, preparation: Preparation | None) 
     if preparation is not None:
         document["preparation"] = preparation
     if description.reads is Reads.STRUCTURES:
-        document["structured"] = structured.describe(estimator)
+        document["structured"] = load(f"{_STRUCTURED}:describe")(estimator)
     # By way of JSON, which refuses words that are none (lone surrogates).
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
     return plain
@@ -251,6 +254,8 @@ def _read(path: str | os.PathLike[str]) -> Content:
 
 def _own_module(estimator: Any) -> Any:
     """Return the module of the user's that a tagger was fitted with, or None."""
+    from cutplane.estimators import NeuralFeatures
+
     features = getattr(estimator, "features", None)
     return None if isinstance(features, NeuralFeatures) else features
 
@@ -260,7 +265,7 @@ def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]
 
     ``features`` is a module of the user's, or None.
     """
-    schema = model_schema(tuple(ESTIMATORS.values()), structured.SCHEMA, Preparation)
+    schema = model_schema(tuple(ESTIMATORS.values()), load(f"{_STRUCTURED}:SCHEMA"), Preparation)
     document = checked(content.model, schema)
     of = ESTIMATORS[type(document).__name__]
     description: Description = of.description

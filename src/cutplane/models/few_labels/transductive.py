@@ -46,12 +46,11 @@ from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.data import CenteredScore, Rows
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Layout, Targets
+from cutplane.estimators.description import Description, Layout, Targets, l2_of
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan, method_of, share_of_time, solve
+from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
 from cutplane.estimators.linear.classes import ClassScores, n_rows, require_two_classes
 from cutplane.estimators.linear.model import LinearModel, flat_symptom
-from cutplane.estimators.parameters import l2_of
 from cutplane.losses import UNLABELED, Hinge
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic
@@ -347,7 +346,6 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
                 found = solve(
                     self,
                     problem,
-                    method_of(self, problem),
                     max_iter=1 if interrupted_so_far() else self.max_iter,
                     time_limit=share_of_time(self.time_limit, plan.examples.begin, n_left),
                     start=starts[k],

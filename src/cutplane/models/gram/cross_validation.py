@@ -7,53 +7,41 @@ from the largest lam to the smallest, each starting with the planes of the one b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import chain
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.certificate import Certificate
+from cutplane.estimators.description import look_up, threads_of
 from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time
-from cutplane.estimators.lams.along import all_along
-from cutplane.estimators.lams.grid import RULES, chosen_lam, decreasing, lams_to_try
-from cutplane.estimators.parameters import look_up, threads_of
-from cutplane.models.gram.classifier import KernelClassifier
-from cutplane.models.gram.functions import Kernel
-from cutplane.models.gram.matrix import kernel_matrix, transformed
-from cutplane.models.gram.model import KernelExamples, KernelModel
-from cutplane.models.gram.regressor import KernelRegressor
+from cutplane.estimators.fit import Examples, Plan, fit_plan
+from cutplane.estimators.lams.cross_validation import (
+    FoldFits,
+    Search,
+    cross_validate,
+    score_on,
+    scorer_and_splits,
+)
+from cutplane.estimators.lams.grid import RULES, decreasing, lams_to_try
+from cutplane.estimators.lams.path import all_along
+from cutplane.models.gram.functions import Kernel, kernel_matrix, transformed
+from cutplane.models.gram.model import (
+    KernelClassifier,
+    KernelExamples,
+    KernelModel,
+    KernelRegressor,
+)
 from cutplane.models.gram.rows import KernelRows, KernelSource
 from cutplane.regularizers import KernelNorm
-from cutplane.report.words import mean_certificate
 
 _N_LAMS = 10
 _N_GAMMAS = 5
 # From one gamma to the next: lengths that differ by a factor of two.
 _STEP = 4.0
-
-
-class _Fold(NamedTuple):
-    """A fold: its examples by their places in the matrix, and what it is fitted to."""
-
-    train: NDArray[np.intp]
-    test: NDArray[np.intp]
-    examples: Examples  # those to fit to, without X
-    score: Callable[..., float]  # from a model and the kernels of the test part
-
-
-class _Path(NamedTuple):
-    """What the fits of a fold with one gamma leave, for each lam."""
-
-    scores: Vector
-    coefs: NDArray[np.float64]  # lams x problems x all examples
-    certificates: list[list[Certificate]]
-    evaluations: int
 
 
 @estimator
@@ -109,7 +97,6 @@ class ChoosesKernel(KernelModel):
     C: ClassVar[None] = None  # type: ignore[misc]
     warm_start: ClassVar[bool] = False  # type: ignore[misc]
     landmarks: ClassVar[None] = None  # type: ignore[misc]
-    random_features: ClassVar[None] = None  # type: ignore[misc]
     random_state: ClassVar[int] = 0  # type: ignore[misc]
 
     def _unused(self) -> dict[str, str]:
@@ -123,22 +110,27 @@ class ChoosesKernel(KernelModel):
         used = np.flatnonzero(examples.weights > 0.0)
         X = examples.X
         X = X[np.ix_(used, used)] if self._precomputed else X[used]
+        n_threads = threads_of(self.n_jobs)
         kernels = self._kernels(X, examples.weights[used])
-        base = kernel_matrix(kernels[0].base(), X, n_threads=threads_of(self.n_jobs))
-        paths = self._search(examples, used, kernels, base, X)
-        kernel, chosen, by_fold = self._choose(kernels, paths)
+        base = kernel_matrix(kernels[0].base(), X, n_threads=n_threads)
+        search = self._search(examples, used, kernels, base, X)
+        self.gammas_ = np.array([kernel.gamma for kernel in kernels])
+        self.all_scores_ = search.all_scores
+        search.leave(self)
+        kernel = kernels[search.setting]
         rows = self._rows_of(kernel, base, np.arange(len(used)), X)
         del base
         known = KernelExamples(**vars(_only(examples, used, X)), kernel=kernel, rows=rows)
         plan = self._plan(known)
+        betas = search.mean_start((len(plan.risks), len(used)))
         final = replace(
             plan,
             examples=examples,
             model=lambda coef, intercept: _placed(plan.model(coef, intercept), used, examples),
-            regularizer=KernelNorm(float(self.lams_[chosen])),
-            starts=_mean_starts([path.coefs[chosen] for path in by_fold], len(plan.risks)),
-            evaluations=sum(path.evaluations for path in chain(*paths)),
-            certificates=[each for path in chain(*paths) for each in chain(*path.certificates)],
+            regularizer=KernelNorm(search.lam),
+            starts=betas and [np.concatenate([beta, np.zeros(len(beta))]) for beta in betas],
+            evaluations=search.evaluations,
+            certificates=search.certificates,
             part="final",
         )
         fit_plan(self, final)
@@ -151,34 +143,55 @@ class ChoosesKernel(KernelModel):
         kernels: Sequence[Kernel],
         base: NDArray[Any],
         X: Any,
-    ) -> list[list[_Path]]:
-        """Return the paths of all kernels, one for each fold."""
-        folds = self._folds(examples, used)
-        plans = (self._fold_plan(folds[0], kernel, base, X)[1] for kernel in kernels)
-        risks = (risk for plan in plans for risk in plan.risks)
-        self.lams_ = lams_to_try(self.lams, risks, _N_LAMS, like=KernelNorm(1.0))
-        paths: list[list[_Path]] = []
-        n_left = len(kernels) * len(folds) + 1  # the last fit counts as one more
-        for g, kernel in enumerate(kernels):
-            paths.append([])
-            for f, fold in enumerate(folds):
-                limit = share_of_time(self.time_limit, examples.begin, n_left)
-                paths[g].append(self._path(fold, kernel, base, X, limit, f"gamma-{g}/fold-{f}"))
-                n_left -= 1
-        return paths
+    ) -> Search:
+        """Fit a path of lams for each kernel and fold."""
+        scorer, splits = scorer_and_splits(self, examples)
+        places = np.full(len(examples.weights), -1)
+        places[used] = np.arange(len(used))
+        folds = [
+            (train[train >= 0], test[test >= 0])
+            for train, test in ((places[one], places[other]) for one, other in splits)
+        ]
+        weighted = not (examples.weights == 1.0).all()
 
-    def _choose(
-        self, kernels: Sequence[Kernel], paths: list[list[_Path]]
-    ) -> tuple[Kernel, int, list[_Path]]:
-        """Return the best kernel, which lam to take, and the paths of that kernel."""
-        scores = np.array([[path.scores for path in of] for of in paths])
-        best = int(scores.mean(axis=1).max(axis=1).argmax())
-        chosen = chosen_lam(scores[best], self.rule)
-        self.gammas_ = np.array([kernel.gamma for kernel in kernels])
-        self.all_scores_, self.scores_ = scores, scores[best]
-        by_lam = zip(*(path.certificates for path in paths[best]), strict=True)
-        self.path_certificates_ = [mean_certificate([*chain(*found)]) for found in by_lam]
-        return kernels[best], chosen, paths[best]
+        def fold_plan(kernel: Kernel, train: NDArray[np.intp]) -> tuple[KernelModel, Plan]:
+            """Return a copy to fit to a training part, with its kernels given, and how."""
+            model = copy(self)
+            model.kernel = "precomputed"
+            model.__dict__.pop("feature_names_in_", None)  # validated data has none
+            model.n_features_in_ = len(train)
+            own = vars(_only(examples, used[train], None))
+            rows = self._rows_of(kernel, base, train, X)
+            known = KernelExamples(**own, kernel=Kernel("precomputed"), rows=rows)
+            return model, model._plan(known)
+
+        plans = (fold_plan(kernel, folds[0][0])[1] for kernel in kernels)
+        risks = (risk for plan in plans for risk in plan.risks)
+        lams = lams_to_try(self.lams, risks, _N_LAMS, like=KernelNorm(1.0))
+
+        def fit_fold(g: int, f: int, limit: float | None) -> FoldFits:
+            train, test = folds[f]
+            model, plan = fold_plan(kernels[g], train)
+            part = f"gamma-{g}/fold-{f}"
+            found = all_along(model, plan.risks, lams, time_limit=limit, part=part)
+            between = transformed(kernels[g], base, test, train, n_threads=threads_of(self.n_jobs))
+            y, weights = examples.y[used][test], examples.weights[used][test]
+            score = score_on(between, y, weights, scorer, weighted=weighted)
+            scores = np.zeros(len(lams))
+            for i in range(len(lams)):
+                fitted = copy(model)
+                fitted.__dict__.update(plan.model(found.parameters[i], found.intercepts[i]))
+                scores[i] = score(fitted)
+            coefs = np.zeros((len(lams), len(plan.risks), len(base)))
+            coefs[:, :, train] = found.parameters[:, :, : len(train)]
+            return FoldFits(scores, found.certificates, found.evaluations, [*coefs])
+
+        return cross_validate(
+            *(fit_fold, lams, self.rule, len(folds)),
+            time_limit=self.time_limit,
+            begin=examples.begin,
+            n_settings=len(kernels),
+        )
 
     def _kernels(self, X: Any, weights: Vector) -> list[Kernel]:
         """Return the kernels to try, by increasing gamma."""
@@ -199,31 +212,6 @@ class ChoosesKernel(KernelModel):
                 ) from None
         return [replace(middle, gamma=float(gamma)) for gamma in gammas]
 
-    def _folds(self, examples: Examples, used: NDArray[np.intp]) -> list[_Fold]:
-        # Imported here: few programs cross-validate, and these take a third of a second.
-        from sklearn.metrics import check_scoring
-        from sklearn.model_selection import check_cv
-
-        scorer = check_scoring(self, scoring=self.scoring)
-        cv = check_cv(
-            self.cv, examples.y, classifier=self.description.loss_task == "classification"
-        )
-        places = np.full(len(examples.weights), -1)
-        places[used] = np.arange(len(used))
-        folds = []
-        for parts in cv.split(examples.X, examples.y):
-            train, test = (of[of >= 0] for of in (places[part] for part in parts))
-            y, weights = examples.y[used][test], examples.weights[used][test]
-            weighted = {} if (examples.weights == 1.0).all() else {"sample_weight": weights}
-
-            def score(
-                model: Any, kernels: Any, y: Any = y, weighted: dict[str, Vector] = weighted
-            ) -> float:
-                return float(scorer(model, kernels, y, **weighted))
-
-            folds.append(_Fold(train, test, _only(examples, used[train], None), score))
-        return folds
-
     def _rows_of(
         self, kernel: Kernel, base: NDArray[Any], places: NDArray[np.intp], X: Any
     ) -> KernelRows:
@@ -234,43 +222,6 @@ class ChoosesKernel(KernelModel):
             source=KernelSource(kernel, X, places, threads),
             n_threads=threads,
         )
-
-    def _fold_plan(
-        self, fold: _Fold, kernel: Kernel, base: NDArray[Any], X: Any
-    ) -> tuple[Self, Plan]:
-        """Return a copy to fit to the training part of a fold, with its kernels given, and how."""
-        model = copy(self)
-        model.kernel = "precomputed"
-        model.__dict__.pop("feature_names_in_", None)  # validated data has none
-        model.n_features_in_ = len(fold.train)
-        rows = self._rows_of(kernel, base, fold.train, X)
-        known = KernelExamples(**vars(fold.examples), kernel=Kernel("precomputed"), rows=rows)
-        return model, model._plan(known)
-
-    def _path(
-        self,
-        fold: _Fold,
-        kernel: Kernel,
-        base: NDArray[Any],
-        X: Any,
-        time_limit: float | None,
-        part: str,
-    ) -> _Path:
-        """Fit a path to the training part of a fold, and score it on the test part."""
-        lams = self.lams_
-        model, plan = self._fold_plan(fold, kernel, base, X)
-        found = all_along(model, plan.risks, lams, time_limit=time_limit, part=part)
-        kernels = transformed(
-            kernel, base, fold.test, fold.train, n_threads=threads_of(self.n_jobs)
-        )
-        scores = np.zeros(len(lams))
-        for i in range(len(lams)):
-            fitted = copy(model)
-            fitted.__dict__.update(plan.model(found.parameters[i], found.intercepts[i]))
-            scores[i] = fold.score(fitted, kernels)
-        coefs = np.zeros((len(lams), len(plan.risks), len(base)))
-        coefs[:, :, fold.train] = found.parameters[:, :, : len(fold.train)]
-        return _Path(scores, coefs, found.certificates, found.evaluations)
 
 
 def _only(examples: Examples, places: NDArray[np.intp], X: Any) -> Examples:
@@ -284,15 +235,6 @@ def _placed(attributes: Any, used: NDArray[np.intp], examples: Examples) -> Any:
         "support_": used[attributes["support_"]],
         "n_examples_": len(examples.weights),
     }
-
-
-def _mean_starts(coefs: Sequence[Any], n_problems: int) -> list[Vector | None]:
-    """Return where to start each problem: at the mean of the folds that have as many."""
-    complete = [of for of in coefs if len(of) == n_problems]
-    if not complete:
-        return [None] * n_problems
-    mean = np.mean(complete, axis=0)
-    return [np.concatenate([beta, np.zeros(len(beta))]) for beta in mean]
 
 
 @estimator

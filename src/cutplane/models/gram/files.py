@@ -3,7 +3,7 @@
 They are ``dual_coef``, a row for each problem, ``intercept``, the numbers of the examples that the
 model is made of, ``support``, the ``curvatures`` of a posterior, and these examples, unless kernels
 with them come precomputed: as a matrix ``vectors``, or in CSR, ``values``, ``indices`` and
-``starts``. Random waves are ``frequencies`` and ``wave_coef``; such a model has no support.
+``starts``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from cutplane.io.models.schema import Malformed
 
 _SPARSE = {"values", "indices", "starts"}
-_WAVES = ("frequencies", "wave_coef")
 
 
 def tensors_of(estimator: Any) -> dict[str, NDArray[Any]]:
@@ -31,9 +30,6 @@ def tensors_of(estimator: Any) -> dict[str, NDArray[Any]]:
     }
     if getattr(estimator, "posterior", False):
         tensors["curvatures"] = np.ascontiguousarray(estimator._curvatures)
-    if estimator.random_features is not None:
-        for name in _WAVES:
-            tensors[name] = np.ascontiguousarray(getattr(estimator, f"{name}_"))
     vectors = estimator.support_vectors_
     if scipy.sparse.issparse(vectors):
         tensors["values"] = np.ascontiguousarray(vectors.data)
@@ -57,9 +53,6 @@ def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) 
         raise Malformed("a posterior without curvatures, or curvatures without a posterior")
     tensors = dict(tensors)
     curvatures = tensors.pop("curvatures", None)
-    waves = {name: tensors.pop(name) for name in _WAVES if name in tensors}
-    if len(waves) != (0 if estimator.random_features is None else 2):
-        raise Malformed("random_features without waves, or waves without random_features")
     names = set(tensors) - {"dual_coef", "intercept", "support"}
     allowed: list[set[str]] = [set()] if precomputed else [{"vectors"}, _SPARSE]
     if len(tensors) != len(names) + 3 or names not in allowed:
@@ -84,23 +77,7 @@ def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) 
     estimator.intercept_ = float(intercept[0]) if layout.intercepts is None else intercept
     if curvatures is not None:
         _restore_posterior(estimator, curvatures)
-    if waves:
-        _restore_waves(estimator, **waves)
     return int(layout.problems)
-
-
-def _restore_waves(estimator: Any, frequencies: NDArray[Any], wave_coef: NDArray[Any]) -> None:
-    n_waves = estimator.random_features
-    shapes = {
-        "frequencies_": (frequencies, (n_waves, estimator.n_features_in_)),
-        "wave_coef_": (wave_coef, (len(estimator.dual_coef_), 2 * n_waves)),
-    }
-    for name, (array, shape) in shapes.items():
-        if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-            raise Malformed(f"waves that do not fit random_features={n_waves}")
-        setattr(estimator, name, array)
-    if len(estimator.support_) or estimator.kernel != "rbf":
-        raise Malformed("waves of a model with a support, or without a kernel for them")
 
 
 def _restore_posterior(estimator: Any, curvatures: NDArray[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Kernels: inner products of examples in a space that nobody has to write down.
+"""Kernels: inner products of examples in a space that nobody has to write down; and their matrix.
 
     linear      x.y
     polynomial  (gamma * x.y + coef0) ** degree
@@ -7,18 +7,32 @@
 They are computed block by block in float64, from products of matrices, whatever the examples are
 stored in. The kernels of all ``gamma`` are functions of one matrix, entry by entry: of squared
 distances, or of products.
+
+The matrix of a sample is symmetric, so each block is computed once and written twice. Threads share
+the blocks, each with a BLAS of one thread, so that exponentials are shared too.
+
+**Rounding.** Large matrices are kept in float32, in which methods take their steps; what is proven
+is computed from the examples once more. What is kept has to be positive semidefinite, which
+rounding takes away: independent errors of at most ``u = eps/2`` times an entry make a matrix with
+eigenvalues above ``-2 u sqrt(m) max(K)`` (Wigner's semicircle has ``2/sqrt(3)`` in place of 2). So
+much is added to the diagonal: 1e-5 for 10,000 examples, as if each example had that much noise of
+its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
+from cutplane.compute.pace import deadline
+from cutplane.compute.threads import default_threads, run_blocks
 
 KERNELS = ("rbf", "polynomial", "linear", "precomputed")
 """Kernels by name."""
@@ -167,7 +181,7 @@ class Kernel:
             norms = np.sqrt(_squared_norms(own)) ** degree
         # Sums of n terms, each a product of rounded factors (Higham 2002, section 3.1).
         roundings = len(duals) + 4.0 * degree + 4.0
-        off = float(np.finfo(np.float64).eps) * roundings * float(np.abs(duals) @ norms)
+        off = EPS * roundings * float(np.abs(duals) @ norms)
         return float(np.linalg.norm(tensor)), off
 
     @property
@@ -213,3 +227,242 @@ def _squared_norms(A: Any) -> Vector:
 
 def _double(A: NDArray[Any]) -> Matrix:
     return np.asarray(A, dtype=np.float64)
+
+
+# Up to so many examples the matrix is kept in float64: it takes 32 MB at most.
+FULL_PRECISION = 2048
+# And up to so many where float32 would be too coarse: 512 MB.
+MOST_IN_DOUBLE = 8192
+
+# Rows of a block. Blocks of 512 x 512 float64 numbers, 2 MB, stay in a core's cache.
+_ROWS = 512
+# Columns that a thread computes of some rows at a time.
+_COLUMNS = 2048
+
+# Entries of a symmetric matrix may differ by this share of the largest.
+_SYMMETRIC = 1e-6
+# Eigenvalues below this share of the largest one, with a minus sign, are no rounding.
+_INDEFINITE = 1e-6
+
+
+# A dense copy of the examples, around zero, may take this share of the matrix.
+_SHARE_OF_MATRIX = 0.15
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS uses the calling thread alone: threads are shared here."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+class IndefiniteKernel(ValueError):
+    """A matrix that should hold inner products has a negative eigenvalue."""
+
+
+def ridge_of(dtype: Any, n_examples: int, largest: float) -> float:
+    """Return what rounding to a type asks to be added to a diagonal with this largest entry."""
+    return float(np.finfo(dtype).eps) * float(np.sqrt(n_examples)) * largest
+
+
+def precision_of(kernel: Kernel, X: Any, most_added: float = np.inf) -> Any:
+    """Return the type to keep a matrix in, if no more than so much should be added to its diagonal.
+
+    Beyond 8,192 examples it is float32 all the same.
+    """
+    m = X.shape[0]
+    if m <= FULL_PRECISION:
+        return np.float64
+    if m > MOST_IN_DOUBLE or kernel.function is not None or most_added == np.inf:
+        return np.float32
+    own = X.diagonal() if kernel.name == "precomputed" else kernel.of_pairs(X)
+    return np.float64 if ridge_of(np.float32, m, float(own.max())) > most_added else np.float32
+
+
+def kernel_matrix(
+    kernel: Kernel, X: Any, dtype: Any = None, *, n_threads: int | None = None
+) -> NDArray[Any]:
+    """Return the kernel of all pairs of examples; one that is no inner product is refused."""
+    dtype = precision_of(kernel, X) if dtype is None else dtype
+    if kernel.name == "precomputed":
+        matrix = copied(X, dtype)
+    else:
+        matrix = _computed(kernel, X, dtype, n_threads)
+    if not kernel.proven:
+        _require_semidefinite(matrix)
+    return matrix
+
+
+def in_double(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> Matrix:
+    """Return the kernel of all pairs of examples in float64, however many they are."""
+    return _computed(kernel, X, np.float64, n_threads)
+
+
+def _computed(kernel: Kernel, X: Any, dtype: Any, n_threads: int | None) -> NDArray[Any]:
+    m = X.shape[0]
+    matrix = np.empty((m, m), dtype)
+    n_workers = default_threads() if n_threads is None else n_threads
+    compute(kernel, prepared(kernel, X, matrix.nbytes), matrix, n_workers)
+    return matrix
+
+
+def transformed(
+    kernel: Kernel, base: NDArray[Any], rows: Any, columns: Any, *, n_threads: int | None = None
+) -> NDArray[Any]:
+    """Return the kernel of some rows and columns of the matrix of its `Kernel.base`."""
+    out = np.empty((len(rows), len(columns)), dtype=base.dtype)
+    starts = range(0, len(rows), _ROWS)
+
+    def run(first: int, last: int) -> None:
+        for i in starts[first:last]:
+            part = slice(i, i + _ROWS)
+            out[part] = kernel.of_base(base[np.ix_(rows[part], columns)])
+
+    run_blocks(run, len(starts), n_threads=default_threads() if n_threads is None else n_threads)
+    return out
+
+
+def prepared(kernel: Kernel, X: Any, n_bytes: int) -> Any:
+    """Return the examples as the blocks of a matrix of this size are best computed of them."""
+    m, n_features = X.shape
+    small = 8 * m * n_features <= _SHARE_OF_MATRIX * n_bytes
+    if not kernel.proven or not (small or m <= FULL_PRECISION):
+        return X
+    dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+    measures_distance = kernel.name in ("rbf", SQUARED_DISTANCE)
+    return around_zero(dense, dense)[0] if measures_distance else dense
+
+
+def compute(
+    kernel: Kernel,
+    X: Any,
+    out: NDArray[Any],
+    n_threads: int,
+    places: NDArray[np.intp] | None = None,
+) -> None:
+    """Write the kernel of all pairs of examples; with ``places``, of those alone.
+
+    It is left, by `OutOfTime`, when the step of the run should end.
+    """
+    starts = range(0, len(out) if places is None else len(places), _ROWS)
+    pairs = [(i, j) for i in starts for j in starts if j >= i]
+    require_time = deadline()
+
+    def run(first: int, last: int) -> None:
+        for i, j in pairs[first:last]:
+            require_time()
+            rows, columns = _block(places, i), _block(places, j)
+            block = _finite(kernel.between(X[rows], X[columns], out.dtype))
+            if i == j:
+                if not kernel.proven:
+                    _require_symmetric(block, block.T)
+                block = np.triu(block) + np.triu(block, 1).T
+            _write(out, rows, columns, block)
+            if i != j:
+                _write(out, columns, rows, block.T)
+
+    if kernel.function is not None:  # of the user's, who may not expect threads
+        run(0, len(pairs))
+        return
+    with one_blas_thread():
+        run_blocks(run, len(pairs), n_threads=n_threads)
+
+
+def _block(places: NDArray[np.intp] | None, start: int) -> Any:
+    rows = slice(start, start + _ROWS)
+    return rows if places is None else places[rows]
+
+
+def _write(out: NDArray[Any], rows: Any, columns: Any, block: NDArray[Any]) -> None:
+    out[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] = block
+
+
+def compute_rows(
+    kernel: Kernel, X: Any, rows: NDArray[np.intp], out: NDArray[Any], n_threads: int
+) -> None:
+    """Write the kernel of some examples with all of them, into the rows of these."""
+    given, starts = X[rows], range(0, len(out), _COLUMNS)
+    require_time = deadline()
+
+    def run(first: int, last: int) -> None:
+        for j in starts[first:last]:
+            require_time()
+            columns = slice(j, j + _COLUMNS)
+            out[rows, columns] = _finite(kernel.between(given, X[columns], out.dtype))
+
+    with one_blas_thread():
+        run_blocks(run, len(starts), n_threads=n_threads)
+
+
+def _finite(block: NDArray[Any]) -> NDArray[Any]:
+    if not np.isfinite(block).all():
+        raise ValueError("the kernel overflows: scale the features, or lower its degree")
+    return block
+
+
+def products_with(
+    kernel: Kernel, A: Any, B: Any, coef: Matrix, *, n_threads: int | None = None
+) -> Matrix:
+    """Return ``k(A, B) coef'`` without keeping the kernel: a row an example of ``A``."""
+    out = np.zeros((A.shape[0], len(coef)))
+    starts = range(0, A.shape[0], _ROWS)
+
+    def run(first: int, last: int) -> None:
+        for i in starts[first:last]:
+            rows = slice(i, i + _ROWS)
+            for j in range(0, B.shape[0], _COLUMNS):
+                part = slice(j, j + _COLUMNS)
+                pair = A[rows], B[part]
+                if kernel.name == "rbf":
+                    pair = around_zero(*pair)
+                out[rows] += kernel.between(*pair) @ coef[:, part].T
+
+    if kernel.function is not None:
+        run(0, len(starts))
+        return out
+    with one_blas_thread():
+        run_blocks(
+            run, len(starts), n_threads=default_threads() if n_threads is None else n_threads
+        )
+    return out
+
+
+def copied(X: Any, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return a copy of a matrix that was given, having compared it with its transpose."""
+    m = X.shape[0]
+    out = np.empty((m, m), dtype)
+    if X.shape != (m, m):
+        raise ValueError(
+            f"kernel='precomputed' needs the square matrix of all examples, got the shape {X.shape}"
+        )
+    for i in range(0, m, _ROWS):
+        for j in range(i, m, _ROWS):
+            rows, columns = slice(i, i + _ROWS), slice(j, j + _ROWS)
+            block = np.asarray(X[rows, columns], dtype=np.float64)
+            _require_symmetric(block, np.asarray(X[columns, rows], dtype=np.float64).T)
+            out[columns, rows] = block.T
+            out[rows, columns] = np.triu(block) + np.triu(block, 1).T if i == j else block
+    return out
+
+
+def _require_symmetric(block: NDArray[Any], other: NDArray[Any]) -> None:
+    if (np.abs(block - other) > _SYMMETRIC * np.abs(block).max(initial=0.0)).any():
+        raise ValueError("the kernel matrix is not symmetric")
+
+
+def _require_semidefinite(matrix: NDArray[Any]) -> None:
+    m = len(matrix)
+    if m > FULL_PRECISION:
+        seen = np.random.default_rng(0).choice(m, FULL_PRECISION, replace=False)
+        matrix = matrix[np.ix_(seen, seen)]
+    with one_blas_thread():
+        eigenvalues = np.linalg.eigvalsh(np.asarray(matrix, dtype=np.float64))
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if smallest < -_INDEFINITE * max(largest, 0.0) or largest < 0.0:
+        raise IndefiniteKernel(
+            f"the kernel matrix has the eigenvalue {smallest:.3g} (the largest is {largest:.3g}): "
+            "it holds no inner products, and nothing could be proven of a fit"
+        )

@@ -1,4 +1,4 @@
-"""What kernel classifiers and regressors share: the kernel, its matrix, and the support.
+"""Kernel classifiers and regressors, with a certificate: support vectors, Gaussian processes.
 
 The model is ``f(x) = sum_i dual_coef_i k(x_i, x) + intercept``, a linear one in a space of features
 that the kernel stands for. So everything but the products with the examples is that of
@@ -8,29 +8,56 @@ that the kernel stands for. So everything but the products with the examples is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse
 from msgspec import Meta
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.protocols import Regularizer
 from cutplane.data import ordered_scores
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import STRENGTH, Description, Positive
-from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.description import (
+    STRENGTH,
+    Description,
+    Layout,
+    Positive,
+    Targets,
+    lam_of,
+    look_up,
+    threads_of,
+)
+from cutplane.estimators.estimator import by_parts, estimator
+from cutplane.estimators.fit import Examples, Plan, fit_plan
+from cutplane.estimators.linear.classes import (
+    ClassScores,
+    class_weights,
+    n_rows,
+    predict_log_proba,
+    require_two_classes,
+    with_probabilities,
+)
 from cutplane.estimators.linear.model import FLOATS, LinearModel
-from cutplane.estimators.parameters import lam_of, look_up, threads_of
-from cutplane.models.gram.features import wave_scores
-from cutplane.models.gram.functions import KERNELS, Kernel
-from cutplane.models.gram.matrix import products_with
-from cutplane.models.gram.reduced import is_reduced, reduced_plan
+from cutplane.estimators.linear.regressor import NumberScores
+from cutplane.losses import (
+    CLASSIFICATION,
+    NU_CLASSIFICATION,
+    NU_REGRESSION,
+    REGRESSION,
+    Logistic,
+    NuHinge,
+)
+from cutplane.models.gram.functions import KERNELS, Kernel, products_with
+from cutplane.models.gram.newton import Posterior, mean_probability
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import KernelNorm
@@ -50,9 +77,6 @@ SAVED: dict[str, tuple[Any, Any]] = {
     "n_features_in_": (_Count | None, None),
 }
 """What model files keep of kernel machines besides arrays."""
-
-OF_REDUCED = ("landmark_loss_", "frequencies_", "wave_coef_", "kernel_error_")
-"""What only functions of fewer features have."""
 
 kernel_description = partial(Description, methods=KERNEL_METHODS, spans_examples=True, saved=SAVED)
 
@@ -95,11 +119,8 @@ class KernelModel(LinearModel):
         matrix does not fit into memory. With the hinge loss these are the ones that a machine of
         three times as many leans on most, otherwise they are drawn at random. What is proven then
         holds for these functions.
-    random_features : int, optional
-        Look for the best function of so many random waves in place of the kernel "rbf", each a
-        cosine and a sine: for the same purpose. What is proven then holds for these functions.
     random_state : int or None, default=0
-        Seed of the landmarks and their pilot, or of the waves.
+        Seed of the landmarks and their pilot.
 
     Attributes
     ----------
@@ -116,14 +137,6 @@ class KernelModel(LinearModel):
     landmark_loss_ : float
         Only with ``landmarks``: the share of the kernel's trace that their span does not reproduce,
         measured on the training examples; 0 would be no loss at all.
-    frequencies_ : ndarray of shape (n_waves, n_features)
-        Only with ``random_features``: the waves. The model then has no support.
-    wave_coef_ : ndarray of shape (n_problems, 2 * n_waves)
-        Only with ``random_features``: the coefficients of the cosine and the sine of each wave,
-        over the root of the number of waves.
-    kernel_error_ : float
-        Only with ``random_features``: the root of the mean squared error with which the waves
-        reproduce the kernel, measured on pairs of 500 training examples.
     """
 
     kernel: Any = "rbf"
@@ -132,7 +145,6 @@ class KernelModel(LinearModel):
     coef0: float = 1.0
     fit_intercept: bool = True
     landmarks: int | None = None
-    random_features: int | None = None
     random_state: int | None = 0  # type: ignore[assignment]
 
     def _unused(self) -> dict[str, str]:
@@ -228,9 +240,10 @@ class KernelModel(LinearModel):
         """Return the plan to fit a function to each of the targets."""
         if not self.loss_function().convex:
             raise ValueError(f"kernels need a convex loss, {self.loss!r} is not")
-        for name in OF_REDUCED:  # of an earlier fit
-            self.__dict__.pop(name, None)
-        if is_reduced(self):
+        self.__dict__.pop("landmark_loss_", None)  # of an earlier fit
+        if self.landmarks is not None:
+            from cutplane.models.gram.reduced import reduced_plan
+
             return reduced_plan(self, examples, targets, weights, varied=varied)
         risks, attributes = self._risks_of(examples, targets, weights)
         starts = self._kernel_starts(np.flatnonzero(weights > 0.0), len(weights), len(risks))
@@ -287,8 +300,6 @@ class KernelModel(LinearModel):
                 self.dual_coef_,
                 n_threads=threads_of(self.n_jobs),
             )
-        if hasattr(self, "frequencies_"):
-            return wave_scores(X, self.frequencies_, self.wave_coef_)
         support = self.support_vectors_
         if scipy.sparse.issparse(X) and not scipy.sparse.issparse(support):
             support = scipy.sparse.csr_array(support)
@@ -317,3 +328,233 @@ def _variance(X: Any, weights: Vector | None) -> float:
     deviations = np.asarray(X, dtype=np.float64) - mean
     variance = shares @ np.einsum("ij,ij->i", deviations, deviations)
     return float(variance) / float(columns)
+
+
+# Examples whose probabilities are computed together.
+_ROWS = 512
+
+
+@estimator
+class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
+    """Kernel classifier that minimizes ``lam/2 |f|^2 + mean loss`` over all functions.
+
+    The functions are those of the kernel's space, of whatever dimension, and what is proven holds
+    for all of them. With the hinge loss it is the support vector machine of scikit-learn's `SVC`
+    with the same ``C``; with the logistic loss, and without an intercept, the most likely function
+    of a Gaussian process with the covariance ``k / (lam * n_samples)``.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="hinge"
+        "hinge", "squared_hinge", "smooth_hinge", "logistic" or "exponential"; or "nu_hinge", whose
+        margin follows from a share ``nu`` of the examples.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as in scikit-learn.
+    posterior : bool, default=False
+        With the logistic loss: whether `predict_proba` is the mean over the posterior of the
+        Gaussian process, by Laplace's method, not the probability of the most likely function. It
+        takes a float64 matrix of all examples for each class.
+    smoothing : float, default=0.5
+        Width of the rounded kink of "smooth_hinge".
+    nu : float, default=0.5
+        With "nu_hinge", the largest share of examples that are inside the margin. It is at most
+        twice the share of the smaller class.
+
+    Attributes
+    ----------
+    prior_scale_ : float
+        Only with ``posterior``: ``1 / (lam * sum of weights)``, which times the kernel is the
+        covariance of the Gaussian process.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted. More than two are fitted each against the rest.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    log_marginal_likelihood_ : float, or ndarray of shape (n_classes,)
+        Only with ``posterior``, and not in model files: how likely the labels are under the
+        Gaussian process, given the intercept. The higher the better, for choosing ``gamma`` and
+        ``lam``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> import cutplane as cp
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> model = cp.KernelClassifier(gamma=2.0, C=1.0).fit(X, y)
+    >>> model.certificate_.relative_gap <= 1e-3, model.score(X, y) > 0.98
+    (True, True)
+    """
+
+    description = kernel_description(
+        task="kernel-classification",
+        targets=Targets.CLASSES,
+        losses=CLASSIFICATION | NU_CLASSIFICATION,
+        saved=SAVED | {"prior_scale_": (Positive | None, None)},
+    )
+
+    loss: Any = field(default="hinge", kw_only=False)
+    class_weight: Any = None
+    posterior: bool = False
+    smoothing: float = 0.5
+    nu: float = 0.5
+    predict_log_proba = predict_log_proba
+
+    @with_probabilities
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class, for the losses that imply one.
+
+        Those of more than two classes, each against the rest, are scaled to sum to one.
+        """
+        if not self.posterior:
+            return one_against_rest(self.loss_function().probability(self._scores(X)))
+        return one_against_rest(self._mean_probabilities(X))
+
+    def _fit(self, examples: Examples) -> Self:
+        plan = self._plan(examples)
+        if self.posterior:
+            self._require_gaussian_process()
+        fit_plan(self, plan)
+        for name in ("log_marginal_likelihood_", "_curvatures", "_posteriors"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        if self.posterior:
+            self._set_posterior(plan.examples.weights[self.support_])
+        return self
+
+    def _require_gaussian_process(self) -> None:
+        if not isinstance(self.loss_function(), Logistic):
+            raise ValueError(f"posterior=True needs loss='logistic', got {self.loss!r}")
+        if self.landmarks is not None:
+            raise ValueError("posterior=True is one of all examples: it takes no landmarks")
+        if self._precomputed:
+            raise ValueError(
+                "posterior=True needs the kernel of new examples with themselves, which "
+                "kernel='precomputed' does not tell"
+            )
+
+    def _set_posterior(self, weights: Vector) -> None:
+        """Keep the curvatures at the minimizer, and the likelihood of the labels."""
+        matrix = self._kernel().between(self.support_vectors_, self.support_vectors_)
+        scores = self.dual_coef_ @ matrix + self.intercept_[:, None]
+        share = expit(scores)
+        self._curvatures = weights * share * (1.0 - share)
+        total = float(weights.sum())
+        self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
+        listed = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
+        likelihoods = [
+            -total * certificate.objective - posterior.half_log_determinant
+            for certificate, posterior in zip(listed, self._posteriors, strict=True)
+        ]
+        several = len(likelihoods) > 1
+        self.log_marginal_likelihood_ = np.array(likelihoods) if several else likelihoods[0]
+
+    def _made_posteriors(self, matrix: Matrix, scale: float) -> list[Posterior]:
+        self.prior_scale_ = scale
+        return [Posterior.of(matrix, curvatures, scale) for curvatures in self._curvatures]
+
+    def _mean_probabilities(self, X: Any) -> Matrix:
+        """Return the mean probability of each problem's positive class over its posterior."""
+        scores, kernel, support = self._scores(X), self._kernel(), self.support_vectors_
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        if not isinstance(X, type(support)):
+            X, support = csr_array(X), csr_array(support)
+        out: Matrix = np.empty(scores.shape)
+        for begin in range(0, len(out), _ROWS):
+            rows = slice(begin, begin + _ROWS)
+            kernels, own = kernel.between(X[rows], support), kernel.of_pairs(X[rows])
+            for k, posterior in enumerate(self._posteriors):
+                variances = posterior.variances(kernels, own)
+                out[rows, k] = mean_probability(scores[rows, k], variances)
+        return out
+
+    def _plan(self, examples: Examples) -> Plan:
+        y, weights = examples.y, examples.weights
+        check_classification_targets(y)
+        self.classes_ = np.unique(y[weights > 0.0])
+        require_two_classes(self.classes_)
+        if self.class_weight is not None:
+            weights = weights * class_weights(self.class_weight, self.classes_, y, weights)
+        plan = self._kernel_plan(examples, self._targets(y), weights)
+        advice = "try a smaller lam, another gamma, or class_weight='balanced'"
+        if isinstance(self.loss_function(), NuHinge):
+            advice = "try a larger nu"  # lam only scales the model
+        return replace(plan, advice=advice)
+
+    def layout(self) -> Layout:  # noqa: D102
+        rows = n_rows(self.classes_)
+        return super().layout()._replace(rows=rows, intercepts=rows, problems=rows)
+
+    def _targets(self, y: NDArray[Any]) -> Sequence[Vector]:
+        """Return the targets of each problem: one for two classes, else each against the rest."""
+        classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return [np.where(y == positive, 1.0, -1.0) for positive in classes]
+
+
+def one_against_rest(probability: Any) -> Any:
+    """Return probabilities of all classes: those of two, or of each against the rest, scaled."""
+    if probability.shape[1] == 1:
+        return np.hstack([1.0 - probability, probability])
+    total = probability.sum(axis=1, keepdims=True)
+    equal = np.full_like(probability, 1.0 / probability.shape[1])
+    return np.divide(probability, total, out=equal, where=total > 0.0)
+
+
+@estimator
+class KernelRegressor(NumberScores, KernelModel):
+    """Kernel regression that minimizes ``lam/2 |f|^2 + mean loss`` over all functions.
+
+    The functions are those of the kernel's space, of whatever dimension, and what is proven holds
+    for all of them. With "epsilon_insensitive" it is scikit-learn's `SVR` with the same ``C``, with
+    "squared" and without an intercept its `KernelRidge` with ``alpha = lam * n_samples``.
+
+    Parameters
+    ----------
+    loss : str or Loss, default="squared"
+        "squared", "absolute", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive",
+        "huber" or "poisson"; or "nu_insensitive", whose width follows from a share ``nu`` of the
+        examples.
+    quantile : float, default=0.5
+        Which quantile the loss "quantile" fits.
+    delta : float, default=1.35
+        Residual from which on the loss "huber" is linear.
+    epsilon : float, default=0.1
+        Width of the zone without loss of "epsilon_insensitive" and "squared_epsilon_insensitive".
+    nu : float, default=0.5
+        With "nu_insensitive", the largest share of examples that are off by more than the width of
+        the zone without loss.
+
+    Attributes
+    ----------
+    intercept_ : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cutplane as cp
+    >>> x = np.linspace(0.0, 6.0, 200)[:, None]
+    >>> y = np.sin(x[:, 0]) + np.random.default_rng(0).normal(size=200) * 0.2
+    >>> model = cp.KernelRegressor("quantile", quantile=0.9, lam=1e-4).fit(x, y)
+    >>> 0.85 <= (y <= model.predict(x)).mean() <= 0.95
+    np.True_
+    """
+
+    description = kernel_description(
+        task="kernel-regression",
+        targets=Targets.NUMBERS,
+        losses=REGRESSION | NU_REGRESSION,
+    )
+
+    loss: Any = field(default="squared", kw_only=False)
+    quantile: float = 0.5
+    delta: float = 1.35
+    epsilon: float = 0.1
+    nu: float = 0.5
+
+    @by_parts
+    def predict(self, X: Any) -> Any:
+        """Return the prediction for each example."""
+        return self.loss_function().predict(self._scores(X)[:, 0])
+
+    def _plan(self, examples: Examples) -> Plan:
+        y = np.asarray(examples.y, dtype=np.float64)
+        return self._kernel_plan(examples, [y], examples.weights, varied=bool(np.ptp(y) > 0.0))
+
+    def _turned(self, attributes: Attributes) -> Attributes:
+        return {**attributes, "intercept_": float(attributes["intercept_"][0])}

@@ -36,7 +36,7 @@ Probabilities are means of the logistic function over a normal distribution.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -45,17 +45,18 @@ from scipy.special import expit, ndtr
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
-from cutplane.core.needs import Need, quadratic
 from cutplane.core.policies.bmrm import best_step
-from cutplane.core.protocols import Plane, SearchablePoint
-from cutplane.core.solver import Solver, Step
+from cutplane.core.protocols import Plane
+from cutplane.core.solver import Solver, Step, need_of
 from cutplane.core.state import Run
-from cutplane.models.gram.matrix import one_blas_thread
+from cutplane.models.gram.functions import one_blas_thread
+from cutplane.models.gram.risk import KernelRisk
+from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
-from cutplane.solvers.needs import CURVATURES
+from cutplane.solvers.needs import CURVATURES, loss_with
 
-SPANS_EXAMPLES = Need("risk", "spans_examples", "functions in the span of the examples, a kernel")
+SPANS_EXAMPLES = need_of("risk", KernelRisk, "functions in the span of the examples, a kernel")
 
 _EPS = float(np.finfo(np.float64).eps)
 # What is added to the diagonal grows by this factor, if it was not enough.
@@ -104,7 +105,7 @@ class KernelNewtonSteps(Solver[None]):
 
     needs = (
         SPANS_EXAMPLES,
-        Need("risk", "loss.smooth", "a loss without kinks"),
+        loss_with("a loss without kinks", lambda loss: loss.smooth),
         CURVATURES,
     )
     planes: int | None = 4
@@ -112,24 +113,24 @@ class KernelNewtonSteps(Solver[None]):
 
     def step(self, run: Run, own: None) -> Step[None]:
         """Solve the quadratic model at the best point, and search on the way there."""
-        risk: Any = run.problem.risk
-        best: Any = run.best
-        lam: float = run.problem.regularizer.lam  # type: ignore[attr-defined]
+        risk, best = SPANS_EXAMPLES.of(run.problem), run.best
+        assert isinstance(best, ScoredPoint)
+        lam = run.problem.norm.lam
         share = min(max(run.relative_gap, 0.0), 1.0) if np.isfinite(run.gap) else 1.0
-        loss, scores = risk.loss, best.scores + best.offset
+        loss, scores = risk.pointwise, best.scores + best.offset
         beta = newton_coefficients(
             risk,
             lam,
             best.w[: len(scores)],
             scores,
             loss.slopes(risk.y, scores, risk.weights),
-            loss.curvatures(risk.y, scores, risk.weights),
+            loss.known_curvatures(risk.y, scores, risk.weights),
             accuracy=_ROUGH * share,
         )
         risk.evaluations += 1
-        point = risk.with_coefficients(beta, risk.map.values(beta))
-        segment = cast(SearchablePoint, best).toward(point)
-        along = quadratic(run.problem.regularizer).along(best.w, point.w)
+        point = risk.with_coefficients(beta, risk.kernel.values(beta))
+        segment = best.toward(point)
+        along = run.problem.norm.along(best.w, point.w)
         lowest = segment.at(best_step(segment, along))
         plane = _plane_of(risk, lam, point)
         if plane is not None and run.problem.below(plane).lower > run.lower:
@@ -137,7 +138,7 @@ class KernelNewtonSteps(Solver[None]):
         return Step([lowest], None, cut_at=[lowest])
 
 
-def _plane_of(risk: Any, lam: float, point: Any) -> Plane | None:
+def _plane_of(risk: KernelRisk, lam: float, point: ScoredPoint) -> Plane | None:
     """Return the plane whose duals are the coefficients of a function, times ``-lam``.
 
     At the minimizer of a quadratic model they are the slopes of the model there, and the product
@@ -147,14 +148,14 @@ def _plane_of(risk: Any, lam: float, point: Any) -> Plane | None:
     duals = -lam * beta
     if risk.minimizes_intercept:
         duals = balanced(duals)
-    offset = -risk.loss.conjugate(risk.y, duals, risk.weights)
+    offset = -risk.pointwise.known_conjugate(risk.y, duals, risk.weights)
     if not np.isfinite(offset):
         return None
     return Plane(0.5 * np.concatenate([-lam * values, duals]), offset)
 
 
 def newton_coefficients(
-    risk: Any,
+    risk: KernelRisk,
     lam: float,
     before: Vector,
     scores: Vector,
@@ -169,7 +170,7 @@ def newton_coefficients(
     zero with these scores, slopes and curvatures.
     """
     # Roots of next to nothing would make numbers that leave no digits to the others.
-    bent = curvatures * risk.rows.diagonal > _STRAIGHT * lam
+    bent = curvatures * risk.matrix_rows.diagonal > _STRAIGHT * lam
     change = np.where(bent, 0.0, -slopes / lam - before)
     rest = risk.rows.pullback(change) if change.any() else np.zeros_like(change)
     used = np.flatnonzero(bent)
@@ -186,12 +187,12 @@ def newton_coefficients(
     return np.asarray(before + change)
 
 
-def _solver(risk: Any, lam: float, used: Any, roots: Vector, goal: float) -> Any:
+def _solver(risk: KernelRisk, lam: float, used: Any, roots: Vector, goal: float) -> Any:
     """Return a function that solves the system for a right-hand side."""
     if len(used) <= _DIRECT:
         from scipy.linalg import cho_solve  # slow to import
 
-        matrix = np.asarray(risk.rows.matrix[np.ix_(used, used)], dtype=np.float64)
+        matrix = np.asarray(risk.matrix_rows.matrix[np.ix_(used, used)], dtype=np.float64)
         matrix *= roots[:, None]
         matrix *= roots
         matrix[np.diag_indices_from(matrix)] += lam

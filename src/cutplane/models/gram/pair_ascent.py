@@ -26,7 +26,7 @@ without noise, pairs creep: then every other step is one of the bundle method.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,16 +35,17 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import OutOfTime, hurried
 from cutplane.compute.products import dot
-from cutplane.core.needs import Need, quadratic
 from cutplane.core.policies.bmrm import OnSegment, best_step
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.solver import Solver, Step
-from cutplane.core.state import Run
+from cutplane.core.state import Problem, Run
 from cutplane.models.gram.newton import SPANS_EXAMPLES, newton_coefficients
 from cutplane.models.gram.rows import KernelRows
+from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
-from cutplane.solvers.newton import per_weight, width_for
+from cutplane.solvers.needs import loss_with
+from cutplane.solvers.newton import ROUNDING, RoundedSteps, Rounding, per_weight
 
 Form: TypeAlias = tuple[Matrix, Vector, float]
 """The matrix ``K``, its diagonal, and ``lam``."""
@@ -182,8 +183,6 @@ _SLOW = 0.5
 
 # Newton steps end after so many of which none has left less than this share of the gap.
 _NO_GAIN, _GAIN = 30, 0.9
-# Kinks are rounded half as widely when a step promises less than this share of the gap.
-_SOLVED, _SHRINK = 1e-5, 0.5
 _OF_STEP = 1e-6
 
 # The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
@@ -223,8 +222,8 @@ class PairDuals:
     come since.
     """
 
-    q: Vector
-    images: Vector
+    q: Annotated[Vector, "f8[n]"]
+    images: Annotated[Vector, "f8[n]"]
     gap: float = np.inf
 
 
@@ -242,7 +241,7 @@ class PairSteps(Solver["PairDuals | None"]):
 
     needs = (
         SPANS_EXAMPLES,
-        Need("risk", "loss.straight", "a loss made of straight pieces, such as the hinge"),
+        loss_with("a loss made of straight pieces, such as the hinge", lambda loss: loss.straight),
     )
     takes_first_plane: ClassVar[bool] = False
     looks: int = _LOOKS
@@ -264,7 +263,7 @@ class PairSteps(Solver["PairDuals | None"]):
         q = balanced(own.q) if risk.minimizes_intercept else own.q
         risk.evaluations += 1
         slope = risk.map.pullback(q)
-        offset = -risk.loss.conjugate(risk.y, q, risk.weights)
+        offset = -risk.pointwise.known_conjugate(risk.y, q, risk.weights)
         np.multiply(slope[: len(q)], 2.0 / lam, out=own.images)  # free of rounding that added up
         point = risk.with_coefficients(q / -lam, -own.images)
         plane = Plane(slope, offset)
@@ -272,7 +271,7 @@ class PairSteps(Solver["PairDuals | None"]):
             # A search might go a little lower, but would bring back examples without a dual.
             return Step([point], own, [plane])
         segment = cast(SearchablePoint, run.best).toward(point)
-        along = quadratic(run.problem.regularizer).along(run.best.w, point.w)
+        along = run.problem.norm.along(run.best.w, point.w)
         return Step([segment.at(best_step(segment, along))], own, [plane])
 
     def _improve(self, risk: Any, lam: float, costs: Costs, own: PairDuals, run: Run) -> None:
@@ -356,27 +355,68 @@ class Waiting(NamedTuple):
         return _ACCURACY if rows.ready.all() else max(_DEPTH * worst, _ACCURACY)
 
 
-def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | None]:
-    """Take Newton steps on the loss with rounded kinks, from where pairs creep; change the duals.
+@dataclass(slots=True)
+class KernelState:
+    """Where Newton's method on rounded kinks is; it lives for one step of the run.
 
-    This is the method of multipliers, as in `cutplane.solvers.newton`. The coefficients of a Newton
-    step, times ``-lam``, are the duals of its plane: slopes at rounded scores would be off by far
-    more where kernels are large. Steps end when the gap is small enough, or has stopped to shrink.
+    Attributes
+    ----------
+    point : KernelPoint
+        The last iterate.
+    width : float
+        How widely kinks are rounded.
+    duals, slopes : ndarray
+        A slope for each example, around which kinks are rounded; and those of the last plane.
+    promised, gap : float
+        By how much the last step promised to lower the objective, and what the gap was after it.
+    ends : tuple
+        Where the last step could have led, and where it did.
     """
-    problem = run.problem
-    risk: Any = problem.risk
-    weights, lam = risk.weights, quadratic(problem.regularizer).lam
-    point: Any = run.best
-    best, objective, lower, plane = point, run.objective, run.lower, None
-    duals = per_weight(own.q, weights)
-    width = min(
-        width_for(run.gap, duals, weights),
-        width_for(point.value, per_weight(point.slopes, weights), weights),
-    )
-    smallest, since = run.gap, 0
-    while since < _NO_GAIN and not hurried():
-        loss = risk.loss.smoothed(width)
-        scores = point.scores + point.offset + width * duals
+
+    point: ScoredPoint
+    width: float
+    duals: Vector
+    slopes: Vector
+    promised: float = np.inf
+    gap: float = np.inf
+    steps: int = 0
+    ends: tuple[Any, ...] = ()
+
+
+class KernelSteps(RoundedSteps[KernelState]):
+    """Newton steps on coefficients: the inner model of kernels.
+
+    The coefficients of a step, times ``-lam``, are the duals of its plane: slopes at rounded scores
+    would be off by far more where kernels are large.
+    """
+
+    rounding: ClassVar[Rounding] = ROUNDING["kernels"]
+
+    def __init__(self, problem: Problem, costs: Costs) -> None:
+        self._risk: Any = problem.risk
+        self._norm = problem.norm
+        self._costs = costs
+
+    def is_solved(self, state: KernelState) -> bool:
+        """Say whether the last step promised next to nothing.
+
+        That is known to rounding, unlike the length of the gradient.
+        """
+        return state.promised <= self.rounding.solved * state.gap
+
+    def center(self, state: KernelState) -> None:
+        """Round kinks around the slopes of the last plane."""
+        state.duals = per_weight(state.slopes, self._risk.weights)
+
+    def measure(self, state: KernelState) -> list[Plane]:
+        """Return nothing: planes are those of coefficients."""
+        return []
+
+    def move(self, state: KernelState) -> list[Plane]:
+        """Take a Newton step; return the plane of its coefficients."""
+        risk, weights, lam, point = self._risk, self._risk.weights, self._lam, state.point
+        loss = risk.pointwise.smoothed(state.width)
+        scores = point.scores + point.offset + state.width * state.duals
         if risk.minimizes_intercept:
             scores += loss.minimize_offset(risk.y, scores, weights).offset
         slopes = loss.slopes(risk.y, scores, weights)
@@ -385,36 +425,60 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
         beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=_OF_STEP)
         risk.evaluations += 1
         end = risk.with_coefficients(beta, risk.map.values(beta))
-        q, met = _plane_of(risk, lam, costs, end)
-        bound = problem.below(met).lower
-        if bound > lower:
-            lower, plane = bound, met
+        state.slopes, met = _plane_of(risk, lam, self._costs, end)
         speed = end.scores - point.scores
         if risk.minimizes_intercept and curvatures.any():
             speed = speed - dot(curvatures, speed) / curvatures.sum()
-        along = quadratic(problem.regularizer).along(point.w, end.w)
-        fall = dot(slopes, speed) + along.slope
+        along = self._norm.along(point.w, end.w)
+        state.promised = -(dot(slopes, speed) + along.slope)
         length = min(loss.minimize_along(risk.y, scores, speed, weights, along), 1.0)
         w = point.w + length * (end.w - point.w)
-        point = risk.with_coefficients(*np.split(w, 2))
-        for each in (end, point):
+        state.point = risk.with_coefficients(*np.split(w, 2))
+        state.ends = (end, state.point)
+        return [met]
+
+    @property
+    def _lam(self) -> float:
+        return self._norm.lam
+
+
+def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | None]:
+    """Take Newton steps on the loss with rounded kinks, from where pairs creep; change the duals.
+
+    Steps end when the gap is small enough, or has stopped to shrink.
+    """
+    problem = run.problem
+    risk: Any = problem.risk
+    weights, point = risk.weights, cast(Any, run.best)
+    steps = KernelSteps(problem, costs)
+    best, objective, lower, plane = point, run.objective, run.lower, None
+    duals = per_weight(own.q, weights)
+    width = min(
+        steps.rounding.width_for(run.gap, duals, weights),
+        steps.rounding.width_for(point.value, per_weight(point.slopes, weights), weights),
+    )
+    state = KernelState(point, width, duals, own.q)
+    smallest, since = run.gap, 0
+    while since < _NO_GAIN and not hurried():
+        (met,) = steps.step(state)
+        bound = problem.below(met).lower
+        if bound > lower:
+            lower, plane = bound, met
+        for each in state.ends:
             if (reached := problem.objective(each)) < objective:
                 objective, best = reached, each
-        gap = objective - lower
-        if gap <= 0.9 * run.enough:
+        state.gap = objective - lower
+        if state.gap <= 0.9 * run.enough:
             break
-        # What a Newton step promises is known to rounding, unlike the length of its gradient.
-        if -fall <= _SOLVED * gap:
-            duals, width = per_weight(q, weights), _SHRINK * width
-        smallest, since = (gap, 0) if gap < _GAIN * smallest else (smallest, since + 1)
+        smallest, since = (state.gap, 0) if state.gap < _GAIN * smallest else (smallest, since + 1)
     if plane is not None:
         images, halves = np.split(plane.slope, 2)
         np.multiply(halves, 2.0, out=own.q)
-        np.multiply(images, 2.0 / lam, out=own.images)
+        np.multiply(images, 2.0 / problem.norm.lam, out=own.images)
     return Step([best], own, [] if plane is None else [plane])
 
 
-def _plane_of(risk: Any, lam: float, costs: Costs, point: Any) -> tuple[Vector, Plane]:
+def _plane_of(risk: Any, lam: float, costs: Costs, point: ScoredPoint) -> tuple[Vector, Plane]:
     """Return duals next to the coefficients of a function, times ``-lam``, and their plane."""
     beta, values = np.split(point.w, 2)
     q = np.clip(-lam * beta, costs.lower, costs.upper)
@@ -424,7 +488,7 @@ def _plane_of(risk: Any, lam: float, costs: Costs, point: Any) -> tuple[Vector, 
     images = -lam * values
     if changed.any():
         images = images + risk.map.values(changed)
-    offset = -risk.loss.conjugate(risk.y, q, risk.weights)
+    offset = -risk.pointwise.known_conjugate(risk.y, q, risk.weights)
     return q, Plane(0.5 * np.concatenate([images, q]), offset)
 
 
@@ -444,7 +508,7 @@ def gap_of(risk: Any, lam: float, own: PairDuals) -> float:
         value = risk.loss.at_best_offset(risk.y, scores, risk.weights, None).value
     else:
         value = risk.loss.value(risk.y, scores, risk.weights)
-    conjugate: float = risk.loss.conjugate(risk.y, own.q, risk.weights)
+    conjugate: float = risk.pointwise.known_conjugate(risk.y, own.q, risk.weights)
     return float(value + conjugate + dot(own.q, own.images))
 
 

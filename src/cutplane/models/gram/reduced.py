@@ -1,45 +1,43 @@
-"""Kernel machines of fewer features, and the pilot that chooses landmarks.
+"""Kernel machines of fewer features, for data whose kernel matrix is too large: landmarks.
 
-Landmarks that a pilot chooses: the examples that a machine of some of them leans on the most.
+Functions in the span of some examples, the landmarks, are a linear model (Nystroem's method). With
+the kernel matrix ``R'R`` of the landmarks, ``phi(x) = R'^-1 k(landmarks, x)`` are features whose
+inner products are those of the kernel, as far as functions in the span of the landmarks can tell:
+``|w|`` is the norm of ``f(x) = w.phi(x)``. So everything that fits linear models fits these
+functions, and the objective of the best of them is above that of all functions.
 
-Functions that separate classes are made of examples near the boundary, and most of a random choice
-lies elsewhere. So an exact machine is fitted to a few times as many examples as there are to be
-landmarks, and those with the largest coefficients are taken. What is proven of the fit does not
-depend on how they were chosen.
+``R`` is a triangle by Cholesky's method, which takes the landmark that the others say least of
+next, and ends when they say all: such landmarks get no coefficient. With 4,000 of them it takes a
+thirtieth of the time of eigenvectors. Features are kept in float64, however many there are: what is
+proven of them is then proven of the function that predicts, which is computed from kernels with the
+landmarks.
 
-Test errors for ten digits of MNIST, 60,000 examples, rbf with gamma = 0.02, C = 5. With 1,000
-landmarks at random 2.9 %; by pilots of 3,000, 4,000 and 6,000 examples 2.4 %. With 2,000 at random
-2.2 %; by pilots of 4,000, 6,000, 8,000 and 12,000 2.0, 1.9, 2.0 and 1.9 %. A pilot of 6,000 took
-1.7 s, and the fits then took a fifth to a third less time. Drawn from the support of a pilot of
-12,000, with no regard to coefficients, 2,000 landmarks had 2.1 %. Errors at random and by pilots
-elsewhere (hinge loss, means of three seeds), with 100 and with 500 landmarks: satimage 11.3 and
-10.9 %, 10.2 and 9.9 %; ijcnn1, C = 10, 6.2 and 4.8 %, 2.5 and 2.4 %; a9a 16.4 and 16.2 %, 15.7 and
-15.6 %. Regression with epsilon-insensitive loss gained nothing: generated, 1 - R2 0.075 and 0.077.
-
-Kernel machines for data whose kernel matrix is too large: linear models of fewer features.
-
-The features are those of landmarks, which are examples (`cutplane.models.gram.features`), or of
-random waves (`cutplane.models.gram.features`). What is proven holds for the functions of these.
+A pilot chooses landmarks: functions that separate classes are made of examples near the boundary,
+and most of a random choice lies elsewhere. So an exact machine is fitted to a few times as many
+examples as there are to be landmarks, and those with the largest coefficients are taken. What is
+proven of the fit does not depend on how they were chosen (docs/decisions/2026-11-18-worth.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpstrf, dtrtri
 
 from cutplane.compute import pace
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.needs import offers
+from cutplane.compute.pace import OutOfTime, affords, deadline
+from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.data import as_rows
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.description import l2_of, threads_of
 from cutplane.estimators.fit import Examples, Plan, share_of_time
-from cutplane.estimators.parameters import l2_of, threads_of
-from cutplane.models.gram.features import landmark_features, wave_features
-from cutplane.models.gram.functions import Kernel
+from cutplane.losses.loss import ScoreLoss
+from cutplane.models.gram.functions import Kernel, around_zero, one_blas_thread
 from cutplane.models.gram.pair_ascent import pair_ascent
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
@@ -56,7 +54,7 @@ def chosen_landmarks(
     kernel: Kernel,
     X: Any,
     targets: Sequence[Vector],
-    loss: Any,
+    loss: ScoreLoss,
     weights: Vector,
     *,
     number: int,
@@ -74,7 +72,7 @@ def chosen_landmarks(
     """
     draw = np.random.default_rng(seed)
     m, size = X.shape[0], _PER_LANDMARK * number
-    by_margin = offers(loss, "straight") and not loss.of_residual
+    by_margin = loss.straight and not loss.of_residual
     if size > _LARGEST_SHARE * m or not (kernel.proven and by_margin):
         return np.sort(draw.choice(m, min(number, m), replace=False))
     pilot = draw.choice(m, size, replace=False)  # in random order, which decides between equals
@@ -99,16 +97,6 @@ def chosen_landmarks(
 # Choosing landmarks may take one part of the time, features and fit the others.
 _PARTS = 3
 
-Reduced = tuple[Matrix, Callable[[Matrix], Attributes]]
-"""Features of the examples, and what makes attributes of the coefficients of these."""
-
-
-def is_reduced(model: Any) -> bool:
-    """Say whether functions of fewer features are asked for, or raise ValueError."""
-    if model.landmarks is not None and model.random_features is not None:
-        raise ValueError("give landmarks or random_features, not both")
-    return model.landmarks is not None or model.random_features is not None
-
 
 def reduced_plan(
     model: Any, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
@@ -119,16 +107,13 @@ def reduced_plan(
     kernel = model._kernel(X, examples.weights[used])
     loss, regularizer = model.loss_function(), l2_of(model.lam, model.C, float(weights.sum()))
     own_targets, own_weights = [each[used] for each in targets], weights[used]
-    if model.landmarks is not None:
-        limit = share_of_time(model.time_limit, examples.begin, _PARTS)
-        chosen = _chosen(model, kernel, X, own_targets, own_weights, regularizer.lam, limit)
-        # Features may take half of what is left, the fit the rest.
-        left = share_of_time(model.time_limit, examples.begin, _PARTS - 1)
-        with pace.using(pace.Pace(np.inf if left is None else left)):
-            features, own = _landmarks(model, kernel, X, used, chosen)
-    else:
-        features, own = _waves(model, kernel, X, used)
-    rows = as_rows(features, n_threads=threads_of(model.n_jobs))
+    limit = share_of_time(model.time_limit, examples.begin, _PARTS)
+    chosen = _chosen(model, kernel, X, own_targets, own_weights, regularizer.lam, limit)
+    # Features may take half of what is left, the fit the rest.
+    left = share_of_time(model.time_limit, examples.begin, _PARTS - 1)
+    with pace.using(pace.Pace(np.inf if left is None else left)):
+        made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
+    rows = as_rows(made.features, n_threads=threads_of(model.n_jobs))
     risks = [
         ScoredRisk(rows, each, loss, weights=own_weights, intercept=model.fit_intercept)
         for each in own_targets
@@ -139,7 +124,10 @@ def reduced_plan(
             "intercept_": intercept,
             "gamma_": kernel.gamma,
             "n_examples_": len(weights),
-            **own(coef),
+            "support_": used[chosen],
+            "support_vectors_": X[chosen],
+            "dual_coef_": coef @ made.back.T,
+            "landmark_loss_": made.lost,
         }
 
     plan: Plan = model._plan_with(
@@ -174,33 +162,106 @@ def _chosen(
     )
 
 
-def _landmarks(
-    model: Any, kernel: Kernel, X: Any, used: NDArray[np.intp], chosen: NDArray[np.intp]
-) -> Reduced:
-    made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
-    return made.features, lambda coef: {
-        "support_": used[chosen],
-        "support_vectors_": X[chosen],
-        "dual_coef_": coef @ made.back.T,
-        "landmark_loss_": made.lost,
-    }
+_ROWS = 1024
+# Features that are made first, whatever the time; after them always twice as many as before. And
+# what a multiplication takes, for all of the factors: a third of their cube, and as much again.
+_FIRST, _SECONDS = 64, 1e-10
+# What is left of a landmark beside the others, as a share of the largest: less is rounding.
+_LEAST = 1e-10
 
 
-def _waves(model: Any, kernel: Kernel, X: Any, used: NDArray[np.intp]) -> Reduced:
-    if kernel.name != "rbf":
-        raise ValueError(f"random_features need kernel='rbf', got {model.kernel!r}")
-    made = wave_features(
-        kernel,
-        X,
-        int(model.random_features),
-        seed=model.random_state,
-        n_threads=threads_of(model.n_jobs),
-    )
-    return made.features, lambda coef: {
-        "support_": used[:0],
-        "support_vectors_": X[:0],
-        "dual_coef_": np.zeros((len(coef), 0)),
-        "frequencies_": made.frequencies,
-        "wave_coef_": coef,
-        "kernel_error_": made.error,
-    }
+class LandmarkFeatures(NamedTuple):
+    """Features of all examples, and what they are made of.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n_examples, n_features)
+    back : ndarray of shape (n_landmarks, n_features)
+        From a weight vector of the features to coefficients of the landmarks.
+    lost : float
+        The share of the kernel's trace that the features do not reproduce: 0 if the landmarks span
+        all examples.
+    """
+
+    features: Matrix
+    back: Matrix
+    lost: float
+
+
+def landmark_features(
+    kernel: Kernel, X: Any, chosen: NDArray[np.intp], *, n_threads: int | None = None
+) -> LandmarkFeatures:
+    """Return the features that some of the examples give as landmarks.
+
+    When the step should end (`cutplane.compute.threads`), landmarks that there was no time for are
+    left out: they get no coefficient, as those that the others say all of.
+    """
+    m, own = X.shape[0], np.arange(len(chosen))
+    while len(own) > _FIRST and not affords(_SECONDS * len(own) ** 3):
+        own = own[::2]
+    with one_blas_thread():
+        order, factor = _factor(_between(kernel, X[chosen[own]], X[chosen[own]]))
+        triangle = np.triu(dtrtri(factor)[0]) if factor.any() else factor
+    landmarks = X[chosen[own[order]]]
+    features = np.empty((m, len(order)))
+    done, size = 0, _FIRST
+    wanted = default_threads() if n_threads is None else n_threads
+    while done < len(order):
+        part = slice(done, min(done + size, len(order)))
+        try:
+            _fill(kernel, X, landmarks, factor, features, part, wanted)
+        except OutOfTime:
+            features = np.ascontiguousarray(features[:, :done])
+            break
+        done, size = part.stop, 2 * size
+    back = np.zeros((len(chosen), done))
+    back[own[order[:done]]] = triangle[:done, :done]
+    there = float(np.einsum("ij,ij->", features, features))
+    trace = float(kernel.of_pairs(X).sum())
+    lost = 1.0 - there / trace if trace > 0.0 else 0.0
+    return LandmarkFeatures(features, back, max(lost, 0.0))
+
+
+def _fill(
+    kernel: Kernel,
+    X: Any,
+    landmarks: Any,
+    factor: Matrix,
+    features: Matrix,
+    part: slice,
+    n_threads: int,
+) -> None:
+    """Write some more features of all examples; the first ones whatever the time."""
+    starts, done = range(0, len(features), _ROWS), part.start
+    require_time = deadline()
+    inverse = np.triu(dtrtri(factor[part, part])[0]) if factor.any() else factor
+
+    def run(first: int, last: int) -> None:
+        for begin in starts[first:last]:
+            if done:
+                require_time()
+            rows = features[begin : begin + _ROWS]
+            kernels = _between(kernel, X[begin : begin + _ROWS], landmarks[part])
+            kernels -= rows[:, :done] @ factor[:done, part]
+            np.matmul(kernels, inverse, out=rows[:, part])
+
+    with one_blas_thread():
+        run_blocks(run, len(starts), n_threads=1 if kernel.function is not None else n_threads)
+
+
+def _factor(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix]:
+    """Return an order of landmarks, and the triangle ``R`` with ``R'R`` their matrix in this order.
+
+    Landmarks that the others say all of are left out. If all are zero in the kernel's space, one of
+    them is kept, with a coefficient of zero.
+    """
+    largest = float(matrix.diagonal().max())
+    if not largest > 0.0:
+        return np.zeros(1, dtype=np.intp), np.zeros((1, 1))
+    factor, order, rank, _ = dpstrf(matrix, tol=_LEAST * largest, lower=0)
+    return order[:rank].astype(np.intp) - 1, np.triu(factor[:rank, :rank])
+
+
+def _between(kernel: Kernel, A: Any, B: Any) -> Matrix:
+    pair = around_zero(A, B) if kernel.name == "rbf" else (A, B)
+    return np.asarray(kernel.between(*pair))

@@ -1,6 +1,16 @@
-"""The risk of a kernel machine, rounded and exact.
+"""The risk of a kernel machine, rounded and exact; its functions, and their norm.
 
-What proves something of a kernel whose matrix is kept in float32: risks that do not round.
+A function in the span of the examples, ``f = sum_i beta_i k(x_i, .)``, is kept twice: by its
+coefficients, and by its values at the examples, ``K beta``. So the parameters are ``w = (beta, K
+beta)``. A plane with slopes ``q`` by the scores is kept as ``(K q, q) / 2``, whose product with
+``w`` is ``q.K beta``. Then no inner product of functions or planes needs the kernel matrix, and no
+inverse of it is ever taken. With ``z = K beta``:
+
+    r(w)  = lam/2 * beta.z                                     = lam/2 |f|^2
+    r*(u) = (v, q)' (q, v) / lam   for u = (v, q), v = K q     attained at  w = 2 (q, v) / lam
+
+The best function of all those of the kernel's space, of whatever dimension, lies in this span, and
+bounds hold for that space.
 
 A large kernel matrix is rounded, and something is added to its diagonal, so that a run on it proves
 nothing of the kernel that predicts. It ends with a run on an exact risk:
@@ -12,8 +22,6 @@ nothing of the kernel that predicts. It ends with a run on an exact risk:
   left out are added, and the run goes on.
 - Else it is a risk of all examples. Values and planes are computed from the examples, by blocks,
   and steps use the matrix that is kept only for what a function changes by: iterative refinement.
-
-The risk of a function in the span of the examples.
 """
 
 from __future__ import annotations
@@ -25,16 +33,109 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import OutOfTime
 from cutplane.compute.products import dot
-from cutplane.core.protocols import Plane
-from cutplane.data.rows import ScoreMap
-from cutplane.models.gram.norm import KernelMap
-from cutplane.models.gram.rows import ExactRows, KernelRows
-from cutplane.risks.groups import Groups
-from cutplane.risks.scored import ScoredPoint, ScoredRisk
+from cutplane.core.protocols import Plane, Point, Quadratic
+from cutplane.data.rows import Examples, Rows, ScoreMap
+from cutplane.models.gram.rows import ExactRows, KernelRows, KernelSource
+from cutplane.regularizers.l2 import Centered
+from cutplane.risks.scored import Groups, ScoredPoint, ScoredRisk
+
+
+class KernelMap(ScoreMap):
+    """From a function in the span of the examples to its values at some of them.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows of the kernel matrix that belong to these examples.
+    places : ndarray, optional
+        Their numbers among all examples; all of them by default.
+    """
+
+    def __init__(self, rows: Rows, places: Any = None) -> None:
+        self.rows, self.places = rows, places
+        self.n_functions = rows.shape[1]
+        self.n_parameters = 2 * rows.shape[1]
+
+    def values(self, beta: Vector) -> Vector:
+        """Return ``K beta``: for all examples, coefficients of zero cost nothing."""
+        return self.rows.pullback(beta) if self.places is None else self.rows.scores(beta)
+
+    def scores(self, w: Vector) -> Vector:
+        """Return the values at the examples, computed afresh from the coefficients."""
+        return self.values(w[: self.n_functions])
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return the plane of these slopes, without its offset."""
+        images = self.rows.pullback(slopes)
+        if self.places is not None:
+            everywhere = np.zeros(self.n_functions)
+            np.add.at(everywhere, self.places, slopes)
+            slopes = everywhere
+        return 0.5 * np.concatenate([images, slopes])
+
+    def part(self, examples: Examples) -> KernelMap:
+        """Return the map for some examples, of the same functions."""
+        places = np.arange(self.n_functions) if self.places is None else self.places
+        return KernelMap(self.rows.part(examples), places[examples])
+
+    def __str__(self) -> str:
+        return f"kernel of {self.n_functions} examples"
+
+
+class KernelNorm(Centered):
+    """Squared norm ``lam/2 |f|^2`` of a function, kept by coefficients and values.
+
+    Parameters
+    ----------
+    lam : float
+        Strength, positive.
+    """
+
+    def __init__(self, lam: float) -> None:
+        super().__init__(lam)
+
+    def value(self, w: Vector) -> float:
+        """Return ``r(w)``."""
+        beta, z = _halves(w)
+        return max(0.5 * self.lam * dot(beta, z), 0.0)
+
+    def conjugate(self, u: Vector) -> tuple[float, Vector]:
+        """Return ``r*(u)`` and the ``w`` that attains it."""
+        image = self.dual_metric(u)
+        return max(dot(u, image) / (2.0 * self.lam), 0.0), image / self.lam
+
+    def dual_metric(self, slope: Vector) -> Vector:
+        """Return the function whose product with another slope is their inner product."""
+        values, duals = _halves(slope)
+        return 2.0 * np.concatenate([duals, values])
+
+    def at_center(self, slope: Vector) -> float:
+        """Return zero: the function that costs nothing."""
+        return 0.0
+
+    def along(self, start: Vector, end: Vector) -> Quadratic:
+        """Return the regularizer on the ray from ``start`` through ``end``."""
+        beta, z = _halves(start)
+        toward, rise = _halves(end - start)
+        return Quadratic(
+            slope=0.5 * self.lam * (dot(beta, rise) + dot(toward, z)),
+            curvature=max(self.lam * dot(toward, rise), 0.0),
+        )
+
+    def gradient(self, w: Vector) -> Vector:
+        """Return the derivative at ``w``, as a slope."""
+        beta, z = _halves(w)
+        return 0.5 * self.lam * np.concatenate([z, beta])
+
+
+def _halves(w: Vector) -> tuple[Vector, Vector]:
+    m = len(w) // 2
+    return w[:m], w[m:]
+
 
 # The matrix of some examples may be kept in float64 if it takes no more than this share of the
 # memory of all in float32, or if they are so few.
@@ -64,8 +165,8 @@ class ExactKernel:
         one of its planes.
     """
 
-    risk: Any
-    rounded: Any
+    risk: KernelRisk
+    rounded: KernelRisk
     counts: NDArray[np.bool_]
     start: Vector
     plane: Plane
@@ -76,23 +177,27 @@ class ExactKernel:
         """Whether the plane is one of this risk."""
         return self.by_blocks
 
-    def back(self, point: Any) -> Any:
+    def back(self, point: Point) -> ScoredPoint:
         """Return a point of this risk as one of that for which it stands."""
+        assert isinstance(point, ScoredPoint)
         if self.by_blocks:
             return self.rounded.with_scores(point.w, point.scores, at=point._at)
         m = len(self.counts)
         beta = np.zeros(m)
         beta[self.counts] = point.w[: len(point.w) // 2]
-        values = self.rounded.map.values(beta)
+        values = self.rounded.kernel.values(beta)
         values[self.counts] = point.scores
         return self.rounded.with_coefficients(beta, values, at=point._at)
 
-    def misses(self, point: Any) -> bool:
+    def misses(self, point: Point) -> bool:
         """Say whether examples that were left out may have a loss, at a point that `back` gave."""
+        assert isinstance(point, ScoredPoint)
         return bool((_influential(self.rounded, point) & ~self.counts).any())
 
 
-def exact_kernel(risk: Any, point: Any, plane: Plane, before: ExactKernel | None) -> ExactKernel:
+def exact_kernel(
+    risk: KernelRisk, point: ScoredPoint, plane: Plane, before: ExactKernel | None
+) -> ExactKernel:
     """Return an exact risk in place of a kernel's, for a run that has come to a point.
 
     No example is left out that was not left out ``before``.
@@ -113,8 +218,8 @@ def exact_kernel(risk: Any, point: Any, plane: Plane, before: ExactKernel | None
     return _by_blocks(risk, beta, duals, plane.offset)
 
 
-def _by_blocks(risk: Any, beta: Vector, duals: Vector, offset: float) -> ExactKernel:
-    rows = ExactRows(risk.rows.source)
+def _by_blocks(risk: KernelRisk, beta: Vector, duals: Vector, offset: float) -> ExactKernel:
+    rows = ExactRows(risk.source)
     rows.learn(np.array([beta, duals]))
     exact = copy(risk)
     exact.map = KernelMap(rows)
@@ -126,12 +231,12 @@ def _by_blocks(risk: Any, beta: Vector, duals: Vector, offset: float) -> ExactKe
 
 
 def _in_memory(
-    risk: Any, beta: Vector, duals: Vector, offset: float, counts: NDArray[np.bool_]
+    risk: KernelRisk, beta: Vector, duals: Vector, offset: float, counts: NDArray[np.bool_]
 ) -> ExactKernel:
     places = np.flatnonzero(counts)
     exact = copy(risk)
     # Nothing is added to the diagonal: predictions have no such thing.
-    source = risk.rows.source.part(places)
+    source = risk.source.part(places)
     exact.rows = KernelRows.of_matrix(
         source.matrix(), roundings=0.0, source=source, n_threads=risk.rows.n_threads
     )
@@ -150,18 +255,18 @@ def _in_memory(
     return ExactKernel(exact, risk, counts, start, plane, by_blocks=False)
 
 
-def _with_exact_length(risk: Any, duals: Vector, offset: float) -> Plane:
+def _with_exact_length(risk: KernelRisk, duals: Vector, offset: float) -> Plane:
     """Return a plane with these duals, whose images are right where its duals are not zero.
 
     That is enough for the bound, in which only the product of both occurs.
     """
     used, images = np.flatnonzero(duals), np.zeros_like(duals)
     if len(used):
-        images[used] = risk.rows.source.part(used).products(duals[None, used])[0]
+        images[used] = risk.source.part(used).products(duals[None, used])[0]
     return Plane(0.5 * np.concatenate([images, duals]), offset)
 
 
-def _influential(risk: Any, point: Any) -> NDArray[np.bool_]:
+def _influential(risk: KernelRisk, point: ScoredPoint) -> NDArray[np.bool_]:
     """Say which examples have a coefficient, or perhaps a loss, if scores are as far off as can be.
 
     A convex loss whose slope vanishes on both sides of a score is as small as can be there.
@@ -170,65 +275,66 @@ def _influential(risk: Any, point: Any) -> NDArray[np.bool_]:
     beta = point.w[:m]
     if not risk.loss.additive:
         return np.ones(m, dtype=np.bool_)
-    off = risk.rows.error * float(np.abs(beta).sum())
+    off = risk.matrix_rows.error * float(np.abs(beta).sum())
     scores = point.scores + point.offset
-    slopes = (risk.loss.slopes(risk.y, scores + side, risk.weights) for side in (-off, off))
+    slopes = (risk.pointwise.slopes(risk.y, scores + side, risk.weights) for side in (-off, off))
     influential: NDArray[np.bool_] = beta != 0.0
     for each in slopes:
         influential |= each != 0.0
     return influential
 
 
-def _vanishes(risk: Any, point: Any, which: NDArray[np.bool_]) -> bool:
+def _vanishes(risk: KernelRisk, point: ScoredPoint, which: NDArray[np.bool_]) -> bool:
     """Say whether the loss of some examples is zero, and not only as small as can be."""
     loss = risk.loss.part(np.flatnonzero(which))
     value = loss.value(risk.y[which], (point.scores + point.offset)[which], risk.weights[which])
     return bool(value == 0.0)
 
 
-_ROUNDING = float(np.finfo(np.float64).eps)
+_ROUNDING = EPS
+
+
+@njit(cache=True, nogil=True, inlined=True)
+def _add_product(total: float, a: float, b: float) -> tuple[float, float, float, float]:
+    """Return ``total + a*b``, what the product and the sum lost by rounding, and ``|a*b|``.
+
+    By Dekker (1971) and Knuth (1969).
+    """
+    product = a * b
+    high = 134217729.0 * a
+    high = high - (high - a)
+    upper = 134217729.0 * b
+    upper = upper - (upper - b)
+    low, lower = a - high, b - upper
+    of_product = low * lower - (((product - high * upper) - low * upper) - high * lower)
+    both = total + product
+    part = both - total
+    return both, of_product, (total - (both - part)) + (product - part), abs(product)
 
 
 @njit(cache=True, nogil=True)
 def squared_length(matrix: Matrix, duals: Vector, used: NDArray[np.intp]) -> tuple[float, float]:
     """Return ``q'Kq`` as if summed up with twice the precision, and the sum of its terms' sizes.
 
-    ``used`` are the places of the duals. Products and sums leave their rounding errors (Dekker
-    1971, Knuth 1969; Ogita, Rump and Oishi 2005), which are summed up besides.
+    ``used`` are the places of the duals. Products and sums leave their rounding errors, which are
+    summed up besides (Ogita, Rump and Oishi 2005).
     """
     total, rest, sizes = 0.0, 0.0, 0.0
     for i in range(len(used)):
         image, error, size = 0.0, 0.0, 0.0
         for j in range(i + 1):
-            entry, dual = matrix[used[i], used[j]], duals[j]
+            entry = matrix[used[i], used[j]]
             if j == i:
                 entry *= 0.5
-            product = entry * dual
-            high = 134217729.0 * entry
-            high = high - (high - entry)
-            upper = 134217729.0 * dual
-            upper = upper - (upper - dual)
-            low, lower = entry - high, dual - upper
-            error += low * lower - (((product - high * upper) - low * upper) - high * lower)
-            both = image + product
-            part = both - image
-            error += (image - (both - part)) + (product - part)
-            image = both
-            size += abs(product)
-        dual = duals[i]
-        product = image * dual
-        high = 134217729.0 * image
-        high = high - (high - image)
-        upper = 134217729.0 * dual
-        upper = upper - (upper - dual)
-        low, lower = image - high, dual - upper
-        rest += low * lower - (((product - high * upper) - low * upper) - high * lower)
-        both = total + product
-        part = both - total
-        rest += (total - (both - part)) + (product - part)
-        total = both
-        rest += error * dual
-        sizes += size * abs(dual)
+            image, of_product, of_sum, term = _add_product(image, entry, duals[j])
+            error += of_product
+            error += of_sum
+            size += term
+        total, of_product, of_sum, _ = _add_product(total, image, duals[i])
+        rest += of_product
+        rest += of_sum
+        rest += error * duals[i]
+        sizes += size * abs(duals[i])
     return 2.0 * (total + rest), 2.0 * sizes
 
 
@@ -251,6 +357,24 @@ class KernelRisk(ScoredRisk):
 
     def _usual_map(self) -> ScoreMap:
         return KernelMap(self.rows)
+
+    @property
+    def kernel(self) -> KernelMap:
+        """The map, which also knows functions by their coefficients alone."""
+        assert isinstance(self.map, KernelMap)
+        return self.map
+
+    @property
+    def matrix_rows(self) -> KernelRows:
+        """The rows of the matrix that is kept."""
+        assert isinstance(self.rows, KernelRows)
+        return self.rows
+
+    @property
+    def source(self) -> KernelSource:
+        """What the matrix is computed from, where that is known."""
+        assert self.matrix_rows.source is not None
+        return self.matrix_rows.source
 
     def at(self, w: Vector) -> ScoredPoint:
         """Evaluate the risk at the coefficients in ``w``, whose values are computed afresh."""
@@ -282,7 +406,7 @@ class KernelRisk(ScoredRisk):
         zeros = np.zeros(len(self.y))
         self._at_zero = (
             abs(float(self.loss.value(self.y, zeros, self.weights))),
-            float(np.abs(self.loss.slopes(self.y, zeros, self.weights)).sum()),
+            float(np.abs(self.pointwise.slopes(self.y, zeros, self.weights)).sum()),
         )
 
     @property
@@ -300,22 +424,23 @@ class KernelRisk(ScoredRisk):
         """The value at zero."""
         return self._at_zero[0]
 
-    def value_error(self, point: Any) -> float:
+    def value_error(self, point: Point) -> float:
         """Return by how much rounding may have changed the value at a point.
 
         A score is a sum of products of entries and coefficients, rounded as if the errors of its
         terms did not depend on each other; the errors of scores are taken to add up.
         """
-        if self.rounded:  # of another matrix: what is proven is computed afresh
-            return 0.0
+        if self.rounded or not isinstance(point, ScoredPoint):
+            return 0.0  # of another matrix: what is proven is computed afresh
         beta = point.w[: len(point.w) // 2]
         score = float(np.linalg.norm(beta * self._lengths))
         return _ROUNDING * score * float(np.abs(point.slopes) @ self._lengths)
 
-    def is_coarse_at(self, point: Any) -> bool:
+    def is_coarse_at(self, point: Point) -> bool:
         """Say whether what was added to the diagonal for rounding changes scores by too much."""
-        rows: Any = self.rows
-        added = rows.ridge * float(np.linalg.norm(point.w[: len(point.w) // 2]))
+        if not isinstance(point, ScoredPoint):
+            return False
+        added = self.matrix_rows.ridge * float(np.linalg.norm(point.w[: len(point.w) // 2]))
         return bool(added > _COARSE * float(np.linalg.norm(point.scores)))
 
     def length_error(self, slope: Vector) -> float:
@@ -331,15 +456,16 @@ class KernelRisk(ScoredRisk):
         images, halves = np.split(slope, 2)
         duals = 2.0 * halves
         seems = max(2.0 * dot(images, duals), 0.0)
-        rows: Any = self.map.rows
-        known = None if self.rounded else rows.source and rows.source.tensor_length(duals)
+        rows, known = self.map.rows, None
+        if not self.rounded and isinstance(rows, KernelRows | ExactRows) and rows.source:
+            known = rows.source.tensor_length(duals)
         if known is not None:
             length, off = known
             return float((length + off) ** 2 - seems)
         if self.worst_case:
             return self._worst_case(duals)
         used = np.flatnonzero(duals)
-        length, sizes = squared_length(rows.stored, duals[used], used)
+        length, sizes = squared_length(self.matrix_rows.stored, duals[used], used)
         off = _ROUNDING * (abs(length) + 4.0 * len(used) ** 2 * _ROUNDING * sizes)
         return max(length + off, 0.0) - seems
 
@@ -350,18 +476,22 @@ class KernelRisk(ScoredRisk):
     @property
     def _lengths(self) -> Vector:
         """The length of each example in the space of the kernel."""
-        rows: Any = self.rows
-        return np.asarray(np.sqrt(np.maximum(rows.diagonal, 0.0)))
+        return np.asarray(np.sqrt(np.maximum(self.matrix_rows.diagonal, 0.0)))
+
+    @property
+    def as_rounded(self) -> KernelRisk | None:
+        """The risk, if it rounds."""
+        return self if self.rounded else None
 
     @property
     def rounded(self) -> bool:
         """Whether the kernel is kept with less than the precision of predictions."""
-        rows: Any = self.rows
-        return isinstance(self.map.rows, type(rows)) and rows.rounded
+        return isinstance(self.map.rows, KernelRows) and self.matrix_rows.rounded
 
-    def exact_at(self, point: Any, plane: Plane, before: ExactKernel | None) -> ExactKernel:
+    def exact_at(self, point: Point, plane: Plane, before: ExactKernel | None) -> ExactKernel:
         """Return an exact risk for a run that has come to a point of this one, and has a plane.
 
         ``before`` is the exact risk that the run was on last, if that was not the end.
         """
+        assert isinstance(point, ScoredPoint)
         return exact_kernel(self, point, plane, before)

@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.mapped import MappedFile, files_of
 from cutplane.compute.threads import default_threads
-from cutplane.data.conversion import as_rows
+from cutplane.data.layouts import as_rows
 from cutplane.data.rows import Examples, Rows
-from cutplane.models.gram.functions import Kernel
-from cutplane.models.gram.matrix import (
+from cutplane.models.gram.functions import (
     FULL_PRECISION,
+    Kernel,
     compute,
     compute_rows,
     copied,
@@ -47,7 +47,7 @@ _ROWS = 512
 # How many products are remembered besides the last one.
 _KNOWN = 2
 # Entries that differ by less, as a share, differ by rounding.
-_ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+_ROUNDING = 4.0 * EPS
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.models.graphs.forests import (
+from cutplane.models.graphs.local_polytope import RelaxedLabels
+from cutplane.models.graphs.search import best_exact, best_relaxed_first_by_messages
+from cutplane.models.graphs.trees import NodeLabels
+from cutplane.models.structured.forests import (
     Forest,
     ForestMarginals,
     ForestScores,
     Labels,
-    NodeLabels,
     best_labels,
 )
-from cutplane.models.graphs.local_polytope import RelaxedLabels
-from cutplane.models.graphs.search import best_exact, best_relaxed_first_by_messages
 
 _SEARCHES = {"exact": best_exact, "relaxed": best_relaxed_first_by_messages}
 

@@ -14,7 +14,7 @@ nodes and z for edges, and all constraints are inequalities:
     sum_b z[e, a, b] <= x[u, a],   sum_a z[e, a, b] <= x[v, b],
     sum_a x[u, a] + sum_b x[v, b] - sum_ab z[e, a, b] <= 1,   x, z >= 0
 
-With all shares, and equations, HiGHS takes twice as long. The base is the label with the highest
+With all shares, and equations, HiGHS takes longer. The base is the label with the highest
 unary score, so that HiGHS begins at labels that are not bad.
 
 HiGHS stops at tolerances. Therefore every answer is compared with a bound that holds however
@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.models.graphs.forests import Labels
+from cutplane.models.structured.forests import Labels
 
 # HiGHS's tolerances are absolute: 1e-7 of reduced costs, 1e-6 of an integer program's gap. Close
-# to an optimum of the weights, labels differ by less: there gaps of 5e-10 times the largest cost
-# were seen with costs up to 1, of 3e-12 with costs up to 1e4, and none with 1e5 or more.
+# to an optimum of the weights, labels differ by less: docs/decisions/
+# 2026-11-18-structured-measured.md.
 _LARGEST_COST = 1e6
 # What is accepted as the best, for each node, as a part of the largest cost.
 _TOLERANCE = 1e-9

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.models.graphs.forests import Labels
+from cutplane.models.structured.forests import Labels
 
 Table = NDArray[np.float64]
 

@@ -1,34 +1,26 @@
-"""Exact search for the best labels of a graph.
+"""The best labels of the nodes of a graph with loops.
 
-An order of a graph's nodes in which few of them wait for neighbors at a time.
+Messages bound the score of all labels (:mod:`cutplane.models.graphs.messages`), and suggest good
+ones. If these reach the bound, they are the best. If not, the best are among those that lose little
+to the bound, and are found by a walk over the nodes. If there are too many of them, triplets of
+nodes on short cycles lower the bound. What is too much even then goes to HiGHS, without the nodes
+that have one label left.
 
-Tighter bounds on the scores of a graph's labels, by triplets of nodes on short cycles.
+**Walks.** Messages and triplets write the score of any labels as a bound less what these lose to
+it: a sum over nodes, edges and triplets, none of it negative. So labels of the first nodes that
+have lost more than is allowed belong to no labels that lose less, and are dropped; of those that
+agree at the frontier, the nodes whose neighbors are still to come, only the best are kept. What is
+left after the last node is the best there is. It takes few states if the bound is tight, whatever
+the width of the frontier (branch and bound in dynamic programming: T. L. Morin and R. E. Marsten,
+Branch-and-bound strategies for dynamic programming, 1976). Nodes come in an order in which few of
+them wait for neighbors at a time.
 
-Chains bound what the labels of a cycle can reach by less than the truth where its edges contradict
-each other. Three nodes with an edge between any two of them are a triplet. It takes parts of its
-edges' scores and gives back a third of the best that it can reach for each pair of labels, so that
-its edges agree (block coordinate descent in the dual: D. Sontag et al., Tightening LP relaxations
-for MAP using message passing, 2008). A cycle of four nodes gets a chord, an edge without scores,
-that makes two triplets of it.
-
-The best labels of a graph, from its first node to the last, among those close to a bound.
-
-Messages and triplets write the score of any labels as a bound less what these lose to it: a sum
-over nodes, edges and triplets, none of it negative. So labels of the first nodes that have lost
-more than is allowed belong to no labels that lose less, and are dropped; of those that agree at the
-frontier, the nodes whose neighbors are still to come, only the best are kept. What is left after
-the last node is the best there is. It takes few states if the bound is tight, whatever the width of
-the frontier (branch and bound in dynamic programming: T. L. Morin and R. E. Marsten,
-Branch-and-bound strategies for dynamic programming, 1976).
-
-The best labels of the nodes of a graph with loops.
-
-Messages bound the score of all labels (:mod:`cutplane.models.graphs.messages`), and suggest
-good ones. If these reach the bound, they are the best. If not, the best are among those that lose
-little to the bound, and are found by a walk over the nodes
-(:mod:`cutplane.models.graphs.search`). If there are too many of them, triplets of nodes on
-short cycles lower the bound (:mod:`cutplane.models.graphs.search`). What is too much even
-then goes to HiGHS, without the nodes that have one label left.
+**Triplets.** Chains bound what the labels of a cycle can reach by less than the truth where its
+edges contradict each other. Three nodes with an edge between any two of them are a triplet. It
+takes parts of its edges' scores and gives back a third of the best that it can reach for each pair
+of labels, so that its edges agree (block coordinate descent in the dual: D. Sontag et al.,
+Tightening LP relaxations for MAP using message passing, 2008). A cycle of four nodes gets a chord,
+an edge without scores, that makes two triplets of it.
 """
 
 from __future__ import annotations
@@ -45,7 +37,6 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
 from cutplane.compute.compiled import njit
-from cutplane.models.graphs.forests import Labels
 from cutplane.models.graphs.local_polytope import RelaxedLabels, best_integral, best_relaxed
 from cutplane.models.graphs.messages import (
     Chains,
@@ -58,10 +49,54 @@ from cutplane.models.graphs.messages import (
     suggested_labels,
     upward,
 )
+from cutplane.models.structured.forests import Labels
 
-# A new order is taken if it is narrower than the given one by this factor: beside rows of a grid,
-# one that has the same width, but grows and shrinks with the grid's diagonals, took twice the time.
-_NARROWER = 0.75
+
+class SearchSettings(NamedTuple):
+    """What was chosen on data (docs/decisions/2026-11-18-structured-measured.md), or by size.
+
+    Attributes
+    ----------
+    narrower : float
+        A new order is taken if it is narrower than the given one by this factor.
+    triplets_per_edge : int
+        The most triplets for each edge: in dense graphs there are too many cycles.
+    rounds : tuple of int
+        Of messages before bounds are looked at: first, and after the first looks.
+    triplet_rounds, messages_each, most_looks : int
+        With triplets: rounds before a look, messages in each of them, and the most looks.
+    worthwhile : float
+        A look that lowers the bound by less than this part of the gap is the last one.
+    first_states, states, last_states : int
+        The most states of a walk: at the first looks, where that is faster than messages; then
+        twice as many from look to look, until so many; at last, some seconds.
+    first_share, growth : float
+        The smallest part of the gap that the best labels are supposed to lose; how much more then,
+        until it is true. States grow exponentially with it.
+    tolerance, rounding : float
+        What is accepted as equal to a bound, and what rounding may do to one, for each node and as
+        parts of the largest score.
+    """
+
+    narrower: float = 0.75
+    triplets_per_edge: int = 4
+    rounds: tuple[int, ...] = (10, 20, 40)
+    triplet_rounds: int = 10
+    messages_each: int = 2
+    most_looks: int = 40
+    worthwhile: float = 0.01
+    first_states: int = 1 << 12
+    states: int = 1 << 18
+    last_states: int = 1 << 22
+    first_share: float = 1.0 / 16.0
+    growth: float = 1.5
+    tolerance: float = 1e-9
+    rounding: float = 1e-12
+
+
+SETTINGS = SearchSettings()
+# What was found out about so many graphs is kept: a fit searches the same ones many times.
+_GRAPHS = 32
 
 
 def narrow_order(n_nodes: int, edges: Labels) -> Labels | None:
@@ -104,7 +139,7 @@ def narrow_order(n_nodes: int, edges: Labels) -> Labels | None:
     found = np.array(order, dtype=np.int64)
     places = np.empty_like(found)
     places[found] = np.arange(n_nodes)
-    if _width(n_nodes, places[edges]) < _NARROWER * _width(n_nodes, edges):
+    if _width(n_nodes, places[edges]) < SETTINGS.narrower * _width(n_nodes, edges):
         return found
     return None
 
@@ -118,10 +153,6 @@ def _width(n_nodes: int, edges: Labels) -> int:
     waiting[:-1] += 1
     np.subtract.at(waiting, until, 1)
     return int(np.cumsum(waiting).max())
-
-
-# For each edge at most so many triplets: in dense graphs there are too many cycles.
-_TRIPLETS_PER_EDGE = 4
 
 
 class Triplets(NamedTuple):
@@ -146,7 +177,7 @@ class Triplets(NamedTuple):
         for middle in range(n_nodes):
             for pair in combinations(sorted(neighbors[middle]), 2):
                 joined.setdefault(pair, []).append(middle)
-        most = _TRIPLETS_PER_EDGE * len(edges)
+        most = SETTINGS.triplets_per_edge * len(edges)
         found: dict[tuple[int, int, int], None] = {}
         seen: set[tuple[int, ...]] = set()
         chords: list[tuple[int, int]] = []
@@ -411,25 +442,6 @@ def walk(
     return lost[0], labels
 
 
-# Rounds of messages before bounds are looked at: first, and after the first looks.
-_ROUNDS = (10, 20, 40)
-# With triplets: rounds before a look, messages in each of them, and the most looks.
-_TRIPLET_ROUNDS, _MESSAGES_EACH, _MOST_LOOKS = 10, 2, 40
-# A look that lowers the bound by less than this part of the gap is the last one.
-_WORTHWHILE = 0.01
-# The most states of a walk: at the first looks, which is faster than messages; then twice as many
-# from look to look, until this many; at last, some seconds.
-_FIRST_STATES, _STATES, _LAST_STATES = 1 << 12, 1 << 18, 1 << 22
-# The smallest part of the gap that the best labels are supposed to lose; then twice as much, until
-# it is true. States are as many as the labels that lose less, and these grow exponentially.
-_FIRST_SHARE, _GROWTH = 1.0 / 16.0, 1.5
-# What is accepted as equal to a bound, and what rounding may do to one, for each node and as parts
-# of the largest score.
-_TOLERANCE, _ROUNDING = 1e-9, 1e-12
-# What was found out about so many graphs is kept: a fit searches the same ones many times.
-_GRAPHS = 32
-
-
 class _Known(NamedTuple):
     """Good labels and their score; a bound for each label of each node, and one of all labels."""
 
@@ -474,7 +486,7 @@ class _Messages:
         self._kept = 0.0
         largest = max(np.abs(unary).max(), np.abs(self._pairwise).max())
         self.size = float(largest) * len(unary)
-        self.accepted = _TOLERANCE * self.size
+        self.accepted = SETTINGS.tolerance * self.size
         self._best = -math.inf, np.zeros(len(unary), dtype=np.int64)
         self._ceiling = math.inf
 
@@ -497,9 +509,9 @@ class _Messages:
 
     def tighten(self) -> _Known:
         """Go through triplets and messages in turn, and return what is known then."""
-        for _ in range(_TRIPLET_ROUNDS):
+        for _ in range(SETTINGS.triplet_rounds):
             self._kept = tighten(*self._state, self._plan.sides, self._given)
-            pass_messages(*self._state, _MESSAGES_EACH)
+            pass_messages(*self._state, SETTINGS.messages_each)
         return self._look()
 
     @property
@@ -526,16 +538,16 @@ class _Messages:
         bound, losses = self.losses()
         gap = bound - self._best[0]
         # No labels are above the ceiling, as earlier walks have shown.
-        allowed = max(_FIRST_SHARE * gap, _GROWTH * (bound - self._ceiling))
+        allowed = max(SETTINGS.first_share * gap, SETTINGS.growth * (bound - self._ceiling))
         while True:
-            enough = allowed + _ROUNDING * self.size
+            enough = allowed + SETTINGS.rounding * self.size
             loss, labels = walk(losses, self._plan.chains, self._plan.frontier, enough, most)
             if loss < math.inf:
                 return labels
             if math.isnan(loss):
                 return None
             self._ceiling = min(self._ceiling, bound - allowed)
-            allowed = min(_GROWTH * allowed, gap)
+            allowed = min(SETTINGS.growth * allowed, gap)
 
 
 @lru_cache(maxsize=_GRAPHS)
@@ -561,24 +573,24 @@ def _best_in_order(unary: Matrix, pairwise: Any, edges: Labels) -> Labels:
         found = messages.walk(most)
         if found is not None:
             return found
-    allowed = known.bounds >= known.score - _ROUNDING * messages.size
+    allowed = known.bounds >= known.score - SETTINGS.rounding * messages.size
     return _by_program(unary, pairwise, edges, known, allowed.sum(axis=1) > 1)
 
 
 def _looks(messages: _Messages) -> Iterator[tuple[_Known, int]]:
     """Yield what is known after more and more rounds, and how many states a walk may take."""
-    for n_rounds in _ROUNDS:
+    for n_rounds in SETTINGS.rounds:
         known = messages.improve(n_rounds)
-        yield known, _FIRST_STATES
+        yield known, SETTINGS.first_states
     if messages.add_triplets():
-        most = _FIRST_STATES
-        for _ in range(_MOST_LOOKS):
+        most = SETTINGS.first_states
+        for _ in range(SETTINGS.most_looks):
             last, known = known, messages.tighten()
-            if last.least - known.least < _WORTHWHILE * (known.least - known.score):
+            if last.least - known.least < SETTINGS.worthwhile * (known.least - known.score):
                 break
-            most = min(2 * most, _STATES)
+            most = min(2 * most, SETTINGS.states)
             yield known, most
-    yield known, _LAST_STATES
+    yield known, SETTINGS.last_states
 
 
 def _by_program(
@@ -592,7 +604,8 @@ def _by_program(
     np.add.at(single, second[outer], pairwise[outer, known.labels[first[outer]], :])
     both, number = free[edges].all(axis=1), np.cumsum(free) - 1
     labels: Labels = known.labels.copy()
-    labels[free] = best_integral(single[free], pairwise[both], number[edges[both]])
+    if free.any():
+        labels[free] = best_integral(single[free], pairwise[both], number[edges[both]])
     return labels
 
 
@@ -601,7 +614,7 @@ def best_relaxed_first_by_messages(
 ) -> Labels | RelaxedLabels:
     """Return the best point of the local polytope, as `best_relaxed` does."""
     messages = _Messages(unary, pairwise, edges)
-    for n_rounds in _ROUNDS:
+    for n_rounds in SETTINGS.rounds:
         known = messages.improve(n_rounds)
         if known.least - known.score <= messages.accepted:
             return known.labels

@@ -43,8 +43,8 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_roughly
-from cutplane.losses.score_loss import AtBestOffset, Ray, Tangent, positive
-from cutplane.models.measures.error_rate import (
+from cutplane.losses.loss import AtBestOffset, Ray, Tangent, positive
+from cutplane.models.measures.labelings import (
     CountingMeasure,
     Flips,
     Limit,

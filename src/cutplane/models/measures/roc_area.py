@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
-from cutplane.losses.score_loss import AtBestOffset, Tangent
-from cutplane.models.measures.error_rate import Measure, Sides, for_both
+from cutplane.losses.loss import AtBestOffset, Tangent
+from cutplane.models.measures.labelings import Measure, Sides, for_both
 
 Side: TypeAlias = tuple[Vector, NDArray[np.int64], Vector]
 """Bars or scores, increasing, whose they are, and sums of weights as in `sum_over_pairs`."""

@@ -39,7 +39,7 @@ that have too much to those that lack some.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,19 +48,19 @@ from cutplane.compute.arrays import Matrix, Vector, copied
 from cutplane.compute.compiled import fetch, njit
 from cutplane.compute.pace import hurried
 from cutplane.compute.threads import map_blocks
-from cutplane.core.needs import PLAIN_L2, quadratic
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.search import minimize_roughly
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
-from cutplane.data.rows import Entries
-from cutplane.losses.logistic import exp_minus, log
+from cutplane.data.layouts import DenseRows
+from cutplane.losses.smooth import exp_minus, log
+from cutplane.models.multiclass.losses import class_loss
 from cutplane.models.multiclass.offsets import Indices, class_sums, make_slopes, repaired
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import finite_norms, first_point, shuffle
-from cutplane.solvers.needs import ALL_CLASSES
+from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, ROWS_IN_MEMORY
 from cutplane.solvers.row_products import entries_of
 
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -391,15 +391,19 @@ class Shares:
         The regularizer's.
     """
 
-    shares: Matrix
-    W: Matrix
-    offsets: Vector
-    examples: Indices
+    shares: Annotated[Matrix, "f8[n, c]"]
+    W: Annotated[Matrix, "f8[d, m]"]
+    offsets: Annotated[Vector, "f8~[m]"]
+    examples: Annotated[Indices, "i8[*]<n"]
     gain: float
     seed: NDArray[np.uint64]
-    stiffness: Vector
+    stiffness: Annotated[Vector, "f8[n]"]
     pull: float
     lam: float
+
+    def fits(self, risk: ScoredRisk, solver: object) -> bool:
+        """Say whether there is a column of weights for each class."""
+        return bool(self.shares.shape[1] <= self.W.shape[1])
 
 
 class ClassAscent:
@@ -413,7 +417,8 @@ class ClassAscent:
         self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
         (self._n_classes,) = self._risk.map.score_shape
         self._soft: bool = self._risk.loss.smooth
-        self._margins: Matrix = self._risk.loss.margins(self._n_classes)
+        self._loss = class_loss(self._risk)
+        self._margins: Matrix = self._loss.margins(self._n_classes)
         self._worthwhile = _WORTHWHILE[self._soft]
 
     def begun(self) -> Shares:
@@ -465,9 +470,9 @@ class ClassAscent:
 
     def improved(self, own: Shares, *, most: int) -> Shares:
         """Run epochs until most of what there was to gain is gained."""
-        rows: Any = self._risk.rows
+        rows = self._risk.rows
         # Epochs read rows again and again, so zeros are worth leaving out.
-        nonzeros: Entries | None = None if rows.sparse else rows.nonzeros
+        nonzeros = rows.nonzeros if isinstance(rows, DenseRows) else None
         values, indices, starts = nonzeros or entries_of(rows)
         examples, gain, at_first = own.examples, own.gain, own.gain
         gains = np.empty(len(self._risk.y))
@@ -501,7 +506,7 @@ class ClassAscent:
             own.offsets[:k] -= own.pull * np.sum(parts, axis=0)[1]
             repaired(slopes, risk.y, risk.weights)
         map_blocks(lambda i: make_slopes(slopes[i], risk.y[i]), len(risk.y), width=k)
-        offset = -risk.loss.conjugate(risk.y, slopes, risk.weights)
+        offset = -self._loss.conjugate(risk.y, slopes, risk.weights)
         slopes *= risk.weights[:, None]
         plane = Plane(risk.map.pullback(slopes), offset)
         if not own.pull:
@@ -521,7 +526,7 @@ class ClassAscent:
     def settled(self, point: ScoredPoint) -> ScoredPoint:
         """Return the same point with intercepts that are the best ones, nearly."""
         risk = self._risk
-        at = risk.loss.at_best_offset(
+        at = self._loss.at_best_offset(
             risk.y, point.scores, risk.weights, point.offset, accuracy=_SETTLED
         )
         return risk.with_scores(point.w, point.scores, at=at)
@@ -588,7 +593,7 @@ class ClassEpochs(Solver[Shares]):
 
     def step(self, run: Run, own: Shares) -> Step[Shares]:
         """Improve the shares; return their plane, and the best point on the way to theirs."""
-        risk: Any = run.problem.risk
+        risk = ROWS_IN_MEMORY.of(run.problem)
         epochs = ClassAscent(run.problem)
         if run.iteration == 0 and run.best.w.any() and not own.W.any():
             own = epochs.begun_at(own, cast(ScoredPoint, run.best))
@@ -598,7 +603,7 @@ class ClassEpochs(Solver[Shares]):
         point = epochs.point(own, offsets)
         own = epochs.chosen(own, point.scores)
         segment = cast(ScoredPoint, run.best).toward(point)
-        along = quadratic(run.problem.regularizer).along(run.best.w, point.w)
+        along = run.problem.norm.along(run.best.w, point.w)
         step = minimize_roughly(segment.along, along, share=_ROUGH)
         if not own.pull:
             return Step([segment.at(step), point], own, [plane])

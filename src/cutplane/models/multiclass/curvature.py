@@ -28,7 +28,7 @@ decomposition of the matrix of their products, made once, takes that out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from cutplane.compute.compiled import njit
 from cutplane.compute.pace import affords
 from cutplane.compute.products import conjugate_gradients, dot
 from cutplane.compute.threads import map_blocks
-from cutplane.losses.logistic import exp_minus
+from cutplane.losses.smooth import exp_minus
 from cutplane.models.multiclass.offsets import Indices, largest
 from cutplane.risks import ScoredRisk
 
@@ -226,11 +226,11 @@ class Spectrum:
         Their weights; likewise.
     """
 
-    mean: Vector
-    sizes: Vector
-    basis: Matrix
-    sums: Matrix
-    masses: Vector
+    mean: Annotated[Vector, "f8[d]"]
+    sizes: Annotated[Vector, "f8[d]"]
+    basis: Annotated[Matrix, "f8[d, *]"]
+    sums: Annotated[Matrix, "f8[c, d] | f8[0, d]"]
+    masses: Annotated[Vector, "f8[c] | f8[0]"]
 
     @classmethod
     def of(cls, risk: ScoredRisk) -> Spectrum:
@@ -264,6 +264,11 @@ class Spectrum:
     def turned_back(self, rows: Matrix) -> Matrix:
         """Return rows in coordinates of the features."""
         return rows @ self.basis.T if self.basis.size else rows
+
+    def fits(self, risk: ScoredRisk, solver: object) -> bool:
+        """Say whether the basis is whole or absent, and sums are there for intercepts."""
+        whole = self.basis.shape[1] in (0, len(self.sizes))
+        return whole and (len(self.sums) > 0) == (len(self.masses) > 0) == risk.minimizes_intercept
 
 
 class Curvature:

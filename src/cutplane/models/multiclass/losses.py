@@ -18,7 +18,7 @@ intercepts are not quite the best, and the loss is that of the intercepts that w
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -29,7 +29,7 @@ from cutplane.compute.products import product_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import find_root, minimize_on_ray
-from cutplane.losses.score_loss import AtBestOffset, Ray, ScoreLoss, Tangent
+from cutplane.losses.loss import AtBestOffset, Ray, ScoreLoss, Tangent
 from cutplane.models.multiclass.offsets import (
     BestOffsets,
     Indices,
@@ -44,6 +44,12 @@ from cutplane.models.multiclass.offsets import (
     smooth_offsets,
     softmax_on_ray,
 )
+
+if TYPE_CHECKING:
+    from cutplane.risks.scored import ScoredRisk
+
+# How far from the best the intercepts of classes may be where a run starts.
+_AT_FIRST = 1e-4
 
 
 class MulticlassLoss(ScoreLoss):
@@ -138,6 +144,17 @@ class MulticlassLoss(ScoreLoss):
         best = self._best_offsets(data, guess, max(accuracy or 0.0, self.accuracy))
         offsets = best.offsets
         return AtBestOffset(offsets, self.value(y, scores, weights, offsets), best)
+
+    def at_scores_of_zero(self, y: Indices, weights: Vector) -> AtBestOffset:
+        """Minimize the loss where all scores are zero, roughly.
+
+        There the examples of a class are one, with their weights together.
+        """
+        masses = np.bincount(y, weights=weights).astype(np.float64)
+        zeros = np.zeros((len(masses), len(masses)))
+        return self.at_best_offset(
+            np.arange(len(masses), dtype=np.int32), zeros, masses, None, accuracy=_AT_FIRST
+        )
 
     def at_offset(
         self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector
@@ -288,3 +305,9 @@ class CrammerSinger(MulticlassLoss):
     def minimize_on_ray(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
         return minimize_on_ray(lambda step: self.on_ray(y, ray, weights, step), extra)
+
+
+def class_loss(risk: ScoredRisk) -> MulticlassLoss:
+    """Return the loss of a risk that is known to be one of all classes."""
+    assert isinstance(risk.loss, MulticlassLoss)
+    return risk.loss

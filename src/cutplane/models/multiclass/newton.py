@@ -14,7 +14,7 @@ have too much to those that lack some.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import total
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
-from cutplane.core.needs import PLAIN_L2, quadratic
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
@@ -30,30 +29,19 @@ from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.models.multiclass.ascent import ClassAscent
 from cutplane.models.multiclass.curvature import Curvature, Spectrum, pulled_back, shares_on_ray
+from cutplane.models.multiclass.losses import class_loss
 from cutplane.models.multiclass.offsets import Repair, fill_slopes, make_slopes, sums_of_pairs
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.dual_ascent import first_point
-from cutplane.solvers.needs import ALL_CLASSES, SECOND_DERIVATIVES
+from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, SECOND_DERIVATIVES
+from cutplane.solvers.newton import ROUNDING, RoundedSteps, Rounding
 
-# As in `cutplane.solvers.newton`: when an inner problem is solved, by how much the width shrinks,
-# after how many steps it is too sharp and what then, and how much of a slope a full step may leave.
-# An inner problem that took more than a few steps was sharp enough: the next is as wide.
-_SOLVED = 1.0
-_SHRINK = 0.5
-_FEW_STEPS = 5
-_MOST_STEPS = 15
 # How much lower than the last a bound may be, as a share of the objective: by rounding, that is.
 _ROUNDING = 1e-9
-_WIDEN = 8.0
-_STRAIGHT = 0.1
 # Inner problems begin with shares of so many epochs, and with a width that makes room for the gap
-# that these leave. (Crammer and Singer's loss, lam = 1/m, processor seconds to proven 1e-4, without
-# epochs, after 5 with room for four times as much, after 10 with that, after 10 as here: digits
-# 0.14, 0.13, 0.10, 0.10, satimage 0.17, 0.12, 0.12, 0.10, dna 0.54, 0.33, 0.31, 0.28, 26 generated
-# classes 0.49, 0.46, 0.39, 0.37; a busy machine.)
+# that these leave: see docs/decisions/2026-11-18-constants-of-solvers.md.
 _FIRST_EPOCHS = 10
-_ROOM = 0.5
 # What a line search may leave of the gain.
 _ROUGH = 0.1
 # How much of the gradient a direction may leave, in the norm of the rough inverse.
@@ -97,29 +85,39 @@ class ClassNewtonState:
     """
 
     w: Vector
-    scores: Matrix
-    offsets: Vector
+    scores: Annotated[Matrix, "f8[n, c]"]
+    offsets: Annotated[Vector, "f8[c]"]
     width: float
-    centers: Matrix
+    centers: Annotated[Matrix, "f8[n, c] | f8[n, 0]"]
     spectrum: Spectrum
     steps: int = 0
-    shares: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    shares: Annotated[Matrix, "f8[n, c]"] = field(default_factory=lambda: np.empty((0, 0)))
     value: float = 0.0
-    gradient: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    gradient: Annotated[Matrix, "f8[c, *]"] = field(default_factory=lambda: np.empty((0, 0)))
     said: float = 0.0
     plane: Plane = field(default_factory=lambda: Plane(np.empty(0), 0.0))
     objective: float = np.inf
     floor: float = -np.inf
 
+    def fits(self, risk: ScoredRisk, solver: object) -> bool:
+        """Say whether there are centers if kinks are rounded, and derivatives by intercepts."""
+        n_derivatives = risk.rows.shape[1] + int(risk.minimizes_intercept)
+        no_centers = self.centers.shape[1] == 0
+        whole = self.gradient.shape[1] == n_derivatives
+        return bool(whole and no_centers == risk.loss.smooth)
 
-class ClassNewton:
+
+class ClassNewton(RoundedSteps[ClassNewtonState]):
     """Newton's method for one problem; all that changes is in the state."""
+
+    rounding: ClassVar[Rounding] = ROUNDING["classes"]
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
-        self._margins: Matrix = self._risk.loss.margins(self._risk.map.score_shape[0])
+        self._loss = class_loss(self._risk)
+        self._margins: Matrix = self._loss.margins(self._risk.map.score_shape[0])
 
     def begun(self, start: ScoredPoint) -> tuple[ClassNewtonState, ScoredPoint]:
         """Return the state near a point where nothing is known yet, and the point where that is.
@@ -148,19 +146,21 @@ class ClassNewton:
         if not risk.loss.smooth:
             slopes = self._slopes(centers.copy())
             steepness = float(risk.weights @ np.einsum("ij,ij->i", slopes, slopes))
-            width = _ROOM * gap / steepness if steepness > 0.0 and gap > 0.0 else _ROOM
+            width = self.rounding.room
+            if steepness > 0.0 and gap > 0.0:
+                width *= gap / steepness
         offsets = np.zeros(point.scores.shape[1]) + point.offset
         own = ClassNewtonState(point.w, point.scores, offsets, width, centers, spectrum)
         own.objective = self._problem.objective(point)
         own.floor = own.objective - gap
-        self._measure(own)
+        self.measure(own)
         return own
 
-    def _measure(self, own: ClassNewtonState) -> Plane:
+    def measure(self, own: ClassNewtonState) -> list[Plane]:
         """Compute shares and gradient of the smoothed loss; return the plane of the shares."""
         own.shares = np.empty_like(own.scores)
         own.value, _ = self._on_ray(own, own.scores, own.offsets, 0.0, own.shares)
-        return self._derive(own)
+        return [self._derive(own)]
 
     def _derive(self, own: ClassNewtonState) -> Plane:
         """Compute the gradient that belongs to the shares; return their plane."""
@@ -199,7 +199,7 @@ class ClassNewton:
             shares = own.shares.copy()
             if repair is not None:
                 repair.apply(shares)
-            offset = -risk.loss.conjugate(risk.y, self._slopes(shares), risk.weights)
+            offset = -self._loss.conjugate(risk.y, self._slopes(shares), risk.weights)
             return offset, offset
         # The conjugate is linear in the shares: all of it is in the sums for pairs of classes.
         sums = total(
@@ -237,22 +237,11 @@ class ClassNewton:
         values, slopes = zip(*parts, strict=True)
         return sum(values), sum(slopes)
 
-    def step(self, own: ClassNewtonState) -> list[Plane]:
-        """Take a Newton step; return the planes that were met."""
-        planes = []
-        if own.width > 0.0 and self._solved(own):
-            own.centers, own.floor = own.shares, self._problem.below(own.plane).lower
-            own.width *= _SHRINK if own.steps <= _FEW_STEPS else 1.0
-            own.steps = 0
-            planes.append(self._measure(own))
-        elif own.width > 0.0 and own.steps >= _MOST_STEPS:
-            own.width, own.steps = _WIDEN * own.width, 0
-            planes.append(self._measure(own))
-        own.steps += 1
-        self._move(own)
-        return [*planes, self._derive(own)]
+    def center(self, own: ClassNewtonState) -> None:
+        """Round kinks around the shares, of which the bound is kept."""
+        own.centers, own.floor = own.shares, self._problem.below(own.plane).lower
 
-    def _solved(self, own: ClassNewtonState) -> bool:
+    def is_solved(self, own: ClassNewtonState) -> bool:
         """Say whether all else costs the bound no more than the rounding does.
 
         Where classes can be told apart the rounding costs far more than there is to gain. Shares
@@ -266,10 +255,10 @@ class ClassNewton:
         gap, rounding = own.objective - lower, own.objective - regularizer - own.said
         highest = lower + _ROUNDING * own.objective
         rises = highest >= own.floor or highest >= regularizer + own.value
-        return rises and gap - rounding <= _SOLVED * rounding
+        return rises and gap - rounding <= self.rounding.solved * rounding
 
-    def _move(self, own: ClassNewtonState) -> None:
-        """Go along Newton's direction."""
+    def move(self, own: ClassNewtonState) -> list[Plane]:
+        """Go along Newton's direction; return the plane of the shares there."""
         risk, d = self._risk, len(own.spectrum.mean)
         risk.evaluations += 1
         curvature = Curvature(risk, self._lam, own.spectrum, own.shares, own.width)
@@ -279,12 +268,13 @@ class ClassNewton:
         if direction.shape[1] > d:
             speeds = direction[:, d] - direction[:, :d] @ own.spectrum.mean
         scores = risk.map.scores(coefficients)
-        along = quadratic(self._problem.regularizer).along(own.w, own.w + coefficients)
+        along = self._problem.norm.along(own.w, own.w + coefficients)
         length = self._length(own, scores, speeds, along, float(np.vdot(own.gradient, direction)))
         own.w = own.w + length * coefficients
         scores *= length
         scores += own.scores
         own.scores, own.offsets = scores, own.offsets + length * speeds
+        return [self._derive(own)]
 
     def _length(
         self, own: ClassNewtonState, direction: Matrix, speeds: Vector, along: Quadratic,
@@ -303,7 +293,7 @@ class ClassNewton:
 
         after = function(1.0)[1] + along.slope + along.curvature
         length = 1.0
-        if abs(after) > _STRAIGHT * abs(slope):
+        if abs(after) > self.rounding.straight * abs(slope):
             length = minimize_roughly(function, along, share=_ROUGH)
             if length != last:
                 tried[length] = self._on_ray(own, direction, speeds, length, shares)
@@ -343,7 +333,7 @@ class ClassNewtonSteps(Solver[ClassNewtonState | None]):
             points, planes = [start], [own.plane]
         planes += steps.step(own)
         points.append(steps.point(own))
-        if run.stalled_for < _MOST_STEPS:
+        if run.stalled_for < steps.rounding.most_steps:
             return Step(points, own, planes)
         # No bound has moved for as long as an inner problem may take. Those of the bundle method
         # do, whatever its planes come from.

@@ -36,7 +36,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import add_up, joined, placing, rows_in_all, total
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import map_blocks, map_parts
-from cutplane.losses.logistic import exp_minus, log
+from cutplane.losses.smooth import exp_minus, log
 
 Indices = NDArray[np.int64]
 Logits: TypeAlias = tuple[Vector, Vector, Matrix, float]

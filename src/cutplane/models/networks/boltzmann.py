@@ -25,14 +25,30 @@ from scipy.special import expit
 
 from cutplane.compute.arrays import Matrix, Vector
 
-# How many examples, evenly spread, are looked at to see how training goes. (All of them would take
-# nearly as many products as the training.)
-_SAMPLE = 4096
-# The momentum of the first epochs, in which gradients are large, and how many these are (G. Hinton:
-# A practical guide to training restricted Boltzmann machines, 2010).
-_FIRST_MOMENTUM, _FIRST_EPOCHS = 0.5, 5
-# Weights begin as small as that guide says.
-_FIRST_SCALE = 0.01
+
+class TrainingSettings(NamedTuple):
+    """How machines are trained, as G. Hinton's practical guide (2010) advises.
+
+    Attributes
+    ----------
+    sample : int
+        How many examples, evenly spread, are looked at to see how training goes: all of them would
+        take nearly as many products as the training.
+    first_momentum : float
+        The most momentum of the first epochs, in which gradients are large.
+    first_epochs : int
+        How many these are.
+    first_scale : float
+        Standard deviation of the weights that training begins with.
+    """
+
+    sample: int = 4096
+    first_momentum: float = 0.5
+    first_epochs: int = 5
+    first_scale: float = 0.01
+
+
+SETTINGS = TrainingSettings()
 
 
 class Epoch(NamedTuple):
@@ -138,15 +154,17 @@ def _trained(
     rng = np.random.default_rng(seed)
     mean = np.clip(_column_means(X), 1.0 / (n + 2.0), 1.0 - 1.0 / (n + 2.0))
     machine = BoltzmannMachine(
-        (_FIRST_SCALE * rng.normal(size=(n_hidden, n_visible))).astype(np.float32),
+        (SETTINGS.first_scale * rng.normal(size=(n_hidden, n_visible))).astype(np.float32),
         np.log(mean / (1.0 - mean)).astype(np.float32),
         np.zeros(n_hidden, dtype=np.float32),
     )
-    sample = _dense(X[:: -(-n // _SAMPLE)])
+    sample = _dense(X[:: -(-n // SETTINGS.sample)])
     last = [np.zeros_like(part) for part in (machine.weights, machine.visible, machine.hidden)]
     for epoch in range(epochs):
         order = rng.permutation(n)
-        kept = momentum if epoch >= _FIRST_EPOCHS else min(momentum, _FIRST_MOMENTUM)
+        kept = (
+            momentum if epoch >= SETTINGS.first_epochs else min(momentum, SETTINGS.first_momentum)
+        )
         for begin in range(0, n, batch):
             v = _dense(X[order[begin : begin + batch]])
             changes = contrastive_divergence(machine, v, rng)

@@ -24,19 +24,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core import needs
+from cutplane.data import TorchScores
 from cutplane.models.sequences.curvature import bends_beside_emissions, probabilities_of
 from cutplane.models.sequences.risk import ChainRisk
 
-# About so many tokens are looked at; no other number was tried.
-_TOKENS = 8192
-# How much of the mean second derivative of the layer that is bent most is added to all. (OCR, 1,500
-# words, two layers of 200 units, lam = 2e-4, objective after 80 evaluations: 0.275 with 1, 0.311
-# with 10, 0.329 with 0; 0.297 and 0.305 with a thousandth and a hundredth of the largest of each
-# layer in its place, 0.305 with the mean of each; 0.340 without curvature.)
-_DAMPING = 1.0
-# Layers with more inputs or outputs have no curvature: eigenvectors would take longer than a pass.
-_WIDEST = 2048
+
+class CurvatureSettings(NamedTuple):
+    """What was chosen on data (docs/decisions/2026-11-18-structured-measured.md), or by size.
+
+    Attributes
+    ----------
+    tokens : int
+        About so many are looked at.
+    damping : float
+        How much of the mean second derivative of the layer that is bent most is added to all.
+    widest : int
+        Layers with more inputs or outputs have no curvature: eigenvectors would take longer than a
+        pass.
+    """
+
+    tokens: int = 8192
+    damping: float = 1.0
+    widest: int = 2048
+
+
+SETTINGS = CurvatureSettings()
 
 
 class LayerCurvature(NamedTuple):
@@ -87,17 +99,15 @@ class NetworkCurvature:
 
     @classmethod
     def at(
-        cls, risk: ChainRisk, w: Vector, lam: float, *, damping: float = _DAMPING
+        cls, risk: ChainRisk, w: Vector, lam: float, *, damping: float = SETTINGS.damping
     ) -> NetworkCurvature:
-        """Return the curvature at ``w``. It counts as an evaluation.
-
-        With layers of 200 units and 41,679 tokens it takes as long as one, 0.3 s of a processor.
+        """Return the curvature at ``w``. It counts as an evaluation, and takes as long as one.
 
         ``lam`` is the second derivative of the regularizer.
         """
         from threadpoolctl import threadpool_limits
 
-        sample = risk.part(slice(None, None, -(-risk.data.chains.n_tokens // _TOKENS)))
+        sample = risk.part(slice(None, None, -(-risk.data.chains.n_tokens // SETTINGS.tokens)))
         slopes = sample.evaluate(sample.scores(w)).slopes().emissions
         risk.evaluations += 1
         risk.inferences += sample.inferences
@@ -135,14 +145,16 @@ class NetworkCurvature:
         return np.concatenate([*solved, self.inverses * rest])
 
 
-def _axes(rows: Any) -> Matrix:
+def _axes(rows: Matrix) -> Matrix:
     """Return the eigenvectors of the second moments of rows."""
     moments = (rows.T @ rows).astype(np.float64)
     axes: Matrix = np.linalg.eigh(moments).eigenvectors
     return axes
 
 
-def has_network_curvature(risk: Any) -> bool:
-    """Say whether a risk is a random field on linear layers, none of them too wide."""
-    known = needs.offers(risk, "loss.probabilities") and needs.offers(risk, "map.widest_layer")
-    return known and risk.map.widest_layer <= _WIDEST
+def with_network_curvature(risk: object) -> ChainRisk | None:
+    """Return a risk that is a random field on linear layers, none of them too wide; or None."""
+    if not isinstance(risk, ChainRisk) or not risk.loss.probabilities:
+        return None
+    widest = risk.map.widest_layer if isinstance(risk.map, TorchScores) else None
+    return risk if widest is not None and widest <= SETTINGS.widest else None

@@ -231,8 +231,7 @@ def write_vector(parameters: list[Any], w: Vector) -> None:
         end = begin + parameter.numel()
         values = np.reshape(w[begin:end], tuple(parameter.shape))
         if parameter.device.type == "cpu":
-            # Not by torch, whose threads would wait for each other: on a busy machine that took
-            # ten times as long as a step on twenty words.
+            # Not by torch, whose threads would wait for each other, longer than a step takes.
             parameter.detach().numpy()[...] = values
         else:
             with torch.no_grad():

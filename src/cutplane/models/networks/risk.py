@@ -29,9 +29,8 @@ from cutplane.models.networks.network import (
     trained,
     write_vector,
 )
-from cutplane.risks.checks import checked_lower_bound, normalized
-from cutplane.risks.composite import Summable
-from cutplane.risks.function import name_of
+from cutplane.risks.composite import Summable, checked_lower_bound, name_of
+from cutplane.risks.scored import normalized
 
 
 class TorchRisk(Summable):

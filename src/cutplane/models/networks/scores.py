@@ -17,7 +17,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.data.conversion import as_rows
+from cutplane.data.layouts import as_rows
 from cutplane.data.rows import Bounds, Examples, ScoreMap
 from cutplane.models.networks.network import BATCH, Network, batch_bounds, import_torch, trained
 

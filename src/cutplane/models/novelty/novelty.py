@@ -29,12 +29,10 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.collections import by_parts
-from cutplane.estimators.description import Description, Targets
-from cutplane.estimators.estimator import estimator
+from cutplane.estimators.description import Description, Targets, weights_of
+from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.model import FLOATS, LinearModel
-from cutplane.estimators.parameters import weights_of
 from cutplane.losses import Quantile
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk

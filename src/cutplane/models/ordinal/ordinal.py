@@ -13,12 +13,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import Description, Layout, Targets
-from cutplane.estimators.estimator import estimator
+from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear.classes import (
-    LogProbabilities,
+    predict_log_proba,
     require_two_classes,
     with_probabilities,
 )
@@ -28,7 +27,7 @@ from cutplane.risks import ScoredRisk
 
 
 @estimator
-class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
+class OrdinalClassifier(ClassifierMixin, LinearModel):
     """Linear model of grades that minimizes ``lam/2 |w|^2 + mean loss`` over all thresholds.
 
     One score ``x.w`` is compared with a threshold between each two neighboring grades. Each
@@ -75,6 +74,7 @@ class OrdinalClassifier(ClassifierMixin, LogProbabilities, LinearModel):
     loss: Any = field(default="hinge", kw_only=False)
     categories: Any = None
     smoothing: float = 0.5
+    predict_log_proba = predict_log_proba
 
     @by_parts
     def score_samples(self, X: Any) -> Any:

@@ -80,8 +80,15 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
-from cutplane.models.ranking.loss import Competition, RankingLoss, total_of
-from cutplane.models.ranking.queries import Judged, discounts_at, discounts_of, gains_of
+from cutplane.models.ranking.loss import (
+    Competition,
+    Judged,
+    RankingLoss,
+    discounts_at,
+    discounts_of,
+    gains_of,
+    total_of,
+)
 
 # Moves for each document, after which sorting starts anew with a method that needs no good start.
 _PATIENCE = 8

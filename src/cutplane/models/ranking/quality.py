@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.losses import PairwiseHinge
-from cutplane.metrics.quality import Columns, Measures
-from cutplane.models.ranking.queries import Queries, discounts_at, gains_of
+from cutplane.metrics.measures import Columns, Measures
+from cutplane.models.ranking.loss import Queries, discounts_at, gains_of
 
 RANKED_AT = (1, 3, 5, 10)
 """The numbers of first documents that rankings are measured at."""

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.collections import is_dask
+from cutplane.compute.arrays import Matrix, Vector, is_dask
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.collections import by_parts
 from cutplane.estimators.description import Description, Reads, Targets
-from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.fitting import fitting
-from cutplane.estimators.linear.penalties import Penalized
+from cutplane.estimators.estimator import by_parts, estimator
+from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
+from cutplane.estimators.linear.model import Penalized
 from cutplane.losses import RANKING, RankingLoss
+from cutplane.models.ranking.loss import Queries, is_missing
 from cutplane.models.ranking.quality import Rankings, mean_of_defined
-from cutplane.models.ranking.queries import Queries, is_missing
 from cutplane.risks import ScoredRisk
 
 if TYPE_CHECKING:
@@ -79,6 +76,11 @@ class LinearRanker(Penalized):
     k: int = 10
     per: str = "query"
     pair_weights: str = "equal"
+    no_stream = "learns from whole queries"
+    positive: ClassVar[bool] = False  # type: ignore[misc]
+    bounds: ClassVar[None] = None  # type: ignore[misc]
+    constraints: ClassVar[None] = None  # type: ignore[misc]
+    array_names = ()
 
     @fitting
     def fit(
@@ -128,8 +130,8 @@ class LinearRanker(Penalized):
         """Fit the model to Dask collections, where their rows are."""
         if group is not None or qid is None:
             raise ValueError("Dask collections need qid, the query of each document, not group")
-        from cutplane.cluster.calls import Target, count_queries
         from cutplane.cluster.estimators import fit_collection, target_risks
+        from cutplane.cluster.risk import Target, count_queries
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
             self.n_queries_ = sample.ask(count_queries)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from cutplane.io.errors import InputError
-from cutplane.io.sources import name_of, read_text
+from cutplane.io.files import InputError, name_of, read_text
 from cutplane.models.rna.model import RNAFolding, bases_of, partners_of
 
 

@@ -48,7 +48,7 @@ def padded(n_labels: int) -> int:
 def with_padding(matrix: Matrix, fill: float) -> Matrix:
     """Return a square matrix with both sides padded."""
     n, width = len(matrix), padded(len(matrix))
-    wide = np.full((width, width), fill)  # np.pad takes 0.15 ms, and this is done for each piece
+    wide = np.full((width, width), fill)  # np.pad is slow, and this is done for each piece
     wide[:n, :n] = matrix
     return wide
 

@@ -31,7 +31,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_blocks
-from cutplane.losses.logistic import exp_minus
+from cutplane.losses.smooth import exp_minus
 from cutplane.models.sequences.chain import (
     Blocks,
     Chains,
@@ -41,10 +41,9 @@ from cutplane.models.sequences.chain import (
     longest_in,
     padded,
 )
+from cutplane.models.structured.forests import sum_product
 
 _REORDER = {"reassoc", "contract", "nsz"}
-# exp(-40) is 4e-18 of the sum that it would be added to.
-_NEGLIGIBLE = -40.0
 # Transitions that differ by more are not exponentiated: exp(-500) is 7e-218, and its inverse times
 # a number of tokens must not overflow.
 _FARTHEST = 500.0
@@ -207,81 +206,41 @@ def _fill_marginals(
 
 
 @njit(cache=True, nogil=True)
-def _log_sum_exp(values: Vector, n: int) -> float:
-    top: float = values[0]
-    for b in range(1, n):
-        top = max(top, values[b])
-    total = 0.0
-    for b in range(n):
-        if values[b] - top > _NEGLIGIBLE:
-            total += np.exp(values[b] - top)
-    top += np.log(total)
-    return top
-
-
-@njit(cache=True, nogil=True)
 def _fill_marginals_in_log_space(
     blocks: Blocks, first_block: int, last_block: int,
     scores: ChainScores, y: Labels, weights: Vector, found: MarginalSums,
 ) -> None:  # fmt: skip
-    """Fill in what `fill_marginals` does, for any transitions."""
+    """Fill in what `fill_marginals` does, for any transitions: a chain is a forest too."""
     losses, entropies, slopes, pairs = found
     offsets, bounds = blocks
-    T, n_labels = scores.transitions, scores.emissions.shape[1]
+    n_labels = scores.emissions.shape[1]
     longest = longest_in(offsets, bounds[first_block], bounds[last_block])
-    alpha, rows = np.zeros((longest, n_labels)), np.zeros((longest, n_labels))
-    totals = np.zeros(longest)
-    sums, ahead, beta = np.zeros(n_labels), np.zeros(n_labels), np.zeros(n_labels)
+    rows, nodes = np.empty((longest, n_labels)), np.empty((longest, n_labels))
+    T, both = np.empty((1, n_labels, n_labels)), np.empty((1, n_labels, n_labels))
+    T[0] = scores.transitions
+    order, log_sums = np.arange(longest), np.empty(longest)
     pairs[first_block:last_block], entropies[first_block:last_block] = 0.0, 0.0
     for block in range(first_block, last_block):
         for i in range(bounds[block], bounds[block + 1]):
-            i0, i1 = offsets[i], offsets[i + 1]
-            weight, value = weights[i], 0.0
-            for token in range(i0, i1):
-                t = token - i0
-                relative_scores(scores, token, t == 0, token == i1 - 1, rows[t])
-                for b in range(n_labels):
-                    alpha[t, b] = rows[t, b]
-                    if t > 0:
-                        for a in range(n_labels):
-                            sums[a] = alpha[t - 1, a] + T[a, b]
-                        alpha[t, b] += _log_sum_exp(sums, n_labels)
-                totals[t] = _log_sum_exp(alpha[t], n_labels)
-                for b in range(n_labels):
-                    alpha[t, b] -= totals[t]
-                value += totals[t] - rows[t, y[token]]
+            i0, n = offsets[i], offsets[i + 1] - offsets[i]
+            for t in range(n):
+                relative_scores(scores, i0 + t, t == 0, t == n - 1, rows[t])
+            nodes[:n], both[:] = 0.0, 0.0
+            entropies[block] += weights[i] * sum_product(
+                rows[:n], T, order[:n] - 1, order[:n], nodes[:n], both, log_sums[:n]
+            )
+            value = 0.0
+            for t in range(n):
+                value += log_sums[t] - rows[t, y[i0 + t]]
                 if t > 0:
-                    value -= T[y[token - 1], y[token]]
+                    value -= T[0, y[i0 + t - 1], y[i0 + t]]
+                for b in range(n_labels):
+                    slopes[i0 + t, b] = weights[i] * nodes[t, b]
+                slopes[i0 + t, y[i0 + t]] -= weights[i]
             losses[i] = max(value, 0.0)
-            for t in range(i1 - i0 - 1, -1, -1):
-                token = i0 + t
+            for a in range(n_labels):
                 for b in range(n_labels):
-                    if token < i1 - 1:
-                        ahead[b] = rows[t + 1, b] + beta[b]
-                for a in range(n_labels):
-                    sums[a] = alpha[t, a]
-                if token < i1 - 1:
-                    for a in range(n_labels):
-                        for b in range(n_labels):
-                            beta[b] = T[a, b] + ahead[b]
-                        sums[a] += _log_sum_exp(beta, n_labels)
-                scale = _log_sum_exp(sums, n_labels)
-                surprise = -totals[t]
-                if token < i1 - 1:
-                    for a in range(n_labels):
-                        for b in range(n_labels):
-                            exponent = alpha[t, a] + T[a, b] + ahead[b] - scale
-                            if exponent > _NEGLIGIBLE:
-                                p = np.exp(exponent)
-                                surprise += p * T[a, b]
-                                pairs[block, a, b] += weight * p
-                for b in range(n_labels):
-                    beta[b] = sums[b] - scale - alpha[t, b]
-                    p = np.exp(sums[b] - scale)
-                    surprise += p * rows[t, b]
-                    slopes[token, b] = weight * p
-                slopes[token, y[token]] -= weight
-                entropies[block] -= weight * surprise
+                    pairs[block, a, b] += weights[i] * both[0, a, b]
 
 
 @njit(cache=True, nogil=True)

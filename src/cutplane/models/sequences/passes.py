@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import njit
 from cutplane.core.protocols import Plane
+from cutplane.core.state import Problem
 from cutplane.models.sequences.chain import Labels, buffers_for, padded
 from cutplane.models.sequences.losses import WorstLabels
+from cutplane.models.sequences.risk import ChainRisk
 from cutplane.models.sequences.steps import (
     SMALLEST_SCALE,
     ChainData,
@@ -29,8 +31,6 @@ from cutplane.models.sequences.steps import (
     scores_for,
 )
 from cutplane.solvers.dual_ascent import shuffle
-from cutplane.solvers.sgd.step_rules import Indices
-from cutplane.solvers.stochastic.evaluated import EvaluatedSteps
 from cutplane.solvers.stochastic.loops import (
     ADAPTIVE,
     DROP,
@@ -44,7 +44,13 @@ from cutplane.solvers.stochastic.loops import (
     reach_of,
     tau_of,
 )
-from cutplane.solvers.stochastic.settings import Walk, until_hurried
+from cutplane.solvers.stochastic.passes import (
+    EvaluatedSteps,
+    Indices,
+    Settings,
+    Walk,
+    until_hurried,
+)
 
 
 @njit(cache=True, nogil=True)
@@ -143,9 +149,13 @@ class MarginSteps(EvaluatedSteps):
     The plane of a pass is that of the labels which were the worst when their sequence was visited.
     """
 
+    def __init__(self, problem: Problem, settings: Settings, risk: ChainRisk) -> None:
+        super().__init__(problem, settings)
+        self._chains = risk
+
     def taken(self, walk: Walk) -> tuple[Plane, None]:
         """Take a pass; return the sum of the planes of its sequences."""
-        risk, numbers, settings = self._risk, walk.numbers, self._settings
+        risk, numbers, settings = self._chains, walk.numbers, self._settings
         data, steps = risk.data, ChainSteps(risk)
         order = np.flatnonzero(data.weights)
         shuffle(order, walk.seed)

@@ -20,41 +20,64 @@ derivatives go back through the network before the next one begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.mapped import MappedFile
 from cutplane.compute.products import dot
-from cutplane.compute.threads import InOrder, run_blocks
-from cutplane.core.protocols import KeptPoint, Plane, Quadratic
+from cutplane.compute.threads import summed
+from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
 from cutplane.core.search import Trial, between, beyond, model_minimum
 from cutplane.data import AllPairs, ObservedPairs, PairMap, ScoreMap, TorchScores, rows_and_map
 from cutplane.data.observed_pairs import PairSums
 from cutplane.models.sequences.chain import Chains, ChainScores, Indices
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
-from cutplane.risks.checks import normalized, require_finite
-from cutplane.risks.composite import Summable
-from cutplane.risks.groups import good_number_of_groups
-
-# A trial is good enough where the slope is at most this share of that at the start. Chosen on 1,500
-# words of the OCR data, relative gap 1 %: with 0.1, 0.3 and 0.5 the margin (lam = 1e-3) takes 202,
-# 210 and 224 iterations and 3.8, 3.3 and 3.1 dynamic programs in each, the search's two ends
-# included; the CRF (lam = 1e-4) 117, 119 and 128 with 4.0, 3.6 and 3.3.
-_FLAT = 0.3
-_MOST_TRIALS = 3
-# Trials keep this share of a bracket away from its ends: good steps are often that short.
-_MARGIN = 0.02
-# What is left to be gained is rounding if it is a smaller share of the objective.
-_ROUNDING = 1e-12
+from cutplane.risks.composite import InferenceRisk
+from cutplane.risks.scored import good_number_of_groups, normalized, require_finite
 
 
-class ChainPoint:
+class ChainSettings(NamedTuple):
+    """What was chosen on data (docs/decisions/2026-11-18-structured-measured.md), or by size.
+
+    Attributes
+    ----------
+    flat : float
+        A trial of a search is good enough where the slope is at most this share of that at the
+        start.
+    most_trials : int
+        Of a search, beyond its two ends.
+    margin : float
+        Trials keep this share of a bracket away from its ends: good steps are often that short.
+    rounding : float
+        What is left to be gained is rounding if it is a smaller share of the objective.
+    scores : int
+        Of a piece: half a megabyte, as much for their slopes, and the entries of the features.
+    flatter : float
+        The share of the model's own distribution in a mean with the right labels.
+    parts_each : int
+        Runs of consecutive sequences that a group is dealt.
+    """
+
+    flat: float = 0.3
+    most_trials: int = 3
+    margin: float = 0.02
+    rounding: float = 1e-12
+    scores: int = 1 << 16
+    flatter: float = 0.97
+    parts_each: int = 4
+
+
+SETTINGS = ChainSettings()
+
+
+class ChainPoint(LibraryPoint):
     """The risk of a linear chain at ``w``, with the scores there.
 
     Attributes
@@ -108,8 +131,6 @@ class ChainPoint:
 class ChainSegment:
     """The risk on the ray from a point through another. Points on it are kept."""
 
-    uses_distance = True
-
     def __init__(self, start: ChainPoint, end: ChainPoint) -> None:
         self._start = start
         self._way = end.w - start.w
@@ -119,8 +140,12 @@ class ChainSegment:
         self._known = {0.0: start, 1.0: end}
         self._seen: dict[float, tuple[float, float]] = {}
 
-    def minimize(self, regularizer: Quadratic, expected: float | None = None) -> float:
-        """Return a step where the risk plus the regularizer on the ray is nearly the lowest.
+    def minimize(self, regularizer: Quadratic) -> float:
+        """Return a step where the risk plus the regularizer on the ray is nearly the lowest."""
+        return self.minimize_near(regularizer, None)
+
+    def minimize_near(self, regularizer: Quadratic, expected: float | None) -> float:
+        """Return such a step, looked for at an expected distance first.
 
         The first trial after those at both ends is at the expected distance from the start, such as
         that of the last search: the next one will hardly go much farther or less far. Without it,
@@ -175,10 +200,10 @@ def nearly_best_step(
     if start.slope >= 0.0:
         return 0.0
     low, high, trials, step = start, None, [start], 1.0
-    for number in range(1 + _MOST_TRIALS):
+    for number in range(1 + SETTINGS.most_trials):
         here = trial(step)
         trials.append(here)
-        if abs(here.slope) <= _FLAT * abs(start.slope):
+        if abs(here.slope) <= SETTINGS.flat * abs(start.slope):
             break
         if here.slope > 0.0:
             high = here
@@ -189,14 +214,16 @@ def nearly_best_step(
             continue
         crossing, floor = _floor(along, low.step, high.step, regularizer)
         lowest = min(trial.value for trial in trials)
-        if lowest - floor <= _ROUNDING * abs(lowest):
+        if lowest - floor <= SETTINGS.rounding * abs(lowest):
             break
         if number > 0:
-            step = between(low, high, _MARGIN)
+            step = between(low, high, SETTINGS.margin)
         else:
             step = crossing if expected is None else expected
         width = high.step - low.step
-        step = min(max(step, low.step + _MARGIN * width), high.step - _MARGIN * width)
+        step = min(
+            max(step, low.step + SETTINGS.margin * width), high.step - SETTINGS.margin * width
+        )
     return min(trials, key=lambda trial: trial.value).step
 
 
@@ -213,10 +240,6 @@ def _floor(
     )
     tangent = max(value_low + slope_low * (step - low), value_high + slope_high * (step - high))
     return step, tangent + regularizer.slope * step + 0.5 * regularizer.curvature * step**2
-
-
-# Scores of a piece: half a megabyte, as much for their slopes, and the entries of the features.
-_SCORES = 1 << 16
 
 
 def sums_beside_emissions(chains: Chains, slopes: ChainSlopes, *, ends: bool) -> Vector:
@@ -243,37 +266,20 @@ def rough_bends(piece: LabeledChains, slopes: ChainSlopes) -> ChainSlopes:
     )
 
 
-# The share of the model's own distribution in a mean with the right labels.
-FLATTER = 0.97
-
-
 @dataclass
 class ChainSums:
-    """Value and slopes of the risk, summed over sequences; `rest` are those beside emissions.
+    """Value and slopes of a risk, summed over sequences; slopes by emissions are elsewhere.
 
-    `mixing` is the entropy that `FLATTER` gains, of a loss that knows probabilities.
+    `mixing` is the entropy that the flatter plane gains, of a loss that knows probabilities.
     """
 
-    pairs: PairSums
     rest: Vector
     value: float = 0.0
     offset: float = 0.0
     mixing: float = 0.0
 
-    def add_piece(
-        self, piece: LabeledChains, begin: int, outcome: ChainOutcome, slopes: ChainSlopes,
-        *, ends: bool,
-    ) -> None:  # fmt: skip
-        """Add what a piece contributes, whose first token has the number ``begin``."""
-        self.pairs.add(slopes.emissions, begin)
-        self.rest += sums_beside_emissions(piece.chains, slopes, ends=ends)
-        self.value += outcome.value
-        self.offset += float(slopes.offsets.sum())
-        self.mixing += outcome.mixing(FLATTER)
-
     def add(self, other: ChainSums) -> None:
         """Add the sums over other sequences."""
-        self.pairs.add_sums(other.pairs)
         self.rest += other.rest
         self.value += other.value
         self.offset += other.offset
@@ -281,139 +287,54 @@ class ChainSums:
 
 
 class ChainPieces:
-    """Sequences with weights for observed pairs, cut into pieces.
+    """The sequences of a risk, evaluated a piece at a time: some that lie behind each other.
 
     Parameters
     ----------
+    loss : ChainLoss
     data : LabeledChains
-    pairs : ObservedPairs
-        Of all tokens.
-    """
+    n_pieces : int
+        About so many; a sequence is whole.
+    ends : bool
+        Whether labels have weights at the start and at the end of a sequence.
 
-    def __init__(self, data: LabeledChains, pairs: ObservedPairs) -> None:
-        chains = data.chains
-        cuts = np.unique(chains.cut(max(chains.n_tokens * chains.n_labels // _SCORES, 1)))
-        self._data = data
-        self._pairs = pairs
-        self._pieces = [data.part(i, j) for i, j in pairwise(cuts)]
-        self._begins = chains.offsets[cuts]
-        n_sums = min(pairs.n_sums, len(self._pieces))
-        self._sums = np.arange(n_sums + 1) * len(self._pieces) // n_sums
-
-    def evaluate(
-        self,
-        loss: ChainLoss,
-        w: Vector,
-        coef: Vector,
-        rest: Sequence[Any],
-        *,
-        ends: bool,
-    ) -> ChainSums:
-        """Return the sums over all sequences with the parameters ``w``, given whole and in parts.
-
-        They are the same for any number of threads.
-        """
-        return self._sum_up(loss, w, coef, rest, self._pairs, lambda _, slopes: slopes, ends=ends)
-
-    def bends(
-        self, loss: ChainLoss, w: Vector, coef: Vector, rest: Sequence[Any], *, ends: bool
-    ) -> ChainSums:
-        """Return sums of `rough_bends` in place of slopes, of a loss that knows probabilities."""
-        return self._sum_up(loss, w, coef, rest, self._pairs.squared(), rough_bends, ends=ends)
-
-    def _sum_up(
-        self,
-        loss: ChainLoss,
-        w: Vector,
-        coef: Vector,
-        rest: Sequence[Any],
-        by: ObservedPairs,
-        summed: Callable[[LabeledChains, ChainSlopes], ChainSlopes],
-        *,
-        ends: bool,
-    ) -> ChainSums:
-        """Sum up over all sequences what is ``summed`` of the slopes of their scores."""
-        chains, score = self._data.chains, self._pairs.scorer(coef)
-        total: list[ChainSums] = []  # the first sums, to which the others are added
-
-        def take(sums: ChainSums) -> None:
-            if total:
-                total[0].add(sums)
-            else:
-                total.append(sums)
-
-        in_order = InOrder(take)
-
-        def task(first: int, last: int) -> None:
-            for number in range(first, last):
-                n_rest = chains.n_labels * (chains.n_labels + 2 * ends)
-                sums = ChainSums(by.sums(), np.zeros(n_rest))
-                for k in range(self._sums[number], self._sums[number + 1]):
-                    begin, end = self._begins[k], self._begins[k + 1]
-                    scores = ChainScores(np.empty((end - begin, chains.n_labels)), *rest)
-                    score(begin, end, scores.emissions)
-                    require_finite(scores, w)
-                    piece = self._pieces[k]
-                    outcome = loss.evaluate(piece, scores)
-                    sums.add_piece(
-                        piece, begin, outcome, summed(piece, outcome.slopes()), ends=ends
-                    )
-                in_order.put(number, sums)
-
-        run_blocks(task, len(self._sums) - 1, n_threads=chains.n_threads)
-        return total[0]
-
-
-class ChainBatches:
-    """Sequences in batches, for a map that is not linear.
-
-    Parameters
+    Attributes
     ----------
-    data : LabeledChains
-    scores : TorchScores
-        Of all tokens.
+    bounds : ndarray of shape (n_pieces + 1,)
+        The token where each piece begins, and where the last one ends.
     """
 
-    def __init__(self, data: LabeledChains, scores: TorchScores) -> None:
+    def __init__(self, loss: ChainLoss, data: LabeledChains, n_pieces: int, *, ends: bool) -> None:
         chains = data.chains
-        cuts = np.unique(chains.cut(max(-(-chains.n_tokens // scores.batch), 1)))
-        # Sequences without tokens alone make no batch.
+        cuts = np.unique(chains.cut(max(n_pieces, 1)))
+        # Sequences without tokens alone make no piece.
         cuts = cuts[np.append(np.diff(chains.offsets[cuts]) > 0, True)]
         cuts[0] = 0
-        self._batches = [data.part(i, j) for i, j in pairwise(cuts)]
-        self._bounds: NDArray[np.int64] = chains.offsets[cuts]
-        self._map = scores
+        self._loss, self._ends = loss, ends
+        self._pieces = [data.part(i, j) for i, j in pairwise(cuts)]
+        self.bounds: NDArray[np.int64] = chains.offsets[cuts]
+
+    def __len__(self) -> int:
+        return len(self._pieces)
 
     def evaluate(
-        self, loss: ChainLoss, w: Vector, inner: Vector, rest: Sequence[Any], *, ends: bool
-    ) -> KeptPoint:
-        """Return the point at ``w``, given whole and as parameters of the network and the rest."""
-        values = np.zeros(len(self._batches))
-        sums: list[Any] = [None] * len(self._batches)
+        self, k: int, scores: ChainScores, *, bends: bool = False
+    ) -> tuple[ChainSums, Matrix]:
+        """Return what a piece with these scores adds to the sums, and its slopes by emissions.
 
-        def slopes_of(k: int, emissions: Matrix) -> Matrix:
-            # One label's scores come as a vector.
-            emissions = np.ascontiguousarray(emissions.reshape(len(emissions), -1))
-            scores = ChainScores(emissions, *rest)
-            require_finite(scores, w, whose=f"scores of {self._map}")
-            outcome = loss.evaluate(self._batches[k], scores)
-            slopes = outcome.slopes()
-            values[k] = outcome.value
-            sums[k] = sums_beside_emissions(self._batches[k].chains, slopes, ends=ends)
-            return slopes.emissions
-
-        pulled_back = self._map.pullback_through(inner, self._bounds, slopes_of)
-        slope = np.concatenate([pulled_back, np.sum(sums, axis=0)])
-        require_finite([slope], w, whose=f"derivatives of {self._map}")
-        value = float(values.sum())
-        return KeptPoint(w, value, Plane(slope, value - dot(slope, w)))
+        With `bends`, rough second derivatives in place of slopes.
+        """
+        piece = self._pieces[k]
+        outcome = self._loss.evaluate(piece, scores)
+        slopes = outcome.slopes()
+        if bends:
+            slopes = rough_bends(piece, slopes)
+        rest = sums_beside_emissions(piece.chains, slopes, ends=self._ends)
+        offset, mixing = float(slopes.offsets.sum()), outcome.mixing(SETTINGS.flatter)
+        return ChainSums(rest, outcome.value, offset, mixing), slopes.emissions
 
 
-# Runs of consecutive sequences that a group is dealt.
-_PARTS_EACH = 4
-
-
-class ChainRisk(Summable):
+class ChainRisk(InferenceRisk):
     """Mean loss of a linear chain on labeled sequences.
 
     Parameters
@@ -529,6 +450,21 @@ class ChainRisk(Summable):
         return self.data.chains.n_tokens * self.n_labels**2
 
     @property
+    def files(self) -> tuple[MappedFile, ...]:
+        """The files that the features are read from while a run goes on."""
+        return self.rows.files
+
+    @property
+    def label_counts(self) -> tuple[int, int]:
+        """How many tokens there are, and how many labels."""
+        return self.data.chains.n_tokens, self.n_labels
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether labels have probabilities: then the loss is smooth."""
+        return self.loss.probabilities
+
+    @property
     def label_probabilities(self) -> bool:
         """Whether points know the probabilities of labels, and features all second derivatives."""
         all_pairs = self.map.linear and not self.map.observed
@@ -567,9 +503,7 @@ class ChainRisk(Summable):
         """Evaluate the risk at ``w``: one pass over the data, and a second one for the plane."""
         self.evaluations += 1
         if not self.map.linear:
-            self.inferences += self.n_examples
-            inner, *rest = self._parts(w)
-            return self._batches.evaluate(self.loss, w, inner, rest, ends=self.ends)
+            return self._at_batches(w)
         scores = self.scores(w)
         require_finite(scores, w)
         return ChainPoint(self, w, scores)
@@ -612,30 +546,84 @@ class ChainRisk(Summable):
             point = self.at(w)
             return KeptPoint(w, point.value, point.plane())
         self.evaluations += 1
-        self.inferences += self.n_examples
-        coef, *rest = self._parts(w)
-        found = self._pieces.evaluate(self.loss, w, coef, rest, ends=self.ends)
-        slope = np.concatenate([found.pairs.by_pair(), found.rest])
-        plane, flatter = Plane(slope, found.offset), None
+        slope, found = self._summed(w)
+        plane, flatter, share = Plane(slope, found.offset), None, SETTINGS.flatter
         if self.loss.probabilities:
-            flatter = Plane(FLATTER * slope, FLATTER * found.offset + found.mixing)
+            flatter = Plane(share * slope, share * found.offset + found.mixing)
         return KeptPoint(w, found.value, plane, flatter)
 
     def bends_at(self, w: Vector) -> Vector:
         """Return a rough second derivative by each parameter: as much work as an evaluation."""
         self.evaluations += 1
+        return self._summed(w, bends=True)[0]
+
+    def _summed(self, w: Vector, *, bends: bool = False) -> tuple[Vector, ChainSums]:
+        """Return derivatives and sums over all pieces, with observed pairs, on several threads.
+
+        With `bends`, rough second derivatives in place of derivatives.
+        """
         self.inferences += self.n_examples
         coef, *rest = self._parts(w)
-        found = self._pieces.bends(self.loss, w, coef, rest, ends=self.ends)
-        return np.concatenate([found.pairs.by_pair(), found.rest])
+        features, pieces = cast(ObservedPairs, self.map), self._pieces
+        score, by = features.scorer(coef), features.squared() if bends else features
+        n_sums = min(features.n_sums, len(pieces))
+        cuts = np.arange(n_sums + 1) * len(pieces) // n_sums
 
-    @cached_property
-    def _batches(self) -> ChainBatches:
-        return ChainBatches(self.data, cast(TorchScores, self.map))
+        def part(number: int) -> tuple[PairSums, ChainSums]:
+            pairs, sums = by.sums(), ChainSums(np.zeros(self._n_rest))
+            for k in range(cuts[number], cuts[number + 1]):
+                begin, end = pieces.bounds[k : k + 2]
+                scores = ChainScores(np.empty((end - begin, self.n_labels)), *rest)
+                score(begin, end, scores.emissions)
+                require_finite(scores, w)
+                found, slopes = pieces.evaluate(k, scores, bends=bends)
+                pairs.add(slopes, begin)
+                sums.add(found)
+            return pairs, sums
+
+        def add(total: tuple[PairSums, ChainSums], other: tuple[PairSums, ChainSums]) -> None:
+            total[0].add_sums(other[0])
+            total[1].add(other[1])
+
+        pairs, sums = summed(part, n_sums, add, n_threads=self.data.chains.n_threads)
+        return np.concatenate([pairs.by_pair(), sums.rest]), sums
+
+    def _at_batches(self, w: Vector) -> KeptPoint:
+        """Return the point at ``w`` of a map that is not linear: a piece is a batch of it."""
+        self.inferences += self.n_examples
+        inner, *rest = self._parts(w)
+        network, pieces = cast(TorchScores, self.map), self._pieces
+        found: list[Any] = [None] * len(pieces)
+
+        def slopes_of(k: int, emissions: Matrix) -> Matrix:
+            # One label's scores come as a vector.
+            emissions = np.ascontiguousarray(emissions.reshape(len(emissions), -1))
+            scores = ChainScores(emissions, *rest)
+            require_finite(scores, w, whose=f"scores of {network}")
+            found[k], slopes = pieces.evaluate(k, scores)
+            return slopes
+
+        slope = network.pullback_through(inner, pieces.bounds, slopes_of)
+        sums = ChainSums(np.zeros(self._n_rest))
+        for each in found:
+            sums.add(each)
+        slope = np.concatenate([slope, sums.rest])
+        require_finite([slope], w, whose=f"derivatives of {network}")
+        return KeptPoint(w, sums.value, Plane(slope, sums.value - dot(slope, w)))
+
+    @property
+    def _n_rest(self) -> int:
+        return self.n_parameters - self.map.n_parameters
 
     @cached_property
     def _pieces(self) -> ChainPieces:
-        return ChainPieces(self.data, cast(ObservedPairs, self.map))
+        """Batches of a network, or pieces whose scores stay in a core's cache."""
+        n_tokens = self.data.chains.n_tokens
+        if self.map.linear:
+            n_pieces = n_tokens * self.n_labels // SETTINGS.scores
+        else:
+            n_pieces = -(-n_tokens // cast(TorchScores, self.map).batch)
+        return ChainPieces(self.loss, self.data, n_pieces, ends=self.ends)
 
     def scores(self, w: Vector) -> ChainScores:
         """Return the scores of labels and transitions: one pass over the data."""
@@ -676,10 +664,10 @@ class ChainRisk(Summable):
     def pull_back_groups(self, slopes: ChainSlopes, n_groups: int) -> list[Plane]:
         """Return the plane of each group of sequences: one pass over the data.
 
-        Consecutive sequences are dealt out to the groups in turn: see `cutplane.risks.groups`.
+        Consecutive sequences are dealt out to the groups in turn: see `cutplane.risks.scored`.
         """
         emissions, chains = slopes.emissions, self.data.chains
-        n_parts = n_groups * _PARTS_EACH
+        n_parts = n_groups * SETTINGS.parts_each
         blocks = np.arange(n_parts + 1) * chains.n_blocks // n_parts
         tokens = chains.offsets[chains.bounds[blocks]]
         sums = [

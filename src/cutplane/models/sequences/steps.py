@@ -9,7 +9,7 @@ them is one product. Coefficients are stored feature by feature, all labels of a
 side: a token's features then score all labels at once. Pairs of feature and label that have no
 weight (``weighted``) stay zero.
 
-Block ascent (:mod:`cutplane.solvers.caches`) scores the kept labels of one sequence at ``w``, moves
+Block ascent (`cutplane.solvers.block_ascent`) scores the kept labels of a sequence at ``w``, moves
 weight from the worst to the best of them until that sequence has little to gain, and updates ``w``.
 Inner products of the ``D[i, p]`` are kept, so only the beginning and the end of a visit read the
 features. The labels of sequence ``i`` in place ``p`` begin at ``most * offsets[i] + p * length`` of
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.core.needs import offers
 from cutplane.core.protocols import Risk
 from cutplane.models.sequences.chain import (
     Blocks,
@@ -46,8 +45,8 @@ from cutplane.models.sequences.losses import (
     fill_marginals,
 )
 from cutplane.models.sequences.risk import ChainPoint, ChainRisk
-from cutplane.risks.checks import require_finite
-from cutplane.solvers.caches import (
+from cutplane.risks.scored import require_finite
+from cutplane.solvers.block_ascent import (
     Cache,
     Indices,
     Kept,
@@ -349,11 +348,10 @@ SMALLEST_SCALE = 1e-6
 
 def as_chains(risk: Risk) -> ChainRisk | None:
     """Return a risk of chains that steps are compiled for, or None."""
-    if not (offers(risk, "pairs") and offers(risk, "entries")):
+    if not isinstance(risk, ChainRisk) or risk.entries is None:
         return None
-    chains = cast(ChainRisk, risk)
-    smooth = chains.loss.probabilities and not chains.pairs.observed
-    return chains if smooth or chains.loss.worst_labels else None
+    smooth = risk.loss.probabilities and not risk.pairs.observed
+    return risk if smooth or risk.loss.worst_labels else None
 
 
 class ChainSteps(ChainTables):

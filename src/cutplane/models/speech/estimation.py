@@ -1,24 +1,15 @@
-"""Maximum likelihood of hidden Markov models.
+"""Maximum likelihood of hidden Markov models: segmental k-means, then expectation maximization.
 
-Compiled: the likelihood of sequences, and what hidden states are expected there.
-
-The forward-backward algorithm for the models of one class, in logarithms: so no sequence is too
-long. Its counts, or those of the best path alone, are what maximum likelihood re-estimates a model
-from (:mod:`cutplane.models.speech.estimation`).
-
-The M step of maximum likelihood: the parameters that are most likely, given counts.
+Each class is fitted to its own sequences. At first each is cut into equal parts, one a state, and
+the frames of a state into clusters, one a Gaussian. Then paths and models are found in turn, first
+by the best paths (segmental k-means), then by all paths with their probabilities (EM, which never
+lowers the likelihood as long as no floor is touched). Sums over paths are in logarithms, so that no
+sequence is too long.
 
 With the share ``g_t`` of each frame that a Gaussian takes, its mean is the mean of frames, weighted
 by them. Its variance is the weighted mean of squares around it; one variance for the Gaussians of
 all classes is the mean over all of them, each with as many frames as it takes. Both maximize the
 expected likelihood exactly, so that it never falls, as long as no floor is touched.
-
-Maximum likelihood: segmental k-means, then expectation maximization.
-
-Each class is fitted to its own sequences. At first each is cut into equal parts, one a state, and
-the frames of a state into clusters, one a Gaussian. Then paths and models are found in turn, first
-by the best paths (segmental k-means), then by all paths with their probabilities (EM, which never
-lowers the likelihood as long as no floor is touched).
 
 Where all Gaussians share a covariance, the classes go step by step together, and what never falls
 is the sum of their likelihoods.
@@ -40,15 +31,38 @@ from cutplane.compute.compiled import njit
 from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.models.sequences.chain import Indices, longest_in
 from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
-from cutplane.models.speech.paths import (
-    Moves,
-    Path,
-    fill_best,
-    last_state,
-    reach,
-    room_for,
-    trace_back,
-)
+from cutplane.models.speech.paths import Moves, Path, best_labels, fill_best
+from cutplane.models.structured.forests import sum_product
+
+Table = NDArray[np.float64]
+
+
+class LikelihoodSettings(NamedTuple):
+    """What keeps maximum likelihood away from the limits of numbers, and when it ends.
+
+    Attributes
+    ----------
+    cluster_steps : int
+        Of k-means at most, to begin with.
+    least_probability : float
+        Probabilities of moves and of Gaussians are at least this: zeros would have no logarithm,
+        and what was not seen in training must remain possible.
+    fewest_frames : float
+        A Gaussian that fewer frames belong to keeps mean and spread.
+    ridge : float
+        Added to full covariances, as a share of the floor: few frames leave them singular.
+    least_gain : float
+        EM has converged when an iteration gains less than this for each frame.
+    """
+
+    cluster_steps: int = 10
+    least_probability: float = 1e-4
+    fewest_frames: float = 1e-3
+    ridge: float = 1e-6
+    least_gain: float = 1e-5
+
+
+SETTINGS = LikelihoodSettings()
 
 
 class Counts(NamedTuple):
@@ -85,43 +99,6 @@ def mix(scores: Matrix, n_states: int, out: Matrix) -> None:
 
 
 @njit(cache=True, nogil=True)
-def forward(E: Matrix, moves: Moves, alpha: Matrix) -> float:
-    """Fill in the logarithms of the densities up to each frame; return that of the sequence."""
-    start, bands, jumps, end, prior, _ = moves
-    n, n_states = E.shape
-    for s in range(n_states):
-        alpha[0, s] = start[s] + prior[0] + E[0, s]
-    for t in range(1, n):
-        for s in range(n_states):
-            total = -np.inf
-            for j in range(len(jumps)):
-                if 0 <= s - jumps[j] < n_states:
-                    total = _log_add(total, alpha[t - 1, s - jumps[j]] + bands[j, s])
-            alpha[t, s] = total + E[t, s]
-    total = -np.inf
-    for s in range(n_states):
-        total = _log_add(total, alpha[n - 1, s] + end[s])
-    return total
-
-
-@njit(cache=True, nogil=True)
-def backward(E: Matrix, moves: Moves, beta: Matrix) -> None:
-    """Fill in the logarithms of the densities after each frame, given its state."""
-    _, bands, jumps, end, _, _ = moves
-    n, n_states = E.shape
-    for s in range(n_states):
-        beta[n - 1, s] = end[s]
-    for t in range(n - 2, -1, -1):
-        for s in range(n_states):
-            total = -np.inf
-            for j in range(len(jumps)):
-                k = s + jumps[j]
-                if 0 <= k < n_states:
-                    total = _log_add(total, bands[j, k] + E[t + 1, k] + beta[t + 1, k])
-            beta[t, s] = total
-
-
-@njit(cache=True, nogil=True)
 def _take(
     frames: Matrix, t: int, means: Matrix, g: int, share: float, counts: Counts, x: Vector
 ) -> None:
@@ -140,6 +117,18 @@ def _take(
 
 
 @njit(cache=True, nogil=True)
+def arcs_between(moves: Moves) -> Table:
+    """Return the scores of moves from each state to each other, as `sum_product` reads them."""
+    n_states = len(moves.start)
+    arcs = np.full((1, n_states, n_states), -np.inf)
+    for j in range(len(moves.jumps)):
+        for s in range(n_states):
+            if 0 <= s - moves.jumps[j] < n_states:
+                arcs[0, s - moves.jumps[j], s] = moves.bands[j, s]
+    return arcs
+
+
+@njit(cache=True, nogil=True)
 def count_expected(
     frames: Matrix, offsets: Indices, weights: Vector, scores: Matrix, moves: Moves,
     means: Matrix, counts: Counts,
@@ -149,34 +138,34 @@ def count_expected(
     ``scores`` are those of all Gaussians at all frames.
     """
     jumps, n_states = moves.jumps, len(moves.start)
-    E = np.empty((len(scores), n_states))
+    E, seen = np.empty((len(scores), n_states)), np.zeros((len(scores), n_states))
     mix(scores, n_states, E)
-    alpha, beta, x = np.empty_like(E), np.empty_like(E), np.empty(frames.shape[1])
+    arcs, order = arcs_between(moves), np.arange(longest_in(offsets, 0, len(weights)))
+    taken, log_sums, x = np.empty_like(arcs), np.empty(len(order)), np.empty(frames.shape[1])
     total = 0.0
     for i in range(len(weights)):
         i0, i1 = offsets[i], offsets[i + 1]
-        weight = weights[i]
+        weight, n = weights[i], i1 - i0
         if weight == 0.0:
             continue
-        likelihood = forward(E[i0:i1], moves, alpha[i0:i1])
-        backward(E[i0:i1], moves, beta[i0:i1])
-        total += weight * likelihood
-        for t in range(i0, i1):
-            for s in range(n_states):
-                seen = alpha[t, s] + beta[t, s] - likelihood
-                if seen > -700.0:
-                    for g in range(s, scores.shape[1], n_states):
-                        share = weight * math.exp(seen + scores[t, g] - E[t, s])
-                        _take(frames, t, means, g, share, counts, x)
-                if t > i0:
-                    for j in range(len(jumps)):
-                        k = s - jumps[j]
-                        if 0 <= k < n_states:
-                            passed = alpha[t - 1, k] + moves.bands[j, s] + E[t, s] + beta[t, s]
-                            counts.bands[j, s] += weight * math.exp(passed - likelihood)
+        unary, taken[:] = E[i0:i1].copy(), 0.0
         for s in range(n_states):
-            counts.start[s] += weight * math.exp(alpha[i0, s] + beta[i0, s] - likelihood)
-            counts.end[s] += weight * math.exp(alpha[i1 - 1, s] + moves.end[s] - likelihood)
+            unary[0, s] += moves.start[s] + moves.prior[0]
+            unary[n - 1, s] += moves.end[s]
+        sum_product(unary, arcs, order[:n] - 1, order[:n], seen[i0:i1], taken, log_sums)
+        for t in range(n):
+            total += weight * log_sums[t]
+            for s in range(n_states):
+                if seen[i0 + t, s] > 0.0:
+                    for g in range(s, scores.shape[1], n_states):
+                        share = seen[i0 + t, s] * math.exp(scores[i0 + t, g] - E[i0 + t, s])
+                        _take(frames, i0 + t, means, g, weight * share, counts, x)
+        for s in range(n_states):
+            counts.start[s] += weight * seen[i0, s]
+            counts.end[s] += weight * seen[i1 - 1, s]
+            for j in range(len(jumps)):
+                if 0 <= s - jumps[j] < n_states:
+                    counts.bands[j, s] += weight * taken[0, s - jumps[j], s]
     return total
 
 
@@ -209,24 +198,13 @@ def align(offsets: Indices, scores: Matrix, moves: Moves, path: Path, components
             E[t, s] = scores[t, s]
             for g in range(n_states + s, n_gaussians, n_states):
                 E[t, s] = max(E[t, s], scores[t, g])
-    longest = longest_in(offsets, 0, len(offsets) - 1)
-    best, row = room_for(longest, moves), np.empty(n_states)
-    nothing = np.empty(0, np.int32)
-    for i in range(len(offsets) - 1):
-        i0, n = offsets[i], offsets[i + 1] - offsets[i]
-        reach(E, i0, n, moves, nothing, 0.0, best, row)
-        trace_back(
-            best, i0, n, moves, last_state(best, n, moves, 0, n_states), path.states, path.jumps
-        )
+    best_labels(offsets, 0, len(offsets) - 1, E, moves, path)
     for t in range(len(scores)):
         g, s = path.states[t], path.states[t]
         for other in range(s, n_gaussians, n_states):
             if scores[t, other] > scores[t, g]:
                 g = other
         components.states[t] = g // n_states
-
-
-_CLUSTER_STEPS = 10
 
 
 def even_path(one: GaussianHMMs, offsets: Indices) -> Path:
@@ -257,7 +235,7 @@ def clusters(frames: Matrix, states: NDArray[np.int32], one: GaussianHMMs) -> ND
         order = np.argsort(along, kind="stable")
         own = np.empty(len(here), dtype=np.int64)
         own[order] = np.arange(len(here)) * one.n_components // len(here)
-        for _ in range(_CLUSTER_STEPS):
+        for _ in range(SETTINGS.cluster_steps):
             n = np.bincount(own, minlength=one.n_components)
             centers = np.array([x[own == m].mean(axis=0) if n[m] else x[0] for m in range(len(n))])
             distances = ((x[:, None, :] - centers) ** 2).sum(axis=2)
@@ -282,15 +260,6 @@ def _main_direction(x: Matrix) -> Vector:
     return direction
 
 
-# Probabilities of moves and of Gaussians are at least this: zeros would have no logarithm, and what
-# was not seen in training must remain possible.
-_LEAST_PROBABILITY = 1e-4
-# A Gaussian that fewer frames belong to keeps mean and spread.
-_FEWEST_FRAMES = 1e-3
-# Added to full covariances, as a share of the floor: few frames leave them singular.
-_RIDGE = 1e-6
-
-
 def no_counts(one: GaussianHMMs) -> Counts:
     """Return zeros: room for the counts of one class."""
     K, G, D = one.n_states, one.n_states * one.n_components, one.n_features
@@ -307,7 +276,7 @@ def no_counts(one: GaussianHMMs) -> Counts:
 
 def _shifts(counts: Counts) -> Matrix:
     """Return by how much each mean moves."""
-    seen = (counts.gaussians > _FEWEST_FRAMES)[:, None]
+    seen = (counts.gaussians > SETTINGS.fewest_frames)[:, None]
     safe = np.where(seen, counts.gaussians[:, None], 1.0)
     return np.where(seen, counts.sums / safe, 0.0)
 
@@ -335,7 +304,7 @@ def reestimated(
     """
     K, M, D = one.n_states, one.n_components, one.n_features
     n, shift = counts.gaussians, _shifts(counts)
-    seen = n > _FEWEST_FRAMES
+    seen = n > SETTINGS.fewest_frames
     means = parts["means"].reshape(-1, D) + shift
     log_sds, lower = parts["log_sds"].reshape(-1, D).copy(), parts["lower"].reshape(K * M, -1)
     if shared is not None:
@@ -344,7 +313,7 @@ def reestimated(
         lower = lower.copy()
         for g in np.flatnonzero(seen):
             products = counts.products[g].reshape(D, D) / n[g]
-            covariance = products - np.outer(shift[g], shift[g]) + np.diag(_RIDGE * floors)
+            covariance = products - np.outer(shift[g], shift[g]) + np.diag(SETTINGS.ridge * floors)
             log_sds[g], lower[g] = _regressions(covariance)
         log_sds = np.maximum(log_sds, 0.5 * np.log(floors))
     else:
@@ -379,7 +348,7 @@ def probabilities(counts: Matrix, allowed: NDArray[np.bool_] | None = None) -> M
     totals = counts.sum(axis=1, keepdims=True)
     equal = allowed / allowed.sum(axis=1, keepdims=True)
     shares = np.where(totals > 0.0, counts / np.where(totals > 0.0, totals, 1.0), equal)
-    shares = np.where(allowed, np.maximum(shares, _LEAST_PROBABILITY), 0.0)
+    shares = np.where(allowed, np.maximum(shares, SETTINGS.least_probability), 0.0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
@@ -392,10 +361,6 @@ def _regressions(covariance: Matrix) -> tuple[Vector, Vector]:
     sds = np.diag(factor)
     unit = np.asarray(np.linalg.solve(factor / sds, np.eye(len(sds))), dtype=np.float64)
     return np.log(sds), unit[np.tril_indices(len(sds), -1)]
-
-
-# EM has converged when an iteration gains less than this, a frame.
-_LEAST_GAIN = 1e-5
 
 
 @dataclass(frozen=True)
@@ -573,7 +538,7 @@ def _has_converged(group: list[ClassFit]) -> bool:
         return False
     counted = [fit for fit in group if fit.own] or group
     gain = sum(fit.history[-1] - fit.history[-2] for fit in counted)
-    return gain < _LEAST_GAIN * sum(fit.n_frames for fit in counted)
+    return gain < SETTINGS.least_gain * sum(fit.n_frames for fit in counted)
 
 
 def _side_by_side(fits: list[ClassFit], *, shared: bool) -> dict[str, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import field
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,23 +14,22 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.collections import require_in_memory
+from cutplane.compute.arrays import Matrix, Vector, require_in_memory
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Measures, Reads, Targets
-from cutplane.estimators.estimator import Estimator, Strength, estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.fitting import fitting
-from cutplane.estimators.linear.classes import require_two_classes
-from cutplane.estimators.parameters import (
+from cutplane.estimators.description import (
+    Description,
+    Measures,
+    Reads,
+    Targets,
     check_parameters,
     look_up,
     strength_of,
     threads_of,
     weights_of,
 )
-from cutplane.models.sequences.tokens import Tokens, read_labels, read_tokens
-from cutplane.models.speech.estimation import Likelihood
+from cutplane.estimators.estimator import Estimator, Strength, estimator
+from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
+from cutplane.estimators.linear.classes import require_two_classes
 from cutplane.models.speech.model import (
     Covariance,
     GaussianHMMs,
@@ -38,17 +37,16 @@ from cutplane.models.speech.model import (
     label_frames,
     score_classes,
 )
+from cutplane.models.tagging.tokens import Tokens, numbered, read_labels, read_tokens
 from cutplane.regularizers import L2
-from cutplane.risks import HMMRisk
-from cutplane.solvers.automatic import automatic
 from cutplane.solvers.bundle import nbm, nrbm
-from cutplane.solvers.registry import Methods
+from cutplane.solvers.registry import METHODS, Methods
 
 TOPOLOGIES = {topology.value: topology for topology in Topology}
 COVARIANCES = {covariance.value: covariance for covariance in Covariance}
 
 HMM_METHODS: Methods = {
-    "auto": automatic,
+    "auto": METHODS["auto"],
     "nrbm": lambda problem: nrbm(),
     "nbm": lambda problem: nbm(),
 }
@@ -109,6 +107,7 @@ class HMMModel(Estimator):
     topology: str = "left-to-right"
     covariance: str = "diagonal"
     lam: Strength = 1.0
+    C: ClassVar[None] = None  # type: ignore[misc]
     margin: float = 10.0
     likelihood_iter: int = 10
     variance_floor: float = 0.01
@@ -171,6 +170,9 @@ class HMMModel(Estimator):
         examples: Examples,
     ) -> Self:
         """Fit by maximum likelihood, then by the margin; ``y`` has numbers of classes."""
+        from cutplane.models.speech.estimation import Likelihood
+        from cutplane.models.speech.risk import HMMRisk
+
         counted = np.repeat(weights, frames.lengths)
         self.center_ = np.average(frames.X, axis=0, weights=counted)
         spread = np.sqrt(np.average((frames.X - self.center_) ** 2, axis=0, weights=counted))
@@ -280,10 +282,8 @@ class HMMClassifier(ClassifierMixin, HMMModel):
         if len(labels) != len(frames.lengths):
             raise ValueError(f"y has {len(labels)} labels, X has {len(frames.lengths)} sequences")
         weights = np.array(weights_of(sample_weight, len(labels)))
-        classes = np.unique(labels[weights > 0.0])
+        classes, numbers = numbered(labels, weights > 0.0)
         require_two_classes(classes)
-        # Labels of sequences without weight may be any.
-        numbers = (np.searchsorted(classes, labels) % len(classes)).astype(np.int32)
         metadata = {"sample_weight": sample_weight, "lengths": lengths}
         examples = Examples(X, y, weights, metadata)
         return self._fit(frames, numbers, classes, weights, examples)
@@ -400,15 +400,10 @@ class HMMTagger(HMMModel):
         self.shape_of(1, 1)  # which knows the words
         frames = self._frames(X, lengths, reset=True)
         labels = read_labels(y, frames)
-        if labels.dtype.kind == "f":
-            assert_all_finite(labels, input_name="y")
-            check_classification_targets(labels)
         weights = np.array(weights_of(sample_weight, len(frames.lengths)))
-        classes = np.unique(labels[np.repeat(weights > 0.0, frames.lengths)])
+        classes, numbers = numbered(labels, np.repeat(weights > 0.0, frames.lengths))
         if not len(classes):
             raise ValueError("there is no frame that counts: all sequences weigh 0")
-        # Labels of sequences without weight may be any.
-        numbers = (np.searchsorted(classes, labels) % len(classes)).astype(np.int32)
         metadata = {"lengths": lengths, "sample_weight": sample_weight}
         examples = Examples(X, y, weights, metadata)
         return self._fit(frames, numbers, classes, weights, examples)

@@ -63,12 +63,8 @@ class Covariance(StrEnum):
 
 
 _FARTHEST_JUMP = 2  # left to right
-# How much scores count in a regularizer, beside means in standard deviations. Chosen on Spoken
-# Arabic Digits (two thirds of the training speakers, errors of the others; margin 50, lam 1). With
-# 1, 0.1, 0.03 and 0.01 the errors are 11.8, 10.0, 9.5 and 7.9 % for five states of four Gaussians
-# (maximum likelihood: 13.3 %), after 7, 95, 149 and more than 110 evaluations. For three states of
-# two Gaussians 0.1, 0.03, 0.01 and 0.003 give 10.7, 10.0, 9.6 and 10.8 % (13.3 %), after 79, 140,
-# and more than 120 evaluations.
+# How much scores count in a regularizer, beside means in standard deviations: chosen on Spoken
+# Arabic Digits (docs/decisions/2026-11-18-structured-measured.md).
 _SCORES = 0.03
 
 

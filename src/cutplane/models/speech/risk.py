@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.compute.threads import InOrder, default_threads, run_blocks
+from cutplane.compute.threads import default_threads, summed
 from cutplane.core.protocols import KeptPoint, Plane
 from cutplane.models.speech.model import GaussianHMMs, Tables, blocks_of, state_scores
 from cutplane.models.speech.paths import (
@@ -32,8 +32,8 @@ from cutplane.models.speech.paths import (
     worst_classes,
     worst_labels,
 )
-from cutplane.risks.checks import normalized
 from cutplane.risks.composite import Summable
+from cutplane.risks.scored import normalized
 
 
 class HMMRisk(Summable):
@@ -139,26 +139,14 @@ class HMMRisk(Summable):
         self.inferences += self.n_examples
         tables = self.hmms.tables(w)
         gains, mistakes = np.zeros(self.n_examples), np.zeros(self.n_examples)
-        sums = self.hmms.no_sums()
         bounds = blocks_of(self.hmms, self.offsets)
 
-        def add(found: tuple[GaussianSums, MoveSums]) -> None:
-            for whole, part in zip(sums, found, strict=True):
-                for own, other in zip(whole, part, strict=True):
-                    own += other
+        def block(k: int) -> tuple[GaussianSums, MoveSums]:
+            sums = self.hmms.no_sums()
+            self._block(tables, bounds[k], bounds[k + 1], gains, mistakes, sums)
+            return sums
 
-        in_order = InOrder(add)
-
-        def run(first: int, last: int) -> None:
-            for block in range(first, last):
-                found = self.hmms.no_sums()
-                self._block(tables, bounds[block], bounds[block + 1], gains, mistakes, found)
-                in_order.put(block, found)
-
-        if len(bounds) == 2:  # one block, as for a single sequence: nothing to add up
-            self._block(tables, 0, self.n_examples, gains, mistakes, sums)
-        else:
-            run_blocks(run, len(bounds) - 1, n_threads=self.n_threads)
+        sums = summed(block, len(bounds) - 1, _add, n_threads=self.n_threads)
         value = float(np.sum(self.weights * gains))
         slope = self.hmms.gathered(*sums) if mistakes.any() else np.zeros(self.n_parameters)
         if not (np.isfinite(value) and np.isfinite(slope).all()):
@@ -211,6 +199,12 @@ class HMMRisk(Summable):
             f"HMMRisk({self.n_examples} sequences, {len(self.frames)} frames, "
             f"{self.hmms.n_classes} classes, {self.n_parameters} parameters)"
         )
+
+
+def _add(sums: tuple[GaussianSums, MoveSums], found: tuple[GaussianSums, MoveSums]) -> None:
+    for whole, part in zip(sums, found, strict=True):
+        for own, other in zip(whole, part, strict=True):
+            own += other
 
 
 def _no_path(n_frames: int) -> Path:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.collections import require_in_memory
-from cutplane.estimators.description import Description, Reads, Targets
+from cutplane.compute.arrays import Vector, require_in_memory
+from cutplane.estimators.description import (
+    Description,
+    Reads,
+    Targets,
+    check_parameters,
+    is_crf,
+    strength_of,
+    weights_of,
+)
 from cutplane.estimators.estimator import Estimator, Strength, estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.fitting import fitting
-from cutplane.estimators.parameters import check_parameters, is_crf, strength_of, weights_of
+from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
 from cutplane.models.structured.model import Offers, as_examples, as_list, name_of_model
 from cutplane.models.structured.risk import LOSSES, Workers
 from cutplane.regularizers import L2
@@ -84,6 +89,7 @@ class StructuredPredictor(Estimator):
 
     model: Any = field(kw_only=False)
     lam: Strength = 1e-3
+    C: ClassVar[None] = None  # type: ignore[misc]
     rescaling: str = "margin"
     loss: str = "margin"
 

@@ -35,14 +35,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.collections import require_in_memory
+from cutplane.compute.arrays import Vector, require_in_memory
 from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.core.interrupts import at_once
-from cutplane.core.protocols import Plane
+from cutplane.core.protocols import LibraryPoint, Plane
 from cutplane.models.structured.model import Offers, as_examples, name_of_model, prepared
-from cutplane.risks.checks import normalized
-from cutplane.risks.composite import Summable
+from cutplane.risks.composite import InferenceRisk
+from cutplane.risks.scored import normalized
 
 T = TypeVar("T")
 
@@ -352,13 +351,12 @@ class Examples:
             raise
 
 
-# More groups save inference and cost time in the reduced problem. Chosen on RNA folding (the 61
-# sequences of rna_rfam151 below 90 bases, relative gap 1e-2): with 1, 4, 16, 32 and 64 groups 29,
-# 23, 18, 14 and 12 evaluations at lam = 0.1; with 1, 4 and 16 groups 87, 50 and 26 at lam = 0.01.
+# More groups save inference and cost time in the reduced problem: chosen on RNA folding
+# (docs/decisions/2026-11-18-structured-measured.md).
 _MOST_GROUPS = 32
 
 
-class StructuredRisk(Summable):
+class StructuredRisk(InferenceRisk):
     """Mean structured hinge loss, or negative log-likelihood, of a model on a sample.
 
     Parameters
@@ -416,8 +414,7 @@ class StructuredRisk(Summable):
         self._take(Examples(self.model, inputs, outputs, self.loss), weights)
 
     def _take(self, examples: Examples, weights: Vector | None) -> None:
-        self.n_examples = len(examples.X)
-        self.weights = normalized(weights, self.n_examples)
+        self.weights = normalized(weights, len(examples.X))
         # Where inference misses outputs, values are too low, and planes may lie above them: what
         # is evaluated is not a convex function then, whatever the risk itself is.
         self.convex = examples.offers.exact
@@ -442,7 +439,15 @@ class StructuredRisk(Summable):
         part._take(self._examples.part(chosen.tolist()), self.weights[chosen])
         return part
 
-    inference_steps: int | None = None  # unknown
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.weights)
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether outputs have probabilities: then the loss is smooth."""
+        return self.loss.probabilities
 
     @property
     def worst_outputs(self) -> bool:
@@ -484,7 +489,7 @@ class StructuredRisk(Summable):
         )
 
 
-class StructuredPoint:
+class StructuredPoint(LibraryPoint):
     """The risk of a structured model at ``w``, with the worst output of each example there.
 
     Attributes

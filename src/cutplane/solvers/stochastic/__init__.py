@@ -1,4 +1,4 @@
-"""Stochastic subgradient methods, each pass certified by the plane of its slopes (paper 002)."""
+"""Stochastic steps on examples and batches: certified passes, streams, and plain descent."""
 
 from cutplane.named import attach
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import fetch, fetch_row, njit
-from cutplane.losses.score_loss import EXPONENTIAL, LOGISTIC, MARGIN_PIECES, POISSON
+from cutplane.losses.loss import EXPONENTIAL, LOGISTIC, MARGIN_PIECES, POISSON
 from cutplane.solvers.row_products import add_row, row_product
 
 _CONTRACT = {"contract"}

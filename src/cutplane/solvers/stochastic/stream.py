@@ -26,8 +26,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.protocols import NonFiniteRisk, Plane
 from cutplane.core.state import Problem, candidate_below
 from cutplane.data import Rows
-from cutplane.losses.loss import Loss
-from cutplane.losses.score_loss import RESIDUAL_PIECES
+from cutplane.losses.loss import RESIDUAL_PIECES, Loss
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic
@@ -35,7 +34,7 @@ from cutplane.solvers.dual_ascent import balanced, shuffle
 from cutplane.solvers.minimize import minimize
 from cutplane.solvers.row_products import entries_of
 from cutplane.solvers.stochastic import loops
-from cutplane.solvers.stochastic.settings import (
+from cutplane.solvers.stochastic.passes import (
     Iterate,
     Rule,
     Settings,
@@ -236,7 +235,9 @@ def bounds_on(
     scaled = risk.weights * slopes
     if risk.minimizes_intercept:
         scaled = balanced(scaled)
-    older = Plane(risk.rows.pullback(scaled), -risk.loss.conjugate(risk.y, scaled, risk.weights))
+    older = Plane(
+        risk.rows.pullback(scaled), -risk.pointwise.known_conjugate(risk.y, scaled, risk.weights)
+    )
     objective, lower = problem.objective(point), problem.below(older).lower
     if not math.isfinite(objective):
         return Bounds(objective, risk.lower_bound, False)

@@ -1,0 +1,527 @@
+"""Fitted models, and pipelines that end with one, as ONNX graphs: for runtimes without Python.
+
+What a model computes is written node by node, the same for a file and for a graph of skl2onnx. All
+is float64, as our predictions are: scores of other runtimes differ by the order in which sums are
+taken, and by nothing else. The operations of steps before the model are those of scikit-learn, in
+its order. A table has an input for each column, numbers or words.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.utils.validation import check_is_fitted
+
+from cutplane.compute.arrays import dense
+from cutplane.estimators import ESTIMATORS
+from cutplane.estimators.linear.classes import has_probabilities
+from cutplane.estimators.linear.classifier import LinearClassifier
+from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear.regressor import LinearRegressor
+from cutplane.io.files import write_atomically
+from cutplane.losses import Exponential, Logistic, Poisson, Softmax
+from cutplane.models.columns.estimators import (
+    LinearQuantiles,
+    MultilabelClassifier,
+    VectorRegressor,
+)
+from cutplane.models.few_labels.transductive import TransductiveClassifier
+from cutplane.models.novelty.novelty import NoveltyDetector
+from cutplane.models.ordinal.ordinal import OrdinalClassifier
+
+# Operators are those of this version; later runtimes know them too.
+OPSET = 17
+LABELS_DOMAIN, LABELS_OPSET = "ai.onnx.ml", 3  # of the operator that finds words in a list
+# The probability of the positive class is 1 / (1 + exp(-factor * score)).
+_LOG_ODDS = {Logistic: 1.0, Exponential: 2.0}
+
+
+class Graph(Protocol):
+    """Where nodes are put: each has an operator, inputs, and one output with a name."""
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node; return the name of its output."""
+
+    def constant(self, value: Any) -> str:
+        """Add numbers or words; return their name."""
+
+
+def is_linear(of: type[Any]) -> bool:
+    """Say whether models of a class are linear in their features: those of kernels are not."""
+    return issubclass(of, LinearModel) and not of.description.spans_examples
+
+
+def add_model(graph: Graph, model: Any, X: str) -> dict[str, str]:
+    """Add what a fitted model computes from rows; return the names of its outputs.
+
+    The first is what ``predict`` returns, the others are scores and probabilities. TypeError says
+    that there is no graph for such a model.
+    """
+    if not is_linear(type(model)):
+        raise TypeError(f"{type(model).__name__} cannot be exported to ONNX: only linear models")
+    # The transposed matrix is copied: initializers are stored as they lie in memory.
+    coef = np.ascontiguousarray(np.atleast_2d(dense(model.coef_)).T)
+    products = graph.add("MatMul", X, graph.constant(coef))
+    if isinstance(model, OrdinalClassifier):
+        return _grades(graph, model, products)
+    if isinstance(model, NoveltyDetector):
+        return _novelty(graph, model, products)
+    offsets = np.atleast_1d(np.asarray(getattr(model, "intercept_", 0.0), dtype=np.float64))
+    scores = graph.add("Add", products, graph.constant(offsets))
+    if isinstance(model, LinearClassifier | TransductiveClassifier):
+        return _classes(graph, model, scores)
+    if isinstance(model, MultilabelClassifier):
+        return _labels(graph, model, scores)
+    if isinstance(model, LinearQuantiles):
+        count = graph.constant(np.array([len(offsets)]))
+        return {"prediction": graph.add("TopK", scores, count, axis=1, largest=0, sorted=1)}
+    if isinstance(model, VectorRegressor) and model.vector_:
+        return {"prediction": scores}
+    column = _column(graph, scores)
+    if isinstance(model, LinearRegressor) and isinstance(model.loss_function(), Poisson):
+        return {"prediction": graph.add("Exp", column), "scores": column}
+    return {"prediction": column}
+
+
+def label_array(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as ONNX has them: whole numbers, numbers, words."""
+    if classes.dtype.kind in "OUS":
+        if not all(isinstance(label, str) for label in classes.tolist()):
+            raise TypeError("labels are neither numbers nor words, which is all that ONNX knows")
+        return classes.astype(object)
+    return classes.astype(np.float64 if classes.dtype.kind == "f" else np.int64)
+
+
+def _column(graph: Graph, scores: str) -> str:
+    return graph.add("Squeeze", scores, graph.constant(np.array([1])))
+
+
+def _above_zero(graph: Graph, scores: str) -> str:
+    return graph.add("Cast", graph.add("Greater", scores, graph.constant(0.0)), to="int64")
+
+
+def _picked(graph: Graph, classes: NDArray[Any], places: str) -> str:
+    return graph.add("Gather", graph.constant(label_array(classes)), places)
+
+
+def _probability(graph: Graph, model: Any, scores: str) -> str | None:
+    """Add the probabilities that a loss implies for each score by itself, if it does."""
+    try:
+        has_probabilities(model)
+    except AttributeError:
+        return None
+    loss = model.loss_function()
+    if type(loss) not in _LOG_ODDS:
+        raise TypeError(f"the probabilities of {loss} cannot be exported to ONNX")
+    factor = graph.constant(_LOG_ODDS[type(loss)])
+    return graph.add("Sigmoid", graph.add("Mul", scores, factor))
+
+
+def _classes(graph: Graph, model: Any, scores: str, *, probable: bool = True) -> dict[str, str]:
+    classes = model.classes_
+    if len(classes) == 2:
+        column = _column(graph, scores)
+        found = {"label": _picked(graph, classes, _above_zero(graph, column)), "scores": column}
+        positive = _probability(graph, model, scores) if probable else None
+        if positive is not None:
+            negative = graph.add("Sub", graph.constant(1.0), positive)
+            found["probabilities"] = graph.add("Concat", negative, positive, axis=1)
+        return found
+    best = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    found = {"label": _picked(graph, classes, best), "scores": scores}
+    if not probable:
+        return found
+    if isinstance(getattr(model, "_joint_loss", lambda: None)(), Softmax):
+        found["probabilities"] = graph.add("Softmax", scores, axis=1)
+    elif (each := _probability(graph, model, scores)) is not None:
+        total = graph.add("ReduceSum", each, graph.constant(np.array([1])), keepdims=1)
+        shares, equal = graph.add("Div", each, total), graph.constant(1.0 / len(classes))
+        some = graph.add("Greater", total, graph.constant(0.0))
+        found["probabilities"] = graph.add("Where", some, shares, equal)
+    return found
+
+
+def _labels(graph: Graph, model: Any, scores: str) -> dict[str, str]:
+    if model.multilabel_:
+        return {"label": _above_zero(graph, scores), "scores": scores}
+    return _classes(graph, model, scores, probable=False)
+
+
+def _grades(graph: Graph, model: Any, scores: str) -> dict[str, str]:
+    above = graph.add("Sub", scores, graph.constant(model.thresholds_))
+    passed = _above_zero(graph, above)
+    place = graph.add("ReduceSum", passed, graph.constant(np.array([1])), keepdims=0)
+    found = {
+        "label": _picked(graph, model.classes_, place),
+        "scores": _column(graph, scores),
+    }
+    beyond = _probability(graph, model, above)
+    if beyond is not None:
+        # Everyone is above no threshold, nobody above all: differences of neighbors.
+        one = graph.add("Add", graph.add("Mul", scores, graph.constant(0.0)), graph.constant(1.0))
+        none = graph.add("Mul", scores, graph.constant(0.0))
+        higher = graph.add("Concat", beyond, none, axis=1)
+        lower = graph.add("Concat", one, beyond, axis=1)
+        found["probabilities"] = graph.add("Sub", lower, higher)
+    return found
+
+
+def _novelty(graph: Graph, model: Any, scores: str) -> dict[str, str]:
+    column = graph.add("Sub", _column(graph, scores), graph.constant(float(model.offset_)))
+    inside = graph.add("GreaterOrEqual", column, graph.constant(0.0))
+    label = graph.add("Where", inside, graph.constant(np.array(1)), graph.constant(np.array(-1)))
+    return {"label": label, "scores": column}
+
+
+def add_step(graph: Graph, name: str, step: Any, X: str) -> str:
+    """Add a fitted step; return the name of what it makes of the rows.
+
+    The operations are those of scikit-learn, in its order. TypeError names a step that is of
+    another kind.
+    """
+    if step is None or step == "passthrough":
+        return X
+    if isinstance(step, FunctionTransformer) and step.func is None:  # "passthrough", when fitted
+        return X
+    if isinstance(step, StandardScaler):
+        return _scaled(graph, X, step.mean_ if step.with_mean else None, step.scale_)
+    if isinstance(step, RobustScaler):
+        center = step.center_ if step.with_centering else None
+        return _scaled(graph, X, center, step.scale_ if step.with_scaling else None)
+    if isinstance(step, MaxAbsScaler):
+        return _scaled(graph, X, None, step.scale_)
+    if isinstance(step, MinMaxScaler):
+        if step.clip:
+            raise TypeError(f"the step {name!r} clips, which cannot be exported to ONNX here")
+        scaled = graph.add("Mul", X, graph.constant(step.scale_))
+        return graph.add("Add", scaled, graph.constant(step.min_))
+    if isinstance(step, SimpleImputer) and _fills_numbers(step):
+        missing = graph.add("IsNaN", X)
+        filling = graph.constant(np.asarray(step.statistics_, dtype=np.float64))
+        return graph.add("Where", missing, filling, X)
+    raise TypeError(
+        f"the step {name!r} is a {type(step).__name__}, which cannot be exported to ONNX here; "
+        "skl2onnx may know it: see cutplane.io.register_onnx_converters"
+    )
+
+
+def _scaled(graph: Graph, X: str, center: Any, scale: Any) -> str:
+    if center is not None:
+        X = graph.add("Sub", X, graph.constant(np.asarray(center, dtype=np.float64)))
+    if scale is not None:
+        X = graph.add("Div", X, graph.constant(np.asarray(scale, dtype=np.float64)))
+    return X
+
+
+def _fills_numbers(imputer: SimpleImputer) -> bool:
+    numbers = all(isinstance(value, int | float) for value in imputer.statistics_.tolist())
+    return (
+        numbers
+        and not np.isnan(imputer.statistics_.astype(float)).any()  # such columns are left out
+        and not imputer.add_indicator
+        and isinstance(imputer.missing_values, float)
+        and bool(np.isnan(imputer.missing_values))
+    )
+
+
+_GAP = ""  # an ONNX text is never missing
+
+
+def add_columns(graph: Graph, step: ColumnTransformer) -> tuple[str, dict[str, str]]:
+    """Add a fitted `ColumnTransformer`; return the name of the rows it makes, and its inputs.
+
+    These are columns by name, each "double" or "string", in the order of the table. TypeError names
+    a part that is of another kind.
+    """
+    if not hasattr(step, "feature_names_in_"):
+        raise TypeError(
+            "a ColumnTransformer can be exported to ONNX if it was fitted to a data frame whose "
+            "columns have names"
+        )
+    names = step.feature_names_in_.tolist()
+    kinds: dict[str, str] = {}
+    parts = []
+    for name, part, columns in step.transformers_:
+        if isinstance(part, str) and part == "drop":
+            continue
+        chosen = _chosen(columns, names)
+        if not chosen:
+            continue
+        kind = "string" if isinstance(part, OneHotEncoder) else "double"
+        for column in chosen:
+            if kinds.setdefault(column, kind) != kind:
+                raise TypeError(f"the column {column!r} is taken both as numbers and as words")
+        if isinstance(part, OneHotEncoder):
+            parts += [_encoded(graph, name, part, k, at) for k, at in enumerate(chosen)]
+            continue
+        rows = graph.add("Concat", *chosen, axis=1)
+        for inner, each in part.steps if isinstance(part, Pipeline) else [(name, part)]:
+            rows = add_step(graph, inner, each, rows)
+        parts.append(rows)
+    ordered = {name: kinds[name] for name in names if name in kinds}
+    return graph.add("Concat", *parts, axis=1), ordered
+
+
+def _chosen(columns: Any, names: list[str]) -> list[str]:
+    """Return the names of columns that are given by names, places, or whether they are meant."""
+    if isinstance(columns, str | int):
+        columns = [columns]
+    if isinstance(columns, slice):
+        return names[columns]
+    listed = np.asarray(columns)
+    if listed.dtype.kind in "biu":
+        return [str(name) for name in np.asarray(names, dtype=object)[listed]]
+    return [str(name) for name in listed]
+
+
+def _encoded(graph: Graph, name: str, encoder: OneHotEncoder, k: int, column: str) -> str:
+    """Add the features of a column of words, 1 or 0: by a number for each word that is known."""
+    if encoder.drop_idx_ is not None or encoder.handle_unknown == "error":
+        raise TypeError(
+            f"the step {name!r} is a OneHotEncoder that drops features or refuses unknown words, "
+            "which cannot be exported to ONNX here"
+        )
+    rare = getattr(encoder, "infrequent_categories_", {k: None})[k]
+    lumped = set() if rare is None else {_text(word, column) for word in rare}
+    texts = (_text(word, column) for word in encoder.categories_[k])
+    frequent = [text for text in texts if text not in lumped]
+    places = {text: place for place, text in enumerate(frequent)}
+    places |= dict.fromkeys(lumped, len(frequent))
+    n_features = len(frequent) + bool(lumped)
+    unknown = len(frequent) if lumped and encoder.handle_unknown != "ignore" else -1
+    numbers = graph.add(
+        "LabelEncoder",
+        column,
+        domain=LABELS_DOMAIN,
+        keys_strings=list(places),
+        values_int64s=list(places.values()),
+        default_int64=unknown,
+    )
+    same = graph.add("Equal", numbers, graph.constant(np.arange(n_features)))
+    return graph.add("Cast", same, to="double")
+
+
+def _text(word: Any, column: str) -> str:
+    if isinstance(word, str):
+        return word
+    if word is None or (isinstance(word, float) and np.isnan(word)):
+        return _GAP
+    raise TypeError(f"the column {column!r} has the level {word}, which is no word")
+
+
+# The oldest form of files that has the operators: readers of 2022 and later know it.
+_FILE_FORMAT = 8
+
+
+class OnnxUnavailable(ImportError):
+    """The package onnx is not installed."""
+
+
+def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted linear model to an ONNX file, with the scaling before it.
+
+    The input ``X`` has rows of float64 numbers. A model of a table, such as `cutplane fit` makes of
+    CSV files, has an input for each column in place of it, by the name of the column: a matrix with
+    one column of float64 numbers (NaN for a gap) or of words ("" for a gap).
+
+    The first output is what ``predict`` returns: ``label`` of classifiers, ``prediction`` of
+    others. ``scores`` are those of ``decision_function``, ``probabilities`` those of
+    ``predict_proba``, for the losses that imply them. All numbers agree with ours to rounding.
+
+    Needs the package onnx (``pip install "cutplane[onnx]"``), nothing else. The file is written
+    whole or not at all.
+
+    Parameters
+    ----------
+    model : estimator or Pipeline
+        A linear model, or a pipeline of scikit-learn's scalers and numeric `SimpleImputer` with one
+        at its end; a `ColumnTransformer` of these and of `OneHotEncoder` may come first.
+    path : path
+        Where to write the file.
+
+    Raises
+    ------
+    TypeError
+        The model, or a step before it, cannot be exported; the message says which.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> import cutplane as cp
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), cp.LinearClassifier("logistic")).fit(X, y)
+    >>> cp.export_onnx(model, "iris.onnx")  # doctest: +SKIP
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise OnnxUnavailable(
+            'export_onnx needs the package onnx: pip install "cutplane[onnx]"'
+        ) from error
+    check_is_fitted(model)
+    steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+    graph = _OnnxGraph(onnx)
+    before = steps[:-1]
+    info = onnx.helper.make_tensor_value_info
+    if before and isinstance(before[0][1], ColumnTransformer):
+        X, kinds = add_columns(graph, before.pop(0)[1])
+        inputs = [
+            info(name, getattr(onnx.TensorProto, kind.upper()), [None, 1])
+            for name, kind in kinds.items()
+        ]
+    else:
+        known = (getattr(step, "n_features_in_", None) for _, step in steps)
+        n_features = next(number for number in known if number is not None)
+        X, inputs = "X", [info("X", onnx.TensorProto.DOUBLE, [None, n_features])]
+    for name, step in before:
+        X = add_step(graph, name, step, X)
+    outputs = add_model(graph, steps[-1][1], X)
+    for name, at in outputs.items():
+        graph.nodes.append(onnx.helper.make_node("Identity", [at], [name]))
+    made = onnx.helper.make_graph(
+        graph.nodes,
+        "cutplane",
+        inputs,
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        initializer=graph.constants,
+    )
+    document = onnx.helper.make_model(
+        made,
+        opset_imports=[
+            onnx.helper.make_opsetid("", OPSET),
+            onnx.helper.make_opsetid(LABELS_DOMAIN, LABELS_OPSET),
+        ],
+        producer_name="cutplane",
+        ir_version=_FILE_FORMAT,
+    )
+    # The types and shapes of the outputs follow from those of the input.
+    document = onnx.shape_inference.infer_shapes(document, check_type=True, strict_mode=True)
+    onnx.checker.check_model(document, full_check=True)
+    write_atomically(path, document.SerializeToString())
+
+
+class _OnnxGraph:
+    """Nodes and constants of a file."""
+
+    def __init__(self, onnx: Any) -> None:
+        self._onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        if "to" in attributes:
+            attributes["to"] = getattr(self._onnx.TensorProto, attributes["to"].upper())
+        name = f"cutplane {operator} {len(self.nodes)}"  # no column is called so
+        # Of the two outputs of TopK the numbers are wanted, not their places.
+        outputs = [name, f"{name}_places"] if operator == "TopK" else [name]
+        self.nodes.append(self._onnx.helper.make_node(operator, inputs, outputs, **attributes))
+        return name
+
+    def constant(self, value: Any) -> str:
+        array: NDArray[Any] = np.asarray(value)
+        name = f"cutplane constant {len(self.constants)}"
+        self.constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+
+def register_onnx_converters() -> None:
+    """Let skl2onnx convert pipelines with our linear models in them.
+
+    It knows many more transformers than `export_onnx`. Classifiers have the outputs that skl2onnx
+    gives them, labels and probabilities (or scores, where the loss implies no probabilities); other
+    models have one. Numbers are float64, so convert with ``DoubleTensorType`` inputs.
+
+    Examples
+    --------
+    >>> import cutplane as cp
+    >>> cp.io.register_onnx_converters()  # doctest: +SKIP
+    """
+    from skl2onnx import update_registered_converter
+
+    for name, of in ESTIMATORS.items():
+        if is_linear(of):
+            update_registered_converter(of, f"Cutplane{name}", _shapes, _convert)
+
+
+def _shapes(operator: Any) -> None:
+    from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType, StringTensorType
+
+    n_rows = operator.inputs[0].get_first_dimension()
+    model, types = operator.raw_operator, []
+    if is_classifier(model):
+        words = label_array(model.classes_).dtype == object
+        types.append((StringTensorType if words else Int64TensorType)([n_rows]))
+        types.append(DoubleTensorType([n_rows, len(model.classes_)]))
+    else:
+        types.append(DoubleTensorType([n_rows]))
+    for output, kind in zip(operator.outputs, types, strict=False):
+        output.type = kind
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    graph = _ContainerGraph(scope, container)
+    X = graph.add("Cast", operator.inputs[0].full_name, to="double")
+    found = add_model(graph, operator.raw_operator, X)
+    if is_classifier(operator.raw_operator):
+        wanted = [found["label"], found.get("probabilities", found["scores"])]
+    else:
+        wanted = [next(iter(found.values()))]
+    for name, output in zip(wanted, operator.outputs, strict=True):
+        container.add_node(
+            "Identity", [name], [output.full_name], name=scope.get_unique_operator_name("Identity")
+        )
+
+
+class _ContainerGraph:
+    """Nodes and constants of a graph that skl2onnx makes."""
+
+    def __init__(self, scope: Any, container: Any) -> None:
+        self._scope, self._container = scope, container
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        from onnx import TensorProto
+
+        if "to" in attributes:
+            attributes["to"] = getattr(TensorProto, attributes["to"].upper())
+        outputs: list[str] = [self._scope.get_unique_variable_name(operator)]
+        if operator == "TopK":
+            outputs.append(self._scope.get_unique_variable_name("places"))
+        self._container.add_node(
+            operator,
+            list(inputs),
+            outputs,
+            op_version=OPSET,
+            name=self._scope.get_unique_operator_name(operator),
+            **attributes,
+        )
+        return outputs[0]
+
+    def constant(self, value: Any) -> str:
+        from onnx import TensorProto, numpy_helper
+
+        array: NDArray[Any] = np.asarray(value)
+        name: str = self._scope.get_unique_variable_name("constant")
+        if array.dtype == object:  # words
+            words = [word.encode() for word in array.tolist()]
+            self._container.add_initializer(name, TensorProto.STRING, array.shape, words)
+            return name
+        tensor = numpy_helper.from_array(array, name)
+        self._container.add_initializer(name, tensor.data_type, tensor.dims, tensor)
+        return name

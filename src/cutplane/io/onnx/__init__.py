@@ -1,1 +1,0 @@
-"""Fitted models as ONNX graphs, for runtimes that know nothing of Python."""

@@ -1,1 +1,0 @@
-"""Data in the svmlight (LIBSVM) format: lines, pieces, whole files."""

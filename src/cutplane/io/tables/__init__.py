@@ -1,1 +1,0 @@
-"""Tables: CSV, TSV and Parquet, with columns of numbers and of words."""

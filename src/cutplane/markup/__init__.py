@@ -1,1 +1,0 @@
-"""HTML and SVG as text: elements, tables, charts. Knows nothing of fits."""

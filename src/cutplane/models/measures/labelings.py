@@ -1,0 +1,378 @@
+"""Losses that judge a sample as a whole: error rate, precision and recall at the top.
+
+The loss is the largest value, over labelings ``y'`` of the whole sample, of the measure's loss
+``Delta`` plus the difference in score between ``y'`` and the true labels (T. Joachims, A support
+vector method for multivariate performance measures, ICML 2005):
+
+    R(z) = max_y'  Delta(y, y') + sum_i (y'_i - y_i) z_i / (2 n)
+
+``Delta`` depends only on how many positives ``y'`` misses and how many negatives it flags. For
+given numbers the worst labeling flips the examples with the smallest margins ``y_i * z_i``: so
+margins are sorted, and labelings are pairs of counts.
+
+At the top: with ``P`` positives among which ``min(k, P)`` could be at the top, the worst labeling
+with ``k`` predicted positives makes ``t`` exchanges: it leaves out ``u = t + max(P - k, 0)``
+positives and flags ``b = t + max(k - P, 0)`` negatives. An exchange costs ``1/n`` (``n`` is ``k``
+for precision, ``P`` for recall) and is compared by the mean margins of those concerned:
+
+    R(z) = Delta_0 + max_t  (t/n) * (1 - mean of the u smallest margins of positives
+                                       - mean of the b smallest margins of negatives)
+
+For ``k = P`` (the precision/recall break-even point) this is Joachims's bound. For other ``k`` his
+compares a labeling with ``k`` positives to the true one, which has another number of them: that is
+no upper bound, and adding a constant to all scores makes it as small as you like. Comparing with
+labelings of ``k`` positives avoids both (P. Kar, H. Narasimhan, P. Jain, Surrogate functions for
+maximizing precision at the top, ICML 2015, have this for ``k <= P``).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from cutplane.compute.arrays import Vector
+from cutplane.compute.compiled import njit
+from cutplane.compute.threads import map_blocks
+from cutplane.losses.loss import AtBestOffset, Loss, Tangent
+from cutplane.losses.piecewise import Hinge
+
+
+@njit(cache=True, nogil=True)
+def split_margins(y: Vector, scores: Vector, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the margins ``y*z`` of positives and of negatives, without examples of no weight."""
+    n_positive, n_negative = 0, 0
+    for i in range(len(y)):
+        if weights[i] > 0.0:
+            if y[i] > 0.0:
+                n_positive += 1
+            else:
+                n_negative += 1
+    # Each margin is written to both, and counts only where it belongs: no branch to be mistaken.
+    positive, negative = np.empty(n_positive + 1), np.empty(n_negative + 1)
+    n_positive, n_negative = 0, 0
+    for i in range(len(y)):
+        positive[n_positive] = scores[i]
+        negative[n_negative] = -scores[i]
+        used = weights[i] > 0.0
+        n_positive += used and y[i] > 0.0
+        n_negative += used and y[i] < 0.0
+    return positive[:n_positive], negative[:n_negative]
+
+
+@njit(cache=True, nogil=True)
+def add_flips(
+    y: Vector,
+    scores: Vector,
+    weights: Vector,
+    thresholds: Vector,
+    ties: Vector,
+    amounts: Vector,
+    out: Vector,
+) -> None:
+    """Add ``-y * amount`` where a labeling differs from the true one.
+
+    It differs where the margin is below the threshold of the example's side (0: positives, 1:
+    negatives), and in the first so many examples whose margin equals it.
+    """
+    left = ties.copy()
+    for i in range(len(y)):
+        if weights[i] > 0.0:
+            side = 0 if y[i] > 0.0 else 1
+            margin = y[i] * scores[i]
+            flipped = margin < thresholds[side]
+            if margin == thresholds[side] and left[side] > 0.0:
+                left[side] -= 1.0
+                flipped = True
+            if flipped:
+                out[i] -= y[i] * amounts[side]
+
+
+@njit(cache=True, nogil=True)
+def sums_below(margins: Vector, changes: Vector, limit: float) -> tuple[float, float, int]:
+    """Return sums of changes, of margins below a limit and equal to it, and how many are equal."""
+    below, tied, n_tied = 0.0, 0.0, 0
+    for i in range(len(margins)):
+        below += changes[i] if margins[i] < limit else 0.0
+        if margins[i] == limit:
+            tied += changes[i]
+            n_tied += 1
+    return below, tied, n_tied
+
+
+@njit(cache=True, nogil=True)
+def best_exchanges(
+    missed: Vector, flagged: Vector, missed_sum: float, flagged_sum: float, first: Vector
+) -> tuple[float, int]:
+    """Return the largest of ``t * (1 - mean missed - mean flagged)`` and its ``t``, from 0 on.
+
+    The means are over so many margins as ``first`` says, whose sums are given, and the first ``t``
+    of those that follow, which increase.
+    """
+    largest, exchanges = 0.0, 0
+    for t in range(1, min(len(missed), len(flagged)) + 1):
+        missed_sum += missed[t - 1]
+        flagged_sum += flagged[t - 1]
+        gain = t * (1.0 - missed_sum / (first[0] + t) - flagged_sum / (first[1] + t))
+        if gain > largest:
+            largest, exchanges = gain, t
+    return largest, exchanges
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Flips(NamedTuple):
+    """A labeling: so many positives with the smallest margins are missed, negatives flagged."""
+
+    missed: int
+    flagged: int
+
+
+class Sides(NamedTuple):
+    """Margins ``y*z`` of the positives and of the negatives that have a weight."""
+
+    positive: Vector
+    negative: Vector
+
+    @classmethod
+    def of(cls, y: Vector, scores: Vector, weights: Vector) -> Sides:
+        """Split the margins of a sample."""
+        return cls(*split_margins(y, scores, weights))
+
+    def sort(self) -> None:
+        """Sort both in place."""
+        for_both(np.ndarray.sort, *self, width=(len(self.positive) + len(self.negative)) // 2)
+
+
+class Measure(Loss):
+    """A loss that judges a sample as a whole, by a measure of classification."""
+
+    task = "classification"
+    additive = False
+    search_slack = 0.1  # a trial step sorts the sample
+
+
+class CountingMeasure(Measure):
+    """A measure that counts examples, so that their weights must be equal."""
+
+    def check_weights(self, weights: Vector) -> None:
+        """Raise ValueError unless all are equal, up to rounding."""
+        if weights.max() > weights.min() * (1.0 + 1e-9):
+            raise ValueError(
+                f"{self!r} counts examples, so the weights must be equal or zero: leave out "
+                "sample_weight and class_weight"
+            )
+
+
+class ErrorRate(Hinge):
+    """The share of wrong labels. Its bound over all labelings is the hinge loss, exactly.
+
+    ``Delta`` and the scores are sums over examples, and so the worst labeling is found for each
+    example by itself: ``max(0, 1/m - y*z/m)``.
+    """
+
+
+def for_both(task: Callable[[S], T], positive: S, negative: S, *, width: int) -> list[T]:
+    """Return the results for positives and negatives, in two threads if they are ``width`` long."""
+    both: list[S] = [positive, negative]
+    parts = map_blocks(lambda i: [task(side) for side in both[i]], 2, width=width)
+    return [result for part in parts for result in part]
+
+
+def count_positives(y: Vector, weights: Vector) -> int:
+    """Return how many positives have a weight."""
+    return int(np.count_nonzero((y > 0.0) & (weights > 0.0)))
+
+
+class Limit(NamedTuple):
+    """The largest of the margins of a side that are flipped, and how many of these are equal."""
+
+    margin: float
+    ties: int
+
+
+def flip_slopes(
+    y: Vector,
+    scores: Vector,
+    weights: Vector,
+    limits: tuple[Limit, Limit],
+    amounts: tuple[float, float],
+    out: Vector,
+) -> None:
+    """Add the slopes of a labeling.
+
+    They are minus the first amount where a positive is missed, plus the second where a negative is
+    flagged. Of equal margins the first ones are flipped.
+    """
+    thresholds, ties = np.array(limits).T.copy()
+    add_flips(y, scores, weights, thresholds, ties, np.array(amounts), out)
+
+
+def limits_of(sides: Sides, flips: Flips) -> tuple[Limit, Limit]:
+    """Return what tells those that are flipped from the others; ``sides`` may be reordered."""
+    return _limit(sides.positive, flips.missed), _limit(sides.negative, flips.flagged)
+
+
+def _limit(margins: Vector, count: int) -> Limit:
+    """Return the largest of the ``count`` smallest, and how many of these are equal to it."""
+    if count == 0:
+        return Limit(-np.inf, 0)
+    margins.partition(count - 1)
+    largest = float(margins[count - 1])
+    return Limit(largest, int(np.count_nonzero(margins[:count] == largest)))
+
+
+def threshold_between(scores: Vector, k: int) -> float:
+    """Return a threshold that ``k`` scores are above, or fewer if there are ties."""
+    if k == 0:
+        return float(scores.max())
+    if k == len(scores):
+        lowest = float(scores.min())
+        return lowest - max(1.0, abs(lowest))
+    ordered = np.partition(scores, (len(scores) - k - 1, len(scores) - k))
+    below, above = ordered[len(scores) - k - 1], ordered[len(scores) - k]
+    middle = float(below + 0.5 * (above - below))
+    return middle if middle < above else float(below)
+
+
+class _Top(NamedTuple):
+    """How many examples are at the top, and how many exchanges make a loss of one."""
+
+    k: int
+    scale: int
+
+
+class AtTop(CountingMeasure):
+    """A measure of the examples with the highest scores."""
+
+    of_differences = True
+
+    @abstractmethod
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return what is at the top of a sample."""
+
+    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
+        """Return the loss and its derivative by each score."""
+        sides = Sides.of(y, scores, weights)
+        value, exchanges = self._worst(sides)
+        return value, self._slopes_of(y, scores, weights, sides, exchanges)
+
+    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the loss."""
+        return self._worst(Sides.of(y, scores, weights))[0]
+
+    def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
+        """Return the labeling's plane, whose offset is its Delta; no constant changes it."""
+        sides = Sides.of(y, scores, weights)
+        _, exchanges = self._worst(sides)
+        slopes = self._slopes_of(y, scores, weights, sides, exchanges)
+        return Tangent(slopes, self._delta(sides, exchanges))
+
+    def threshold(self, y: Vector, scores: Vector, weights: Vector) -> float:
+        """Return the score above which lie as many examples as are predicted positive."""
+        used = scores[weights > 0.0]
+        return threshold_between(used, self.top(len(used), count_positives(y, weights)).k)
+
+    def _top(self, sides: Sides) -> _Top:
+        n_positive, n_negative = map(len, sides)
+        return self.top(n_positive + n_negative, n_positive)
+
+    def _flips(self, sides: Sides, exchanges: int) -> Flips:
+        beyond = self._top(sides).k - len(sides.positive)
+        return Flips(exchanges + max(-beyond, 0), exchanges + max(beyond, 0))
+
+    def _delta(self, sides: Sides, exchanges: int) -> float:
+        k, scale = self._top(sides)
+        found = min(k, len(sides.positive)) - exchanges
+        return 1.0 - found / scale if scale > 0 else 0.0
+
+    def _worst(self, sides: Sides) -> tuple[float, int]:
+        """Return the loss and the exchanges that attain it."""
+        fewest = self._flips(sides, 0)
+        most = min(len(side) - first for side, first in zip(sides, fewest, strict=True))
+        ends = [_smallest(*part, most) for part in zip(sides, fewest, strict=True)]
+        (missed_sum, missed), (flagged_sum, flagged) = ends
+        for_both(np.ndarray.sort, missed, flagged, width=most)
+        gain, exchanges = best_exchanges(
+            missed, flagged, missed_sum, flagged_sum, np.array(fewest, dtype=np.float64)
+        )
+        return self._delta(sides, 0) + gain / max(self._top(sides).scale, 1), exchanges
+
+    def _slopes_of(
+        self, y: Vector, scores: Vector, weights: Vector, sides: Sides, exchanges: int
+    ) -> Vector:
+        slopes = np.zeros_like(scores)
+        if exchanges > 0:
+            flips = self._flips(sides, exchanges)
+            total = exchanges / self._top(sides).scale
+            amounts = (total / flips.missed, total / flips.flagged)
+            flip_slopes(y, scores, weights, limits_of(sides, flips), amounts, slopes)
+        return slopes
+
+
+class _AtK(AtTop):
+    """A measure of the ``k`` examples with the highest scores."""
+
+    shown = ("k",)
+
+    def __init__(self, k: float = 0.1) -> None:
+        if not 0.0 < k < 1.0 and not (1 <= k < np.inf and k == int(k)):
+            raise ValueError(
+                f"k must be a count of at least 1, or a share between 0 and 1, got {k}"
+            )
+        self.k = float(k) if k < 1 else int(k)
+
+    def count(self, n_samples: int) -> int:
+        """Return ``k`` as a count."""
+        return int(self.k) if self.k >= 1 else max(1, round(self.k * n_samples))
+
+    def check_targets(self, y: Vector) -> None:
+        """Raise ValueError if there are fewer than ``k`` examples."""
+        super().check_targets(y)
+        if self.k > len(y):
+            raise ValueError(f"k is {self.k}, but there are only {len(y)} examples")
+
+
+class PrecisionAtK(_AtK):
+    """One minus the share of positives among the ``k`` highest scores, bounded from above.
+
+    ``k`` is a count, or a share of the sample between 0 and 1.
+    """
+
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return ``k`` as a count, of which each is ``1/k`` of the precision."""
+        k = self.count(n_samples)
+        return _Top(k, k)
+
+
+class RecallAtK(_AtK):
+    """One minus the share of the positives that are among the ``k`` highest scores.
+
+    ``k`` is a count, or a share of the sample between 0 and 1.
+    """
+
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return ``k`` as a count, and the number of positives."""
+        return _Top(self.count(n_samples), n_positive)
+
+
+class BreakEven(AtTop):
+    """Precision and recall where they are equal: as many predicted as there are positives."""
+
+    def top(self, n_samples: int, n_positive: int) -> _Top:
+        """Return the number of positives, twice."""
+        return _Top(n_positive, n_positive)
+
+
+def _smallest(margins: Vector, first: int, most: int) -> tuple[float, Vector]:
+    """Return the sum of the ``first`` smallest margins, and the next ``most`` in any order."""
+    if first > 0:
+        margins.partition(first - 1)
+    rest = margins[first:]
+    if most < len(rest):
+        rest = np.partition(rest, most)[:most]
+    return float(margins[:first].sum()), rest

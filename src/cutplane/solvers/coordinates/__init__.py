@@ -1,1 +1,0 @@
-"""Coordinate descent: for regularizers that are sums over coordinates."""
