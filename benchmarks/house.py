@@ -110,12 +110,22 @@ def lines_of_code(text: str, tree: ast.Module) -> int:
     return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
+def is_number(node: ast.expr) -> bool:
+    """Say whether an expression is made of numbers alone."""
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(node.operand)
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+
+
 def constants(tree: ast.Module) -> Iterator[str]:
-    """Yield what is assigned to names in capitals at the top of a module, but type variables."""
+    """Yield the names in capitals that stand for numbers at the top of a module."""
     for node in tree.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        if ast.unparse(node.value).startswith(("TypeVar(", "ParamSpec(", "TypeVarTuple(")):
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        if not all(map(is_number, values)):
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = [part for target in targets for part in getattr(target, "elts", [target])]
