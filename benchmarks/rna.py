@@ -23,7 +23,7 @@ from timing import describe_machine, machine_load
 
 import cutplane as cp
 from cutplane.io import InputError
-from cutplane.models.rna.files import read_structures
+from cutplane.models.rna.model import read_structures
 
 MODEL = cp.RNAFolding()
 LENGTHS = (500, 1000, 2000)

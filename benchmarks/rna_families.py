@@ -29,7 +29,7 @@ from datasets import DataError, data_folder
 
 import cutplane as cp
 from cutplane.io import InputError
-from cutplane.models.rna.files import read_structures
+from cutplane.models.rna.model import read_structures
 
 MODEL = cp.RNAFolding()
 NEAREST = MODEL.nearest_neighbor_weights()

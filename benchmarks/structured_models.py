@@ -25,7 +25,7 @@ from sklearn.datasets import load_digits
 from timing import describe_machine, machine_load
 
 import cutplane as cp
-from cutplane.models.rna.files import read_structures
+from cutplane.models.rna.model import read_structures
 
 Problem = tuple[Any, Any, Any]
 METHODS: dict[str, Callable[[], cp.Method]] = {

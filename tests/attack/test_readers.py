@@ -19,7 +19,7 @@ from tests.attack import reader_references as reference
 from cutplane.cli.fit_options import read_templates
 from cutplane.io import InputError, read_conll, read_frames, read_svmlight, read_trace
 from cutplane.io import files as sources
-from cutplane.models.rna.files import read_structures
+from cutplane.models.rna.model import read_structures
 from cutplane.models.tagging.templates import parse_templates
 
 COMPRESSORS = {

@@ -3,7 +3,7 @@
 import pytest
 
 from cutplane.io import InputError
-from cutplane.models.rna.files import FoldedRNA, read_structures
+from cutplane.models.rna.model import FoldedRNA, read_structures
 
 
 @pytest.fixture

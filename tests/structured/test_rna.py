@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.models.rna.features import LONGEST, N_FEATURES, PLACES
+from cutplane.models.rna.model import LONGEST, N_FEATURES, PLACES
 from cutplane.testing import check_model
 
 MODEL = cp.RNAFolding()

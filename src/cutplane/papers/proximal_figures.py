@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import cutplane as cp
-from cutplane.models.rna.files import read_structures
+from cutplane.models.rna.model import read_structures
 from cutplane.papers.experiment import (
     Experiment,
     Progress,

@@ -1,7 +1,13 @@
-"""RNA secondary structure as a structured model, searched by dynamic programming.
+"""RNA secondary structure as a structured model, searched by dynamic programming; and its files.
 
-With ``closed[i, j]`` the best score of the part from i to j if they pair, and the loops of
-:mod:`cutplane.models.rna.features`:
+**Features** follow the loops that thermodynamic models score. A structure is cut into loops, each
+with a closing pair: hairpins, stacks of two pairs, bulges, interior loops, multi-loops, and the
+exterior. A feature counts how often something occurs in them. Lengths are counted as "at least k",
+so that neighboring lengths share what they learn. Mismatches and dangles are bases beside a pair,
+on the side of the loop; those of branches count whether the base is paired or not, so that branches
+can be scored one by one.
+
+**Search.** With ``closed[i, j]`` the best score of the part from i to j if they pair:
 
     closed   = pair + max(hairpin, stack, bulge, interior, multi-loop)
     one      = a branch that begins at i, then unpaired bases
@@ -14,28 +20,226 @@ The time is of order n^3 for ``two``, and n^2 times 30^2 / 2 for interior loops,
 
 from __future__ import annotations
 
+import os
+from collections import namedtuple
 from collections.abc import Iterator
-from typing import NamedTuple
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.models.rna.features import (
-    BASES,
-    LONGEST,
-    N_FEATURES,
-    PAIRS,
-    PLACES,
-    REVERSED,
-    SHORTEST_HAIRPIN,
-    Bases,
-    Partners,
-    Scores,
-    count_features,
-    nearest_neighbor_weights,
-)
+from cutplane.io.files import InputError, name_of, read_text
 from cutplane.models.structured.model import LibraryModel
+
+Bases = NDArray[np.int8]
+Partners = NDArray[np.int64]
+
+BASES = "ACGU"
+LONGEST = 30  # loops are counted up to this length; search looks at no longer interior loops
+SHORTEST_HAIRPIN = 3
+_MOST_ASYMMETRY = 10
+
+# The six pairs, by their two bases: AU, CG, GC, GU, UA, UG. Others do not pair: -1.
+PAIRS = np.array([[-1, -1, -1, 0], [-1, -1, 1, -1], [-1, 2, -1, 3], [4, -1, 5, -1]])
+REVERSED = np.array([4, 2, 1, 5, 0, 3])  # the same pair, read from its other base
+_UNORDERED = np.array([0, 1, 1, 2, 0, 2])
+
+
+def _stack_places() -> NDArray[np.int64]:
+    """Return a number for each stack of two pairs; seen from the other strand it is the same."""
+    places = np.full((6, 6), -1)
+    for outer, inner in np.ndindex(6, 6):
+        twin = places[REVERSED[inner], REVERSED[outer]]
+        places[outer, inner] = twin if twin >= 0 else places.max() + 1
+    return places
+
+
+_STACKS = _stack_places()
+
+_SIZES = {
+    "pair": 3,
+    "stack": 21,
+    "closing": 6,
+    "hairpin_mismatch": 96,
+    "interior_mismatch": 96,
+    "hairpin_length": LONGEST - SHORTEST_HAIRPIN + 1,
+    "bulge_length": LONGEST,
+    "interior_length": LONGEST - 1,
+    "asymmetry": _MOST_ASYMMETRY,
+    "left_dangle": 24,
+    "right_dangle": 24,
+    "multi_open": 1,
+    "multi_branch": 1,
+    "multi_unpaired": 1,
+    "exterior_branch": 1,
+    "exterior_unpaired": 1,
+}
+_ENDS = np.cumsum(list(_SIZES.values())).tolist()
+N_FEATURES: int = _ENDS[-1]
+
+PLACES = {
+    name: slice(end - size, end) for (name, size), end in zip(_SIZES.items(), _ENDS, strict=True)
+}
+"""Where the features of each kind are."""
+
+# Where those of each kind begin; Numba takes the numbers for constants.
+_AT: Any = namedtuple("_AT", _SIZES)(*(place.start for place in PLACES.values()))
+
+
+class Scores(NamedTuple):
+    """Weights as tables that the search looks scores up in.
+
+    Pairs are numbered as in `PAIRS`. Lengths and sizes are from 0 to `LONGEST`; ``interior`` is
+    for the numbers of unpaired bases on both sides. ``loops`` are the weights of a multi-loop, a
+    branch and an unpaired base in it, and of a branch and an unpaired base outside.
+    """
+
+    pair: Vector
+    stack: Matrix
+    closing: Vector
+    hairpin_mismatch: NDArray[np.float64]
+    interior_mismatch: NDArray[np.float64]
+    hairpin: Vector
+    bulge: Vector
+    interior: Matrix
+    left_dangle: Matrix
+    right_dangle: Matrix
+    loops: Vector
+
+    @classmethod
+    def of(cls, w: Vector) -> Scores:
+        """Return the tables of weights."""
+        part = {name: w[place] for name, place in PLACES.items()}
+        interior = _at_least(part["interior_length"], 2)
+        asymmetry = _at_least(part["asymmetry"], 1)
+        sizes = np.arange(LONGEST + 1)
+        total = np.minimum(sizes[:, None] + sizes, LONGEST)
+        difference = np.minimum(np.abs(sizes[:, None] - sizes), _MOST_ASYMMETRY)
+        return cls(
+            pair=part["pair"][_UNORDERED],
+            stack=part["stack"][_STACKS],
+            closing=np.ascontiguousarray(part["closing"]),
+            hairpin_mismatch=part["hairpin_mismatch"].reshape(6, 4, 4).copy(),
+            interior_mismatch=part["interior_mismatch"].reshape(6, 4, 4).copy(),
+            hairpin=_at_least(part["hairpin_length"], SHORTEST_HAIRPIN),
+            bulge=_at_least(part["bulge_length"], 1),
+            interior=interior[total] + asymmetry[difference],
+            left_dangle=part["left_dangle"].reshape(6, 4).copy(),
+            right_dangle=part["right_dangle"].reshape(6, 4).copy(),
+            loops=np.ascontiguousarray(w[_AT.multi_open :]),
+        )
+
+
+def _by_length(known: list[float], shortest: int) -> Vector:
+    """Return weights of "at least so long": what each length costs beyond the one before it.
+
+    What a loop costs grows with the logarithm of how much longer it is than the longest known one.
+    """
+    longest = shortest + len(known) - 1
+    beyond = np.arange(longest + 1, LONGEST + 1)
+    costs = np.concatenate([known, known[-1] + 1.07856 * np.log(beyond / longest)])
+    return -np.diff(costs, prepend=0.0)
+
+
+def _at_least(weights: Vector, smallest: int) -> Vector:
+    """Return the score of each size from 0 on: the sum of weights up to it."""
+    return np.concatenate([np.zeros(smallest), np.cumsum(weights)])
+
+
+@njit(cache=True, nogil=True)
+def count_features(bases: Bases, partners: Partners) -> Vector:
+    """Return the features of a structure that has only pairs of `PAIRS`, and no short hairpins."""
+    n = len(bases)
+    counts = np.zeros(N_FEATURES)
+    outside = _AT.exterior_branch, _AT.exterior_unpaired
+    _count_branches(counts, bases, partners, 0, n, outside)
+    for i in range(n):
+        j = partners[i]
+        if j <= i:
+            continue
+        pair = PAIRS[bases[i], bases[j]]
+        counts[_AT.pair + _UNORDERED[pair]] += 1.0
+        first = i + 1
+        while first < j and partners[first] < 0:
+            first += 1
+        if first == j:  # a hairpin
+            counts[_AT.closing + pair] += 1.0
+            counts[_AT.hairpin_mismatch + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
+            length = min(j - i - 1, LONGEST)
+            _count_up(counts, _AT.hairpin_length, length - SHORTEST_HAIRPIN + 1)
+            continue
+        last = j - 1
+        while partners[last] < 0:
+            last -= 1
+        if partners[first] == last:
+            _count_two_pairs(counts, bases, (i, j), (first, last))
+            continue
+        counts[_AT.multi_open] += 1.0
+        counts[_AT.multi_branch] += 1.0
+        counts[_AT.closing + pair] += 1.0
+        turned = REVERSED[pair]
+        counts[_AT.left_dangle + 4 * turned + bases[j - 1]] += 1.0
+        counts[_AT.right_dangle + 4 * turned + bases[i + 1]] += 1.0
+        inside = _AT.multi_branch, _AT.multi_unpaired
+        _count_branches(counts, bases, partners, i + 1, j, inside)
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _count_up(counts: Vector, begin: int, n: int) -> None:
+    """Count a length as at least each of the first ``n``."""
+    for k in range(begin, begin + n):
+        counts[k] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def _count_branches(
+    counts: Vector, bases: Bases, partners: Partners, i: int, end: int, places: tuple[int, int]
+) -> None:
+    """Count what pairs add to the loop that they branch off from, and its unpaired bases."""
+    branch, unpaired = places
+    while i < end:
+        j = partners[i]
+        if j < i:
+            counts[unpaired] += 1.0
+            i += 1
+            continue
+        pair = PAIRS[bases[i], bases[j]]
+        counts[branch] += 1.0
+        counts[_AT.closing + REVERSED[pair]] += 1.0
+        if i > 0:
+            counts[_AT.left_dangle + 4 * pair + bases[i - 1]] += 1.0
+        if j < len(bases) - 1:
+            counts[_AT.right_dangle + 4 * pair + bases[j + 1]] += 1.0
+        i = j + 1
+
+
+@njit(cache=True, nogil=True)
+def _count_two_pairs(
+    counts: Vector, bases: Bases, outer: tuple[int, int], inner: tuple[int, int]
+) -> None:
+    """Count a loop between two pairs: a stack, a bulge or an interior loop."""
+    i, j = outer
+    k, l = inner
+    pair, turned = PAIRS[bases[i], bases[j]], REVERSED[PAIRS[bases[k], bases[l]]]
+    left, right = k - i - 1, j - l - 1
+    if left == 0 and right == 0:
+        counts[_AT.stack + _STACKS[pair, REVERSED[turned]]] += 1.0
+        return
+    counts[_AT.closing + pair] += 1.0
+    counts[_AT.closing + turned] += 1.0
+    length = min(left + right, LONGEST)
+    if left == 0 or right == 0:
+        _count_up(counts, _AT.bulge_length, length)
+        return
+    counts[_AT.interior_mismatch + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
+    counts[_AT.interior_mismatch + 16 * turned + 4 * bases[l + 1] + bases[k - 1]] += 1.0
+    _count_up(counts, _AT.interior_length, length - 1)
+    _count_up(counts, _AT.asymmetry, min(abs(left - right), _MOST_ASYMMETRY))
+
 
 _NONE = -np.inf
 _ROWS = LONGEST + 2
@@ -360,8 +564,31 @@ class RNAFolding(LibraryModel):
 
     @staticmethod
     def nearest_neighbor_weights() -> Vector:
-        """Return weights after the nearest-neighbor model, in kcal/mol: a start, or a center."""
-        return nearest_neighbor_weights()
+        """Return weights after the nearest-neighbor model, in kcal/mol: a start, or a center.
+
+        Loops by their lengths and multi-loops are as in D. Mathews et al. (PNAS 101, 2004), other
+        tables as ``energies.txt`` says. What this model has no features for is left out: tables of
+        small interior loops, special hairpins.
+        """
+        lines = files(__package__).joinpath("energies.txt").read_text("utf-8").splitlines()
+        stack, before, behind, mismatch = np.split(np.loadtxt(lines), [6, 10, 14], axis=1)
+        w = np.zeros(N_FEATURES)
+        part = {name: w[place] for name, place in PLACES.items()}
+        part["stack"][_STACKS] = stack[:, REVERSED]
+        weak, weak_end = [0, 3, 4, 5], 0.5  # a helix that ends with AU or GU
+        part["closing"][weak] = -weak_end
+        mismatch[weak] += weak_end  # these tables have it already
+        part["hairpin_mismatch"][:] = mismatch.ravel()
+        interior = part["interior_mismatch"].reshape(6, 4, 4)
+        interior[:, 0, 2] = interior[:, 2, 0] = interior[:, 3, 3] = 0.8  # GA or UU
+        part["hairpin_length"][:] = _by_length([5.4, 5.6, 5.7, 5.4, 6.0, 5.5, 6.4], 3)
+        # A bulge of one base leaves the stack around it, which is no feature: worth about 2.
+        part["bulge_length"][:] = _by_length([3.8 - 2.0, 2.8, 3.2, 3.6, 4.0, 4.4], 1)
+        part["interior_length"][:] = _by_length([1.0, 1.0, 1.1, 2.0, 2.0, 2.1, 2.3, 2.4, 2.5], 2)
+        part["asymmetry"][:5] = -0.6
+        part["left_dangle"][:], part["right_dangle"][:] = before.ravel(), behind.ravel()
+        part["multi_open"][:], part["multi_branch"][:] = -9.3, 0.9
+        return w
 
     @staticmethod
     def without_odd_pairs(x: str, y: str) -> str:
@@ -428,3 +655,56 @@ def _structures(bases: Bases, begin: int, end: int) -> Iterator[Partners]:
                     both = np.maximum(inner, rest)
                     both[begin], both[j] = j, begin
                     yield both
+
+
+class FoldedRNA(NamedTuple):
+    """A sequence and its structure, with a name."""
+
+    name: str
+    sequence: str
+    structure: str
+
+
+def read_structures(path: str | os.PathLike[str], *, clean: bool = False) -> list[FoldedRNA]:
+    """Return the items of a file; each has a line ``>name``, its sequence and its structure.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file, in text, compressed or not; ``-`` for standard input.
+    clean : bool
+        Whether to take out pairs that `cutplane.RNAFolding` does not know.
+
+    Raises
+    ------
+    InputError
+        With the number of the line, if it is not what it should be.
+    """
+    lines = read_text(path).split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    items = []
+    for begin in range(0, len(lines), 3):
+        name, sequence, structure = (
+            [line.strip() for line in lines[begin : begin + 3]] + [""] * 2
+        )[:3]
+        if not name.startswith(">"):
+            raise InputError(
+                f"{name_of(path)}:{begin + 1}: expected a name after >, found {name[:20]!r}"
+            )
+        if not sequence:
+            raise InputError(f"{name_of(path)}:{begin + 2}: the sequence is missing")
+        for line, (read, text) in enumerate([(bases_of, sequence), (partners_of, structure)], 2):
+            try:
+                read(text)
+            except ValueError as error:
+                raise InputError(f"{name_of(path)}:{begin + line}: {error}") from error
+        if len(sequence) != len(structure):
+            raise InputError(
+                f"{name_of(path)}:{begin + 3}: a structure of {len(structure)} bases for a "
+                f"sequence of {len(sequence)}"
+            )
+        if clean:
+            structure = RNAFolding.without_odd_pairs(sequence, structure)
+        items.append(FoldedRNA(name[1:].strip(), sequence, structure))
+    return items

@@ -2,10 +2,10 @@
 
 from cutplane.models.graphs.graphs import Graph as Graph
 from cutplane.models.graphs.graphs import GraphModel as GraphModel
+from cutplane.models.graphs.graphs import MultilabelModel as MultilabelModel
+from cutplane.models.graphs.graphs import Tree as Tree
+from cutplane.models.graphs.graphs import TreeModel as TreeModel
 from cutplane.models.graphs.local_polytope import RelaxedLabels as RelaxedLabels
-from cutplane.models.graphs.trees import MultilabelModel as MultilabelModel
-from cutplane.models.graphs.trees import Tree as Tree
-from cutplane.models.graphs.trees import TreeModel as TreeModel
 from cutplane.models.rna.model import PairCounts as PairCounts
 from cutplane.models.rna.model import RNAFolding as RNAFolding
 from cutplane.models.sequences.losses import ChainCRF as ChainCRF

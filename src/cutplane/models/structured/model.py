@@ -228,8 +228,8 @@ class MulticlassModel(LibraryModel):
 MODELS = ByName[type[Any]](
     {
         "MulticlassModel": "cutplane.models.structured.model:MulticlassModel",
-        "MultilabelModel": "cutplane.models.graphs.trees:MultilabelModel",
-        "TreeModel": "cutplane.models.graphs.trees:TreeModel",
+        "MultilabelModel": "cutplane.models.graphs.graphs:MultilabelModel",
+        "TreeModel": "cutplane.models.graphs.graphs:TreeModel",
         "GraphModel": "cutplane.models.graphs.graphs:GraphModel",
         "RNAFolding": "cutplane.models.rna.model:RNAFolding",
     }
