@@ -189,10 +189,8 @@ class Checkpoint:
             raise ValueError(f"every must be a number of seconds, not negative, got {self.every!r}")
 
 
-def part_of(checkpoint: Checkpoint | str | os.PathLike[str] | None, name: str) -> Checkpoint | None:
+def part_of(checkpoint: Checkpoint | str | os.PathLike[str], name: str) -> Checkpoint:
     """Return the checkpoint of a part of the work, in a folder inside; all of it without a name."""
-    if checkpoint is None:
-        return None
     given = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
     if not name:
         return given
@@ -227,19 +225,16 @@ class NoKeeper:
     due = False
     whole = True
 
-    def before_iteration(self) -> None:
-        """Take it that the state is not one to go on from."""
-        self.whole = False
+    # Only called where states are kept: a run without a checkpoint passes none of them.
 
     def after_iteration(self) -> None:
-        """Take it that the state is one to go on from."""
-        self.whole = True
+        """Take note of what belongs to the state."""
 
     def write_if_due(self, state: Run) -> None:
-        """Do nothing."""
+        """Begin to write the state if it is time."""
 
     def write(self, state: Run) -> None:
-        """Do nothing."""
+        """Write the state, and wait until it is on the disk."""
 
 
 class Keeper(NoKeeper):
@@ -289,7 +284,6 @@ class Keeper(NoKeeper):
 
     def after_iteration(self) -> None:
         """Note how many inferences belong to the state: a check of the end does not."""
-        super().after_iteration()
         self._inferences = self._snapshots.inferences
 
     @property
@@ -353,10 +347,10 @@ def keeper(
     checkpoint: Checkpoint | str | os.PathLike[str] | None, problem: Problem, method: AnySolver
 ) -> Iterator[NoKeeper]:
     """Yield what writes the checkpoints of a run; one that cannot be used is a CheckpointError."""
-    given = part_of(checkpoint, "")
-    if given is None:
+    if checkpoint is None:
         yield NoKeeper()
         return
+    given = part_of(checkpoint, "")
     # In this order: others may write there when the last write is done.
     with (
         Store(Path(given.path)) as store,

@@ -26,15 +26,13 @@ Callback = Callable[[Run], object]
 
 
 class Keeper(Protocol):
-    """Keeps the states of a run in files, if it ``keeps`` any."""
+    """Keeps states in files, if it ``keeps`` any; between iterations it is ``whole``."""
 
     keeps: bool
-
-    def before_iteration(self) -> None:
-        """Hear that an iteration begins."""
+    whole: bool
 
     def after_iteration(self) -> None:
-        """Hear that it has ended."""
+        """Hear that an iteration has ended."""
 
     def write_if_due(self, state: Run) -> None:
         """Write the state if it is time."""
@@ -74,7 +72,7 @@ def descend(
             check()
             require_same(files)
             state.seconds_left, state.enough = rule.seconds_left(state), rule.tolerance(state)
-            keeper.before_iteration()
+            keeper.whole = False
             if keeper.keeps:  # what is resumed later is a run of whole steps
                 iterate(state)
             else:
@@ -85,7 +83,9 @@ def descend(
                     check()
                     clock(state)
                     continue
-            keeper.after_iteration()
+            keeper.whole = True
+            if keeper.keeps:
+                keeper.after_iteration()
             clock(state)
             state.history.append(state.record())
             _log.debug("%s", state.history[-1])
@@ -93,7 +93,8 @@ def descend(
                 # Every callback is called, whatever the first one says.
                 state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
             require_same(files)  # before bounds that hold for no data are kept
-            keeper.write_if_due(state)
+            if keeper.keeps:
+                keeper.write_if_due(state)
 
 
 def leave(state: Run, tolerance: float, check: Callable[[], None]) -> bool:

@@ -198,7 +198,8 @@ def minimize(
             seconds = inf if time_limit is None else time_limit
             state = first_state(problem, start, method, convex=convex, seconds=seconds)
         clock.agree(state)
-        kept.after_iteration()  # the first state is whole, too
+        if kept.keeps:
+            kept.after_iteration()  # the first state is whole, too
         rounded, refinement = problem.facts.as_rounded, None
         try:
             status, final = descend(state, rule, clock.agree, told, kept, run.check)
@@ -208,7 +209,8 @@ def minimize(
                 clock.agree(state)
                 final = recomputed(state)
             require_same(problem.facts.files)
-            kept.write(state)
+            if kept.keeps:
+                kept.write(state)
             if run.late:  # in the last moment
                 raise KeyboardInterrupt
             if rounded is not None:
