@@ -12,7 +12,6 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.preprocessing import scale
 
 import cutplane as cp
-from cutplane.regularizers.bounded import TOLERANCE
 
 from ..risks.exact import TWINS, clarabel
 
@@ -57,7 +56,7 @@ def test_projection_is_feasible_and_its_value_bounds_the_conjugate(seed):
     regularizer = cp.ConstrainedL2(lam, A, lower, upper)
     u = rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3)
     conjugate, w = regularizer.conjugate(u)
-    assert regularizer.violation(w) <= TOLERANCE
+    assert regularizer.violation(w) <= cp.ConstrainedL2.tolerance
     assert np.isfinite(regularizer.value(w))
     attained = u @ w - regularizer.value(w)
     size = abs(conjugate) + np.linalg.norm(u) * np.linalg.norm(w)

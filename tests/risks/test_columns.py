@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.compute.threads import thread_limit
-from cutplane.data.score_maps import EASE
+from cutplane.data.rows import EASE
 from cutplane.testing import check_risk
 
 from .exact import clarabel

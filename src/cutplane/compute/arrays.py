@@ -16,6 +16,7 @@ from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from math import prod
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,13 @@ EPS = float(np.finfo(np.float64).eps)
 def dense(array: Any) -> NDArray[Any]:
     """Return an array as it is, and a sparse one of SciPy as one that is not."""
     return np.asarray(array.toarray() if hasattr(array, "toarray") else array)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return the value of a parameter as a float if it is positive and finite."""
+    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
+    return float(value)
 
 
 def copied(value: Any) -> Any:

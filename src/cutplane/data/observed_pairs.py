@@ -35,8 +35,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import count_blocks, run_blocks
 from cutplane.data.layouts import CompressedRows, balanced_bounds, chosen_entries
-from cutplane.data.rows import Bounds, Entries, Examples, Rows
-from cutplane.data.score_maps import PairMap
+from cutplane.data.rows import Bounds, Entries, Examples, PairMap, Rows
 
 LANES = 8
 

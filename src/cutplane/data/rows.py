@@ -36,6 +36,7 @@ from cutplane.compute.blocks import (
     vector_blocks,
 )
 from cutplane.compute.mapped import MappedFile, files_of, is_mapped, require_same
+from cutplane.compute.products import dot, sum_over
 from cutplane.compute.threads import count_blocks, run_blocks
 
 Indices = NDArray[np.int64]
@@ -248,102 +249,6 @@ class RowFacts(Protocol):
         """Whether duals can be improved row by row."""
 
 
-class ScoreMap(ABC):
-    """A function from parameters to the scores of all examples.
-
-    Attributes
-    ----------
-    rows : Rows
-        The features.
-    n_parameters : int
-        How many parameters there are.
-    score_shape : tuple of ints
-        The shape of an example's scores: ``()`` for one score, ``(k,)`` for ``k`` of them.
-    linear : bool
-        Whether the scores are affine functions of the parameters. Only then are they known on a
-        line between two points, and does a convex loss make a convex risk.
-    has_intercepts : bool
-        Whether intercepts are among the parameters, and so not minimized out by the risk.
-    plain : bool
-        Whether a score is the product of a row and the parameters, and nothing else.
-    all_pairs : bool
-        Whether there is a weight for every class and feature, class after class, and nothing else.
-    observed : bool
-        Whether only pairs of a class and a feature that occur together have a weight: see
-        `ObservedPairs`.
-    """
-
-    rows: Rows
-    n_parameters: int
-    score_shape: tuple[int, ...] = ()
-    linear: ClassVar[bool] = True
-    has_intercepts: ClassVar[bool] = False
-    plain: ClassVar[bool] = False
-    all_pairs: ClassVar[bool] = False
-    observed: ClassVar[bool] = False
-
-    @abstractmethod
-    def scores(self, w: Vector) -> NDArray[np.float64]:
-        """Return the scores of all examples, one row an example."""
-
-    @abstractmethod
-    def pullback(self, slopes: NDArray[np.float64]) -> Vector:
-        """Return the derivatives by the parameters, of a function with these by the scores."""
-
-    @abstractmethod
-    def part(self, examples: Examples) -> ScoreMap:
-        """Return the map to the scores of some examples, of the same parameters."""
-
-    def plane(self, slopes: NDArray[np.float64], offset: float) -> tuple[Vector, float]:
-        """Return slope and offset, by the parameters, of an affine function of the scores."""
-        return self.pullback(slopes), offset
-
-    def plane_at(
-        self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float
-    ) -> tuple[Vector, float]:
-        """Return the same for a map that is not linear: what touches at ``w``, with its scores."""
-        return self.plane(slopes, offset)
-
-    def intercepts(self, w: Vector) -> Any:
-        """Return what a score is for features of zero."""
-        return np.zeros(self.score_shape) if self.score_shape else 0.0
-
-    def __str__(self) -> str:
-        return str(self.rows)
-
-
-class OneScore(ScoreMap):
-    """A score ``x.w`` for each example.
-
-    Parameters
-    ----------
-    rows : Rows
-        The features.
-    """
-
-    plain = True
-
-    def __init__(self, rows: Rows) -> None:
-        self.rows = rows
-        self.n_parameters = rows.shape[1]
-
-    def identity(self) -> Rows:
-        """Return the features."""
-        return self.rows
-
-    def scores(self, w: Vector) -> Vector:
-        """Return ``X w``."""
-        return self.rows.scores(w)
-
-    def pullback(self, slopes: Vector) -> Vector:
-        """Return ``X' slopes``."""
-        return self.rows.pullback(slopes)
-
-    def part(self, examples: Examples) -> OneScore:
-        """Return the map for some examples."""
-        return OneScore(self.rows.part(examples))
-
-
 class Kernels(NamedTuple):
     """Compiled loops; each takes the matrix, what to multiply, room, and the blocks."""
 
@@ -499,3 +404,289 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
+
+
+class ScoreMap(ABC):
+    """A function from parameters to the scores of all examples.
+
+    Attributes
+    ----------
+    rows : Rows
+        The features.
+    n_parameters : int
+        How many parameters there are.
+    score_shape : tuple of ints
+        The shape of an example's scores: ``()`` for one score, ``(k,)`` for ``k`` of them.
+    linear : bool
+        Whether the scores are affine functions of the parameters. Only then are they known on a
+        line between two points, and does a convex loss make a convex risk.
+    has_intercepts : bool
+        Whether intercepts are among the parameters, and so not minimized out by the risk.
+    plain : bool
+        Whether a score is the product of a row and the parameters, and nothing else.
+    all_pairs : bool
+        Whether there is a weight for every class and feature, class after class, and nothing else.
+    observed : bool
+        Whether only pairs of a class and a feature that occur together have a weight: see
+        `ObservedPairs`.
+    """
+
+    rows: Rows
+    n_parameters: int
+    score_shape: tuple[int, ...] = ()
+    linear: ClassVar[bool] = True
+    has_intercepts: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+    all_pairs: ClassVar[bool] = False
+    observed: ClassVar[bool] = False
+
+    @abstractmethod
+    def scores(self, w: Vector) -> NDArray[np.float64]:
+        """Return the scores of all examples, one row an example."""
+
+    @abstractmethod
+    def pullback(self, slopes: NDArray[np.float64]) -> Vector:
+        """Return the derivatives by the parameters, of a function with these by the scores."""
+
+    @abstractmethod
+    def part(self, examples: Examples) -> ScoreMap:
+        """Return the map to the scores of some examples, of the same parameters."""
+
+    def plane(self, slopes: NDArray[np.float64], offset: float) -> tuple[Vector, float]:
+        """Return slope and offset, by the parameters, of an affine function of the scores."""
+        return self.pullback(slopes), offset
+
+    def plane_at(
+        self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float
+    ) -> tuple[Vector, float]:
+        """Return the same for a map that is not linear: what touches at ``w``, with its scores."""
+        return self.plane(slopes, offset)
+
+    def intercepts(self, w: Vector) -> Any:
+        """Return what a score is for features of zero."""
+        return np.zeros(self.score_shape) if self.score_shape else 0.0
+
+    def __str__(self) -> str:
+        return str(self.rows)
+
+
+class OneScore(ScoreMap):
+    """A score ``x.w`` for each example.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features.
+    """
+
+    plain = True
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.n_parameters = rows.shape[1]
+
+    def identity(self) -> Rows:
+        """Return the features."""
+        return self.rows
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``X w``."""
+        return self.rows.scores(w)
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return ``X' slopes``."""
+        return self.rows.pullback(slopes)
+
+    def part(self, examples: Examples) -> OneScore:
+        """Return the map for some examples."""
+        return OneScore(self.rows.part(examples))
+
+
+# Intercepts are the products of this and parameters, so that regularizing them has next to no
+# effect, for some more iterations (docs/decisions/2026-11-18-products.md).
+EASE = 30.0
+
+
+class CenteredScore(ScoreMap):
+    """A score ``(x - mean).w + constant``: at the mean it is the constant, whatever ``w`` is.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features.
+    mean : ndarray of shape (n_features,)
+        Where the score is known.
+    constant : float
+        What it is there.
+    """
+
+    has_intercepts = True
+
+    def __init__(self, rows: Rows, mean: Vector, constant: float) -> None:
+        self.rows, self.mean, self.constant = rows, mean, constant
+        self.n_parameters = rows.shape[1]
+
+    def scores(self, w: Vector) -> Vector:
+        """Return the score of each example."""
+        scores = self.rows.scores(w)
+        scores += self.intercepts(w)
+        return scores
+
+    def pullback(self, slopes: Vector) -> Vector:
+        """Return the derivatives by the parameters."""
+        return self.rows.pullback(slopes) - float(sum_over(slopes)) * self.mean
+
+    def plane(self, slopes: Vector, offset: float) -> tuple[Vector, float]:
+        """Return slope and offset of an affine function of the scores."""
+        return self.pullback(slopes), offset + sum_over(slopes) * self.constant
+
+    def part(self, examples: Examples) -> CenteredScore:
+        """Return the map for some examples: of the same parameters, so with the same mean."""
+        return CenteredScore(self.rows.part(examples), self.mean, self.constant)
+
+    def intercepts(self, w: Vector) -> float:
+        """Return the score for features of zero."""
+        return self.constant - dot(self.mean, w)
+
+
+class PairMap(ScoreMap):
+    """Scores of classes, with a weight for pairs of a class and a feature."""
+
+    @abstractmethod
+    def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
+        """Return the part of each block of consecutive examples in `pullback`, block by block."""
+
+    @abstractmethod
+    def weighted(self) -> NDArray[np.bool_]:
+        """Say of each feature (row) and class (column) whether they have a weight."""
+
+    @abstractmethod
+    def from_table(self, table: Matrix) -> Vector:
+        """Return the weights that a table with one row a feature and one column a class holds."""
+
+    @abstractmethod
+    def add_to_table(self, w: Vector, table: Matrix) -> None:
+        """Add weights to such a table."""
+
+    @abstractmethod
+    def as_matrix(self, w: Vector) -> Any:
+        """Return the weights with one row a class and one column a feature."""
+
+    def __str__(self) -> str:
+        return f"{self.rows}, {self.score_shape[0]} classes"
+
+
+class AllPairs(PairMap):
+    """A weight for every class and feature, class after class.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features of all examples.
+    n_classes : int
+        Number of classes.
+    """
+
+    all_pairs = True
+
+    def __init__(self, rows: Rows, n_classes: int) -> None:
+        self.rows = rows
+        self.score_shape = (n_classes,)
+        self._shape = (n_classes, rows.shape[1])
+        self.n_parameters = n_classes * rows.shape[1]
+
+    def scores(self, w: Vector) -> Matrix:
+        """Return the score of each class (column) for each example (row)."""
+        return self.rows.class_scores(self.as_matrix(w))
+
+    def pullback(self, slopes: Matrix) -> Vector:
+        """Return the derivatives by the weights."""
+        return self.rows.class_pullback(slopes).ravel()
+
+    def part(self, examples: Examples) -> AllPairs:
+        """Return the map for some examples."""
+        return AllPairs(self.rows.part(examples), *self.score_shape)
+
+    def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
+        """Return the part of each block in `pullback`, one row a class."""
+        return self.rows.class_block_pullbacks(slopes, bounds)
+
+    def weighted(self) -> NDArray[np.bool_]:
+        """Say that all pairs have a weight."""
+        return np.broadcast_to(np.True_, self._shape[::-1])
+
+    def from_table(self, table: Matrix) -> Vector:
+        """Return the weights of a table."""
+        return table.T.ravel()
+
+    def add_to_table(self, w: Vector, table: Matrix) -> None:
+        """Add weights to a table."""
+        table += self.as_matrix(w).T
+
+    def as_matrix(self, w: Vector) -> Matrix:
+        """Return the weights with one row a class and one column a feature: a view."""
+        return w.reshape(self._shape)
+
+
+class CenteredColumns(ScoreMap):
+    """Scores of several outputs, whose intercepts are parameters like others.
+
+        z_i = W (x_i - mean(x)) + constants + 30 e
+
+    ``W`` has one row an output; the parameters are its rows one after the other, and then ``e``.
+    The constants are what a model without features would say, so ``e`` only says how far the
+    outputs in the middle of the data are from that. Regularized with ``W``, intercepts cost a 900th
+    as much, and because of the constants and the mean no shift of features or of targets makes a
+    difference to that.
+
+    Parameters
+    ----------
+    rows : Rows
+        The features.
+    constants : ndarray of shape (n_outputs,)
+        The scores of a model without features.
+    mean : ndarray of shape (n_features,)
+        The features of a mean example.
+    """
+
+    has_intercepts = True
+
+    def __init__(self, rows: Rows, constants: Vector, mean: Vector) -> None:
+        self.rows, self.constants, self.mean = rows, constants, mean
+        self.score_shape = constants.shape
+        self.n_parameters = len(constants) * (rows.shape[1] + 1)
+
+    def coefficients(self, w: Vector) -> Matrix:
+        """Return the coefficients with one row an output: a view."""
+        n_columns = len(self.constants)
+        return w[:-n_columns].reshape(n_columns, -1)
+
+    def intercepts(self, w: Vector) -> Vector:
+        """Return the intercepts for features as they are."""
+        shifts = w[-len(self.constants) :]
+        intercepts: Vector = self.constants + EASE * shifts - self.coefficients(w) @ self.mean
+        return intercepts
+
+    def scores(self, w: Vector) -> Matrix:
+        """Return the score of each output (column) for each example (row)."""
+        scores = self.rows.class_scores(self.coefficients(w))
+        scores += self.intercepts(w)
+        return scores
+
+    def pullback(self, slopes: Matrix) -> Vector:
+        """Return the derivatives by the parameters."""
+        return self.plane(slopes, 0.0)[0]
+
+    def plane(self, slopes: Matrix, offset: float) -> tuple[Vector, float]:
+        """Return slope and offset of an affine function of the scores."""
+        by_shift = sum_over(slopes)
+        by_coef = self.rows.class_pullback(slopes) - np.outer(by_shift, self.mean)
+        offset += dot(by_shift, self.constants)
+        return np.concatenate([by_coef.ravel(), EASE * by_shift]), offset
+
+    def part(self, examples: Examples) -> CenteredColumns:
+        """Return the map for some examples: of the same parameters, so with the same mean."""
+        return CenteredColumns(self.rows.part(examples), self.constants, self.mean)
+
+    def __str__(self) -> str:
+        return f"{self.rows}, {len(self.constants)} outputs"

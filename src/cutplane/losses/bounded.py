@@ -59,13 +59,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector, positive
 from cutplane.compute.blocks import joined, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_size_over, sum_and_size_over, sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import AtBestOffset, OffsetLoss, Task, moved, positive
+from cutplane.losses.loss import AtBestOffset, OffsetLoss, Task, moved
 from cutplane.losses.piecewise import Absolute, Block, Hinge, MovingScores, Piece, PiecewiseLoss
 
 Reach: TypeAlias = tuple[bool, float, float]

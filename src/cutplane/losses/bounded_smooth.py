@@ -14,14 +14,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Vector, positive
 from cutplane.compute.blocks import total
 from cutplane.compute.products import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import Trial, between, search
 from cutplane.losses.bounded import BrokenLine, ClippedAbsolute, Ramp
-from cutplane.losses.loss import AtBestOffset, Loss, Ray, positive
+from cutplane.losses.loss import AtBestOffset, Loss, Ray
 from cutplane.losses.piecewise import Huber, SmoothHinge
 
 # A search along a ray may stop where the slope is this share of the one at its beginning. The

@@ -16,7 +16,7 @@ adds a linear function.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -34,6 +34,7 @@ from cutplane.compute.products import (
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.core.search import minimize_on_ray, minimize_roughly
+from cutplane.named import ByName
 
 Scores = NDArray[np.float64]
 Examples = NDArray[np.int64] | slice
@@ -226,13 +227,6 @@ class ScoreLoss(ABC):
     def __repr__(self) -> str:
         numbers = ", ".join(f"{getattr(self, name):g}" for name in self.shown)
         return f"{type(self).__name__}({numbers})"
-
-
-def positive(name: str, value: float) -> float:
-    """Return the value of a parameter, or raise ValueError unless it is positive and finite."""
-    if not (np.isfinite(value) and value > 0.0):
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
 
 
 def not_negative(name: str, value: float) -> float:
@@ -683,3 +677,89 @@ class TiltedLoss(Loss):
 
     def __repr__(self) -> str:
         return f"TiltedLoss({self.loss!r})"
+
+
+CLASSIFICATION = ByName[Callable[..., Loss]](
+    {
+        "hinge": "cutplane.losses.piecewise:Hinge",
+        "squared_hinge": "cutplane.losses.piecewise:SquaredHinge",
+        "smooth_hinge": "cutplane.losses.piecewise:SmoothHinge",
+        "logistic": "cutplane.losses.smooth:Logistic",
+        "exponential": "cutplane.losses.smooth:Exponential",
+    }
+)
+"""Losses for labels -1 and 1, by the names that estimators and the command line know."""
+
+MEASURES = ByName[Callable[..., Loss]](
+    {
+        "error_rate": "cutplane.models.measures.labelings:ErrorRate",
+        "f1": "cutplane.models.measures.f_beta:f1",
+        "f_beta": "cutplane.models.measures.f_beta:FBeta",
+        "precision_at_k": "cutplane.models.measures.labelings:PrecisionAtK",
+        "recall_at_k": "cutplane.models.measures.labelings:RecallAtK",
+        "break_even": "cutplane.models.measures.labelings:BreakEven",
+        "roc_area": "cutplane.models.measures.roc_area:ROCArea",
+    }
+)
+"""Losses for labels -1 and 1 that judge the sample as a whole, by name."""
+
+REGRESSION = ByName[Callable[..., Loss]](
+    {
+        "squared": "cutplane.losses.piecewise:Squared",
+        "absolute": "cutplane.losses.piecewise:Absolute",
+        "quantile": "cutplane.losses.piecewise:Quantile",
+        "epsilon_insensitive": "cutplane.losses.piecewise:EpsilonInsensitive",
+        "squared_epsilon_insensitive": "cutplane.losses.piecewise:SquaredEpsilonInsensitive",
+        "huber": "cutplane.losses.piecewise:Huber",
+        "poisson": "cutplane.losses.smooth:Poisson",
+    }
+)
+"""Losses for numbers, by name."""
+
+ROBUST_CLASSIFICATION = ByName[Callable[..., Loss]](
+    {
+        "ramp": "cutplane.losses.bounded:Ramp",
+        "smooth_ramp": "cutplane.losses.bounded_smooth:SmoothRamp",
+    }
+)
+"""Losses for labels -1 and 1 of which some are wrong, by name: they are not convex."""
+
+ROBUST_REGRESSION = ByName[Callable[..., Loss]](
+    {
+        "clipped_absolute": "cutplane.losses.bounded:ClippedAbsolute",
+        "tukey": "cutplane.losses.bounded_smooth:Tukey",
+    }
+)
+"""Losses for numbers of which some are far off, by name: they are not convex."""
+
+NU_CLASSIFICATION = ByName[Callable[..., Loss]]({"nu_hinge": "cutplane.losses.nu:NuHinge"})
+"""Losses for labels -1 and 1 with a margin that a share of the examples says, by name."""
+
+NU_REGRESSION = ByName[Callable[..., Loss]]({"nu_insensitive": "cutplane.losses.nu:NuInsensitive"})
+"""Losses for numbers with a width that a share of the examples says, by name."""
+
+UNLABELED = ByName[Callable[..., Loss]](
+    {
+        "hat": "cutplane.losses.bounded:Hat",
+        "double_ramp": "cutplane.models.few_labels.losses:DoubleRamp",
+        "smooth_hat": "cutplane.models.few_labels.losses:SmoothHat",
+    }
+)
+"""Losses for examples without a label, by name: they are not convex."""
+
+RANKING = ByName[Callable[..., Loss]](
+    {
+        "pairwise": "cutplane.models.ranking.losses:PairwiseHinge",
+        "ndcg": "cutplane.models.ranking.losses:NDCGHinge",
+        "ndcg_list": "cutplane.models.ranking.losses:NDCGListHinge",
+    }
+)
+"""Losses for documents of queries, by name."""
+
+VECTORS = ByName[Callable[..., ScoreLoss]](
+    {
+        "euclidean": "cutplane.models.columns.losses:Euclidean",
+        "squared": "cutplane.models.columns.losses:SquaredEuclidean",
+    }
+)
+"""Losses for rows of numbers, by name."""

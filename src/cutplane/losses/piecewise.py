@@ -43,12 +43,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like
+from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like, positive
 from cutplane.compute.blocks import add_up, joined, placing, power_below, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import MARGIN_PIECES, RESIDUAL_PIECES, Loss, Task, not_negative, positive
+from cutplane.losses.loss import MARGIN_PIECES, RESIDUAL_PIECES, Loss, Task, not_negative
 
 Shape: TypeAlias = tuple[float, float, float, float, float]
 Kind: TypeAlias = tuple[bool, Shape, Shape]

@@ -26,20 +26,14 @@ conjugate is infinite; then a plane whose slope is scaled down gives a bound: se
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from numbers import Real
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.compute.arrays import EPS, Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector, positive
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Quadratic
-
-# A slope that is scaled until it touches the limit must not be beyond it by rounding.
-_INSIDE = 1.0 - 8 * EPS
-# The best scale need not be exact: any is valid.
-_HALVINGS = 12
 
 
 class Coordinates(NamedTuple):
@@ -90,7 +84,8 @@ class Coordinates(NamedTuple):
         steepest = float(np.abs(u[free]).max(initial=0.0))
         if steepest <= self.l1:
             return 1.0
-        scale = self.l1 / steepest * _INSIDE
+        # Scaled until it touches the limit, it must not be beyond it by rounding.
+        scale = self.l1 / steepest * (1.0 - 8 * EPS)
         return scale if scale * steepest <= self.l1 else 0.0  # tiny numbers are rounded coarsely
 
     def best_scale(self, u: Vector, gain: float) -> float:
@@ -103,7 +98,7 @@ class Coordinates(NamedTuple):
         if dot(u[some], ends[some]) <= gain:
             return most
         least = 0.0
-        for _ in range(_HALVINGS):
+        for _ in range(12):  # it need not be exact: any scale is valid
             middle = 0.5 * (least + most)
             _, w = part.conjugate(middle * u[some])
             if dot(u[some], w) <= gain:
@@ -131,13 +126,6 @@ class SumOverCoordinates(Protocol):
 
     def by_coordinate(self, n: int) -> Coordinates:
         """Return the numbers of the sum over ``n`` coordinates."""
-
-
-def positive(name: str, value: Any) -> float:
-    """Return the value as a float if it is positive and finite."""
-    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
-    return float(value)
 
 
 def finite(name: str, values: ArrayLike) -> Vector:
@@ -197,9 +185,10 @@ class SquaredNorm(Centered, ABC):
     def conjugate(self, u: Vector) -> tuple[float, Vector]:
         """Return ``r*(u)`` and the ``w`` that attains it."""
         image = self.dual_metric(u)
-        value = dot(u, image) / (2.0 * self.lam) + self.at_center(u)
-        w = image / self.lam
-        return value, w if self.center is None else w + self.center
+        value, w = dot(u, image) / (2.0 * self.lam), image / self.lam
+        if self.center is None:
+            return value, w
+        return value + dot(u, self.center), w + self.center
 
     def at_center(self, slope: Vector) -> float:
         """Return ``slope.center``, by which the offset of a plane shifts."""
@@ -267,10 +256,6 @@ class L2(SquaredNorm):
 
     def __repr__(self) -> str:
         return super().__repr__()[:-1] + (", weights=...)" if self.weights is not None else ")")
-
-
-# A triangular factor with a smaller ratio of diagonal entries is singular up to rounding.
-_SINGULAR = 1e-13
 
 
 class QuadraticForm(SquaredNorm):
@@ -362,6 +347,6 @@ def _triangle(factor: ArrayLike) -> Matrix:
         )
     root: Matrix = np.asarray(np.linalg.qr(given, mode="r"))
     diagonal = np.abs(np.diagonal(root))
-    if diagonal.min() <= _SINGULAR * diagonal.max():
+    if diagonal.min() <= 1e-13 * diagonal.max():  # singular up to rounding
         raise ValueError("the columns of the factor must be linearly independent")
     return root

@@ -39,11 +39,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Vector, positive
 from cutplane.compute.compiled import njit
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_roughly
-from cutplane.losses.loss import AtBestOffset, Ray, Tangent, positive
+from cutplane.losses.loss import AtBestOffset, Ray, Tangent
 from cutplane.models.measures.labelings import (
     CountingMeasure,
     Flips,
