@@ -24,8 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import cutplane as cp
-from cutplane.io.folders.manifest import Source, write_manifest
-from cutplane.io.folders.writing import Batch, Columns, FolderWriter, new_folder
+from cutplane.io.folders import Batch, Columns, FolderWriter, Source, new_folder, write_manifest
 
 MEGABYTE = 1_000_000
 BLOCK = 100_000  # examples that are generated at a time

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.checkpoints.checking import require_fitting
+from cutplane.checkpoints.checking import layout_of, require_fitting, spec_of
 from cutplane.checkpoints.checkpoint import Snapshots
 from cutplane.checkpoints.codec import Unknown
-from cutplane.checkpoints.layouts import layout_of, spec_of
 from cutplane.checkpoints.store import Stored
 from cutplane.compute.arrays import Vector
 from cutplane.core.state import Problem

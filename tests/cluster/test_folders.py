@@ -7,7 +7,7 @@ import cutplane as cp
 
 pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 
-from cutplane.io.folders.folder import dask_arrays
+from cutplane.io.folders import dask_arrays
 
 
 def test_a_folder_is_fitted_where_its_rows_are_read(client, tmp_path):

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from cutplane.cli.options import QuietOption, require_at_least_one, require_known
-from cutplane.io.folders.conversion import FORMATS
-from cutplane.io.folders.conversion import convert as convert_data
+from cutplane.io.conversion import FORMATS
+from cutplane.io.conversion import convert as convert_data
 from cutplane.report.progress import bytes_on
 
 

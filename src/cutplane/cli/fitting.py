@@ -39,7 +39,7 @@ from cutplane.estimators.linear.model import takes_collections
 from cutplane.io import InputError, TraceWriter, open_folder, write_atomically
 from cutplane.io.examples import Examples, read_examples
 from cutplane.io.files import name_of
-from cutplane.io.folders.folder import dask_arrays
+from cutplane.io.folders import dask_arrays
 from cutplane.io.labels import split_categories
 from cutplane.io.models.files import save_with_layout
 from cutplane.io.preparation import TableOptions

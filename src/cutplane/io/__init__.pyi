@@ -1,12 +1,12 @@
 """Files: data, models, traces. What is read is checked; what is written is whole."""
 
+from cutplane.io.conversion import convert as convert
 from cutplane.io.files import InputError as InputError
 from cutplane.io.files import OutputError as OutputError
 from cutplane.io.files import check_writable as check_writable
 from cutplane.io.files import write_atomically as write_atomically
-from cutplane.io.folders.conversion import convert as convert
-from cutplane.io.folders.folder import DataFolder as DataFolder
-from cutplane.io.folders.folder import open_folder as open_folder
+from cutplane.io.folders import DataFolder as DataFolder
+from cutplane.io.folders import open_folder as open_folder
 from cutplane.io.models.files import load_model as load_model
 from cutplane.io.models.files import save_model as save_model
 from cutplane.io.onnx import OnnxUnavailable as OnnxUnavailable

@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 
 from cutplane.estimators.description import Reads, Targets, parameters_of
 from cutplane.io.files import STANDARD_INPUT, InputError, name_of, read_parts, read_text
-from cutplane.io.folders.folder import open_folder
+from cutplane.io.folders import open_folder
 from cutplane.io.labels import class_texts, label_matrix, training_labels
 from cutplane.io.models.files import load_with_layout
 from cutplane.io.preparation import (

@@ -5,8 +5,7 @@ sometimes. Each check takes one call, raises an AssertionError that says what is
 a report of what was found to be right. Everything is tried at random places, the same each time.
 """
 
-from cutplane.testing.functions import Report, check_loss, check_regularizer
+from cutplane.testing.checks import Report, check_loss, check_regularizer, check_risk
 from cutplane.testing.model import check_model
-from cutplane.testing.risk import check_risk
 
 __all__ = ["Report", "check_loss", "check_model", "check_regularizer", "check_risk"]

@@ -11,7 +11,7 @@ from scipy.special import entr, logsumexp
 from cutplane.compute.arrays import Vector
 from cutplane.models.structured.model import Offers, as_examples, name_of_model, prepared
 from cutplane.models.structured.risk import Features, as_features
-from cutplane.testing.functions import Report
+from cutplane.testing.checks import Report
 
 _ROUNDING = 1e-9  # of scores, which are sums of many terms
 

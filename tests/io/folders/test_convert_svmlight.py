@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.compute.threads import thread_limit
 from cutplane.data import as_rows
-from cutplane.io import InputError, read_svmlight, svmlight
-from cutplane.io.folders import writing
+from cutplane.io import InputError, folders, read_svmlight, svmlight
 
 COMPRESSORS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 TEXT = b"spam qid:3 1:0.5 4:-2 # a comment\n\nham qid:3 2:1e-3\nspam qid:7\nham qid:8 4:7\n"
@@ -160,7 +159,7 @@ def test_a_number_of_features(tmp_path):
 
 
 def test_indices_are_wide_where_entries_are_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "LARGEST_INT32", 3)
+    monkeypatch.setattr(folders, "LARGEST_INT32", 3)
     folder = cp.convert(write(tmp_path / "data", TEXT), tmp_path / "d")
     types = {name: folder.manifest.arrays[name].dtype for name in ("indices", "indptr")}
     assert types == {"indices": "<i8", "indptr": "<i8"}
@@ -197,7 +196,7 @@ def test_refused_in_one_line(tmp_path, text, options, message):
 
 
 def test_too_many_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "_MOST_LABELS", 1)
+    monkeypatch.setattr(folders, "_MOST_LABELS", 1)
     with pytest.raises(InputError, match="more than 1 different words as labels"):
         cp.convert(write(tmp_path / "data", TEXT), tmp_path / "d")
 

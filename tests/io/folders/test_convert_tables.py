@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.data import as_rows
-from cutplane.io import InputError
+from cutplane.io import InputError, conversion
 from cutplane.io import files as sources
-from cutplane.io.folders import arrow
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 from pyarrow import csv, feather, parquet  # noqa: E402
@@ -68,8 +67,8 @@ WRITERS = {
 @pytest.mark.parametrize("small_batches", [False, True])
 def test_files(tmp_path, monkeypatch, name, small_batches):
     if small_batches:
-        monkeypatch.setattr(arrow, "BATCH", 20)
-        monkeypatch.setattr(arrow, "_HEAD", 200)
+        monkeypatch.setattr(conversion, "BATCH", 20)
+        monkeypatch.setattr(conversion, "_HEAD", 200)
         monkeypatch.setattr(sources, "_PART", 100)
     table = table_of()
     WRITERS[name](table, tmp_path / name)
@@ -210,7 +209,7 @@ def test_text_that_is_not_utf8(tmp_path):
 
 
 def test_types_are_read_off_a_line_at_least(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow, "_HEAD", 3)
+    monkeypatch.setattr(conversion, "_HEAD", 3)
     monkeypatch.setattr(sources, "_PART", 2)
     path = tmp_path / "t.csv"
     path.write_text("first,second,y\n1.5,2,yes\n3,4.5,no\n")
@@ -220,7 +219,7 @@ def test_types_are_read_off_a_line_at_least(tmp_path, monkeypatch):
 
 
 def test_a_file_without_lines_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow, "_LONGEST", 10**5)
+    monkeypatch.setattr(conversion, "_LONGEST", 10**5)
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\r" * 10**6)
     told = []
@@ -230,7 +229,7 @@ def test_a_file_without_lines_is_not_read_to_its_end(tmp_path, monkeypatch):
 
 
 def test_text_far_behind_numbers_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow, "_HEAD", 1000)
+    monkeypatch.setattr(conversion, "_HEAD", 1000)
     monkeypatch.setattr(sources, "_PART", 100)
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n" + "1,2,3\n" * 999 + "1,2,x\n")

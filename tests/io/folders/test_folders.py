@@ -10,8 +10,8 @@ import pytest
 import cutplane as cp
 from cutplane.compute import durable
 from cutplane.io import InputError, OutputError
-from cutplane.io.folders.conversion import convert as convert_function
-from cutplane.io.folders.manifest import MANIFEST
+from cutplane.io.conversion import convert as convert_function
+from cutplane.io.folders import MANIFEST
 
 TEXT = b"spam qid:3 1:0.5 4:-2\nham qid:3 2:1e-3\nspam qid:7 1:1\nham qid:8 4:7\n"
 
@@ -50,8 +50,8 @@ KILLED = """
 import os, signal, sys, warnings
 from pathlib import Path
 from cutplane.compute import durable
-from cutplane.io.folders import conversion
-from cutplane.io.folders.conversion import convert
+from cutplane.io import conversion
+from cutplane.io.conversion import convert
 
 source, place = sys.argv[1:]
 

@@ -12,7 +12,7 @@ import cutplane as cp
 from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
 from cutplane.io import InputError, read_svmlight
-from cutplane.io.folders.folder import FolderSource
+from cutplane.io.folders import FolderSource
 
 OWNERS = [0, 1, 2, 0, 1, 1, 2, 0]
 

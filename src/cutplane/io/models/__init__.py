@@ -6,9 +6,9 @@ the tensors, so that a damaged file is refused and never predicts something else
 nothing about who wrote the file: the model is checked against a schema, and against itself.
 
 :mod:`~cutplane.io.models.files` writes and reads; :mod:`~cutplane.io.models.schema` says what the
-document may be, from the constructors' signatures and the estimators' descriptions; ``linear``,
-``tagger``, ``structured`` and ``hmm`` know the tensors of what is fitted to rows, to sequences of
-tokens, to structures and to sequences of vectors.
+document may be, from the constructors' signatures and the estimators' descriptions; the
+modules ``files`` of other families know the tensors of what is fitted to sequences of tokens, to
+structures and to sequences of vectors.
 Whatever does not fit together raises `~cutplane.io.models.schema.Malformed`.
 
 Files of format 1 stay readable. A change that old readers would misread takes a new number.

@@ -1,1 +1,0 @@
-"""Folders of memory-mapped arrays: data larger than the memory, converted once, fitted often."""
