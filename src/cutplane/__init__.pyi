@@ -58,6 +58,7 @@ from .estimators import UnusedParameterWarning as UnusedParameterWarning
 from .estimators import VectorRegressor as VectorRegressor
 from .estimators import path as path
 from .estimators.callbacks import Validation as Validation
+from .estimators.comparison import Comparison as Comparison
 from .estimators.comparison import compare as compare
 from .estimators.evaluation import Evaluation as Evaluation
 from .estimators.evaluation import evaluate as evaluate
@@ -130,7 +131,6 @@ from .regularizers import ElasticNet as ElasticNet
 from .regularizers import Entropy as Entropy
 from .regularizers import QuadraticForm as QuadraticForm
 from .regularizers import SquaredLp as SquaredLp
-from .report.comparison import Comparison as Comparison
 from .report.page import Report as Report
 from .risks import ChainRisk as ChainRisk
 from .risks import FunctionRisk as FunctionRisk

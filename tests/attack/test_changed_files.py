@@ -253,7 +253,7 @@ def test_all_problems_of_a_fit_end_alike(mapped_rows, tmp_path, change, labels):
 
 def test_problems_side_by_side_end_alike(mapped_rows, monkeypatch):
     path, X = mapped_rows
-    monkeypatch.setattr("cutplane.estimators.side_by_side.LEAST_ENTRIES", 0)
+    monkeypatch.setattr("cutplane.estimators.fit.LEAST_ENTRIES", 0)
     scale_at_evaluation(5, path, monkeypatch)
     model = cp.LinearClassifier(lam=1e-5, tol=1e-9, method="bmrm", n_jobs=2)
     with pytest.warns(ConvergenceWarning, match=r"inconsistent.*X\.npy has changed"):

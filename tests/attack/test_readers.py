@@ -16,7 +16,7 @@ from itertools import pairwise
 import pytest
 from tests.attack import reader_references as reference
 
-from cutplane.cli.fit_options import read_templates
+from cutplane.cli.fit import read_templates
 from cutplane.io import InputError, read_conll, read_frames, read_svmlight, read_trace
 from cutplane.io import files as sources
 from cutplane.models.rna.model import read_structures

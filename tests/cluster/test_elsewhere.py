@@ -9,7 +9,7 @@ from tests.estimators.registered import data_for, fitted
 
 import cutplane as cp
 from cutplane.estimators import ESTIMATORS
-from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear import LinearModel
 
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 db = pytest.importorskip("dask.bag")

@@ -7,7 +7,7 @@ from tests.estimators.registered import data_for, made
 import cutplane as cp
 from cutplane.estimators import ESTIMATORS
 from cutplane.estimators.description import defaults_of
-from cutplane.estimators.linear.model import LinearModel, takes_collections
+from cutplane.estimators.linear import LinearModel, takes_collections
 
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 db = pytest.importorskip("dask.bag")

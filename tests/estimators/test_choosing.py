@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 import cutplane as cp
 from cutplane.estimators import ESTIMATORS
 from cutplane.estimators.description import defaults_of
-from cutplane.estimators.lams.grid import RULES, chosen_lam, standard_errors
+from cutplane.estimators.lams import RULES, chosen_lam, standard_errors
 
 SEARCH = cp.CrossValidation(cv=3, lams=[1.0, 0.1, 0.01])
 N = 60
@@ -262,8 +262,6 @@ def test_a_time_limit_is_for_all():
 
 def test_ctrl_c_ends_a_search(monkeypatch):
     X, z = rows()
-    monkeypatch.setattr(
-        "cutplane.estimators.lams.cross_validation.interrupted_so_far", lambda: True
-    )
+    monkeypatch.setattr("cutplane.estimators.cross_validation.interrupted_so_far", lambda: True)
     with pytest.raises(KeyboardInterrupt):
         cp.LinearRegressor(lam="cv").fit(X, z)

@@ -11,7 +11,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.core.certificate import Record
-from cutplane.report.comparison import Comparison, Entry
+from cutplane.estimators.comparison import Comparison, Entry
 
 
 @pytest.fixture(scope="module")

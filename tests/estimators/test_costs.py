@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 import cutplane as cp
 from cutplane.cli.app import app
-from cutplane.estimators.linear.classes import cost_matrix
+from cutplane.estimators.classifier import cost_matrix
 from cutplane.io.examples import read_costs
 
 pd = pytest.importorskip("pandas")

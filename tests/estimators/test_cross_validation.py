@@ -126,10 +126,10 @@ def test_large_data_are_not_copied_for_the_folds(iris, monkeypatch, convert):
     splits = [(train, np.arange(len(y))) for train in (repeated, mask, lacking)]
     model = LinearClassifierCV("squared_hinge", lams=[1.0, 0.1], cv=splits, tol=1e-9)
     expected = model.fit(X, y).scores_
-    monkeypatch.setattr("cutplane.estimators.linear.cross_validation.COPIED_BYTES", 0)
+    monkeypatch.setattr("cutplane.estimators.cross_validation.COPIED_BYTES", 0)
     read = []
     monkeypatch.setattr(
-        "cutplane.estimators.linear.model.as_rows",
+        "cutplane.estimators.linear.as_rows",
         lambda X, **options: read.append(X) or as_rows(X, **options),
     )
     np.testing.assert_array_equal(model.fit(X, y).scores_, expected)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
-from cutplane.estimators.lams.grid import lam_grid
+from cutplane.estimators.lams import lam_grid
 from cutplane.losses import CLASSIFICATION, REGRESSION
 from cutplane.report.figures import PlottingUnavailable
 

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import cutplane as cp
-from cutplane.estimators.linear.starts import with_convex_starts
+from cutplane.estimators.fit import with_convex_starts
 from cutplane.losses import ROBUST_CLASSIFICATION, ROBUST_REGRESSION
 
 ROBUST = [*ROBUST_CLASSIFICATION, *ROBUST_REGRESSION]

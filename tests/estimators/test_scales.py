@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import cutplane as cp
-from cutplane.estimators.linear.regressor import UNITS
+from cutplane.estimators.regressor import UNITS
 
 every_loss = pytest.mark.parametrize("loss", UNITS)
 COEF = np.array([1.0, -2.0, 0.5])

@@ -11,8 +11,8 @@ from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.core.interrupts import held, interrupted_so_far
-from cutplane.estimators import fit, side_by_side
-from cutplane.estimators.side_by_side import SideBySide
+from cutplane.estimators import fit
+from cutplane.estimators.fit import SideBySide, side_by_side
 
 
 def texts(n_classes=5, seed=0):
@@ -24,7 +24,7 @@ def texts(n_classes=5, seed=0):
 @pytest.fixture
 def threads(monkeypatch):
     """Let problems of any size be solved side by side; return the threads that they ran in."""
-    monkeypatch.setattr(side_by_side, "LEAST_ENTRIES", 0)
+    monkeypatch.setattr(fit, "LEAST_ENTRIES", 0)
     used, minimize = set(), fit.minimize
 
     def noted(*args, **options):
@@ -62,7 +62,7 @@ def test_watched_or_limited_fits_go_one_after_the_other(threads, options):
 def test_small_problems_go_one_after_the_other():
     X, y = texts(n_classes=3)
     risks = [cp.ScoredRisk(X, np.where(y == k, 1.0, -1.0), cp.Hinge()) for k in range(3)]
-    with side_by_side.side_by_side(cp.LinearClassifier(n_jobs=2), risks, None) as ahead:
+    with side_by_side(cp.LinearClassifier(n_jobs=2), risks, None) as ahead:
         assert ahead is None
 
 

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.report.html import Html, element, join, shortened, table
+from cutplane.report.words import Html, element, join, shortened, table
 
 
 class Seen(HTMLParser):

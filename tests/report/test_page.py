@@ -11,8 +11,8 @@ import pytest
 
 from cutplane.core.certificate import Record
 from cutplane.report.charts import Table, charts_of_runs, table_of_run
-from cutplane.report.html import element
 from cutplane.report.page import MOST_BYTES, Report, Section, report_of_runs
+from cutplane.report.words import element
 
 WICKED = "</script><script>alert(1)</script>\"'&<!--"
 

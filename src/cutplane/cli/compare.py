@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cutplane.cli.fit_options import check_parameters, choose, fit_options
+from cutplane.cli.fit import check_parameters, choose, fit_options
 from cutplane.cli.options import require_known, require_outputs
+from cutplane.estimators.comparison import FORMATS
 from cutplane.estimators.comparison import compare as comparison_of
 from cutplane.io import InputError, write_atomically
 from cutplane.io.examples import read_examples
 from cutplane.io.files import name_of
 from cutplane.io.preparation import TableOptions
-from cutplane.report.comparison import FORMATS
 
 _METHODS = "auto,bmrm-line-search,level"
 

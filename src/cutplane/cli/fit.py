@@ -1,19 +1,398 @@
-"""``cutplane fit``: its options; what they ask for is done in `cutplane.cli.fitting`."""
+"""``cutplane fit``: its options; what they ask for is done in `cutplane.cli.fitting`.
+
+Their names, types, defaults and descriptions are those of the constructors, and which of them go
+with which task and loss is what the descriptions say. So a new estimator, or a new parameter of
+one, is an option without further code. Here are only the names that differ on the command line, and
+the checks that deserve a message before any file is read.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 
-from cutplane.cli.fit_options import fit_options, keyword
+from cutplane.cli.options import require_at_least_one, require_known
 from cutplane.cli.process import compile_notes
-from cutplane.estimators import estimators_by_task
-from cutplane.io.preparation import RARE, SCALES
+from cutplane.estimators import ESTIMATORS, CrossValidation, estimators_by_task
+from cutplane.estimators.classifier import MULTI_CLASS
+from cutplane.estimators.description import (
+    RULES,
+    Description,
+    Parameter,
+    Reads,
+    Targets,
+    loss_parameters,
+    parameters_of,
+)
+from cutplane.estimators.lams import RULES as SEARCH_RULES
+from cutplane.estimators.linear import PENALTIES
+from cutplane.io import InputError
+from cutplane.io.files import name_of, read_text
+from cutplane.io.preparation import RARE, SCALES, TableOptions
+from cutplane.io.tables import looks_like_a_table, read_table
+from cutplane.models.columns.estimators import MULTI_LABEL
+from cutplane.models.speech.estimator import COVARIANCES, TOPOLOGIES
+from cutplane.models.tagging.tagger import MEANS, PAIRS
+from cutplane.models.tagging.templates import BUILT_IN, parse_templates
+
+_NOT_OPTIONS = {
+    *("loss", "warm_start", "verbose", "callbacks", "checkpoint", "features", "bounds"),
+    "constraints",
+}
+_SOLVER = ("tol", "max_iter", "time_limit", "method", "n_jobs")
+_FLAGS = {
+    "C": "--C",
+    "n_jobs": "--threads",
+    "pos_label": "--positive",
+    "positive": "--nonnegative",
+}
+
+# Read as text, or with a message of their own, further below.
+_IN_WORDS = {"k", "quantiles", "costs"}
+
+_NAMES = {
+    "multi_class": [*MULTI_CLASS],
+    "multi_label": [*MULTI_LABEL],
+    "class_weight": ["balanced"],
+    "penalty": [*PENALTIES],
+    "mean": [*MEANS],
+    "pairs": [*PAIRS],
+    "topology": [*TOPOLOGIES],
+    "covariance": [*COVARIANCES],
+}
+_AT_ONCE = [name for name, joint in MULTI_CLASS.items() if joint is not None]
+_PANELS = {Reads.SEQUENCES: "Sequences", Reads.FRAMES: "Sequences of vectors"}
+
+
+class Choice(NamedTuple):
+    """What is fitted: the task, its estimator, and the name of the loss."""
+
+    task: str
+    estimator: type[Any]
+    loss: str
+
+    @property
+    def description(self) -> Description:
+        """The description of the estimator."""
+        described: Description = self.estimator.description
+        return described
+
+    def make(
+        self,
+        parameters: Mapping[str, Any],
+        search: CrossValidation | None = None,
+        certified: float | None = None,
+    ) -> Any:
+        """Return the estimator, with the command line's defaults and these parameters.
+
+        With a ``search`` it chooses lam: there may be an estimator for that, which can be
+        ``certified``.
+        """
+        loss = {"loss": self.loss} if self.description.losses else {}
+        given = {**self.description.defaults, **loss, **parameters}
+        if search is None:
+            return self.estimator(**given)
+        sure = {} if certified is None else {"certified": certified}
+        for of in ESTIMATORS.values():
+            if of.description.becomes == self.estimator.__name__:
+                known = parameters_of(of)
+                if "gammas" in known and "gamma" in given:
+                    given["gammas"] = [given.pop("gamma")]  # there is nothing to choose
+                if set(given) <= set(known):  # all but landmarks, say
+                    return of(**given, cv=search.cv, rule=search.rule, **sure)
+        return self.estimator(**given, lam=search)
+
+
+def choose(task: str | None, loss: str | None) -> Choice:
+    """Return what is fitted if one or none of task and loss is given; by default the first task."""
+    known: dict[str, Any] = estimators_by_task()
+    losses = {name: of.description.loss_names for name, of in known.items()}
+    if task is not None:
+        require_known("--task", task, known)
+    if loss is None:
+        task = task or next(iter(known))
+        described = known[task].description
+        first = parameters_of(known[task])["loss"].default if described.losses else ""
+        loss = described.only_loss or described.defaults.get("loss", first)
+        return Choice(task, known[task], loss)
+    require_known("--loss", loss, dict.fromkeys(name for each in losses.values() for name in each))
+    meant = next(name for name, names in losses.items() if loss in names)
+    if task is not None and loss not in losses[task]:
+        raise InputError(
+            f"--loss {loss} is for {meant}; losses for {task} are {', '.join(losses[task])}"
+        )
+    return Choice(task or meant, known[task or meant], loss)
+
+
+def with_kernel(choice: Choice) -> Choice:
+    """Return the kernel machine with the same loss, if there is one: what ``--kernel`` asks for."""
+    known: dict[str, Any] = estimators_by_task()
+    for task in fit_options()["kernel"].owners:
+        if choice.loss in known[task].description.loss_names:
+            return Choice(task, known[task], choice.loss)
+    return choice
+
+
+@dataclass(frozen=True)
+class FitOption:
+    """A parameter of some estimators as an option."""
+
+    name: str
+    owners: dict[str, Parameter]  # by the tasks whose estimators have it
+    losses: tuple[str, ...]  # those that have it; empty if it is no parameter of losses
+
+    @property
+    def type(self) -> Any:
+        """The type of its values: text, if they are no numbers."""
+        kinds = {kind for of in self.owners.values() for kind in (of.type, *get_args(of.type))}
+        return next((kind for kind in (float, int, bool) if kind in kinds), str)
+
+    @property
+    def flag(self) -> str:
+        """Its name on the command line."""
+        name = self.name.removeprefix("fit_") if self.type is bool else self.name
+        return _FLAGS.get(self.name, f"--{name.replace('_', '-')}")
+
+    def check(self, choice: Choice, value: Any) -> None:
+        """Refuse a value that cannot be meant, and one that would silently do nothing."""
+        flag = self.flag.replace("--", "--no-", 1) if value is False else self.flag
+        # Where there is one loss only, the parameter is the estimator's own, such as nu of novelty.
+        own = choice.description.only_loss and choice.task in self.owners
+        if self.losses and not own and choice.loss not in self.losses:
+            only = " or ".join(self.losses)
+            raise InputError(f"{flag} has no effect with --loss {choice.loss}, only with {only}")
+        if choice.task not in self.owners:
+            (owner, *others) = self.owners
+            if not others:
+                raise InputError(f"{flag} is for --task {owner}")
+            few = f", but for {' and '.join(self.owners)}" if len(self.owners) <= 3 else ""
+            raise InputError(f"{flag} is not for --task {choice.task}{few}")
+        if wrong := self._what_is_wrong(choice, value):
+            shown = f"{value:g}" if isinstance(value, int | float) else repr(value)
+            raise InputError(f"{flag}{wrong}, not {shown}")
+        if known := self._names([choice.description]):
+            require_known(flag, value, known)
+
+    def _what_is_wrong(self, choice: Choice, value: Any) -> str:
+        """Return what the rules of estimators and losses say against a value, if anything."""
+        if self.name in _IN_WORDS:
+            return ""
+        is_right, words = RULES.get(self.name, (lambda value: True, ""))
+        if not is_right(value):
+            # What is None is not given here, and how lam is chosen is an option of its own.
+            words = words.removeprefix("None").lstrip(", ").removeprefix("or ")
+            return f" must be {words.partition(', or ')[0]}"
+        make = choice.description.losses.get(choice.loss)
+        if make is None or self.name not in loss_parameters(make):
+            return ""
+        try:
+            make(**{self.name: value})
+        except ValueError as error:
+            said = str(error).partition(", got")[0]
+            return said.removeprefix(self.name) if said.startswith(self.name) else f": {said}"
+        return ""
+
+    def _names(self, descriptions: Iterable[Description]) -> list[str]:
+        """Return the names that its values must be among; an empty list if they are no names."""
+        if self.name == "method":
+            return list(dict.fromkeys(name for of in descriptions for name in of.methods))
+        return _NAMES.get(self.name, [])
+
+    def _default(self, known: Mapping[str, Any]) -> str:
+        """Return the defaults in words; those of some tasks only, with the names of these."""
+        values = {
+            task: known[task].description.defaults.get(self.name, owner.default)
+            for task, owner in self.owners.items()
+        }
+        some = None in values.values()
+        return " or ".join(
+            dict.fromkeys(
+                (f"{value:g}" if isinstance(value, float) else str(value))
+                + (f" for {task}" if some else "")
+                for task, value in values.items()
+                if value is not None
+            )
+        )
+
+    def as_signature(self) -> inspect.Parameter:
+        """Return what Typer makes the option of."""
+        known = estimators_by_task()
+        descriptions = [known[task].description for task in self.owners]
+        reads = {of.reads for of in descriptions}
+        (only,) = reads if len(reads) == 1 else (Reads.ROWS,)
+        panel = "Solver" if self.name in _SOLVER else _PANELS.get(only, "Model")
+        if panel == "Model" and all("kernel" in parameters_of(known[task]) for task in self.owners):
+            panel = "Kernels"
+        elif panel == "Model" and len(self.owners) == 1 and not self.losses:
+            panel = f"Task {next(iter(self.owners))}"
+        texts = list(dict.fromkeys(_first_sentence(of.text) for of in self.owners.values()))
+        said = " ".join(texts if self.losses else texts[:1])
+        if names := self._names(descriptions):
+            said = f"{said} One of {', '.join(names)}."
+        if not self.losses and len(self.owners) < len(known):
+            said = f"{said} For {', '.join(self.owners)}."
+        flag = f"{self.flag}/--no-{self.flag[2:]}" if self.type is bool else self.flag
+        default = self._default(known) or False
+        option = typer.Option(flag, help=said, rich_help_panel=panel, show_default=default)
+        return keyword(self.name, Annotated[self.type | None, option])
+
+
+def keyword(name: str, hint: Any, default: Any = None) -> inspect.Parameter:
+    """Return a parameter of a signature."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def fit_options() -> dict[str, FitOption]:
+    """Return the options that the registered estimators have, by their parameters' names."""
+    owners: dict[str, dict[str, Parameter]] = {}
+    losses: dict[str, dict[str, None]] = {}
+    known: dict[str, Any] = estimators_by_task()
+    for task, of in known.items():
+        for name, parameter in parameters_of(of).items():
+            if name not in _NOT_OPTIONS:
+                owners.setdefault(name, {})[task] = parameter
+                losses.setdefault(name, {}).update(dict.fromkeys(of.description.losses_with(name)))
+    return {name: FitOption(name, owners[name], tuple(losses[name])) for name in owners}
+
+
+def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an estimator that were given as options."""
+    options = fit_options()
+    given = {name: value for name, value in given.items() if value is not None}
+    if "lam" in given and "C" in given:
+        raise InputError("give --lam or --C, not both")
+    for name, value in given.items():
+        options[name].check(choice, value)
+    joint = MULTI_CLASS.get(given.get("multi_class", ""))
+    if joint is not None and choice.loss != joint.extended_name:
+        raise InputError(
+            f"--multi-class {given['multi_class']} needs --loss {joint.extended_name}, "
+            f"not {choice.loss}"
+        )
+    if "quantiles" in given:
+        given["quantiles"] = _split_quantiles(given["quantiles"])
+    if "k" in given:
+        whole = options["k"].owners[choice.task].type is int
+        given["k"] = _count_or_share(given["k"], f" for --loss {choice.loss}" if whole else "")
+    if "costs" in given:
+        if joint is None:
+            raise InputError(f"--costs is for --multi-class {' or '.join(_AT_ONCE)}")
+        from cutplane.io.examples import read_costs
+
+        given["costs"] = read_costs(given["costs"])
+    if "templates" in given:
+        given["templates"] = read_templates(given["templates"])
+    return given
+
+
+def _split_quantiles(text: str) -> list[float]:
+    try:
+        quantiles = [float(part) for part in text.split(",")]
+    except ValueError:
+        quantiles = []
+    if not all(0 < quantile < 1 for quantile in quantiles) or not quantiles:
+        raise InputError(f"--quantiles must be numbers between 0 and 1: 0.1,0.5,0.9; not {text!r}")
+    if sorted(set(quantiles)) != quantiles:
+        raise InputError(f"--quantiles {text}: they must ascend")
+    return quantiles
+
+
+def check_search(
+    choice: Choice,
+    cv: int | None,
+    rule: str | None,
+    certified: float | None,
+    given: Mapping[str, Any],
+) -> CrossValidation | None:
+    """Return how lam is to be chosen, if it is."""
+    if certified is not None and not 0.0 < certified < math.inf:
+        raise InputError(f"--certified must be a positive number, not {certified:g}")
+    if cv is None:
+        if certified is not None:
+            raise InputError("--certified is for --cv: it says how sure the choice of lam is")
+        if rule is not None:
+            raise InputError("--rule is for --cv: it says how lam is chosen")
+        return None
+    if cv < 2:
+        raise InputError(f"--cv must be a number of folds from 2 on, not {cv}")
+    if "lam" not in parameters_of(choice.estimator):
+        raise InputError(f"--cv chooses lam, which --task {choice.task} does not have")
+    for name in ("lam", "C"):
+        if name in given:
+            raise InputError(f"give --{name} or --cv, not both: --cv chooses lam")
+    searching = [
+        of.description.becomes for of in ESTIMATORS.values() if "certified" in parameters_of(of)
+    ]
+    if certified is not None and choice.estimator.__name__ not in searching:
+        raise InputError(f"--certified is not for --task {choice.task}")
+    names = {name.replace("_", "-"): name for name in SEARCH_RULES}
+    if rule is not None:
+        require_known("--rule", rule, names)
+    return CrossValidation(cv, rule=names[rule or "best"])
+
+
+def _count_or_share(k: float, only_count_for: str) -> float:
+    if not 0 < k < 1 and not (k >= 1 and k.is_integer()):
+        raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")
+    if only_count_for and k < 1:
+        raise InputError(f"--k must be a whole number from 1 on{only_count_for}, not {k:g}")
+    return k if k < 1 else int(k)
+
+
+def read_templates(name: str) -> str:
+    """Return a name of templates that are there, or the text of a file of templates."""
+    if name in BUILT_IN and not os.path.exists(name):
+        return name
+    try:
+        text = read_text(name) + "\n"  # so that it is not taken for a name
+        parse_templates(text, name_of(name))
+    except InputError as error:
+        raise InputError(f"--templates {error} (known names: {', '.join(BUILT_IN)})") from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return text
+
+
+def _first_sentence(text: str) -> str:
+    return text.replace("``", "").partition(". ")[0].rstrip(".") + "."
+
+
+def is_table(options: TableOptions, train: str, description: Description, task: str) -> bool:
+    """Return whether the training file is a table; refuse options that do not fit together."""
+    if description.reads not in (Reads.ROWS, Reads.QUERIES):
+        if options.given:
+            raise InputError(f"{options.given[0]} is for tables, which --task {task} does not read")
+        return False
+    if not options.given and not looks_like_a_table(train):
+        return False
+    if options.scale is not None:
+        require_known("--scale", options.scale, SCALES)
+    require_at_least_one("--rare", options.rare)
+    if description.reads is Reads.QUERIES and options.query is None:
+        raise InputError("--query is missing: the column that says which query a row is of")
+    if description.reads is Reads.ROWS and options.query is not None:
+        raise InputError(f"--query is for --task ranking, not {task}")
+    if description.targets is Targets.NOTHING:
+        if options.target:
+            raise InputError(f"--task {task} predicts no column: --drop leaves one out")
+    elif not options.target:
+        there = read_table(train, header=options.header).frame.columns if train != "-" else ()
+        columns = f" (columns: {', '.join(there[:8])}{', ...' * (len(there) > 8)})"
+        raise InputError(
+            f"{name_of(train)} is a table: say which column to predict by --target"
+            f"{columns if len(there) else ''}"
+        )
+    elif len(options.target) > 1 and description.targets is not Targets.LABEL_SETS:
+        raise InputError(f"--target: --task {task} predicts one column, not {len(options.target)}")
+    return True
+
 
 _model_option = partial(typer.Option, rich_help_panel="Model")
 _table_option = partial(typer.Option, rich_help_panel="Tables")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Targets
-from cutplane.estimators.lams.grid import standard_errors
+from cutplane.estimators.lams import standard_errors
 from cutplane.io.labels import plain_label, show_label
 from cutplane.io.traces import bounds_to_json
 from cutplane.losses import MEASURES

@@ -19,9 +19,9 @@ import typer
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.checkpoints.store import CheckpointError
-from cutplane.cli.fit import Options
-from cutplane.cli.fit_options import (
+from cutplane.cli.fit import (
     Choice,
+    Options,
     check_parameters,
     check_search,
     choose,
@@ -35,7 +35,7 @@ from cutplane.core.certificate import Status, percent
 from cutplane.core.interrupts import held
 from cutplane.core.state import State
 from cutplane.estimators.description import Reads
-from cutplane.estimators.linear.model import takes_collections
+from cutplane.estimators.linear import takes_collections
 from cutplane.io import InputError, TraceWriter, open_folder, write_atomically
 from cutplane.io.examples import Examples, read_examples
 from cutplane.io.files import name_of
@@ -46,9 +46,6 @@ from cutplane.io.preparation import TableOptions
 from cutplane.report.charts import mean_run
 from cutplane.report.figures import FORMATS, draw_run, picture_of, require_plotting
 from cutplane.report.progress import progress_on
-
-# Where shards begin, of which there is a power of two and at most this many, a part begins.
-_N_PARTS = 64
 
 
 def require_cluster(
@@ -90,7 +87,8 @@ def as_collections(examples: Examples, path: str) -> Examples:
     import dask.array as da
 
     folder = open_folder(path)
-    parts = dask_arrays(folder, _N_PARTS)
+    # Where shards begin, of which there is a power of two and at most this many, a part begins.
+    parts = dask_arrays(folder, 64)
     y = parts.get("y")
     if examples.y is not folder.y:  # labels of another type
         y = da.from_array(examples.y, chunks=parts["X"].chunks[0])

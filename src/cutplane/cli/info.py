@@ -19,7 +19,6 @@ from cutplane.report.text import table
 from cutplane.report.words import certificate_in_words
 
 _MOST_LEVELS = 6
-_MOST_COEFFICIENTS = 10
 _SCALERS = {"StandardScaler": "mean_", "RobustScaler": "center_"}
 
 
@@ -136,7 +135,7 @@ def feature_names(estimator: Any, preparation: Any, columns: Sequence[dict[str, 
 def _largest(estimator: Any, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return the largest coefficients, by their size."""
     coef = estimator.coef_.ravel()
-    order = np.argsort(-np.abs(coef), kind="stable")[:_MOST_COEFFICIENTS]
+    order = np.argsort(-np.abs(coef), kind="stable")[:10]
     return [{"feature": names[k], "coefficient": float(coef[k])} for k in order]
 
 

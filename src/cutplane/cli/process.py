@@ -26,13 +26,11 @@ from enum import IntEnum
 from types import FrameType
 from typing import Any
 
-_INTERRUPTED = 130
-
 
 def end_at_once(number: int = signal.SIGINT, frame: FrameType | None = None) -> None:
     """End the program with one line."""
     os.write(2, b"cutplane: interrupted\n")
-    os._exit(_INTERRUPTED)
+    os._exit(ExitCode.INTERRUPTED)
 
 
 def end_at_ctrl_c() -> None:

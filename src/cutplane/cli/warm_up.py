@@ -13,13 +13,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cutplane.cli.fit_options import Choice, choose
+from cutplane.cli.fit import Choice, choose
 from cutplane.cli.options import QuietOption, require_known
 from cutplane.cli.process import compile_notes
 from cutplane.compute.compiled import watch
 from cutplane.estimators import estimators_by_task
+from cutplane.estimators.classifier import MULTI_CLASS
 from cutplane.estimators.description import Reads, parameters_of
-from cutplane.estimators.linear.classes import MULTI_CLASS
 from cutplane.io.examples import read_examples
 
 _ROW = "{} {}1:{} 2:{} 3:1\n"

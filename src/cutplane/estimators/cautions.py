@@ -18,10 +18,6 @@ from cutplane.estimators.description import defaults_of
 
 # Scores that differ by less, beside their size, differ by rounding.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
-# Columns of features count as scaled if their largest entries are in this range, or up to the root
-# of the number of examples: a standardized column has one between 1 and that, and a row of length
-# one has entries of a tenth or more if fewer than a hundred others are as large.
-_SMALLEST_SCALE, _LARGEST_SCALE = 1e-2, 1e2
 # Frames of these are passed over when a warning looks for the line that it is about.
 _LIBRARIES = ("cutplane", "sklearn")
 
@@ -89,13 +85,15 @@ def columns_are_scaled(X: Any) -> bool:
     if not (X.shape[0] and X.shape[1]):
         return True
     if sp.issparse(X):
-        largest, smallest = X.max(axis=0).toarray(), X.min(axis=0).toarray()
+        high, low = X.max(axis=0).toarray(), X.min(axis=0).toarray()
     else:
-        largest, smallest = X.max(axis=0), X.min(axis=0)
-    sizes = np.maximum(largest.astype(np.float64), -smallest.astype(np.float64)).ravel()
+        high, low = X.max(axis=0), X.min(axis=0)
+    sizes = np.maximum(high.astype(np.float64), -low.astype(np.float64)).ravel()
     sizes = sizes[sizes > 0.0]
-    most = max(_LARGEST_SCALE, np.sqrt(X.shape[0]))
-    return bool((sizes >= _SMALLEST_SCALE).all() and (sizes <= most).all())
+    # A standardized column has one between 1 and the root of the number of examples, and a row of
+    # length one has entries of a tenth or more if fewer than a hundred others are as large.
+    smallest, largest = 1e-2, max(1e2, np.sqrt(X.shape[0]))
+    return bool((sizes >= smallest).all() and (sizes <= largest).all())
 
 
 def warn_of_unused(estimator: Any, unused: Mapping[str, str]) -> None:

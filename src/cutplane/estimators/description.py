@@ -30,7 +30,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.compute.arrays import Vector
-from cutplane.estimators.lams.grid import CrossValidation
+from cutplane.estimators.lams import CrossValidation
 from cutplane.losses.loss import Task
 from cutplane.named import ByName
 from cutplane.regularizers import L2
@@ -290,8 +290,6 @@ def _is_switch(value: Any) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
-_DEFAULT_LAM = 1e-4
-
 _STRENGTHS = ("lam", "C")
 _SWITCHES = ("fit_intercept", "posterior", "warm_start", "parallel", "fit_ends", "positive")
 # Which numbers are allowed is said by the losses.
@@ -410,7 +408,7 @@ def lam_of(lam: Any, C: float | None, total_weight: float) -> float:
         raise ValueError("give lam or C, not both: lam = 1 / (C * n_samples)")
     if C is not None:
         return 1.0 / (C * total_weight)
-    return _DEFAULT_LAM if lam is None else strength_of(lam)
+    return 1e-4 if lam is None else strength_of(lam)
 
 
 def l2_of(lam: Any, C: float | None, total_weight: float, *, center: Vector | None = None) -> L2:
@@ -447,8 +445,8 @@ def is_crf(estimator: Any) -> bool:
 
 ESTIMATORS = ByName[type[Any]](
     {
-        "LinearClassifier": "cutplane.estimators.linear.classifier:LinearClassifier",
-        "LinearRegressor": "cutplane.estimators.linear.regressor:LinearRegressor",
+        "LinearClassifier": "cutplane.estimators.classifier:LinearClassifier",
+        "LinearRegressor": "cutplane.estimators.regressor:LinearRegressor",
         "OrdinalClassifier": "cutplane.models.ordinal.ordinal:OrdinalClassifier",
         "NoveltyDetector": "cutplane.models.novelty.novelty:NoveltyDetector",
         "LinearRanker": "cutplane.models.ranking.ranker:LinearRanker",
@@ -460,8 +458,8 @@ ESTIMATORS = ByName[type[Any]](
         "StructuredPredictor": "cutplane.models.structured.predictor:StructuredPredictor",
         "HMMClassifier": "cutplane.models.speech.estimator:HMMClassifier",
         "HMMTagger": "cutplane.models.speech.estimator:HMMTagger",
-        "LinearClassifierCV": "cutplane.estimators.linear.cross_validation:LinearClassifierCV",
-        "LinearRegressorCV": "cutplane.estimators.linear.cross_validation:LinearRegressorCV",
+        "LinearClassifierCV": "cutplane.estimators.cross_validation:LinearClassifierCV",
+        "LinearRegressorCV": "cutplane.estimators.cross_validation:LinearRegressorCV",
         "KernelClassifier": "cutplane.models.gram.model:KernelClassifier",
         "KernelRegressor": "cutplane.models.gram.model:KernelRegressor",
         "KernelClassifierCV": "cutplane.models.gram.cross_validation:KernelClassifierCV",

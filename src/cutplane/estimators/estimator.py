@@ -26,7 +26,7 @@ from cutplane.compute.arrays import is_dask
 from cutplane.estimators.callbacks import CallbackSupportMixin
 from cutplane.estimators.cautions import InconsistentVersionWarning
 from cutplane.estimators.description import Description, complete_docstring
-from cutplane.estimators.lams.grid import CrossValidation, standard_errors
+from cutplane.estimators.lams import CrossValidation, standard_errors
 
 if TYPE_CHECKING:
     from cutplane.report.page import Report

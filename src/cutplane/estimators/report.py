@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import dense, is_dask
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Measures, Reads, Targets, defaults_of
-from cutplane.estimators.evaluation import evaluate, fetched, ranking_quality, split_pipeline
+from cutplane.estimators.evaluation import (
+    MOST_ROWS,
+    evaluate,
+    fetched,
+    measures_to_html,
+    ranking_quality,
+    split_pipeline,
+)
 from cutplane.models.ranking.loss import Queries
 from cutplane.report.charts import Chart, Curve, Table, mean_run
-from cutplane.report.html import Html, element, shortened, table
-from cutplane.report.measures import MOST_ROWS, measures_to_html
 from cutplane.report.page import (
     Report,
     Run,
@@ -26,11 +31,16 @@ from cutplane.report.page import (
     run_section,
     versions_section,
 )
-from cutplane.report.words import certificate_in_words, mean_certificate
+from cutplane.report.words import (
+    Html,
+    certificate_in_words,
+    element,
+    mean_certificate,
+    shortened,
+    table,
+)
 
 _MOST_COEFFICIENTS = 25
-_WORST_QUERIES = 10
-_QUERIES_AT = 10
 
 
 def report_of(
@@ -192,30 +202,30 @@ def _against_ideal(
 
 
 def _by_query(
-    model: Any, X: Any, y: Any, qid: Any, tables: list[Table]
+    model: Any, X: Any, y: Any, qid: Any, tables: list[Table], *, k: int = 10
 ) -> tuple[Chart | None, Html]:
     """Return NDCG of all queries, from the worst to the best, and the names of the worst."""
     queries = Queries(qid)
-    values = ranking_quality(model, X, y, qid).by_query(_QUERIES_AT)
+    values = ranking_quality(model, X, y, qid).by_query(k)
     judged = np.flatnonzero(~np.isnan(values))
     if not judged.size:
         return None, element("p", "No query has a relevant document.", class_="note")
     order = judged[np.argsort(values[judged], kind="stable")]
     ranks = np.arange(1, len(order) + 1).tolist()
     tables.append(Table("NDCG by query", {"x": ranks, "y": values[order].tolist()}))
-    curve = Curve(len(tables) - 1, "y", f"NDCG@{_QUERIES_AT}", 1)
+    curve = Curve(len(tables) - 1, "y", f"NDCG@{k}", 1)
     chart = Chart(
         "chart-queries",
-        f"NDCG@{_QUERIES_AT}",
+        f"NDCG@{k}",
         [("x", "queries, from the worst")],
         [curve],
         shown=(-0.02, 1.02),
     )
     worst = [
         [str(queries.names[place]), f"{values[place]:.4f}", f"{queries.sizes[place]:,}"]
-        for place in order[:_WORST_QUERIES]
+        for place in order[:10]
     ]
-    titles = ["query", f"NDCG@{_QUERIES_AT}", "documents"]
+    titles = ["query", f"NDCG@{k}", "documents"]
     return chart, Html(element("h3", "The worst queries") + table(titles, worst))
 
 

@@ -29,10 +29,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from cutplane.compute.arrays import dense
 from cutplane.estimators import ESTIMATORS
-from cutplane.estimators.linear.classes import has_probabilities
-from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.regressor import LinearRegressor
+from cutplane.estimators.classifier import LinearClassifier, has_probabilities
+from cutplane.estimators.linear import LinearModel
+from cutplane.estimators.regressor import LinearRegressor
 from cutplane.io.files import write_atomically
 from cutplane.losses import Exponential, Logistic, Poisson, Softmax
 from cutplane.models.columns.estimators import (

@@ -28,11 +28,11 @@ from cutplane.core.certificate import Certificate, Result
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State
 from cutplane.estimators.cautions import warn
+from cutplane.estimators.cross_validation import Fold, FoldFits, Search
 from cutplane.estimators.fit import share_of_time, solve
-from cutplane.estimators.lams.cross_validation import Fold, FoldFits, Search
-from cutplane.estimators.lams.path import fits_along
-from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.regressor import measure_of
+from cutplane.estimators.linear import LinearModel
+from cutplane.estimators.paths import fits_along
+from cutplane.estimators.regressor import measure_of
 from cutplane.lam_proof.bounds import Anchor, LamBounds, Stretch
 from cutplane.lam_proof.proof import ERRORS, LamProof
 from cutplane.regularizers import L2

@@ -19,14 +19,7 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Certificate, Record, Result
-from cutplane.report.html import Html, element, shortened, table
-
-# Bounds that are all positive and span more than this factor are drawn on a logarithmic scale,
-# where the lower bound's way up takes as much room as the objective's way down.
-_WIDE = 4.0
-
-# On a linear scale, this many times as much is shown below the last lower bound as above it.
-_SHARE_BELOW = 4.0
+from cutplane.report.words import Html, element, shortened, table
 
 
 class Curves(NamedTuple):
@@ -96,16 +89,15 @@ def _shown_range(upper: Vector, lower: Vector) -> tuple[float, float, bool]:
     lowest = float(lower.min())
     if top - end <= 1e-12 * max(abs(top), abs(end)) + 1e-200:  # nothing moves
         return end - 0.5, top + 0.5, False
-    if 1e-12 * top < _WIDE * end < top:
+    if 1e-12 * top < 4.0 * end < top:  # the way up takes as much room as the way down
         return max(lowest, end * (end / top)), top, True
-    return max(lowest, end - _SHARE_BELOW * (top - end)), top, False
+    return max(lowest, end - 4.0 * (top - end)), top, False
 
 
 # Okabe and Ito's colors, which color-blind readers can tell apart.
 COLORS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A6A00", "#555555")
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 12, 10, 40
-_MOST_POINTS = 240  # of a line: more cannot be told apart
 
 
 @dataclass(frozen=True)
@@ -235,10 +227,11 @@ def _shown(line: Line, *, log_x: bool, log_y: bool) -> list[tuple[float, float]]
         for x, y in zip(line.x, line.y, strict=True)
         if math.isfinite(x) and math.isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
     ]
-    if len(points) <= _MOST_POINTS:
+    most = 240  # more cannot be told apart
+    if len(points) <= most:
         return points
-    every = (len(points) - 1) / (_MOST_POINTS - 1)
-    return [points[round(place * every)] for place in range(_MOST_POINTS)]
+    every = (len(points) - 1) / (most - 1)
+    return [points[round(place * every)] for place in range(most)]
 
 
 def _path(

@@ -24,12 +24,10 @@ from typing import Any
 from cutplane.compute import durable
 from cutplane.core.certificate import Record, percent
 from cutplane.report.charts import Chart, Table, charts_of_runs, table_of_run
-from cutplane.report.html import Html, element, join, table
+from cutplane.report.words import Html, element, join, table
 
 MOST_BYTES = 300_000
 """A page that would be larger shows fewer points of its curves."""
-
-_MOST_POINTS = 1200  # of all curves together
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Report:
     @property
     def html(self) -> str:
         """The page as text."""
-        most = _MOST_POINTS
+        most = 1200  # points of all curves together
         while True:
             page = self._page(most // max(len(self.tables), 1))
             if len(page.encode()) <= MOST_BYTES or most <= 50:

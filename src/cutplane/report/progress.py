@@ -16,8 +16,6 @@ from cutplane.core.certificate import Record
 from cutplane.core.state import State
 
 _REDRAW_SECONDS = 0.1
-# How often to tell of bytes if nobody knows how many will come.
-_BYTES_OF_STEP = 100_000_000
 _BOUND, _NO_BOUND = "lower bound", "model, no bound"
 
 
@@ -83,7 +81,8 @@ def bytes_on(stream: TextIO) -> Iterator[Callable[[int, int | None], None]]:
 
         def tell(done: int, total: int | None) -> None:
             nonlocal shown
-            step = steps * done // total if total else done // _BYTES_OF_STEP
+            # Every 100 MB if nobody knows how many will come.
+            step = steps * done // total if total else done // 100_000_000
             if step == shown:
                 return
             shown = step

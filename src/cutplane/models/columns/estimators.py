@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from cutplane.compute.arrays import Matrix, Vector, dense
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.classifier import Joint, joint_loss, n_rows, require_two_classes
 from cutplane.estimators.description import (
     STRENGTH,
     Description,
@@ -26,9 +27,8 @@ from cutplane.estimators.description import (
 )
 from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.linear.classes import Joint, joint_loss, n_rows, require_two_classes
-from cutplane.estimators.linear.model import LinearModel, flat_symptom, split_off_shifts
-from cutplane.estimators.linear.regressor import validated
+from cutplane.estimators.linear import LinearModel, flat_symptom, split_off_shifts
+from cutplane.estimators.regressor import validated
 from cutplane.losses import (
     CLASSIFICATION,
     VECTORS,

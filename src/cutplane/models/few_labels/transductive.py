@@ -46,11 +46,11 @@ from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.data import CenteredScore, Rows
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.classifier import ClassScores, n_rows, require_two_classes
 from cutplane.estimators.description import Description, Layout, Targets, l2_of
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
-from cutplane.estimators.linear.classes import ClassScores, n_rows, require_two_classes
-from cutplane.estimators.linear.model import LinearModel, flat_symptom
+from cutplane.estimators.linear import LinearModel, flat_symptom
 from cutplane.losses import UNLABELED, Hinge
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic

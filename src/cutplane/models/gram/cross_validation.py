@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.estimators.description import look_up, threads_of
-from cutplane.estimators.estimator import estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.lams.cross_validation import (
+from cutplane.estimators.cross_validation import (
     FoldFits,
     Search,
     cross_validate,
     score_on,
     scorer_and_splits,
 )
-from cutplane.estimators.lams.grid import RULES, decreasing, lams_to_try
-from cutplane.estimators.lams.path import all_along
+from cutplane.estimators.description import look_up, threads_of
+from cutplane.estimators.estimator import estimator
+from cutplane.estimators.fit import Examples, Plan, fit_plan
+from cutplane.estimators.lams import RULES, decreasing, lams_to_try
+from cutplane.estimators.paths import all_along
 from cutplane.models.gram.functions import Kernel, kernel_matrix, transformed
 from cutplane.models.gram.model import (
     KernelClassifier,

@@ -2,7 +2,7 @@
 
 The model is ``f(x) = sum_i dual_coef_i k(x_i, x) + intercept``, a linear one in a space of features
 that the kernel stands for. So everything but the products with the examples is that of
-`cutplane.estimators.linear.model.LinearModel`.
+`cutplane.estimators.linear.LinearModel`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,14 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.protocols import Regularizer
 from cutplane.data import ordered_scores
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.classifier import (
+    ClassScores,
+    class_weights,
+    n_rows,
+    predict_log_proba,
+    require_two_classes,
+    with_probabilities,
+)
 from cutplane.estimators.description import (
     STRENGTH,
     Description,
@@ -38,16 +46,8 @@ from cutplane.estimators.description import (
 )
 from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.linear.classes import (
-    ClassScores,
-    class_weights,
-    n_rows,
-    predict_log_proba,
-    require_two_classes,
-    with_probabilities,
-)
-from cutplane.estimators.linear.model import FLOATS, LinearModel
-from cutplane.estimators.linear.regressor import NumberScores
+from cutplane.estimators.linear import FLOATS, LinearModel
+from cutplane.estimators.regressor import NumberScores
 from cutplane.losses import (
     CLASSIFICATION,
     NU_CLASSIFICATION,

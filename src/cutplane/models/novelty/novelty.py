@@ -32,7 +32,7 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Targets, weights_of
 from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.linear.model import FLOATS, LinearModel
+from cutplane.estimators.linear import FLOATS, LinearModel
 from cutplane.losses import Quantile
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk

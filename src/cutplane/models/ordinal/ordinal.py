@@ -13,15 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import are_words
-from cutplane.estimators.description import Description, Layout, Targets
-from cutplane.estimators.estimator import by_parts, estimator
-from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.linear.classes import (
+from cutplane.estimators.classifier import (
     predict_log_proba,
     require_two_classes,
     with_probabilities,
 )
-from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.description import Description, Layout, Targets
+from cutplane.estimators.estimator import by_parts, estimator
+from cutplane.estimators.fit import Examples, Plan
+from cutplane.estimators.linear import LinearModel
 from cutplane.losses import CLASSIFICATION, SharedScore
 from cutplane.risks import ScoredRisk
 

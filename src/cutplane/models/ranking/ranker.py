@@ -14,7 +14,7 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
-from cutplane.estimators.linear.model import Penalized
+from cutplane.estimators.linear import Penalized
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.models.ranking.loss import Queries, is_missing
 from cutplane.models.ranking.quality import Rankings, mean_of_defined

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector, require_in_memory
 from cutplane.estimators.callbacks import Attributes
+from cutplane.estimators.classifier import require_two_classes
 from cutplane.estimators.description import (
     Description,
     Measures,
@@ -29,7 +30,6 @@ from cutplane.estimators.description import (
 )
 from cutplane.estimators.estimator import Estimator, Strength, estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
-from cutplane.estimators.linear.classes import require_two_classes
 from cutplane.models.speech.model import (
     Covariance,
     GaussianHMMs,

@@ -24,7 +24,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import weights_of
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.linear.model import without_zeros
+from cutplane.estimators.linear import without_zeros
 from cutplane.models.sequences.losses import ChainLoss
 from cutplane.models.tagging.templates import TemplateVectorizer
 from cutplane.models.tagging.tokens import Tokens, read_labels, read_tokens

@@ -35,7 +35,7 @@ from cutplane.estimators.description import (
 )
 from cutplane.estimators.estimator import Estimator, estimator, for_collections
 from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
-from cutplane.estimators.linear.model import (
+from cutplane.estimators.linear import (
     PENALTIES,
     densify,
     penalty_regularizer,

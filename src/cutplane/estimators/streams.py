@@ -22,7 +22,7 @@ from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import VANISHES, Certificate, Status
 from cutplane.core.protocols import NonFiniteRisk
 from cutplane.estimators.description import l2_of, threads_of
-from cutplane.estimators.linear.model import LinearModel
+from cutplane.estimators.linear import LinearModel
 from cutplane.losses.loss import Loss
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.registry import STOCHASTIC_METHODS

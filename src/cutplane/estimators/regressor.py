@@ -48,8 +48,8 @@ from cutplane.estimators.description import (
     weights_of,
 )
 from cutplane.estimators.estimator import by_parts, estimator
-from cutplane.estimators.fit import Examples, Plan, share_of_time
-from cutplane.estimators.linear.model import Penalized, can_stream
+from cutplane.estimators.fit import Examples, Plan, loose_solution, share_of_time
+from cutplane.estimators.linear import Penalized, can_stream
 from cutplane.losses import (
     NU_REGRESSION,
     REGRESSION,
@@ -122,11 +122,6 @@ def validated(
     return measure(y, predicted, weights_of(sample_weight, len(y)))
 
 
-_NORMAL = 1.4826  # a standard deviation of normal noise over the median of its size
-# For targets of size one, where lam is not known yet, and all of its path has one width.
-_LAM = 1e-4
-
-
 class Unit(NamedTuple):
     """What is a multiple of the errors' scale, and how the loss grows near zero."""
 
@@ -149,13 +144,11 @@ def scale_of_errors(
     model: Any, rows: Rows, y: Vector, examples: Examples, unit: Unit
 ) -> tuple[float, int]:
     """Return how large the errors of most examples are, and what it took to evaluate them."""
-    from cutplane.estimators.linear.starts import loose_solution
-
     weights, intercept = examples.weights, model.fit_intercept
     if not weights.any():
         return 1.0, 0  # which will be refused
     size = _size(y - _median(y, weights) if intercept else y, weights)
-    lam = _LAM
+    lam = 1e-4  # where it is not known yet, and all of its path has one width
     if model.lam is not None or model.C is not None:
         lam = lam_of(model.lam, model.C, float(weights.sum())) * size ** (2 - unit.power)
     alone = copy(model)
@@ -171,7 +164,8 @@ def scale_of_errors(
     errors = np.abs(point.scores + point.intercept - y / size)
     cost = 0.5 * lam * dot(result.w, result.w)
     floor = cost if unit.power == 1 else sqrt(2.0 * cost)
-    scale = max(_NORMAL * _median(errors, weights), floor)
+    # A standard deviation of normal noise is so many times the median of its size.
+    scale = max(1.4826 * _median(errors, weights), floor)
     return size * (scale or 1.0), result.evaluations
 
 
@@ -279,7 +273,7 @@ class LinearRegressor(NumberScores, Penalized):
         LinearRegressor
             Itself, with ``n_seen_`` and ``seen_lower_bound_`` as a classifier has them.
         """
-        from cutplane.estimators.linear.streams import batch, learn
+        from cutplane.estimators.streams import batch, learn
 
         with batch(self, X):
             examples = self._examples(X, y, sample_weight, reset=self._memory is None)

@@ -26,18 +26,17 @@ from cutplane.estimators.cautions import (
     warn,
     warn_unless_successful,
 )
+from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.description import check_parameters, look_up
-from cutplane.estimators.fit import is_one_of_many, share_of_time, solve
-from cutplane.estimators.lams.grid import decreasing, lam_grid
-from cutplane.estimators.linear.classifier import LinearClassifier
-from cutplane.estimators.linear.model import LinearModel
-from cutplane.estimators.linear.regressor import LinearRegressor
-from cutplane.estimators.linear.starts import convex_start
+from cutplane.estimators.fit import convex_start, is_one_of_many, share_of_time, solve
+from cutplane.estimators.lams import decreasing, lam_grid
+from cutplane.estimators.linear import LinearModel
+from cutplane.estimators.regressor import LinearRegressor
 from cutplane.losses import Loss
 from cutplane.report.charts import Line, line_chart
 from cutplane.report.figures import draw_path, png_of
-from cutplane.report.html import element
-from cutplane.report.html import table as html_table
+from cutplane.report.words import element
+from cutplane.report.words import table as html_table
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic
 

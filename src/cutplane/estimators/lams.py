@@ -14,10 +14,6 @@ from cutplane.compute.products import dot
 from cutplane.core.protocols import Risk
 from cutplane.regularizers import L2
 
-_DECADES = 4.0
-
-N_LAMS = 10
-
 RULES = ("best", "one_standard_error")
 """How one of many lams is taken, by their scores."""
 
@@ -52,7 +48,7 @@ class CrossValidation:
     """
 
     cv: Any = 5
-    lams: Any = N_LAMS
+    lams: Any = 10
     rule: str = "best"
     scoring: Any = None
 
@@ -100,7 +96,7 @@ def lam_grid(
     if n_lams < 1:
         raise ValueError(f"{name} must be at least 1, got {n_lams}")
     largest = max((_lam_of_half(risk, like or L2(1.0)) for risk in risks), default=1.0)
-    return np.geomspace(largest, largest * 10.0**-_DECADES if n_lams > 1 else largest, n_lams)
+    return np.geomspace(largest, 1e-4 * largest if n_lams > 1 else largest, n_lams)
 
 
 def _lam_of_half(risk: Risk, like: Any) -> float:

@@ -30,7 +30,7 @@ from cutplane.estimators.description import (
     weights_of,
 )
 from cutplane.estimators.estimator import Estimator, by_parts, estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
+from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting, with_convex_starts
 from cutplane.losses import Loss
 from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ConstrainedL2, ElasticNet
 from cutplane.risks import ScoredRisk
@@ -113,7 +113,7 @@ def _made(make: Callable[..., Loss], names: tuple[str, ...], *values: Any) -> Lo
 
 def can_stream(model: Any) -> bool:
     """Say whether a model learns from streams, as `available_if` asks it."""
-    from cutplane.estimators.linear import streams  # few models do
+    from cutplane.estimators import streams  # few models do
 
     return streams.can_stream(model)
 
@@ -252,8 +252,6 @@ class LinearModel(Estimator):
         self.__dict__.pop("_memory", None)  # of a stream
         plan = self._plan(examples)
         if any(risk.convex is False for risk in plan.risks):
-            from cutplane.estimators.linear.starts import with_convex_starts
-
             plan = with_convex_starts(self, plan)
         fit_plan(self, plan)
         return self
@@ -413,7 +411,7 @@ class Penalized(LinearModel):
         -------
         Certificate, or a list with one for each class against the rest
         """
-        from cutplane.estimators.linear.streams import certify
+        from cutplane.estimators.streams import certify
 
         return certify(self, max_iter)
 
