@@ -18,7 +18,7 @@ PRELOADED = [
     "dask.array",
     "dask.bag",
     "distributed",
-    "cutplane.cluster.actor",
+    "cutplane.cluster.workers",
     "cutplane.estimators",
     "cutplane.solvers",
     "cutplane.cluster.risk",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import distributed
 from tests.processes import PATIENCE
 
-from cutplane.cluster.actor import in_background
+from cutplane.cluster.workers import in_background
 
 
 class Processes:

@@ -18,6 +18,8 @@ pytest.importorskip("distributed", reason="needs the extra cutplane[dask]")
 from tests.cluster.processes import ended_after
 from tests.processes import PATIENCE, wait_until
 
+from cutplane.cluster import workers
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -58,7 +60,7 @@ def test_what_cannot_be_is_said_in_one_line(client, complaint, folder, monkeypat
     assert "at least 1" in complaint("fit", folder, "--workers", 0)
     assert "not both" in complaint("fit", folder, "--workers", 2, *scheduler)
     assert "--cv needs one machine" in complaint("fit", folder, "--workers", 2, "--cv", 3)
-    monkeypatch.setattr("cutplane.cluster.clients._PATIENCE", 0.5)
+    monkeypatch.setattr(workers, "WAITS", workers.WAITS._replace(scheduler=0.5))
     line = complaint("fit", folder, "--scheduler", "tcp://127.0.0.1:9")
     assert line == "--scheduler: no scheduler answers at tcp://127.0.0.1:9"
     monkeypatch.setattr(clusters.importlib.util, "find_spec", lambda name: None)

@@ -17,7 +17,7 @@ from tests.cluster.processes import Processes  # noqa: E402
 from tests.docs import test_reference as reference  # noqa: E402
 from tests.processes import wait_until  # noqa: E402
 
-from cutplane.cluster.clients import local_client  # noqa: E402
+from cutplane.cluster.workers import local_client  # noqa: E402
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text()
 

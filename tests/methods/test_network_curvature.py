@@ -5,7 +5,7 @@ import pytest
 
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.models.networks.curvature import NetworkCurvature, with_network_curvature
+from cutplane.models.sequences.curvature import NetworkCurvature, with_network_curvature
 
 torch = pytest.importorskip("torch", reason="torch is not installed: the extra cutplane[torch]")
 

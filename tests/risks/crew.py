@@ -8,8 +8,7 @@ from multiprocessing import Pipe
 import numpy as np
 
 from cutplane.cluster.allreduce import serve
-from cutplane.cluster.holding import ArraySource, Holding
-from cutplane.cluster.sample import Place, ShardedSample
+from cutplane.cluster.sample import ArraySource, Holding, Place, ShardedSample
 
 
 class Crew:

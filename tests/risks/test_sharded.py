@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.risks.crew import placed
 
 import cutplane as cp
-from cutplane.cluster.holding import Holding
 from cutplane.cluster.risk import ShardedRisk, Target
+from cutplane.cluster.sample import Holding
 from cutplane.compute import blocks, threads
 from cutplane.data import AllPairs, as_rows
 from cutplane.losses import (

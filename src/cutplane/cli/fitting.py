@@ -72,8 +72,7 @@ def require_cluster(
 @contextlib.contextmanager
 def on_cluster(scheduler: str | None, workers: int | None) -> Iterator[None]:
     """Connect to a scheduler, or start workers here; what goes wrong there is an InputError."""
-    from cutplane.cluster.clients import client_at, local_client
-    from cutplane.cluster.workers import ClusterError
+    from cutplane.cluster.workers import ClusterError, client_at, local_client
 
     try:
         with client_at(scheduler) if scheduler is not None else local_client(workers or 1):

@@ -50,8 +50,8 @@ def sharded_sample(
         Seconds without a sign of life after which a worker is lost.
     """
     try:
-        from cutplane.cluster import fitting
+        from cutplane.cluster.collections import sample_of
     except ImportError as error:
         raise ImportError(f'{error}: pip install "cutplane[dask]"') from error
     columns = {"X": X, "y": y, "weights": weights, "qid": qid}
-    return fitting.sample_of(columns, n_classes, client=client, workers=workers, patience=patience)
+    return sample_of(columns, n_classes, client=client, workers=workers, patience=patience)

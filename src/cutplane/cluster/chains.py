@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.cluster.holding import Arrays, Holding
 from cutplane.cluster.minimize import Named, RemoteRisk
-from cutplane.cluster.sample import ShardedSample
+from cutplane.cluster.sample import Arrays, Holding, ShardedSample
 from cutplane.compute.arrays import Vector, lazy
 from cutplane.compute.blocks import add_up, placing, rounded_alike
 from cutplane.core.protocols import GroupedPoint, KeptPoint, LibraryPoint, Plane, Quadratic

@@ -1,22 +1,38 @@
-"""Dask arrays, data frames and series as the rows of a sample."""
+"""Dask collections as samples on workers, fits of linear models to them, and predictions for them.
+
+What an estimator settles before a fit (classes, weights, the strength of the regularizer) is asked
+of the workers; the rest is the fit of all estimators. Predictions are collections too, computed
+part by part.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import cloudpickle
+import dask.array as da
 import numpy as np
 import scipy.sparse
 from dask import delayed
 from dask.delayed import Delayed
-from distributed import futures_of
+from distributed import Client, futures_of
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 
-from cutplane.cluster.actor import PartitionRecipe
-from cutplane.cluster.workers import computed
+from cutplane.cluster import sharded_sample
+from cutplane.cluster.risk import ShardedRisk, Target, class_masses, extremes, total_weight
+from cutplane.cluster.sample import MOST_SHARDS, FarPoint, ShardedSample
+from cutplane.cluster.workers import DaskWorkers, PartitionRecipe, client_in_use, computed
 from cutplane.compute.arrays import is_dask
+from cutplane.compute.blocks import power_below
+from cutplane.core.certificate import Result
+from cutplane.data.rows import most_shards
+from cutplane.estimators.description import lam_of
+from cutplane.estimators.fit import Examples, Plan, fit_plan
+from cutplane.losses.loss import ScoreLoss
 
 
 @dataclass(frozen=True)
@@ -128,3 +144,206 @@ class CollectionSource:
         cuts = {name: column.cut(begin, end) for name, column in self.columns.items()}
         held = any(futures_of(part) for pieces in cuts.values() for part, _, _ in pieces)
         return PartitionRecipe(cloudpickle.dumps(cuts), held)
+
+
+# Sequences of a shard: few beside all of them, and enough to be worth a plane of their own.
+_LEAST_SEQUENCES = 128
+
+
+def sample_of(
+    collections: dict[str, Any],
+    n_classes: int,
+    *,
+    client: Client | None,
+    workers: Sequence[str] | None,
+    patience: float,
+) -> ShardedSample:
+    """Return examples whose rows will lie on the workers: see `cutplane.sharded_sample`."""
+    client = client or client_in_use()
+    given = {name: column for name, column in collections.items() if column is not None}
+    with client.as_current():
+        columns = {name: Partitions.of(column, name) for name, column in given.items()}
+        source = CollectionSource(columns)
+        if source.n_rows == 0:
+            raise ValueError("X has no rows")
+        n_entries = count_entries(given["X"], columns["X"])
+    n_shards = most_shards(source.n_rows, n_features_of(given["X"]), n_entries, n_classes)
+    places = DaskWorkers(client, workers=workers, patience=patience)
+    return ShardedSample(source, places, n_shards=min(n_shards, MOST_SHARDS), patience=patience)
+
+
+def sharded_sequences(
+    X: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    client: Client | None = None,
+    workers: Sequence[str] | None = None,
+    patience: float = 30.0,
+) -> ShardedSample:
+    """Return sequences, with their labels, that will lie on the workers: none of them is split.
+
+    Parameters
+    ----------
+    X, y : dask bag
+        Sequences, and the labels of each.
+    weights : dask bag or array, optional
+        Weights of the sequences.
+    client, workers, patience
+        As for `cutplane.sharded_sample`.
+    """
+    client = client or client_in_use()
+    given = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})
+    with client.as_current():
+        source = CollectionSource({name: Partitions.of(each, name) for name, each in given.items()})
+    if source.n_rows == 0:
+        raise ValueError("there is no sequence")
+    n_shards = min(power_below(source.n_rows // _LEAST_SEQUENCES), MOST_SHARDS)
+    places = DaskWorkers(client, workers=workers, patience=patience)
+    return ShardedSample(source, places, n_shards=n_shards, patience=patience)
+
+
+def predicted(model: Any, method: str, X: Any) -> Any:
+    """Return the predictions of a fitted model as a Dask array.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    method : str
+        Which of its methods predicts.
+    X : dask array or data frame
+    """
+    # Two rows of zeros tell the shape and the type.
+    like = getattr(model, method)(_zeros(model))
+    if hasattr(X, "chunks"):
+        return X.rechunk({1: -1}).map_blocks(
+            _predict,
+            model=model,
+            method=method,
+            dtype=like.dtype,
+            chunks=(X.chunks[0], *((n,) for n in like.shape[1:])),
+            drop_axis=[] if like.ndim == 2 else [1],
+            meta=np.empty((0,) * like.ndim, dtype=like.dtype),
+        )
+    parts = [
+        da.from_delayed(
+            delayed(_predict)(part, model=model, method=method),
+            shape=(np.nan, *like.shape[1:]),
+            dtype=like.dtype,
+        )
+        for part in X.to_delayed()
+    ]
+    return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def predicted_sequences(model: Any, method: str, X: Any, given: tuple[Any, ...]) -> Any:
+    """Return what a method of a fitted tagger finds for each sequence of a bag, as a bag."""
+    return X.map_partitions(_predict_sequences, model=model, method=method, given=given)
+
+
+def _predict_sequences(part: Any, *, model: Any, method: str, given: tuple[Any, ...]) -> Any:
+    sequences = list(part)
+    return getattr(model, method)(sequences, *given) if sequences else []
+
+
+def _zeros(model: Any) -> Any:
+    zeros = np.zeros((2, model.n_features_in_))
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return zeros
+    import pandas as pd
+
+    return pd.DataFrame(zeros, columns=names)
+
+
+def _predict(part: Any, *, model: Any, method: str) -> Any:
+    found = getattr(model, method)
+    if part.shape[0] == 0:
+        return found(_zeros(model))[:0]
+    return found(part)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ROUNDING = 1e-12
+
+
+def fit_collection(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    risks: Callable[[Any, Any], Sequence[ShardedRisk]],
+    *,
+    n_classes: int = 1,
+    classes: NDArray[Any] | None = None,
+    qid: Any = None,
+) -> None:
+    """Fit a model to Dask collections.
+
+    Parameters
+    ----------
+    model : estimator
+    X, y, sample_weight : dask collections
+    risks : callable
+        From the sample, and the weight of each class, to the risks to minimize; those of several
+        classes have the same weights.
+    n_classes : int
+        How many scores an example has.
+    classes : ndarray, optional
+        The labels, sorted.
+    qid : dask collection, optional
+        The query of each example.
+    """
+    if not model.loss_function().convex:
+        raise ValueError(f"{model.loss_function()!r} is not convex: it needs one machine")
+    sample = sharded_sample(X, y, sample_weight, n_classes=n_classes, qid=qid)
+    try:
+        masses = None if classes is None else sample.ask(class_masses, classes)
+        made = risks(sample, masses)
+        total = sample.ask(total_weight, made[0].target)
+        model.n_features_in_ = n_features_of(X)
+        model.__dict__.pop("feature_names_in_", None)
+        if hasattr(X, "columns"):
+            model.feature_names_in_ = np.array(list(X.columns), dtype=object)
+        plan = Plan(
+            examples=Examples(X, y, np.broadcast_to(1.0, 1), {"sample_weight": sample_weight}),
+            risks=made,
+            regularizer=model._regularizer(lam_of(model.lam, model.C, total), made[0].n_parameters),
+            model=model._model,
+            intercept_shape=made[0].facts.intercept_shape,
+            starts=model._starts((len(made), made[0].n_parameters)),
+            look=_is_flat,
+            symptom=_symptom,
+        )
+        fit_plan(model, plan)
+    finally:
+        sample.close()
+
+
+def classes_of(y: Any) -> NDArray[Any]:
+    """Return the labels of a collection, sorted."""
+    classes = unique_values(y)
+    check_classification_targets(classes)
+    return classes
+
+
+def target_risks(
+    sample: Any, loss: ScoreLoss, targets: Sequence[Target], *, intercept: bool
+) -> list[ShardedRisk]:
+    """Return a risk for each way to make targets of labels."""
+    return [ShardedRisk(sample, loss, intercept=intercept, target=target) for target in targets]
+
+
+def _is_flat(risk: ShardedRisk, result: Result) -> bool:
+    point = result.point
+    assert isinstance(point, FarPoint)
+    lowest, highest = risk.sample.ask(extremes, risk.named, point.w)
+    size = max(abs(lowest), abs(highest), float(np.max(np.abs(point.intercept))))
+    return bool(highest - lowest <= _ROUNDING * size)
+
+
+def _symptom(flat: Sequence[bool], result: Result) -> str | None:
+    return "the best coefficients are zero, and all scores the same" if all(flat) else None

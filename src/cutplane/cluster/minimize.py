@@ -25,9 +25,15 @@ from numpy.typing import NDArray
 
 from cutplane.checkpoints.checkpoint import NoKeeper, keeper
 from cutplane.cluster.allreduce import LostWorker
-from cutplane.cluster.holding import Holding, digests
-from cutplane.cluster.runs import FarPoint, far, with_problem, without_rows
-from cutplane.cluster.sample import ShardedSample
+from cutplane.cluster.sample import (
+    FarPoint,
+    Holding,
+    ShardedSample,
+    digests,
+    far,
+    with_problem,
+    without_rows,
+)
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import clock
 from cutplane.core import interrupts

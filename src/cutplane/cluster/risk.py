@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.cluster.holding import Holding
 from cutplane.cluster.minimize import Named, RemoteRisk
-from cutplane.cluster.sample import ShardedSample
+from cutplane.cluster.sample import Holding, ShardedSample
 from cutplane.compute.arrays import Vector
 from cutplane.compute.blocks import (
     add_up,

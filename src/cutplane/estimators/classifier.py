@@ -553,7 +553,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         return type(joint)(accuracy=min(0.05 * self.tol, 1e-7), costs=self.costs_)
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from cutplane.cluster.estimators import classes_of, fit_collection, target_risks
+        from cutplane.cluster.collections import classes_of, fit_collection, target_risks
         from cutplane.cluster.risk import Target
 
         labels, joint = classes_of(y), self._joint_loss()

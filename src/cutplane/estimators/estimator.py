@@ -218,7 +218,7 @@ def for_collections(
 @for_collections
 def by_parts(model: Any, method: str, X: Any) -> Any:
     """Let a method of predictions return a collection for a collection, part by part."""
-    from cutplane.cluster.predictions import predicted
+    from cutplane.cluster.collections import predicted
 
     return predicted(model, method, X)
 

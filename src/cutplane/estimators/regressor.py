@@ -299,7 +299,7 @@ class LinearRegressor(NumberScores, Penalized):
         return self.loss_function().predict(self._scores(X)[:, 0])
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from cutplane.cluster.estimators import fit_collection, target_risks
+        from cutplane.cluster.collections import fit_collection, target_risks
         from cutplane.cluster.risk import Target
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:

@@ -27,8 +27,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.state import Problem
 from cutplane.models.networks.boltzmann import train_cascade
-from cutplane.models.networks.features import sigmoid_layers, with_scores
-from cutplane.models.networks.network import import_torch
+from cutplane.models.networks.network import import_torch, sigmoid_layers, with_scores
 from cutplane.models.sequences.chain import Chains
 from cutplane.papers.experiment import Experiment, Progress, Row, Words, load_words, minimize
 from cutplane.solvers.stochastic import sgd

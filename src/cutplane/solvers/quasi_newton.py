@@ -5,7 +5,7 @@ planes bound the optimum. So L-BFGS chooses where to evaluate, and the bundle pr
 best point is. Each trial of the line search gives a plane too.
 
 Where the curvature of the risk is roughly known (`cutplane.models.sequences.curvature`, and for
-networks `cutplane.models.networks.curvature`), L-BFGS starts from it in place of a multiple of the
+networks `cutplane.models.sequences.curvature`), L-BFGS starts from it in place of a multiple of the
 identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations. Where
 parameters are too many for that, a number for each of them has to do (`PairCurvature`), computed
 once.
@@ -48,8 +48,12 @@ from cutplane.core.reduced.linear_program import best_plane
 from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.solver import CURVED, QUADRATIC, Solver, Step
 from cutplane.core.state import Candidate, Problem, Run
-from cutplane.models.networks.curvature import NetworkCurvature, with_network_curvature
-from cutplane.models.sequences.curvature import ChainCurvature, with_curvature
+from cutplane.models.sequences.curvature import (
+    ChainCurvature,
+    NetworkCurvature,
+    with_curvature,
+    with_network_curvature,
+)
 from cutplane.models.sequences.risk import ChainPoint
 from cutplane.regularizers.l2 import Coordinates
 from cutplane.risks.composite import InferenceRisk

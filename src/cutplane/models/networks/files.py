@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from cutplane.estimators import NeuralFeatures, SequenceTagger
 from cutplane.io.models.schema import Malformed, arguments_of, checked, plain_value
-from cutplane.models.networks.features import layers_with
-from cutplane.models.networks.network import import_torch
+from cutplane.models.networks.network import import_torch, layers_with
 
 _PREFIX = "network."
 _SETTINGS = "network_settings"

@@ -5,11 +5,13 @@ nothing is drawn at random, and an example's outputs do not depend on others. A 
 thread of torch, several batches at a time on threads of ours, and their derivatives are added up in
 order in float64: the number of threads leaves no trace in the result, and the memory needed is that
 of a few batches.
+
+Networks of sigmoid layers begin as cascades of Boltzmann machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from threading import RLock
@@ -19,8 +21,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import InOrder, default_threads, run_blocks
+from cutplane.models.networks.boltzmann import BoltzmannMachine
 
 BATCH = 2048
 """Examples of a batch by default: enough for fast products, few enough for little memory."""
@@ -256,3 +259,30 @@ def _settings(layer: Any) -> Iterator[tuple[str, Any]]:
         plain = isinstance(value, _SIMPLE) or callable(value)
         if plain and not key.startswith("_") and key != "training":
             yield key, value
+
+
+def sigmoid_layers(machines: Sequence[BoltzmannMachine]) -> Any:
+    """Return a module with a layer for each machine, which begins with its weights."""
+    return layers_with([(machine.weights, machine.hidden) for machine in machines])
+
+
+def layers_with(weights: Sequence[tuple[Matrix, Vector]]) -> Any:
+    """Return a module of sigmoid layers with these weights and biases, in float64."""
+    torch = import_torch()
+    layers: list[Any] = []
+    for weight, bias in weights:
+        layer = torch.nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(np.array(weight)))
+            layer.bias.copy_(torch.from_numpy(np.array(bias)))
+        layers += [layer, torch.nn.Sigmoid()]
+    return torch.nn.Sequential(*layers)
+
+
+def with_scores(features: Any, coef: Matrix) -> Any:
+    """Return a module that scores labels by the features of another: one row of ``coef`` each."""
+    torch = import_torch()
+    scores = torch.nn.Linear(coef.shape[1], coef.shape[0], bias=False, dtype=torch.float64)
+    with torch.no_grad():
+        scores.weight.copy_(torch.from_numpy(np.array(coef)))
+    return torch.nn.Sequential(features, scores)

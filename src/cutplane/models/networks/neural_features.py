@@ -22,8 +22,15 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.data import TorchScores
 from cutplane.estimators.estimator import estimator
 from cutplane.models.networks.boltzmann import Epoch, train_cascade
-from cutplane.models.networks.features import layers_with, sigmoid_layers, with_scores
-from cutplane.models.networks.network import import_torch, trained, vector_of, write_vector
+from cutplane.models.networks.network import (
+    import_torch,
+    layers_with,
+    sigmoid_layers,
+    trained,
+    vector_of,
+    with_scores,
+    write_vector,
+)
 
 _DTYPES = ("float64", "float32")
 

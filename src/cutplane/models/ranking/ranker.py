@@ -130,7 +130,7 @@ class LinearRanker(Penalized):
         """Fit the model to Dask collections, where their rows are."""
         if group is not None or qid is None:
             raise ValueError("Dask collections need qid, the query of each document, not group")
-        from cutplane.cluster.estimators import fit_collection, target_risks
+        from cutplane.cluster.collections import fit_collection, target_risks
         from cutplane.cluster.risk import Target, count_queries
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:

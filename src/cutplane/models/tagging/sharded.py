@@ -19,7 +19,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.cluster.chains import ChainShape, ShardedChainRisk, ShardTokens
-from cutplane.cluster.holding import Arrays, Holding
+from cutplane.cluster.sample import Arrays, Holding
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import weights_of
@@ -186,7 +186,7 @@ def fit_bag(
 
     If nothing is said of ``observed_only``, it depends on whether features have names.
     """
-    from cutplane.cluster.fitting import sharded_sequences
+    from cutplane.cluster.collections import sharded_sequences
 
     sample = sharded_sequences(X, y, sample_weight)
     try:

@@ -59,7 +59,7 @@ def by_sequences(model: Any, method: str, X: Any, n: Any = None, *, lengths: Any
     """Let a method of predictions return a bag for a bag of sequences, part by part."""
     if lengths is not None:
         raise ValueError("a bag has sequences of its own: it takes no lengths")
-    from cutplane.cluster.predictions import predicted_sequences
+    from cutplane.cluster.collections import predicted_sequences
 
     return predicted_sequences(model, method, X, () if n is None else (n,))
 
