@@ -10,17 +10,17 @@ import cutplane as cp
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
 db = pytest.importorskip("dask.bag", reason="needs the extra cutplane[dask]")
 
-from cutplane.cluster import fitting  # noqa: E402
+from cutplane.cluster import collections  # noqa: E402
 
 
 @contextmanager
 def fewer_workers(client, n_workers):
     """Let fits use the first of the workers only."""
     everyone = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    made = fitting.DaskWorkers
+    made = collections.DaskWorkers
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            fitting,
+            collections,
             "DaskWorkers",
             lambda client, **options: made(client, **options | {"workers": everyone[:n_workers]}),
         )
