@@ -236,9 +236,10 @@ def test_numbers_to_predict_are_not_taken_for_classes(tmp_path):
 def test_all_curves_of_the_lower_bound_are_seen():
     """Curves that coincide differ in width and marks, so that none hides another."""
     pytest.importorskip("matplotlib")
-    from cutplane.papers.lower_bound import EXPERIMENTS, VARIANTS
+    from cutplane.papers import EXPERIMENTS
+    from cutplane.papers.bundles import VARIANTS
 
-    (experiment,) = EXPERIMENTS
+    experiment = EXPERIMENTS["lower-bound"]
     rows = [
         {"method": variant.name, "eps": eps, "iterations": 1 / eps}
         for variant in VARIANTS

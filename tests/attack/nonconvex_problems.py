@@ -9,7 +9,7 @@ import numpy as np
 
 import cutplane as cp
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.papers.chained import crescent_2, mifflin_2
+from cutplane.papers.nonconvex import crescent_2, mifflin_2
 
 from ..core.oracles import ramp_loss, transductive
 from ..core.test_nonconvex import difference_of_convex

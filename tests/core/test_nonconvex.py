@@ -12,7 +12,7 @@ import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.cuts import NonConvexCuts
 from cutplane.core.state import Problem, State
-from cutplane.papers.chained import crescent_2, mifflin_2
+from cutplane.papers.nonconvex import crescent_2, mifflin_2
 
 from .oracles import FunctionRisk, largest, ramp_loss, transductive, waves
 from .problems import PROBLEMS

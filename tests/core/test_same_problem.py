@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.papers.chained import crescent_2
+from cutplane.papers.nonconvex import crescent_2
 
 RNG = np.random.default_rng(5)
 M, D = 40, 3

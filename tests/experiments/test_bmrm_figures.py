@@ -10,7 +10,7 @@ from tests.random_arrays import random_array
 import cutplane as cp
 from cutplane.io import InputError
 from cutplane.papers import EXPERIMENTS
-from cutplane.papers.bmrm_figures import pegasos
+from cutplane.papers.bundles import pegasos
 from cutplane.papers.experiment import load
 
 

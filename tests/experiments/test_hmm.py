@@ -9,9 +9,9 @@ import pytest
 import cutplane as cp
 from cutplane.papers.hmm import (
     LAMS,
-    MARGIN,
     PUBLISHED,
     Comparison,
+    Options,
     Utterances,
     compare,
     compare_connected,
@@ -27,16 +27,14 @@ def small_digits():
     return Utterances(*generated(60)), Utterances(*generated(40, seed=1))
 
 
-def test_every_method_has_its_columns_beside_the_paper(monkeypatch):
-    monkeypatch.setattr("cutplane.papers.hmm._MOST_EVALUATIONS", most := 100)
+def test_every_method_has_its_columns_beside_the_paper():
+    most = 100
     rows = list(
         compare(
             lambda share, what: None,
             lams=LAMS[:1],
             digits=small_digits(),
-            n_states=2,
-            n_gaussians=1,
-            margin=3.0,
+            options=Options(n_states=2, n_gaussians=1, margin=3.0, most=most),
         )
     )
     (row,) = rows
@@ -74,8 +72,7 @@ def test_connected_digits_are_found():
             lambda share, what: None,
             lams=(10.0,),
             digits=small_digits(),
-            n_states=2,
-            n_gaussians=1,
+            options=Options(n_states=2, n_gaussians=1, margin=2.0),
         )
     )
     (row,) = rows
@@ -88,9 +85,7 @@ def test_connected_digits_are_found():
 @pytest.mark.usefixtures("data_folder")
 def test_the_margin_on_real_data():
     # The first row, with every third utterance and two Gaussians.
-    train, test = load_digits()
-    train = train.taken(np.arange(0, len(train.y), 3))
-    comparison = Comparison(train, test, n_states=3, n_gaussians=2, margin=MARGIN)
+    comparison = Comparison(*load_digits(), Options(n_gaussians=2, every=3))
     ours = comparison.by_nrbm(1.0)
     assert ours.status == "stationary"
     assert comparison.error(ours.w) <= 0.8 * comparison.error(comparison.start)

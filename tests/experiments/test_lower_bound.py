@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.papers.lower_bound import VARIANTS, HardRisk, run_variant, starting_point
+from cutplane.papers.bundles import VARIANTS, HardRisk, run_variant, starting_point
 from cutplane.testing import check_risk
 
 PLAIN = cp.bmrm(line_search=False)

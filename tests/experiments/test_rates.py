@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.papers import EXPERIMENTS
-from cutplane.papers.bmrm_figures import proven_steps
+from cutplane.papers.bundles import proven_steps
 
 from .test_bmrm_figures import small_data  # noqa: F401
 

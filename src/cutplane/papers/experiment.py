@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -32,8 +34,8 @@ Row = dict[str, Any]
 Progress = Callable[[float, str], None]
 """Is told the share of the work that is done, from 0 to 1, and what comes next."""
 
-Published = dict[str, dict[float, tuple[float, ...]]]
-"""The figures of a printed table, by the name of a column and the number a row begins with."""
+Published = dict[str, dict[Any, tuple[float, ...]]]
+"""The figures of a printed table, by the name of a column and what a row begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,23 @@ class Experiment:
         return {key: key for key in self.columns}
 
 
+def experiment(
+    name: str,
+    run: Callable[[Progress], Iterable[Row]],
+    picture: Callable[[Sequence[Row]], Any] | None = None,
+) -> Experiment:
+    """Return an experiment, whose words are in ``experiments.toml``."""
+    words = tomllib.loads(_text_of("experiments.toml"))
+    own = words[name]
+    own = words.get(own.pop("like", None), {}) | own
+    return Experiment(name=name, run=run, picture=picture, **own)
+
+
+@cache
+def _text_of(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
 def minimize(*args: Any, **options: Any) -> Result:
     """Minimize as `cutplane.minimize` does, but pass Ctrl-C on, which that turns into a result."""
     result = cp.minimize(*args, **options)
@@ -95,23 +114,22 @@ def first(conditions: Iterable[bool]) -> int | None:
 
 
 def printed_table(name: str) -> Published:
-    """Return the figures of a table in ``paper_004.txt``: bars stand between cells."""
-    sections = files(__package__).joinpath("paper_004.txt").read_text("utf-8").strip().split("\n\n")
+    """Return the figures of a table in ``printed.txt``: bars stand between cells."""
+    sections = _text_of("printed.txt").strip().split("\n\n")
     (lines,) = (lines for title, *lines in map(str.splitlines, sections) if title == name)
     (_, *names), *rows = ([*map(str.strip, line.split("|"))] for line in lines)
-    columns = zip(*rows, strict=True)
-    begins = [*map(_number, next(columns))]
     return {
-        name: {
-            begin: tuple(map(_number, cell.split()))
-            for begin, cell in zip(begins, cells, strict=True)
-        }
-        for name, cells in zip(names, columns, strict=True)
+        name: {_number(row[0]): tuple(map(_number, row[k].split())) for row in rows}
+        for k, name in enumerate(names, 1)
     }
 
 
-def _number(text: str) -> float:
-    return int(text) if text.isdigit() else float(text)
+def _number(text: str) -> Any:
+    """Return a number, or the text if it is none."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def load(name: str) -> tuple[Any, Vector]:

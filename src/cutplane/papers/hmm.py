@@ -27,32 +27,40 @@ from cutplane.models.speech.estimation import Likelihood
 from cutplane.models.speech.model import label_frames, score_classes
 from cutplane.models.tagging.quality import edits
 from cutplane.papers.experiment import (
-    Experiment,
     Progress,
     Row,
+    experiment,
     folder_of,
     minimize,
     missing_files_told,
+    printed_table,
     settings,
 )
 from cutplane.solvers.stochastic import Pass, sgd
 
-N_STATES, N_GAUSSIANS = 3, 4  # as in the paper
-MARGIN = 50.0
 LAMS = (1.0, 0.5, 0.3, 0.2)
-_GAP = 1e-2
-_MOST_EVALUATIONS = 2000
-_PATIENCE = 5  # passes of SGD without a lower objective, as in the paper
-_NBM_GAP = 1e-3
+# For lam = 0.010, 0.005, 0.003, 0.002.
+PUBLISHED = [*printed_table("table 7")["all"].values()]
 
-# As printed, for lam = 0.010, 0.005, 0.003, 0.002: evaluations, objective, error; then the
-# objectives of SGD and NBM after as many evaluations, and those of NBM until the same objective.
-PUBLISHED = (
-    (72, 0.583, 0.281, 0.598, 0.584, 83),
-    (104, 0.542, 0.276, 0.612, 0.545, 139),
-    (132, 0.507, 0.274, 0.653, 0.512, 242),
-    (396, 0.474, 0.277, 0.765, 0.475, 541),
-)
+
+class Options(NamedTuple):
+    """How models are made and compared: states and Gaussians, gaps and patience as in the paper.
+
+    ``patience`` are passes of SGD without a lower objective, ``most`` evaluations.
+    """
+
+    n_states: int = 3
+    n_gaussians: int = 4
+    margin: float = 50.0
+    gap: float = 1e-2
+    nbm_gap: float = 1e-3
+    most: int = 2000
+    patience: int = 5
+    every: int = 1  # k-th training utterance is used
+
+
+_DEFAULTS = Options()
+_CONNECTED = Options(margin=2.0)
 
 
 class Utterances(NamedTuple):
@@ -108,6 +116,7 @@ class _Watch:
 
     budget: int
     goal: float
+    most: int
     w: Vector
     objective: float = np.inf
     reached: int | None = None
@@ -117,25 +126,18 @@ class _Watch:
             self.w, self.objective = state.best.w, state.objective
         if self.reached is None and state.objective <= self.goal:
             self.reached = state.evaluations
-        return state.evaluations >= _MOST_EVALUATIONS
+        return state.evaluations >= self.most
 
 
 class Comparison:
     """Models of maximum likelihood, and what each method makes of them."""
 
-    def __init__(
-        self,
-        train: Utterances,
-        test: Utterances,
-        *,
-        n_states: int,
-        n_gaussians: int,
-        margin: float,
-    ) -> None:
+    def __init__(self, train: Utterances, test: Utterances, options: Options = _DEFAULTS) -> None:
+        train = train.taken(np.arange(0, len(train.y), options.every))
         n_classes = int(train.y.max()) + 1
-        self.hmms = cp.GaussianHMMs(n_classes, n_states, n_gaussians, train.frames.shape[1])
-        self.risk = cp.HMMRisk(self.hmms, *train, margin=margin)
-        self.test = test
+        self.hmms = cp.GaussianHMMs(n_classes, *options[:2], train.frames.shape[1])
+        self.risk = cp.HMMRisk(self.hmms, *train, margin=options.margin)
+        self.test, self.options = test, options
         weights = np.ones(len(train.y))
         self.start, _ = Likelihood().fit(self.hmms, *train, weights)
 
@@ -155,18 +157,18 @@ class Comparison:
             self.risk,
             self.regularizer(lam),
             method=cp.nrbm(),
-            stop=cp.Gap(relative=_GAP),
+            stop=cp.Gap(relative=self.options.gap),
             start=self.start,
         )
 
     def by_nbm(self, lam: float, budget: int, goal: float) -> Row:
         """Minimize by NBM: within a budget, until a goal, and to its own end."""
-        watch = _Watch(budget, goal, self.start)
+        watch = _Watch(budget, goal, self.options.most, self.start)
         end = minimize(
             self.risk,
             self.regularizer(lam),
             method=cp.nbm(),
-            stop=cp.Gap(relative=_NBM_GAP),
+            stop=cp.Gap(relative=self.options.nbm_gap),
             start=self.start,
             callbacks=[watch],
             max_iter=None,
@@ -184,7 +186,7 @@ class Comparison:
     def by_sgd(self, lam: float, budget: int) -> Row:
         """Minimize by SGD: a budget of passes, and on until no pass is better for some time."""
         within: list[Pass] = []
-        best, at = np.inf, 0
+        best, at, most = np.inf, 0, self.options.most
 
         def done(now: Pass) -> bool:
             nonlocal best, at
@@ -192,12 +194,11 @@ class Comparison:
                 within.append(now)
             if now.objective < best:
                 best, at = now.objective, now.passes
-            given_up = now.passes - at >= _PATIENCE or now.passes >= _MOST_EVALUATIONS
+            given_up = now.passes - at >= self.options.patience or now.passes >= most
             return now.passes >= budget and given_up
 
-        run = sgd(
-            self.risk, self.regularizer(lam), passes=_MOST_EVALUATIONS, start=self.start, until=done
-        )
+        regularizer = self.regularizer(lam)
+        run = sgd(self.risk, regularizer, passes=most, start=self.start, until=done)
         return {
             "SGD+ objective": within[-1].lowest,
             "SGD+ last objective": within[-1].objective,
@@ -225,21 +226,11 @@ def compare(
     *,
     lams: tuple[float, ...] = LAMS,
     digits: tuple[Utterances, Utterances] | None = None,
-    every: int = 1,
-    n_states: int = N_STATES,
-    n_gaussians: int = N_GAUSSIANS,
-    margin: float = MARGIN,
+    options: Options = _DEFAULTS,
 ) -> Iterator[Row]:
-    """Yield a row for each lam; with ``every``, each k-th training utterance is used."""
+    """Yield a row for each lam."""
     progress(0.0, "maximum likelihood")
-    train, test = load_digits() if digits is None else digits
-    comparison = Comparison(
-        train.taken(np.arange(0, len(train.y), every)),
-        test,
-        n_states=n_states,
-        n_gaussians=n_gaussians,
-        margin=margin,
-    )
+    comparison = Comparison(*(digits or load_digits()), options)
     likelihood_error = comparison.error(comparison.start)
     for (lam,) in settings(progress, lam=lams):
         row: Row = {"lam": lam, "likelihood error": likelihood_error} | comparison.row(lam)
@@ -252,28 +243,22 @@ def compare(
     progress(1.0, "done")
 
 
-CONNECTED_LAMS = (30.0, 10.0)
-CONNECTED_MARGIN = 2.0
-
-
 def compare_connected(
     progress: Progress,
     *,
-    lams: tuple[float, ...] = CONNECTED_LAMS,
+    lams: tuple[float, ...] = (30.0, 10.0),
     digits: tuple[Utterances, Utterances] | None = None,
-    every: int = 1,
-    n_states: int = N_STATES,
-    n_gaussians: int = N_GAUSSIANS,
+    options: Options = _CONNECTED,
 ) -> Iterator[Row]:
     """Yield a row for each lam: digits of connected utterances, whose ends are searched too."""
-    train, test = load_digits() if digits is None else digits
-    train = train.taken(np.arange(0, len(train.y), every))
+    train, test = digits or load_digits()
+    train = train.taken(np.arange(0, len(train.y), options.every))
     (strings, _), (unseen, truth) = connected(train, 0), connected(test, 1)
     n_classes = int(train.y.max()) + 1
-    hmms = cp.GaussianHMMs(n_classes, n_states, n_gaussians, train.frames.shape[1], segments=True)
+    hmms = cp.GaussianHMMs(n_classes, *options[:2], train.frames.shape[1], segments=True)
     progress(0.0, "maximum likelihood")
     start, _ = Likelihood().fit(hmms, *strings, np.ones(len(strings.offsets) - 1))
-    risk = cp.HMMRisk(hmms, *strings, margin=CONNECTED_MARGIN)
+    risk = cp.HMMRisk(hmms, *strings, margin=options.margin)
     theta = hmms.scale_free_weights(start)
 
     def errors(w: Vector) -> tuple[float, float]:
@@ -286,9 +271,8 @@ def compare_connected(
 
     before = errors(start)
     for (lam,) in settings(progress, lam=lams):
-        result = minimize(
-            risk, cp.L2(lam, center=start, weights=theta), stop=cp.Gap(relative=_GAP), start=start
-        )
+        regularizer, stop = cp.L2(lam, center=start, weights=theta), cp.Gap(relative=options.gap)
+        result = minimize(risk, regularizer, stop=stop, start=start)
         after = errors(result.w)
         yield {
             "lam": lam,
@@ -303,45 +287,4 @@ def compare_connected(
     progress(1.0, "done")
 
 
-EXPERIMENTS = [
-    Experiment(
-        name="table7",
-        title="Hidden Markov models trained for a margin, Spoken Arabic Digits in place of TIMIT "
-        "(paper 004, Table 7)",
-        run=compare,
-        columns=[
-            "lam",
-            "likelihood error",
-            "NRBMLS evaluations",
-            "NRBMLS objective",
-            "NRBMLS error",
-            "SGD+ objective",
-            "SGD passes",
-            "SGD objective",
-            "SGD error",
-            "NBM+ objective",
-            "NBM* evaluations",
-            "NBM evaluations",
-            "NBM objective",
-            "NBM error",
-        ],
-        paper="lam .010 .005 .003 .002: NRBMLS takes 72 104 132 396 evaluations to objectives of "
-        ".583 .542 .507 .474, SGD+ is at .598 .612 .653 .765, NBM+ at .584 .545 .512 .475, and "
-        "NBM* takes 83 139 242 541 to the same objective",
-    ),
-    Experiment(
-        name="connected",
-        title="Hidden Markov models that find digits in connected utterances",
-        run=compare_connected,
-        columns=[
-            "lam",
-            "evaluations",
-            "objective",
-            "likelihood digit error",
-            "digit error",
-            "likelihood frame error",
-            "frame error",
-        ],
-        paper="(not in the paper, whose phones are found in the same way)",
-    ),
-]
+EXPERIMENTS = [experiment("table7", compare), experiment("connected", compare_connected)]

@@ -41,11 +41,11 @@ from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.models.sequences.chain import Chains
 from cutplane.models.structured import ChainLoss
 from cutplane.papers.experiment import (
-    Experiment,
     Progress,
     Published,
     Row,
     Words,
+    experiment,
     load_words,
     minimize,
     printed_table,
@@ -292,27 +292,8 @@ def compare(
     progress(1.0, "done")
 
 
-_COLUMNS = (
-    "lam, method, inferences, inferences (paper), objective, objective (paper), in all, "
-    "in the end, test error, test error (paper), seconds, status"
-)
-
 EXPERIMENTS = [
-    Experiment(
-        name=name + suffix,
-        title=f"{model} on OCR, inferences a word to a relative gap of {tol:g} (paper 004, "
-        f"Table {name[-1]})",
-        run=partial(compare, table, tol=tol),
-        columns=_COLUMNS.split(", "),
-        paper="The paper does not print the gap of these tables; we take it for 0.01. Inferences "
-        "and objectives are those at the gap. Our first method goes on to a quarter of it, as "
-        "minimize does with tol; that gives inferences in all, and the objective in the end. NBM, "
-        "L-BFGS and SGD prove nothing: the first two run until their objective is as good as ours "
-        "is proven to be.",
-    )
-    for name, model, table in (
-        ("table4", "Conditional random fields", TABLE_4),
-        ("table5", "Max-margin Markov networks", TABLE_5),
-    )
+    experiment(name + suffix, partial(compare, table, tol=tol))
+    for name, table in (("table4", TABLE_4), ("table5", TABLE_5))
     for suffix, tol in (("", 0.01), ("-fine", 0.001))
 ]

@@ -26,18 +26,17 @@ from cutplane.papers.experiment import (
     Experiment,
     Progress,
     Row,
+    experiment,
     first,
     folder_of,
     load_mnist,
     minimize,
     missing_files_told,
+    printed_table,
     settings,
 )
 from cutplane.report.figures import Series, draw_curves
 from cutplane.solvers.automatic import automatic
-
-_IJCNN1_ROWS = 35_000
-_VOWELS = [ord(letter) - ord("a") for letter in "aeiou"]
 
 
 class Task(NamedTuple):
@@ -60,7 +59,7 @@ def _of_files(name: str) -> Task:
 
 def _ijcnn1() -> Task:
     task = _of_files("ijcnn1")
-    return task._replace(X=task.X[:_IJCNN1_ROWS], y=task.y[:_IJCNN1_ROWS])
+    return task._replace(X=task.X[:35_000], y=task.y[:35_000])
 
 
 def _connect_4() -> Task:
@@ -93,10 +92,11 @@ def _mnist() -> Task:
 
 def _vowels() -> Task:
     """Vowels among handwritten letters."""
+    vowels = [ord(letter) - ord("a") for letter in "aeiou"]
     with np.load(folder_of("ocr_letters") / "ocr_letters.npz") as file:
         pixels = np.unpackbits(file["X"], axis=1)
         fold = np.repeat(file["fold"], np.diff(file["offsets"]))
-        return _split(pixels, np.isin(file["y"], _VOWELS), fold < 8)
+        return _split(pixels, np.isin(file["y"], vowels), fold < 8)
 
 
 def _newsgroups() -> Task:
@@ -151,8 +151,6 @@ def load_task(name: str) -> Task:
 
 PASSES = 100
 SEEDS = range(5)
-_FIGURE_SEEDS = range(3)
-_FIGURE_TASKS = ("combined (vowels)", "covtype")
 _FACTORS = (100, 10, 1)
 _DEFAULT = "certified default"
 
@@ -164,31 +162,7 @@ _METHODS: dict[str, Callable[..., cp.Solver[Any]]] = {
 }
 
 
-class Published(NamedTuple):
-    """The lam of a task, and the best objective and passes that the paper prints by method.
-
-    None for passes where the objective never was below that at the start.
-    """
-
-    lam: float
-    found: dict[str, tuple[float, int | None]]
-
-
-def _published(lam: float, *numbers: tuple[float, int | None]) -> Published:
-    return Published(lam, dict(zip(("Pegasos", "Adaptive", "Optimistic"), numbers, strict=True)))
-
-
-PUBLISHED: dict[str, Published] = {
-    "a9a": _published(1e-4, (0.3537, 28), (0.3531, 19), (0.3533, 18)),
-    "combined (vowels)": _published(1e-9, (0.5299, 100), (0.2760, 99), (0.2336, 8)),
-    "connect-4": _published(1e-7, (6.8229, None), (0.9698, 99), (0.5136, 63)),
-    "covtype": _published(1e-8, (1.4852, None), (0.7217, 96), (0.5830, 12)),
-    "ijcnn1": _published(1e-7, (0.3582, 89), (0.2088, 98), (0.1857, 3)),
-    "mnist": _published(1e-5, (0.1200, 75), (0.1033, 28), (0.1012, 3)),
-    "rcv1 (Reuters)": _published(1e-7, (0.0084, 53), (0.0035, 10), (0.0487, 83)),
-    "real-sim (20 Newsgroups)": _published(1e-5, (0.0602, 6), (0.0602, 5), (0.0602, 7)),
-    "w8a (splice sites)": _published(1e-8, (1.5146, None), (0.1391, 45), (0.1292, 13)),
-}
+PUBLISHED = printed_table("table 1 of paper 002")
 
 
 class Curve(NamedTuple):
@@ -227,11 +201,12 @@ def passes_to_converge(objectives: Sequence[float], at_start: float) -> int | No
 
 def table_row(name: str, method: str, *, passes: int, seeds: Sequence[int]) -> Row:
     """Return what a method finds on a task, with several seeds."""
-    task, lam = load_task(name), PUBLISHED[name].lam
+    task, (lam,) = load_task(name), PUBLISHED["lam"][name]
     row: Row = {"data": name, "lam": lam, "method": method, "seeds": len(seeds)}
     if method == _DEFAULT:
         return row | _default(task, lam)
-    printed = PUBLISHED[name].found.get(method)
+    # No passes where the objective never was below that at the start; nothing of Algorithm 2.
+    best_printed, passes_printed, *_ = (*PUBLISHED.get(method, {}).get(name, ()), None, None)
     curves = [
         run(task, lam, _METHODS[method](seed=seed), passes=passes, errors=False) for seed in seeds
     ]
@@ -239,11 +214,11 @@ def table_row(name: str, method: str, *, passes: int, seeds: Sequence[int]) -> R
     needed = [passes_to_converge(curve.objectives, 1.0) for curve in curves]
     known = [number for number in needed if number is not None]
     return row | {
-        "paper": None if printed is None else printed[0],
+        "paper": best_printed,
         "best": float(best.mean()),
         "lowest": float(best.min()),
         "highest": float(best.max()),
-        "paper_passes": None if printed is None else printed[1],
+        "paper_passes": passes_printed,
         "passes": float(np.median(known)) if len(known) == len(needed) else None,
         "gap": max(curve.relative_gap for curve in curves),
         "objectives": [curve.objectives for curve in curves],
@@ -273,11 +248,16 @@ def _table_rows(progress: Progress) -> Iterator[Row]:
 
 
 def figure_rows(
-    progress: Progress, *, passes: int, seeds: Sequence[int], tasks: Sequence[str], errors: bool
+    progress: Progress,
+    *,
+    passes: int,
+    errors: bool,
+    seeds: Sequence[int] = range(3),
+    tasks: Sequence[str] = ("combined (vowels)", "covtype"),
 ) -> Iterator[Row]:
     """Yield the curves of each method on each task, at multiples of its lam."""
     for name, factor, method in settings(progress, data=tasks, factor=_FACTORS, method=_METHODS):
-        task, lam = load_task(name), factor * PUBLISHED[name].lam
+        task, lam = load_task(name), factor * PUBLISHED["lam"][name][0]
         curves = [
             run(task, lam, _METHODS[method](seed=seed), passes=passes, errors=errors)
             for seed in seeds
@@ -310,62 +290,15 @@ def _figure(rows: Sequence[Row], y_title: str, scale: str) -> Any:
     return draw_curves(rows, [line], panel="panel", label="method", scale=scale, wrap=len(_FACTORS))
 
 
-_FIGURE_COLUMNS = {"data": "data", "lam": "lam", "method": "method", "seeds": "seeds"}
-_SPREAD = {"lowest": "lowest", "highest": "highest"}
-
-
-def _figure_experiment(
-    name: str, number: int, what: str, middle: str, *, scale: str, errors: bool
-) -> Experiment:
+def _figure_experiment(name: str, what: str, scale: str, *, errors: bool) -> Experiment:
     def rows(progress: Progress) -> Iterator[Row]:
-        return figure_rows(
-            progress, passes=PASSES, seeds=_FIGURE_SEEDS, tasks=_FIGURE_TASKS, errors=errors
-        )
+        return figure_rows(progress, passes=PASSES, errors=errors)
 
-    return Experiment(
-        name=name,
-        title=f"Paper 002, Figure {number}: {what} after each pass, at three lam",
-        paper=(
-            "In the paper the optimistic method is ahead of the others, the more so the smaller "
-            "lam is. Vowels stand in for the data set combined."
-        ),
-        run=rows,
-        columns=_FIGURE_COLUMNS | {"middle": middle} | _SPREAD,
-        picture=lambda rows: _figure(rows, what, scale),
-    )
+    return experiment(name, rows, lambda rows: _figure(rows, what, scale))
 
 
 EXPERIMENTS = [
-    Experiment(
-        name="table1-002",
-        title="Paper 002, Table 1: stochastic methods, best objective of 100 passes",
-        paper=(
-            "The paper's column for Algorithm 3, here Optimistic, is the best on 7 of 9 data sets. "
-            "Names in parentheses stand in for data that are not here, so that their numbers "
-            "cannot be compared with the paper's. Passes are those to 99 % of the reduction; for "
-            "the certified default, evaluations. The gap is the largest that a seed's run proves."
-        ),
-        run=_table_rows,
-        columns={
-            "data": "data",
-            "lam": "lam",
-            "method": "method",
-            "paper": "paper",
-            "best": "best J",
-            **_SPREAD,
-            "paper_passes": "paper: passes",
-            "passes": "passes",
-            "gap": "relative gap",
-            "seeds": "seeds",
-        },
-    ),
-    _figure_experiment("fig1-002", 1, "the objective", "best J, median", scale="log", errors=False),
-    _figure_experiment(
-        "fig2-002",
-        2,
-        "errors on test data",
-        "errors at the end, median",
-        scale="linear",
-        errors=True,
-    ),
+    experiment("table1-002", _table_rows),
+    _figure_experiment("fig1-002", "the objective", "log", errors=False),
+    _figure_experiment("fig2-002", "errors on test data", "linear", errors=True),
 ]
