@@ -11,12 +11,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import cutplane as cp
 from cutplane import LinearClassifierCV, LinearRegressorCV
 from cutplane.lam_proof.certified import (
+    LamProof,
     absolute_error_at_least,
     accuracy_at_most,
     r2_at_most,
     squared_error_at_least,
 )
-from cutplane.lam_proof.proof import LamProof
 
 LAMS = [1.0, 0.1, 0.01, 1e-3]
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.data import as_rows
-from cutplane.lam_proof import path as kink_path
 from cutplane.lam_proof.bounds import LamBounds
-from cutplane.lam_proof.path import kinks_of
+from cutplane.lam_proof.path import KinkPath, kinks_of
 
 LOSSES = [cp.Hinge(), cp.Absolute(), cp.Quantile(0.8), cp.EpsilonInsensitive(0.3)]
 HIGH, LOW = 1.0, 1e-3
@@ -168,14 +167,14 @@ def test_kinks_are_those_of_the_loss():
 
 
 def test_too_many_members_end_the_path(monkeypatch):
-    monkeypatch.setattr(kink_path, "_FEW_MEMBERS", 2)
-    monkeypatch.setattr(kink_path, "MOST_MEMBERS", 4)
+    monkeypatch.setattr(KinkPath, "few_members", 2)
+    monkeypatch.setattr(KinkPath, "most_members", 4)
     X, y = sample(cp.Absolute(), d=8)
     bounds = bounds_of(cp.Absolute(), X, y, 40)
     path = follow(bounds)
     assert not path.is_alive
     assert path.scores(HIGH, LOW) is None
-    monkeypatch.setattr(kink_path, "MOST_MEMBERS", 64)
+    monkeypatch.setattr(KinkPath, "most_members", 64)
     bounds = bounds_of(cp.Absolute(), X, y, 40)
     assert follow(bounds).is_alive
     check_ranges(bounds, np.geomspace(HIGH, LOW, 5))

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.data import as_rows
-from cutplane.lam_proof.bounds import LamBounds, Stretch
-from cutplane.lam_proof.curvature import CurvedStretch, _Metric, is_curved
+from cutplane.lam_proof.bounds import CurvedStretch, LamBounds, Stretch, _Metric, is_curved
+
+from .test_lam_bounds import anchored
 
 STEADY = [cp.Logistic(), cp.Exponential(), cp.Poisson(), cp.Squared()]
 
@@ -31,7 +32,7 @@ def problem(loss, *, intercept=True, seed=0, sparse=False, n=80, d=4):
 def curved_stretch(risk, rows, lams, tol):
     bounds = LamBounds(risk, rows)
     states = [cp.minimize(risk, cp.L2(lam), tol=tol, max_iter=5000).state for lam in lams]
-    ends = [bounds.anchor(lam, state) for lam, state in zip(lams, states, strict=True)]
+    ends = [anchored(bounds, lam, state) for lam, state in zip(lams, states, strict=True)]
     return bounds, bounds.curved(*ends), ends
 
 

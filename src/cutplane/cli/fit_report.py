@@ -15,7 +15,7 @@ from cutplane.losses import MEASURES
 from cutplane.report.words import certificate_in_words, mean_certificate
 
 if TYPE_CHECKING:
-    from cutplane.lam_proof.proof import LamProof
+    from cutplane.lam_proof.certified import LamProof
 
 # What sequences consist of.
 _PARTS = {"n_tokens": "token", "n_frames": "frame"}

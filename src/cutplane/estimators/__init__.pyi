@@ -13,7 +13,7 @@ from cutplane.estimators.lams import CrossValidation as CrossValidation
 from cutplane.estimators.paths import Path as Path
 from cutplane.estimators.paths import path as path
 from cutplane.estimators.regressor import LinearRegressor as LinearRegressor
-from cutplane.lam_proof.proof import LamProof as LamProof
+from cutplane.lam_proof.certified import LamProof as LamProof
 from cutplane.models.columns.estimators import LinearQuantiles as LinearQuantiles
 from cutplane.models.columns.estimators import MultilabelClassifier as MultilabelClassifier
 from cutplane.models.columns.estimators import VectorRegressor as VectorRegressor

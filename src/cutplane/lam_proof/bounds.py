@@ -22,6 +22,26 @@ An intercept that is minimized out has no place in the ball. But its derivative
 ``sum_i l_i'(z_i + c)`` rises with each score, so the best intercept falls: at the lowest scores
 that the ball allows to the training examples, it is no smaller than at any others. An intercept at
 which the derivative is positive for these scores is above the best one, whatever the scores are.
+
+These balls know only the curvature of the regularizer, and are wide where the loss is curved. The
+second derivative ``h`` of the logistic, the exponential and Poisson's loss never vanishes, and its
+logarithm changes by no more than the score does: these losses have a ``steady_curvature``.
+
+Let ``v`` be a point, intercept included, ``z`` its scores and ``g`` the gradient of the objective
+there. Around it is the box of all points whose training scores are within ``box_i`` of ``z_i``. In
+the box the matrix of second derivatives is at least
+
+    M = sum_i weight_i h(z_i) exp(-box_i) x_i x_i'  +  lam I
+
+and if ``t_i |g| <= box_i`` for all examples, with ``t_i = sqrt(x_i' M^-1 x_i)`` and the norm of
+``g`` that of ``M^-1``, then the minimum is in the box. For if it were not, take the point ``v + d``
+where the way to it leaves the box: there the objective does not rise, so ``g.d + d'Md <= 0``, which
+is the ball ``|d + M^-1 g / 2| <= |g| / 2`` in the norm of ``M``, and that lies in the box. So the
+minimum is in this ball, and the score of a row is known up to ``t |g| / 2``.
+
+Between two fits ``v`` is interpolated. The gradient of the risk is then interpolated too, but for
+slopes that are off by at most ``share (1 - share) / 2 (z_2 - z_1)^2`` times the largest curvature
+on the way, whose norm is bounded in the same way. One matrix serves all lams between two fits.
 """
 
 from __future__ import annotations
@@ -31,26 +51,21 @@ from math import comb, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack, solve_triangular
 
-from cutplane.compute.arrays import EPS, Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.compute.products import dot, sum_and_size_over
+from cutplane.compute.products import dot, product_over, sum_and_size_over, sum_over
 from cutplane.core.protocols import Plane
-from cutplane.core.state import Problem, State
+from cutplane.core.state import Problem
 from cutplane.data import Rows
-from cutplane.lam_proof.curvature import CurvedStretch, is_curved
-from cutplane.lam_proof.path import KinkPath, kinks_of
+from cutplane.data.rows import Entries
+from cutplane.lam_proof.path import ROUNDING, KinkPath, kinks_of
+from cutplane.models.gram.functions import one_blas_thread
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
-_ROUNDING = 64 * EPS
-_DEGREE = 4
 # From powers to Bernstein's polynomials of degree four.
-_BERNSTEIN = np.array(
-    [[comb(i, j) / comb(_DEGREE, j) for j in range(_DEGREE + 1)] for i in range(_DEGREE + 1)]
-)
-# How far an intercept is from the middle, as a multiple of the radius: what worked the last time is
-# tried first, a little less if it worked, more if it did not.
-_LESS, _MORE, _MOST_TRIALS = 0.97, 1.15, 200
+_BERNSTEIN = np.array([[comb(i, j) / comb(4, j) for j in range(5)] for i in range(5)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +155,9 @@ class LamBounds:
         """Return the distance of each row from the mean row, rounded up."""
         own, mean = rows.squared_norms(), dot(self.mean, self.mean)
         squares = own - 2.0 * rows.scores(self.mean) + mean
-        return np.sqrt(np.maximum(squares, 0.0) + _ROUNDING * (own + mean))
+        return np.sqrt(np.maximum(squares, 0.0) + ROUNDING * (own + mean))
 
-    def anchor(self, lam: float, state: State) -> Anchor:
-        """Return what a run for some lam has found: its best point, and its best plane."""
-        problem = state.problem
-        state.bundle.minimize(problem, accuracy=state.accuracy)
-        return self.anchor_at(lam, problem, state.best, state.bundle.aggregate())  # type: ignore[arg-type]
-
-    def anchor_at(self, lam: float, problem: Problem, point: ScoredPoint, plane: Plane) -> Anchor:
+    def anchor(self, lam: float, problem: Problem, point: ScoredPoint, plane: Plane) -> Anchor:
         """Return a point and a plane; or the plane that touches the risk there, if it is better."""
         risk = self.risk
         touching = point.plane()
@@ -216,7 +225,7 @@ class Stretch:
         )
         radius = self._radius(begin, end, powers)
         bounds = self._bounds
-        lower, upper = _ranges(powers, self._seen, bounds._reach_seen, radius)
+        lower, upper = score_ranges(powers, self._seen, bounds._reach_seen, radius)
         if bounds.risk.minimizes_intercept:
             least, most = self._offsets(powers, radius, begin, end)
             lower += least + bounds.risk.shift
@@ -276,7 +285,7 @@ class Stretch:
             ]
         )
         terms = sum(abs(anchor.value) + abs(anchor.height) for anchor in self._ends)
-        rounding = _ROUNDING * (end.u * terms + float(np.abs(products).max()))
+        rounding = ROUNDING * (end.u * terms + float(np.abs(products).max()))
         return sqrt(max(float((_BERNSTEIN @ square).max()), 0.0) + rounding)
 
     def _offsets(
@@ -284,7 +293,7 @@ class Stretch:
     ) -> tuple[float, float]:
         """Return what the intercept for rows less the mean row is at least and at most."""
         bounds = self._bounds
-        lower, upper = _ranges(powers, self._scores, bounds._reach, radius)
+        lower, upper = score_ranges(powers, self._scores, bounds._reach, radius)
         offsets = np.array([anchor.offset for anchor in self._ends])
         guesses = [float(node.mixture[:2] @ offsets) for node in (begin, end)]
         most = self._beyond(lower, max(guesses), radius, 1.0)
@@ -294,30 +303,31 @@ class Stretch:
         """Return an intercept that is above (below, for -1) all that are best for these scores."""
         bounds, risk = self._bounds, self._bounds.risk
         which = int(side > 0.0)
-        unit = max(radius, _ROUNDING * (abs(guess) + 1.0))
-        for trial in range(_MOST_TRIALS):
+        unit = max(radius, ROUNDING * (abs(guess) + 1.0))
+        # How far it is from the middle, as a multiple of the radius: what worked the last time is
+        # tried first, a little less if it worked, more if it did not.
+        for trial in range(200):
             offset = guess + side * bounds._pulls[which] * unit
             slopes = risk.pointwise.slopes(risk.y, scores + offset, risk.weights)
             total, size = sum_and_size_over(slopes)
-            if side * total > _ROUNDING * size:
+            if side * total > ROUNDING * size:
                 if trial == 0:
-                    bounds._pulls[which] *= _LESS
+                    bounds._pulls[which] *= 0.97
                 return offset
-            bounds._pulls[which] *= _MORE
+            bounds._pulls[which] *= 1.15
         return side * np.inf
 
 
 @njit(cache=True, nogil=True)
-def score_ranges(
-    powers: Matrix, products: Matrix, reach: Vector, radius: float, lower: Vector, upper: Vector
-) -> None:
-    """Write what each score is at least and at most on the way from one node to the other.
+def score_ranges(powers: Matrix, products: Matrix, reach: Vector, radius: float) -> Matrix:
+    """Return what each score is at least and at most on the way from one node to the other.
 
     ``powers`` are those of ``w - u a``, as mixtures of four vectors whose ``products`` with the
     rows are known; the center of the ball is half of it.
     """
     last = powers[0] + powers[1] + powers[2]
-    for i in range(products.shape[1]):
+    out = np.empty((2, len(reach)))
+    for i in range(len(reach)):
         begin = end = bend = 0.0
         for k in range(4):
             product = 0.5 * products[k, i]
@@ -326,11 +336,226 @@ def score_ranges(
             bend += powers[2, k] * product
         # It is off the chord by at most a quarter of its highest coefficient.
         away = 0.25 * abs(bend) + radius * reach[i]
-        lower[i] = min(begin, end) - away
-        upper[i] = max(begin, end) + away
-
-
-def _ranges(powers: Matrix, products: Matrix, reach: Vector, radius: float) -> Matrix:
-    out = np.empty((2, len(reach)))
-    score_ranges(powers, products, reach, radius, out[0], out[1])
+        out[0, i] = min(begin, end) - away
+        out[1, i] = max(begin, end) + away
     return out
+
+
+def is_curved(risk: ScoredRisk) -> bool:
+    """Return whether bounds by curvature are known, and cost less than what they save."""
+    return bool(
+        risk.pointwise.steady_curvature
+        and risk.rows.second_derivatives
+        and risk.n_parameters <= 512  # beyond that, a matrix costs more than the fits it saves
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    """The inverse of ``M``, and the norms that it gives to rows."""
+
+    factor: Matrix  # lower triangular: ``M`` is its product with its transpose
+    inverse: Matrix
+    inflation: float  # what rounding may have taken off norms
+    unit: float  # by how much of its length rounding may move a vector divided by the factor
+
+    @classmethod
+    def of(cls, risk: ScoredRisk, curvatures: Vector, lam: float) -> _Metric | None:
+        """Return it for given curvatures, or None if it cannot be told from a singular one."""
+        d = risk.n_parameters
+        size = d + risk.minimizes_intercept
+        matrix = np.zeros((size, size))
+        matrix[:d, :d] = risk.rows.weighted_gram(curvatures)
+        matrix[np.arange(d), np.arange(d)] += lam
+        if risk.minimizes_intercept:
+            matrix[d, :d] = matrix[:d, d] = risk.rows.pullback(curvatures)
+            matrix[d, d] = sum_over(curvatures)
+        with one_blas_thread():  # the same bits, however many threads there are
+            factor, failed = lapack.dpotrf(matrix, lower=1)
+            if failed:
+                return None
+            inverse = lapack.dpotri(factor, lower=1)[0]
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        condition = float(np.trace(matrix) * np.trace(inverse))
+        inflation = 1.0 + ROUNDING * size * condition
+        if not inflation <= 1.1:  # the matrix is nearly singular
+            return None
+        return cls(factor, inverse, inflation, ROUNDING * size * sqrt(condition))
+
+    def divided(self, vectors: Matrix) -> Matrix:
+        """Return vectors whose inner products are those of ``M^-1``; each is a row."""
+        with one_blas_thread():
+            solved = solve_triangular(self.factor, vectors.T, lower=True, check_finite=False)
+        return np.ascontiguousarray(solved.T)
+
+    def norms(self, rows: Rows) -> Vector:
+        """Return the norm of each row, with a one for the intercept if there is any."""
+        d = rows.shape[1]
+        extra = self.inverse[d:, :]
+        constant = float(extra[0, d]) if len(extra) else 0.0
+        linear = 2.0 * extra[0, :d] if len(extra) else np.zeros(d)
+        squares = np.empty(rows.shape[0])
+        entries = rows.entries()
+        if entries is not None:
+            squared_forms(entries, np.ascontiguousarray(self.inverse[:d, :d]), squares)
+        else:
+            squares[:] = 0.0
+            with one_blas_thread():
+                factor = np.linalg.cholesky(self.inverse[:d, :d]).T
+            for begin in range(0, d, 16):
+                some = rows.class_scores(np.ascontiguousarray(factor[begin : begin + 16]))
+                squares += np.einsum("ij,ij->i", some, some)
+        squares += rows.scores(linear) + constant
+        size = float(np.abs(self.inverse).max())
+        squares = np.maximum(squares, 0.0) + ROUNDING * size
+        return np.asarray(np.sqrt(squares) * self.inflation)
+
+
+class CurvedStretch:
+    """The lams from one fit to the next, bounded by the curvature of the loss.
+
+    Parameters
+    ----------
+    risk : ScoredRisk
+        The training part.
+    rows : Rows
+        The validation part.
+    first, second : Anchor
+        The fits at its ends, the larger lam first.
+    likely : ndarray
+        For each training example a number to which its box should be proportional.
+    """
+
+    def __init__(
+        self,
+        risk: ScoredRisk,
+        rows: Rows,
+        first: Anchor,
+        second: Anchor,
+        likely: Vector,
+    ) -> None:
+        self._ends = first, second
+        self.likely = likely
+        self._metric: _Metric | None = None
+        self._scores = [anchor.scores[0] + anchor.offset for anchor in self._ends]
+        before, after = self._scores
+        way = np.abs(after - before)
+        curvatures = np.sqrt(
+            risk.pointwise.known_curvatures(risk.y, before, risk.weights)
+            * risk.pointwise.known_curvatures(risk.y, after, risk.weights)
+        )
+        total = product_over(curvatures, likely)
+        if not 0.0 < total < np.inf:
+            return
+        # A half is the mean of the boxes of all examples, by their curvature.
+        boxes = likely * (0.5 * sum_over(curvatures) / total)
+        with np.errstate(over="ignore", under="ignore"):
+            metric = _Metric.of(risk, curvatures * np.exp(-0.5 * way - boxes), second.lam)
+        if metric is None:
+            return
+        norms = metric.norms(risk.rows)
+        self.likely = norms
+        used = risk.weights > 0.0
+        self._most = float((boxes[used] / norms[used]).min())
+        self._bend = _norm_of_bend(curvatures, way, boxes, norms)
+        self._metric = metric
+        self._norms = metric.norms(rows)
+        self._prepare(risk, rows)
+
+    def _prepare(self, risk: ScoredRisk, rows: Rows) -> None:
+        """Compute products of what gradients are made of: two vectors and two gradients."""
+        assert self._metric is not None
+        d = risk.n_parameters
+        parts = np.zeros((4, len(self._metric.inverse)))
+        for k, (anchor, scores) in enumerate(zip(self._ends, self._scores, strict=True)):
+            # Not the slopes of the anchor's plane, which may have been moved to add up to zero.
+            slopes = risk.pointwise.slopes(risk.y, scores, risk.weights)
+            parts[k, :d] = anchor.w
+            parts[2 + k, :d] = risk.rows.pullback(slopes) + anchor.lam * anchor.w
+            if risk.minimizes_intercept:
+                parts[2 + k, d] = sum_over(slopes)
+        steps = np.einsum("ki,ij->kj", parts, self._metric.inverse)
+        self._roots = self._metric.divided(parts)
+        self._gram = np.array([[dot(a, b) for a in self._roots] for b in self._roots])
+        self._moves = np.array([rows.scores(step[:d]) for step in steps])
+        if risk.minimizes_intercept:
+            self._moves += steps[:, d:]
+        sizes = (np.abs(each).sum() for a in self._ends for each in (a.lam * a.w, a.slope))
+        spread = float(np.sqrt(np.trace(self._metric.inverse)))
+        self._rounding = ROUNDING * sum(map(float, sizes)) * spread
+        offsets = [anchor.offset + risk.shift * risk.minimizes_intercept for anchor in self._ends]
+        self._seen = np.array([a.seen[0] + c for a, c in zip(self._ends, offsets, strict=True)])
+
+    def scores(self, high: float, low: float) -> tuple[Vector, Vector] | None:
+        """Return what scores are at least and at most from ``high`` to ``low``; None if unknown."""
+        if self._metric is None:
+            return None
+        share = self._share(0.5 * (high + low))
+        # For a fixed point the gradient is linear in lam, so that its norm is largest at an end.
+        mixtures = [self._mixture(share, lam) for lam in (high, low)]
+        length = max(map(self._length, mixtures)) + self._rounding
+        bend = 0.5 * share * (1.0 - share) * self._bend
+        if not length + bend <= self._most:
+            return None
+        away = (0.5 * length + bend) * self._norms
+        center = (1.0 - share) * self._seen[0] + share * self._seen[1]
+        moves = [-0.5 * np.einsum("k,ki->i", each, self._moves) for each in mixtures]
+        return center + np.minimum(*moves) - away, center + np.maximum(*moves) + away
+
+    def _length(self, mixture: Vector) -> float:
+        """Return what the norm of a mixture of the four vectors is at most.
+
+        They nearly cancel where the gradient vanishes. So they are mixed before their products are
+        taken: of the sum of products nothing but rounding would be left, perhaps below zero.
+        """
+        assert self._metric is not None
+        mixed = np.einsum("k,ki->i", mixture, self._roots)
+        size = float(np.abs(mixture) @ np.sqrt(np.diagonal(self._gram)))
+        return sqrt(dot(mixed, mixed)) * self._metric.inflation + self._metric.unit * size
+
+    def _mixture(self, share: float, lam: float) -> Vector:
+        """Return the gradient at the interpolated point, as a mixture of the four vectors."""
+        first, second = self._ends
+        return np.array(
+            [(1.0 - share) * (lam - first.lam), share * (lam - second.lam), 1.0 - share, share]
+        )
+
+    def _share(self, lam: float) -> float:
+        """Return where between both points the gradient is shortest."""
+        begin, end = self._mixture(0.0, lam), self._mixture(1.0, lam)
+        way = end - begin
+        square = float(way @ self._gram @ way)
+        if square <= 0.0:
+            return 0.0
+        return min(max(-float(begin @ self._gram @ way) / square, 0.0), 1.0)
+
+
+def _norm_of_bend(curvatures: Vector, way: Vector, boxes: Vector, norms: Vector) -> float:
+    """Return what the gradient of the bent part of slopes measures at most, but for its factor.
+
+    With ``M >= X' diag(c) X`` the norm of ``X' e`` is at most ``sqrt(sum e^2 / c)``, and always at
+    most the sum of ``|e_i| t_i``.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        change = 1.5 * way + boxes
+        calm = change <= 2.0  # others are bounded one by one
+        bent = curvatures * way**2
+        squares = np.where(calm, bent * way**2 * np.exp(change), 0.0)
+        alone = np.where(calm, 0.0, bent * np.exp(0.5 * way) * norms)
+        bend = float(np.sqrt(sum_over(squares)) + sum_over(alone)) * (1.0 + 1e-9)
+    return bend if np.isfinite(bend) else np.inf
+
+
+@njit(cache=True, nogil=True)
+def squared_forms(csr: Entries, matrix: Matrix, out: Vector) -> None:
+    """Write ``x' A x`` for each row in CSR and a symmetric matrix."""
+    values, indices, starts = csr
+    for i in range(len(out)):
+        total = 0.0
+        for k in range(starts[i], starts[i + 1]):
+            column = matrix[indices[k]]
+            part = 0.5 * values[k] * column[indices[k]]
+            for j in range(starts[i], k):
+                part += values[j] * column[indices[j]]
+            total += 2.0 * values[k] * part
+        out[i] = total

@@ -34,11 +34,121 @@ from cutplane.estimators.linear import LinearModel
 from cutplane.estimators.paths import fits_along
 from cutplane.estimators.regressor import measure_of
 from cutplane.lam_proof.bounds import Anchor, LamBounds, Stretch
-from cutplane.lam_proof.proof import ERRORS, LamProof
+from cutplane.lam_proof.path import ROUNDING
 from cutplane.regularizers import L2
+from cutplane.report.figures import draw_lam_proof
 from cutplane.solvers.automatic import automatic
 
 Numbers = NDArray[np.int64]
+
+ERRORS = {
+    "accuracy": (1.0, "share of wrong predictions"),
+    "r2": (1.0, "share of the variance that is left"),
+    "d2_pinball": (1.0, "share of the pinball loss that is left"),
+    "d2_poisson": (1.0, "share of the deviance that is left"),
+    "neg_mean_absolute_error": (0.0, "mean absolute error"),
+    "neg_mean_squared_error": (0.0, "mean squared error"),
+}
+"""The error that goes with each score, by the name of the scorer or of an estimator's own measure:
+a number less the score; and what it is called."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LamProof:
+    """A proof that no lam in a range has a much lower error in cross-validation.
+
+    The error for a lam is the mean over the folds, each fitted exactly to the others. It was
+    measured for some lams, and is bounded for all that lie between: see docs/proven-lam.md.
+
+    Attributes
+    ----------
+    lam : float
+        The lam that was chosen.
+    error : float
+        Its error.
+    wanted : float
+        How much lower the error of another lam was allowed to be.
+    highs, lows, at_least : ndarray of shape (n_intervals,)
+        Intervals that cover the range, the largest lams first, and what the error is at least in
+        each of them.
+    lams, errors : ndarray of shape (n_lams,)
+        The lams that were fitted, decreasing, and their errors.
+    measure : str
+        What the error is.
+    """
+
+    lam: float
+    error: float
+    wanted: float
+    highs: Vector
+    lows: Vector
+    at_least: Vector
+    lams: Vector
+    errors: Vector
+    measure: str
+
+    @property
+    def proven(self) -> float:
+        """How much lower the error of any other lam can be at most."""
+        least = float(self.at_least.min())
+        found = max(self.error - least, 0.0)
+        # Shares of examples: a difference of 0.05 may come out as 0.05 and some last digits.
+        rounding = ROUNDING * (abs(self.error) + abs(least) + self.wanted)
+        return self.wanted if abs(found - self.wanted) <= rounding else found
+
+    @property
+    def success(self) -> bool:
+        """Whether as much was proven as was wanted."""
+        return self.proven <= self.wanted
+
+    def error_at_least(self, lam: float) -> float:
+        """Return what the error of a lam in the range is at least.
+
+        Raises
+        ------
+        ValueError
+            If nothing is proven of this lam.
+        """
+        inside = (self.lows <= lam) & (lam <= self.highs)
+        if not inside.any():
+            raise ValueError(
+                f"lam={lam:g} is not between {self.lows[-1]:g} and {self.highs[0]:g}, the range "
+                "of the proof"
+            )
+        return float(self.at_least[inside].max())
+
+    def plot(self) -> Any:
+        """Return a matplotlib figure of the errors, their lower bounds, and what was discarded.
+
+        Raises
+        ------
+        PlottingUnavailable
+            If matplotlib is not installed.
+        """
+        return draw_lam_proof(
+            np.append(self.highs, self.lows[-1]),
+            self.at_least,
+            self.lams,
+            self.errors,
+            chosen=(self.lam, self.error),
+            threshold=self.error - self.wanted,
+            title=f"lam = {self.lam:.3g}: no error is lower by more than {self._amount}",
+            y_title=self.measure,
+        )
+
+    @property
+    def _amount(self) -> str:
+        """What no other lam is better by; rounded up, as a proof must not be overstated."""
+        return f"{self.wanted if self.success else 1.01 * self.proven:.3g}"
+
+    def __str__(self) -> str:
+        return (
+            f"lam = {self.lam:.3g}, {self.measure} {self.error:.4g}; no lam in "
+            f"[{self.lows[-1]:.3g}, {self.highs[0]:.3g}] has one lower by more than {self._amount}"
+        )
+
+    def __repr__(self) -> str:
+        return f"LamProof({self}; {len(self.lams)} lams fitted, {len(self.highs)} intervals)"
 
 
 def accuracy_at_most(y: Numbers, lower: Matrix, upper: Matrix, weights: Vector) -> float:
@@ -105,16 +215,6 @@ BOUNDS_OF_NUMBERS: dict[str, Callable[[Vector, Vector, Vector, Vector], float]] 
     "neg_mean_squared_error": squared_error_at_least,
 }
 """Bounds on measures of predicted numbers, by scikit-learn's names of the scorers."""
-
-
-# Between two fits an interval is halved so often at most: bounds on all 64 parts cost about as much
-# as one more fit.
-_MOST_HALVINGS = 6
-# The share of what a bound may lack that the fits themselves may take; the rest is for what is
-# between them.
-_SHARE_OF_FIT = 0.5
-_LEAST_TOL = 1e-11
-_NARROWEST = 1e-3  # ratio of two lams, less one, that are not told apart any more
 
 
 class _Kept(NamedTuple):
@@ -228,7 +328,7 @@ class CertifiedFold:
         if lam not in self._anchors:
             parts = zip(self.bounds, self.risks, self.kept[lam], strict=True)
             self._anchors[lam] = [
-                bounds.anchor_at(lam, Problem(risk, L2(lam)), risk.at(kept.w), kept.plane)
+                bounds.anchor(lam, Problem(risk, L2(lam)), risk.at(kept.w), kept.plane)
                 for bounds, risk, kept in parts
             ]
         return self._anchors[lam]
@@ -238,10 +338,6 @@ class CertifiedFold:
         bounds = [stretch.scores(high, low) for stretch in stretches]
         lower, upper = (np.array(side) for side in zip(*bounds, strict=True))
         return self._at_most(lower, upper, self.weights)
-
-    def relative_gap(self, lam: float) -> float:
-        """Return the largest relative gap of a lam's fits."""
-        return max(each.certificate.relative_gap for each in self.kept[lam])
 
     def forget_above(self, lam: float) -> None:
         """Drop what is as long as the sample of all larger lams."""
@@ -329,6 +425,15 @@ class LamSearch:
         Seconds, after which nothing more is fitted.
     """
 
+    # Between two fits an interval is halved so often at most: bounds on all 64 parts cost about as
+    # much as one more fit.
+    _most_halvings = 6
+    # The share of what a bound may lack that the fits themselves may take; the rest is for what is
+    # between them.
+    _share_of_fit = 0.5
+    _least_tol = 1e-11
+    _narrowest = 1e-3  # ratio of two lams, less one, that are not told apart any more
+
     def __init__(
         self, folds: Sequence[CertifiedFold], wanted: float, time_limit: float | None
     ) -> None:
@@ -408,7 +513,7 @@ class LamSearch:
             left = self._discard(high, low, [(part.high, part.low) for part in left])
         if not left:
             return
-        if self._is_over or log(high / low) < _NARROWEST:
+        if self._is_over or log(high / low) < self._narrowest:
             self.parts += left
             return
         middle = sqrt(high * low)
@@ -438,7 +543,7 @@ class LamSearch:
             middle = sqrt(begin * end)
             if part.at_most <= target:
                 self.parts.append(part)
-            elif halvings == _MOST_HALVINGS or at_most(middle, middle) > target:
+            elif halvings == self._most_halvings or at_most(middle, middle) > target:
                 left.append(part)
             else:
                 todo += [(middle, end, halvings + 1), (begin, middle, halvings + 1)]
@@ -446,15 +551,15 @@ class LamSearch:
 
     def _tighten(self, lam: float) -> bool:
         """Fit a lam more accurately where its own bound is too wide; return whether it was."""
-        changed, allowed = False, _SHARE_OF_FIT * (self._target - self.score(lam))
+        changed, allowed = False, self._share_of_fit * (self._target - self.score(lam))
         for fold in self.folds:
             for _ in range(3):
                 own = fold.at_most(fold.stretches(lam, lam), lam, lam) - fold.scores[lam]
-                gap = fold.relative_gap(lam)
-                if own <= allowed or fold.tols[lam] <= _LEAST_TOL or self._is_over:
+                if own <= allowed or fold.tols[lam] <= self._least_tol or self._is_over:
                     break
+                gap = max(each.certificate.relative_gap for each in fold.kept[lam])
                 tol = gap * min(0.5 * (allowed / own) ** 2, 0.25)
-                fold.refit(lam, max(tol, _LEAST_TOL))
+                fold.refit(lam, max(tol, self._least_tol))
                 changed = True
         return changed
 

@@ -17,28 +17,89 @@ The compiled part of `cutplane.lam_proof.path`: from one change of the active se
 The equations of the *members*, the kinks on which the solution sits, are those of
 `cutplane.lam_proof.equations`.
 
-``near`` holds what is known of the kinks that may be reached: arrays of their rows, scores, kinks,
-how fast these move, where they truly are, the least and the largest dual, the side of the score,
-the length of the row, and the largest distance on the wrong side.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import REORDER, njit
+from cutplane.data.rows import Entries
 
 Numbers = NDArray[np.int64]
 
-_SMALLEST_RATE = 1e-7
+
+class Equations(NamedTuple):
+    """The matrix of the members' equations, its inverse, and whether there is an intercept."""
+
+    matrix: Matrix
+    inverse: Matrix
+    first: int
+
+
+class Near(NamedTuple):
+    """What is known of the kinks that may be reached.
+
+    Attributes
+    ----------
+    rows, z, kink : ndarray
+        Their rows, the scores of these, and the kinks.
+    moves : ndarray
+        How fast kinks move.
+    truth : ndarray
+        Where they truly are.
+    low, high : ndarray
+        The least and the largest dual.
+    side : ndarray
+        Of the score.
+    reach : ndarray
+        The length of the row.
+    worst : ndarray
+        The largest distance on the wrong side.
+    """
+
+    rows: Numbers
+    z: Vector
+    kink: Vector
+    moves: Vector
+    truth: Vector
+    low: Vector
+    high: Vector
+    side: Numbers
+    reach: Vector
+    worst: Vector
+
+
+class Line(NamedTuple):
+    """The line along which the way should go, and how far from it the way may be.
+
+    Attributes
+    ----------
+    along : ndarray
+        How parameters change along it.
+    c : float
+        How the intercept does.
+    mean : ndarray
+        The mean row.
+    most : ndarray
+        How far parameters and centered intercept may be from it.
+    narrow : ndarray
+        The same from the line between two knots.
+    """
+
+    along: Vector
+    c: float
+    mean: Vector
+    most: Vector
+    narrow: Vector
 
 
 @njit(cache=True, nogil=True)
-def product(csr: Any, row: int, vector: Vector) -> float:
+def product(csr: Entries, row: int, vector: Vector) -> float:
     """Return the product of a row and a vector."""
     values, indices, starts = csr
     one = two = three = four = 0.0  # sums that do not wait for each other
@@ -56,7 +117,7 @@ def product(csr: Any, row: int, vector: Vector) -> float:
 
 
 @njit(cache=True, nogil=True)
-def add(csr: Any, row: int, factor: float, vector: Vector) -> None:
+def add(csr: Entries, row: int, factor: float, vector: Vector) -> None:
     """Add a multiple of a row to a vector."""
     values, indices, starts = csr
     for e in range(starts[row], starts[row + 1]):
@@ -73,8 +134,9 @@ def row_times(row: Vector, vector: Vector, size: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def solve(matrix: Matrix, inverse: Matrix, right: Vector, size: int, out: Vector) -> float:
+def solve(equations: Equations, right: Vector, size: int, out: Vector) -> float:
     """Write the solution, refined once; return how far off it was before, relative."""
+    matrix, inverse, _ = equations
     rest = np.empty(size)
     worst = top = 0.0
     for a in range(size):
@@ -90,41 +152,33 @@ def solve(matrix: Matrix, inverse: Matrix, right: Vector, size: int, out: Vector
 
 @njit(cache=True, nogil=True)
 def beside(
-    csr: Any,
-    rows: Numbers,
-    members: Numbers,
-    n: int,
-    first: int,
-    matrix: Matrix,
-    inverse: Matrix,
-    row: int,
-    dense: Vector,
-    column: Vector,
+    csr: Entries, rows: Numbers, equations: Equations, row: int, dense: Vector, column: Vector,
     mixture: Vector,
-) -> float:
+) -> float:  # fmt: skip
     """Write a row's column of the matrix, and the mixture of members that is next to it.
 
-    Return what is left, times -1: the squared distance from the mixture.
+    ``rows`` are those of the members. Return what is left, times -1: the squared distance from the
+    mixture.
     """
+    first, n = equations.first, len(rows)
     size = first + n
     add(csr, row, 1.0, dense)
     if first:
         column[0] = 1.0
     for p in range(n):
-        column[first + p] = -product(csr, rows[members[p]], dense)
+        column[first + p] = -product(csr, rows[p], dense)
     column[size] = -product(csr, row, dense)
     indices, starts = csr[1], csr[2]
     for e in range(starts[row], starts[row + 1]):
         dense[indices[e]] = 0.0
-    solve(matrix, inverse, column, size, mixture)
+    solve(equations, column, size, mixture)
     return float(column[size] - row_times(mixture, column, size))
 
 
 @njit(cache=True, nogil=True)
-def enter(
-    matrix: Matrix, inverse: Matrix, size: int, column: Vector, mixture: Vector, left: float
-) -> None:
+def enter(equations: Equations, size: int, column: Vector, mixture: Vector, left: float) -> None:
     """Add a row and column, and the same for the inverse."""
+    matrix, inverse, _ = equations
     for a in range(size):
         matrix[a, size] = matrix[size, a] = column[a]
         share = mixture[a] / left
@@ -136,8 +190,9 @@ def enter(
 
 
 @njit(cache=True, nogil=True)
-def leave(matrix: Matrix, inverse: Matrix, size: int, r: int, column: Vector) -> bool:
+def leave(equations: Equations, size: int, r: int, column: Vector) -> bool:
     """Take out row and column ``r``; the last one takes its place."""
+    matrix, inverse, _ = equations
     pivot, last = inverse[r, r], size - 1
     if pivot == 0.0:
         return False
@@ -158,18 +213,18 @@ def leave(matrix: Matrix, inverse: Matrix, size: int, r: int, column: Vector) ->
 
 @njit(cache=True, nogil=True)
 def settle(
-    csr: Any, rows: Numbers, kinks: Vector, equations: tuple[Matrix, Matrix, int],
+    csr: Entries, rows: Numbers, kinks: Vector, equations: Equations,
     others: tuple[Vector, float], u: float, theta: Vector, w: Vector,
 ) -> tuple[float, float]:  # fmt: skip
     """Write duals and parameters for given members; return the intercept, and how exact it is."""
-    (matrix, inverse, first), (pull, total) = equations, others
+    first, (pull, total) = equations.first, others
     n = len(rows)
     right, out = np.empty(first + n), np.empty(first + n)
     if first:
         right[0] = -u * total
     for p in range(n):
         right[first + p] = kinks[p] + u * product(csr, rows[p], pull)
-    off = solve(matrix, inverse, right, first + n, out)
+    off = solve(equations, right, first + n, out)
     w[:] = -u * pull
     for p in range(n):
         theta[p] = out[first + p]
@@ -178,8 +233,9 @@ def settle(
 
 
 @njit(cache=True, nogil=True)
-def members_matrix(csr: Any, rows: Numbers, first: int, d: int, matrix: Matrix) -> None:
+def members_matrix(csr: Entries, rows: Numbers, d: int, equations: Equations) -> None:
     """Write the matrix of the members' equations."""
+    matrix, _, first = equations
     n = len(rows)
     matrix[0, 0] = 0.0
     dense = np.zeros(d)
@@ -194,7 +250,7 @@ def members_matrix(csr: Any, rows: Numbers, first: int, d: int, matrix: Matrix) 
 
 
 @njit(cache=True, nogil=True)
-def most_off(csr: Any, rows: Numbers, kinks: Vector, w: Vector, c: float) -> float:
+def most_off(csr: Entries, rows: Numbers, kinks: Vector, w: Vector, c: float) -> float:
     """Return how far scores of members are from their kinks at most."""
     worst = 0.0
     for p in range(len(rows)):
@@ -216,15 +272,9 @@ def within_reach(z: Vector, kink: Vector, side: Numbers, ahead: Vector, margin: 
 
 @njit(cache=True, nogil=True)
 def ranges_of_knots(
-    csr: Any,
-    knots: Matrix,
-    marks: Matrix,
-    reach: Vector,
-    spread: Vector,
-    lower: Vector,
-    upper: Vector,
-) -> None:
-    """Write the least and the largest score of each row on the way along knots.
+    csr: Entries, knots: Matrix, marks: Matrix, reach: Vector, spread: Vector
+) -> Matrix:
+    """Return the least and the largest score of each row on the way along knots.
 
     ``knots`` has a row for each feature; ``marks`` are the intercepts, and how far parameters and
     centered intercept are at most away from the way that is straight from knot to knot. ``spread``
@@ -233,15 +283,15 @@ def ranges_of_knots(
     """
     values, indices, starts = csr
     last = knots.shape[1] - 1
-    scores = np.empty(last + 1)
-    for i in range(len(lower)):
+    scores, out = np.empty(last + 1), np.empty((2, len(reach)))
+    for i in range(len(reach)):
         one, two = marks[0, 0], marks[0, last]
         for e in range(starts[i], starts[i + 1]):
             one += values[e] * knots[indices[e], 0]
             two += values[e] * knots[indices[e], last]
         away = spread[0] * reach[i] + spread[1]
-        lower[i], upper[i] = min(one, two) - away, max(one, two) + away
-        if lower[i] > 0.0 or upper[i] < 0.0:
+        out[0, i], out[1, i] = min(one, two) - away, max(one, two) + away
+        if out[0, i] > 0.0 or out[1, i] < 0.0:
             continue
         scores[:] = marks[0]
         for e in range(starts[i], starts[i + 1]):
@@ -252,44 +302,35 @@ def ranges_of_knots(
         for k in range(last + 1):
             away = marks[1, k] * reach[i] + marks[2, k]
             least, largest = min(least, scores[k] - away), max(largest, scores[k] + away)
-        lower[i], upper[i] = least, largest
+        out[0, i], out[1, i] = least, largest
+    return out
 
 
 @njit(cache=True, nogil=True)
 def exchanged(
-    near: Any, duals: tuple[Numbers, Vector], mixture: Vector, n: int, first: int, u: float, i: int
+    near: Near, members: Numbers, theta: Vector, mixture: Vector, u: float, i: int
 ) -> tuple[int, float]:
     """Move duals along a dependency of rows until one is at an end; return whose, and how far.
 
     Neither parameters nor intercept change. It is that of the kink ``i`` itself if the number of
-    the member is -1.
+    the member is -1. The ``mixture`` has a number for each member.
     """
-    low, high, side = near[5], near[6], near[7]
-    members, theta = duals
+    low, high, side = near.low, near.high, near.side
     room, out = u * (high[i] - low[i]), -1
-    for p in range(n):
-        rate = side[i] * mixture[first + p]
-        if abs(rate) >= _SMALLEST_RATE:
+    for p in range(len(members)):
+        rate = side[i] * mixture[p]
+        if abs(rate) >= 1e-7:
             end = high[members[p]] if rate > 0.0 else low[members[p]]
             here = max((u * end - theta[p]) / rate, 0.0)
             if here < room:
                 room, out = here, p
-    for p in range(n):
-        theta[p] += side[i] * mixture[first + p] * room
+    for p in range(len(members)):
+        theta[p] += side[i] * mixture[p] * room
     return out, room
 
 
 # Why a part of the way ended.
 REACHED, STRAYED, INACCURATE, LONG, FULL, STUCK, RENEWED = range(7)
-
-# A row is a combination of members' rows if so little of its squared length is left beside them.
-_DEPENDENT = 1e-7
-_OFF = 1e-9  # relative residual at which the inverse is made anew
-_NOISE = 1e-13  # a score that moves so slowly, relative to what moves it, does not move
-_SHARE_OF_STEPS = 0.5
-_MOST_QUIET = 10
-_FEW = 32  # to have fewer to look at would gain nothing
-_MOST_IDLE = 200  # changes in a row without a step: it is going round in circles
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -319,12 +360,12 @@ def _share_until_number(start: float, change: float, step: float, most: float) -
 
 @njit(cache=True, nogil=True)
 def _next_member(
-    near: Any, members: Numbers, theta: Vector, rates: Vector, n: int, u: float, du: float
+    near: Near, members: Numbers, theta: Vector, rates: Vector, u: float, du: float
 ) -> tuple[float, int, int]:
     """Return the step after which a member's dual reaches an end, the member and the side."""
-    low, high = near[5], near[6]
+    low, high = near.low, near.high
     step, who, side = np.inf, -1, 0
-    for p in range(n):
+    for p in range(len(members)):
         i = members[p]
         rising, falling = rates[p] - du * high[i], du * low[i] - rates[p]
         if rising > 0.0:
@@ -340,12 +381,12 @@ def _next_member(
 
 @njit(cache=True, nogil=True)
 def _next_kink(
-    csr: Any, near: Any, nearest: Numbers, wait: Any, way: tuple[Vector, float], noise: float,
-    speeds: Vector,
+    csr: Entries, near: Near, nearest: Numbers, wait: NDArray[np.bool_], direction: Vector,
+    dc: float, noise: float, speeds: Vector,
 ) -> tuple[float, int]:  # fmt: skip
     """Return the step after which a score reaches a kink, and which; write how fast all move."""
-    rows, z, kink, moves, side, reach = near[0], near[1], near[2], near[3], near[7], near[8]
-    (direction, dc), step, who = way, np.inf, -1
+    rows, z, kink, moves, _, _, _, side, reach, _ = near
+    step, who = np.inf, -1
     for i in nearest:
         if side[i] == 0:
             speeds[i] = moves[i]
@@ -360,15 +401,14 @@ def _next_kink(
 
 @njit(cache=True, nogil=True)
 def _nearest(
-    csr: Any, near: Any, w: Vector, c: float, room: float, mean_reach: float, numbers: Numbers
+    csr: Entries, near: Near, w: Vector, c: float, room: float, mean_reach: float, numbers: Numbers
 ) -> Numbers:
     """Compute all scores anew; return the kinks that are not too far to be reached."""
-    rows, z, kink, side, reach = near[0], near[1], near[2], near[7], near[8]
-    n = 0
-    for i in range(len(rows)):
+    n, z, side = 0, near.z, near.side
+    for i in range(len(z)):
         if side[i] != 0:
-            z[i] = product(csr, rows[i], w) + c
-            if side[i] * (z[i] - kink[i]) > room * (reach[i] + mean_reach):
+            z[i] = product(csr, near.rows[i], w) + c
+            if side[i] * (z[i] - near.kink[i]) > room * (near.reach[i] + mean_reach):
                 continue
         numbers[n] = i
         n += 1
@@ -377,55 +417,38 @@ def _nearest(
 
 @njit(cache=True, nogil=True)
 def _measure(
-    near: Any, nearest: Numbers, members: Numbers, theta: Vector, n: int, u: float, slack: Vector
+    near: Near, nearest: Numbers, members: Numbers, theta: Vector, u: float, slack: Vector
 ) -> None:
     """Note how far scores are on the wrong side, and how far duals of members are from ends."""
-    z, truth, low, high, side, worst = near[1], near[4], near[5], near[6], near[7], near[9]
+    side = near.side
     for i in nearest:
-        away = side[i] * (truth[i] - z[i]) if side[i] != 0 else abs(truth[i] - z[i])
-        worst[i] = max(worst[i], away)
+        off = near.truth[i] - near.z[i]
+        near.worst[i] = max(near.worst[i], side[i] * off if side[i] != 0 else abs(off))
     above = below = 0.0
-    for p in range(n):
-        above += high[members[p]] - theta[p] / u
-        below += theta[p] / u - low[members[p]]
+    for p in range(len(members)):
+        above += near.high[members[p]] - theta[p] / u
+        below += theta[p] / u - near.low[members[p]]
     slack[0] = min(slack[0], above)
     slack[1] = min(slack[1], below)
 
 
 @njit(cache=True, nogil=True)
 def follow(
-    csr: Any,
-    near: Any,
-    members: Numbers,
-    theta: Vector,
-    matrix: Matrix,
-    inverse: Matrix,
-    first: int,
-    n: int,
-    pull: Vector,
-    w: Vector,
-    numbers: Vector,
-    du: float,
-    length: float,
-    line: Vector,
-    line_c: float,
-    mean: Vector,
-    most: Vector,
-    narrow: Vector,
-    knots: Matrix,
-    marks: Matrix,
-    slack: Vector,
-) -> tuple[int, int, int, int, float, float, int]:
-    """Follow the solution for ``length``, or until it strays from a line by more than ``most``.
+    csr: Entries, near: Near, members: Numbers, theta: Vector, equations: Equations, n: int,
+    pull: Vector, w: Vector, numbers: Vector, du: float, length: float, guess: Line,
+    knots: Matrix, marks: Matrix, slack: Vector,
+) -> tuple[int, int, int, int, float, float, int]:  # fmt: skip
+    """Follow the solution for ``length``, or until it strays too far from a line.
 
     ``numbers`` are ``total``, ``c`` and ``u``. The way from one of the ``knots`` to the next is
     straight up to what ``marks`` say: ``u``, ``c``, and how far parameters and centered intercept
     are off it at most. Returns why it ended, the number of changes, of members and of knots, how
-    far it went, and how far it strayed, as a share of ``most`` times its first number.
+    far it went, and how far it strayed, as a share of what it may times its first number.
     """
+    line, line_c, mean, most, narrow = guess
     mean_reach = most[1] / most[0]
-    rows, z, kink, moves = near[0], near[1], near[2], near[3]
-    low, high, side, reach = near[5], near[6], near[7], near[8]
+    rows, z, kink, moves, _, low, high, side, reach, _ = near
+    first = equations.first
     d, m, most_members = len(w), len(rows), len(members)
     right, rates = np.empty(most_members + 1), np.empty(most_members + 1)
     column, mixture = np.empty(most_members + 1), np.empty(most_members + 1)
@@ -440,8 +463,9 @@ def follow(
     nearest = _nearest(csr, near, w, numbers[1], inner, mean_reach, places)
     work, own_work, own_changes, quiet = m - n, 0, 0, 0
     knots[0], n_knots, is_new = w, 1, True
-    marks[0, 0], marks[0, 1], marks[0, 2], marks[0, 3] = numbers[2], numbers[1], 0.0, 0.0
-    _measure(near, nearest, members, theta, n, numbers[2], slack)
+    marks[0, 0], marks[0, 1] = numbers[2], numbers[1]
+    marks[0, 2:] = 0.0
+    _measure(near, nearest, members[:n], theta, numbers[2], slack)
     while True:
         total, c, u = numbers[0], numbers[1], numbers[2]
         size = first + n
@@ -450,8 +474,8 @@ def follow(
         for p in range(n):
             i = members[p]
             right[first + p] = moves[i] + du * product(csr, rows[i], pull)
-        if solve(matrix, inverse, right, size, rates) > _OFF and changes > 0:
-            status = INACCURATE
+        if solve(equations, right, size, rates) > 1e-9 and changes > 0:
+            status = INACCURATE  # so that the inverse is made anew
             break
         direction[:] = -du * pull
         mover = du * _length(pull, 0.0, nothing, nothing)
@@ -460,8 +484,10 @@ def follow(
             add(csr, rows[i], -rates[first + p], direction)
             mover += abs(rates[first + p]) * reach[i]
         dc = rates[0] if first else 0.0
-        step, member, ends = _next_member(near, members, theta, rates[first:], n, u, du)
-        here, new = _next_kink(csr, near, nearest, wait, (direction, dc), _NOISE * mover, speeds)
+        step, member, ends = _next_member(near, members[:n], theta, rates[first:], u, du)
+        # A score that moves so slowly, relative to what moves it, does not move.
+        noise = 1e-13 * mover
+        here, new = _next_kink(csr, near, nearest, wait, direction, dc, noise, speeds)
         if here < step:
             step, member = here, -1
         else:
@@ -525,12 +551,12 @@ def follow(
         u += step * du
         numbers[1], numbers[2] = c + step * dc, u
         done += step
-        _measure(near, nearest, members, theta, n, u, slack)
+        _measure(near, nearest, members[:n], theta, u, slack)
         if status == RENEWED:
             # The steps in between should cost about what choosing does.
             quiet = quiet + 1 if changes == own_changes else 0
-            grows = own_work <= _SHARE_OF_STEPS * (m - n) or quiet > _MOST_QUIET
-            grows |= len(nearest) <= n + _FEW
+            grows = own_work <= 0.5 * (m - n) or quiet > 10
+            grows |= len(nearest) <= n + 32  # to have fewer to look at would gain nothing
             inner *= 1.3 if grows else 0.8
             own_changes = changes
             nearest = _nearest(csr, near, w, numbers[1], inner, mean_reach, places)
@@ -541,7 +567,7 @@ def follow(
             break
         changes += 1
         idle = 0 if step > 0.0 else idle + 1
-        if idle > _MOST_IDLE:
+        if idle > 200:  # changes in a row without a step: it is going round in circles
             status = STUCK
             break
 
@@ -550,16 +576,16 @@ def follow(
             if n == most_members:
                 status = FULL
                 break
-            left = beside(
-                csr, rows, members, n, first, matrix, inverse, rows[new], dense, column, mixture
-            )
+            own = rows[members[:n]]
+            left = beside(csr, own, equations, rows[new], dense, column, mixture)
             theta_new = u * (high[new] if side[new] > 0 else low[new])
-            if left > -_DEPENDENT * max(-column[size], reach[new] ** 2):
+            # A row is a combination of members' rows if so little of its squared length is left.
+            if left > -1e-7 * max(-column[size], reach[new] ** 2):
                 if du != 0.0:
                     # A mixture of members, whose scores stand still: it cannot have moved.
                     wait[new] = True
                     continue
-                member, room = exchanged(near, (members, theta), mixture, n, first, u, new)
+                member, room = exchanged(near, members[:n], theta, mixture[first:], u, new)
                 theta_new -= side[new] * room
                 if member < 0:
                     change = (low[new] - high[new]) * side[new]
@@ -573,7 +599,7 @@ def follow(
         wait[:] = False
         if member >= 0:
             i = members[member]
-            if not leave(matrix, inverse, size, first + member, column):
+            if not leave(equations, size, first + member, column):
                 status = STUCK
                 break
             n -= 1
@@ -585,14 +611,13 @@ def follow(
             add(csr, rows[i], dual, pull)
             numbers[0] += dual
             if entering >= 0:
-                left = beside(
-                    csr, rows, members, n, first, matrix, inverse, rows[new], dense, column, mixture
-                )
+                own = rows[members[:n]]
+                left = beside(csr, own, equations, rows[new], dense, column, mixture)
         if entering >= 0:
             if left == 0.0:
                 status = STUCK
                 break
-            enter(matrix, inverse, first + n, column, mixture, left)
+            enter(equations, first + n, column, mixture, left)
             members[n], theta[n] = entering, theta_new
             n += 1
             dual = high[entering] if side[entering] > 0 else low[entering]
@@ -605,12 +630,8 @@ def follow(
             break
     marks[n_knots - 1, 2], marks[n_knots - 1, 3] = own_most, own_most_c
     knots[n_knots] = w
-    marks[n_knots, 0], marks[n_knots, 1], marks[n_knots, 2], marks[n_knots, 3] = (
-        numbers[2],
-        numbers[1],
-        0.0,
-        0.0,
-    )
+    marks[n_knots, 0], marks[n_knots, 1] = numbers[2], numbers[1]
+    marks[n_knots, 2:] = 0.0
     if du != 0.0:
         numbers[3] = inner
     return status, changes, n, n_knots + 1, done, strayed, work + own_work

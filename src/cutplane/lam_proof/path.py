@@ -33,7 +33,7 @@ slopes at an approximate solution are those of an exact one, and then back to wh
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +42,13 @@ from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import clock
 from cutplane.data import Rows
 from cutplane.lam_proof import equations as kernels
-from cutplane.lam_proof import equations as system
+from cutplane.lam_proof.equations import Equations, Line, Near
 from cutplane.losses.piecewise import PiecewiseLoss
 from cutplane.models.gram.functions import one_blas_thread
 from cutplane.risks.scored import ScoredRisk
 
-MOST_FEATURES = 1024
+ROUNDING = 64 * EPS
+_SAME = 1.0 + 1e-12  # ratio of two lams that are one up to rounding
 
 
 class Kinks(NamedTuple):
@@ -66,7 +67,7 @@ def kinks_of(risk: ScoredRisk) -> Kinks | None:
         not isinstance(loss, PiecewiseLoss)
         or not loss.straight
         or risk.rows.entries() is None
-        or risk.n_parameters > MOST_FEATURES
+        or risk.n_parameters > 1024  # steps would cost more than fits
     ):
         return None
     used = np.flatnonzero(risk.weights > 0.0)
@@ -93,24 +94,6 @@ def kinks_of(risk: ScoredRisk) -> Kinks | None:
         np.concatenate([-down for _, _, down in sides]),
         np.concatenate([up for _, up, _ in sides]),
     )
-
-
-MOST_MEMBERS = 504
-_FEW_MEMBERS = 126
-_TIE_BREAK = 1e-10  # relative to the kinks
-_ROUNDING = 64 * EPS
-_INACCURATE = 1e-9  # relative residual at which the inverse is made anew
-_NARROW = 1e-4  # how far the way may be off the line between two knots, relative to the parameters
-_SAME = 1.0 + 1e-12  # ratio of two lams that are one up to rounding
-_MOST_KNOTS = 256
-_PARTS_UNTIL_SUMS = 16  # sums over all examples are updated meanwhile
-_WORK_OF_A_PART = 2.0  # in passes over the data: what its beginning costs
-_WORK_AROUND = 4000  # in rows
-_ROOM = 1.4  # how much farther than the last time the way may stray
-_MOST_FAILURES = 5
-_MOST_IDLE = 50  # parts in a row that go nowhere
-_LEAST_ROOM = 0.02  # the same, relative to how far the way was
-_USED_ROOM = 0.9  # the rest is for the distance from the path to the best model
 
 
 class _Part(NamedTuple):
@@ -168,6 +151,20 @@ class KinkPath:
         How often an example came to its kink or left it.
     """
 
+    most_members, few_members = 504, 126  # to give up at, and to begin with
+    tie_break = 1e-10  # relative to the kinks
+    inaccurate = 1e-9  # relative residual at which the inverse is made anew
+    narrow = 1e-4  # how far the way may be off the line between knots, relative to the parameters
+    most_knots = 256
+    parts_until_sums = 16  # sums over all examples are updated meanwhile
+    work_of_a_part = 2.0  # in passes over the data: what its beginning costs
+    work_around = 4000  # in rows
+    room = 1.4  # how much farther than the last time the way may stray
+    least_room = 0.02  # the same, relative to how far the way was
+    used_room = 0.9  # the rest is for the distance from the path to the best model
+    most_failures = 5
+    most_idle = 50  # parts in a row that go nowhere
+
     def __init__(
         self,
         risk: ScoredRisk,
@@ -183,21 +180,23 @@ class KinkPath:
         self.is_alive, self.changes, self.n_parts = True, 0, 0
         self.deadline: float | None = None
         self._kinks = kinks
-        self._entries: Any = risk.rows.entries()
-        self._entries_seen: Any = rows.entries()
+        own, seen = risk.rows.entries(), rows.entries()
+        assert own is not None
+        assert seen is not None
+        self._entries, self._entries_seen = own, seen
         self._reach, self._reach_seen = reach[kinks.rows], reach_seen
         self._typical = 0.2 * float(self._reach.mean()) * risk.minimizes_intercept
         self._margin = self._reach + self._typical
         self._first = int(risk.minimizes_intercept)
         self._inner = 1e-3
         self._random = np.random.default_rng(0)
-        moved = _TIE_BREAK * self._random.uniform(-1.0, 1.0, len(kinks.at))
+        moved = self.tie_break * self._random.uniform(-1.0, 1.0, len(kinks.at))
         self._goal = kinks.at + moved * max(float(np.abs(kinks.at).mean()), 1e-300)
         self._at = self._goal
         self._parts: list[_Part] = []
         self._u = 0.0
         self._members = np.zeros(0, dtype=np.int64)
-        self._make_room(_FEW_MEMBERS)
+        self._make_room(self.few_members)
         # Where the intercept is not unique, the path may get lost, and begins anew at the next lam.
         self._idle, self._way, self._failures, self._is_lost = 0, 0.0, 0, False
         self._sums: tuple[Vector, float] | None = None
@@ -210,7 +209,7 @@ class KinkPath:
         """
         if self._is_lost:
             self._failures += 1
-            self.is_alive &= self._failures <= _MOST_FAILURES
+            self.is_alive &= self._failures <= self.most_failures
         if self.is_alive and (self._is_lost or self._u == 0.0):
             self._is_lost = False
             self._begin(high, w)
@@ -300,25 +299,27 @@ class KinkPath:
         rows = self._kinks.rows[self._members]
         d = self.risk.n_parameters
         size = self._first + len(rows)
-        system.members_matrix(self._entries, rows, self._first, d, self._matrix)
+        matrix, inverse, _ = self._equations
+        kernels.members_matrix(self._entries, rows, d, self._equations)
         try:
             with one_blas_thread():
-                self._inverse[:size, :size] = np.linalg.inv(self._matrix[:size, :size])
+                inverse[:size, :size] = np.linalg.inv(matrix[:size, :size])
         except np.linalg.LinAlgError:
             self._is_lost = True
 
     def _make_room(self, capacity: int) -> None:
         """Make the matrices larger; those of few members stay in the cache."""
         self._capacity = capacity
-        self._matrix, self._inverse = np.zeros((2, capacity + 1, capacity + 1))
+        matrix, inverse = np.zeros((2, capacity + 1, capacity + 1))
+        self._equations = Equations(matrix, inverse, self._first)
         if len(self._members):
             self._renew()
-        self.is_alive &= capacity <= MOST_MEMBERS
+        self.is_alive &= capacity <= self.most_members
 
     def _follow(self, du: float, moves: Vector, length: float) -> float:
         """Follow the path for a length at most, while kinks move; return how far it went."""
-        kinks, first, entries = self._kinks, self._first, self._entries
-        if self._sums is None or self.n_parts % _PARTS_UNTIL_SUMS == 0:
+        kinks, first = self._kinks, self._first
+        if self._sums is None or self.n_parts % self.parts_until_sums == 0:
             self._sums = self._others()
         pull, total = self._sums
         theta, w, c = self._settled(pull, total)
@@ -327,7 +328,7 @@ class KinkPath:
         drift = self._drift(w, c)
         z = self.risk.rows.scores(w)[kinks.rows] + c
         line, line_c, ahead = self._guess(w, c, z)
-        near = system.within_reach(
+        near = kernels.within_reach(
             z, self._at, self._side, length * (ahead - moves), self._room * self._margin
         )
         place = np.empty(len(z), dtype=np.int64)
@@ -338,18 +339,19 @@ class KinkPath:
         side, at, worst = self._side[near], self._at[near], np.zeros(len(near))
         low, high = kinks.low[near], kinks.high[near]
         scores = np.where(side == 0, at, z[near])
-        known = (scores, at, moves[near], kinks.at[near], low, high, side, self._reach[near], worst)
+        known = Near(
+            kinks.rows[near], scores, at, moves[near], kinks.at[near], low, high, side,
+            self._reach[near], worst,
+        )  # fmt: skip
         numbers, slack = np.array([total, c, self._u, self._inner]), np.array([np.inf, np.inf])
-        knots, marks = np.empty((_MOST_KNOTS, len(w))), np.zeros((_MOST_KNOTS, 4))
+        knots, marks = np.empty((self.most_knots, len(w))), np.zeros((self.most_knots, 4))
         both = np.array([1.0, self._typical])
+        narrow = self.narrow * float(np.linalg.norm(w))
+        guess = Line(line, line_c, self.mean, self.used_room * self._room * both, narrow * both)
         status, changes, n, n_knots, done, strayed, work = kernels.follow(
-            entries,
-            (kinks.rows[near], *known),
-            *(members, theta, self._matrix, self._inverse, first, n, pull, w, numbers),
-            *(du, length, line, line_c, self.mean),
-            *(_USED_ROOM * self._room * both, _NARROW * float(np.linalg.norm(w)) * both),
-            *(knots, marks, slack),
-        )
+            self._entries, known, members, theta, self._equations, n, pull, w, numbers, du, length,
+            guess, knots, marks, slack,
+        )  # fmt: skip
         if done > 0.3 * length or self._before is None:
             self._before = knots[0].copy(), c, z, self._way
         self._way += done
@@ -360,16 +362,16 @@ class KinkPath:
         self._idle = 0 if done > 0.0 else self._idle + 1
         if status == kernels.FULL:
             self._make_room(2 * self._capacity)
-        self._is_lost |= status == kernels.STUCK or self._idle >= _MOST_IDLE
-        away = _NARROW * float(np.linalg.norm(w))
+        self._is_lost |= status == kernels.STUCK or self._idle >= self.most_idle
+        away = self.narrow * float(np.linalg.norm(w))
         if du and not self._is_lost:
             drift = max(drift, self._drift(w, float(numbers[1])))
             gap = float((high - low) @ (worst + drift * (worst > 0.0)))
-            away = np.sqrt(self._u * gap) + _ROUNDING * self._u * float(np.abs(pull).sum())
+            away = np.sqrt(self._u * gap) + ROUNDING * self._u * float(np.abs(pull).sum())
             # Where the intercept is above the best one for sure, or below.
             beside = away * float(self._reach[near].max(initial=0.0)) + 2.0 * worst.max(initial=0.0)
-            is_sure = slack.min() > _ROUNDING * float(np.abs(high).sum() + np.abs(low).sum())
-            is_sure = (is_sure or not first) and away <= (1.0 - _USED_ROOM) * self._room
+            is_sure = slack.min() > ROUNDING * float(np.abs(high).sum() + np.abs(low).sum())
+            is_sure = (is_sure or not first) and away <= (1.0 - self.used_room) * self._room
             widths = np.array([away, (beside + drift) * first]) if is_sure else np.full(2, np.inf)
             way, marks = knots[:n_knots], marks[:n_knots]
             # From a knot to the next it is off the chord by twice what it is off a line at most.
@@ -379,7 +381,8 @@ class KinkPath:
             self._parts.append(_Part(marks[:, 0], way, c_seen, off, spread))
         self.changes += changes
         self.n_parts += 1
-        least = _LEAST_ROOM * float(np.linalg.norm(w - knots[0])) + 2.0 / (1.0 - _USED_ROOM) * away
+        least = self.least_room * float(np.linalg.norm(w - knots[0]))
+        least += 2.0 / (1.0 - self.used_room) * away
         self._adapt(work, length, done, strayed, least)
         return float(done)
 
@@ -388,11 +391,10 @@ class KinkPath:
         theta, w = np.zeros(self._capacity), np.empty(self.risk.n_parameters)
         rows, at = self._kinks.rows[self._members], self._at[self._members]
         for _ in range(2):
-            equations = self._matrix, self._inverse, self._first
-            c, off = system.settle(
-                self._entries, rows, at, equations, (pull, total), self._u, theta, w
+            c, off = kernels.settle(
+                self._entries, rows, at, self._equations, (pull, total), self._u, theta, w
             )
-            if off <= _INACCURATE:
+            if off <= self.inaccurate:
                 break
             self._renew()
         return theta, w, c
@@ -400,7 +402,7 @@ class KinkPath:
     def _drift(self, w: Vector, c: float) -> float:
         """Return how far scores of members are from their kinks at most."""
         rows, at = self._kinks.rows[self._members], self._at[self._members]
-        return float(system.most_off(self._entries, rows, at, w, c))
+        return float(kernels.most_off(self._entries, rows, at, w, c))
 
     def _guess(self, w: Vector, c: float, z: Vector) -> tuple[Vector, float, Vector]:
         """Return how parameters, intercept and scores should move: as they did before."""
@@ -412,18 +414,19 @@ class KinkPath:
 
     def _seen(self, part: _Part) -> tuple[Vector, Vector]:
         """Return what validation scores are at least and at most."""
-        lower, upper = np.empty((2, len(self._reach_seen)))
         marks = np.ascontiguousarray(np.column_stack((part.c, part.off)).T)
-        along = np.ascontiguousarray(part.knots.T), marks, self._reach_seen
+        knots = np.ascontiguousarray(part.knots.T)
         spread = part.spread if self._signs_only else np.full(2, np.inf)
-        system.ranges_of_knots(self._entries_seen, *along, spread, lower, upper)
+        lower, upper = kernels.ranges_of_knots(
+            self._entries_seen, knots, marks, self._reach_seen, spread
+        )
         return lower, upper
 
     def _adapt(
         self, work: int, length: float, done: float, strayed: float, least_room: float
     ) -> None:
         """Choose length and room of the next part: its changes should cost what it begins with."""
-        wanted = _WORK_OF_A_PART * (len(self._at) + _WORK_AROUND)
+        wanted = self.work_of_a_part * (len(self._at) + self.work_around)
         factor = (wanted / max(work, 1)) ** 0.5
         factor = min(max(factor, 0.6), 1.6)
         # The last part before a lam that was asked for may be short.
@@ -431,5 +434,5 @@ class KinkPath:
         if done < length:
             self._room *= factor
         else:
-            self._room = max(_ROOM * strayed, 0.5 * self._room)
+            self._room = max(self.room * strayed, 0.5 * self._room)
         self._room = max(self._room, least_room)
