@@ -24,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod
 from typing import Any
 
 import numpy as np
@@ -156,6 +158,28 @@ class Kernel:
         if self.name == "polynomial":
             return bool((n_features + 1) ** self.degree <= _MOST_OF_TENSOR)
         return self.name == "linear"
+
+    def n_tensor_entries(self, n_features: int) -> int:
+        """Return how many entries the tensors have, equal ones counted once."""
+        return comb(n_features + self.degree, self.degree) if self.name != "linear" else n_features
+
+    def tensors(self, X: Any) -> Matrix:
+        """Return the tensors of which the kernel is the inner product: a row for each example.
+
+        Of a symmetric tensor's equal entries one is kept, times the root of how many they are.
+        """
+        dense = _double(X if isinstance(X, np.ndarray) else X.toarray())
+        if self.name == "linear":
+            return dense
+        factors = np.column_stack(
+            [np.sqrt(self.gamma) * dense, np.full(len(dense), np.sqrt(self.coef0))]
+        )
+        out = np.empty((len(dense), self.n_tensor_entries(dense.shape[1])))
+        entries = combinations_with_replacement(range(factors.shape[1]), self.degree)
+        for k, entry in enumerate(entries):
+            equal = factorial(self.degree) // prod(factorial(entry.count(i)) for i in {*entry})
+            np.multiply(np.sqrt(equal), factors[:, entry].prod(axis=1), out=out[:, k])
+        return out
 
     def tensor_length(self, X: Any, duals: Vector) -> tuple[float, float]:
         """Return the length of ``sum_i duals_i k(x_i, .)``, and by how much it may be off at most.

@@ -245,6 +245,12 @@ class KernelModel(LinearModel):
             from cutplane.models.gram.reduced import reduced_plan
 
             return reduced_plan(self, examples, targets, weights, varied=varied)
+        if not isinstance(examples, KernelExamples):
+            from cutplane.models.gram.reduced import tensor_plan
+
+            plan = tensor_plan(self, examples, targets, weights, varied=varied)
+            if plan is not None:
+                return plan
         risks, attributes = self._risks_of(examples, targets, weights)
         starts = self._kernel_starts(np.flatnonzero(weights > 0.0), len(weights), len(risks))
         plan = self._plan_with(replace(examples, weights=weights), risks, attributes, varied=varied)

@@ -26,23 +26,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpstrf, dtrtri
 
 from cutplane.compute import pace
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.pace import OutOfTime, affords, deadline
 from cutplane.compute.threads import default_threads, run_blocks
+from cutplane.core.protocols import Point
 from cutplane.data import as_rows
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import l2_of, threads_of
+from cutplane.estimators.description import lam_of, threads_of
 from cutplane.estimators.fit import Examples, Plan, share_of_time
 from cutplane.losses.loss import ScoreLoss
-from cutplane.models.gram.functions import Kernel, around_zero, one_blas_thread
+from cutplane.models.gram.functions import (
+    Kernel,
+    around_zero,
+    one_blas_thread,
+    products_with,
+    ridge_of,
+)
 from cutplane.models.gram.pair_ascent import pair_ascent
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
-from cutplane.regularizers import KernelNorm
+from cutplane.regularizers import L2, KernelNorm
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.minimize import minimize
 
 # Examples of a pilot for each landmark, and the largest share of all examples that it may have.
@@ -101,21 +110,21 @@ _PARTS = 3
 def reduced_plan(
     model: Any, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
 ) -> Plan:
-    """Return the plan to fit functions of fewer features: linear models."""
-    used = np.flatnonzero(weights > 0.0)
-    X = examples.X if len(used) == len(weights) else examples.X[used]
-    kernel = model._kernel(X, examples.weights[used])
-    loss, regularizer = model.loss_function(), l2_of(model.lam, model.C, float(weights.sum()))
+    """Return the plan to fit functions in the span of landmarks: linear models."""
+    used, X, kernel = _used(model, examples, weights)
     own_targets, own_weights = [each[used] for each in targets], weights[used]
+    lam = lam_of(model.lam, model.C, float(weights.sum()))
     limit = share_of_time(model.time_limit, examples.begin, _PARTS)
-    chosen = _chosen(model, kernel, X, own_targets, own_weights, regularizer.lam, limit)
+    chosen = _chosen(model, kernel, X, own_targets, own_weights, lam, limit)
     # Features may take half of what is left, the fit the rest.
     left = share_of_time(model.time_limit, examples.begin, _PARTS - 1)
     with pace.using(pace.Pace(np.inf if left is None else left)):
         made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
     rows = as_rows(made.features, n_threads=threads_of(model.n_jobs))
     risks = [
-        ScoredRisk(rows, each, loss, weights=own_weights, intercept=model.fit_intercept)
+        ScoredRisk(
+            rows, each, model.loss_function(), weights=own_weights, intercept=model.fit_intercept
+        )
         for each in own_targets
     ]
 
@@ -133,7 +142,173 @@ def reduced_plan(
     plan: Plan = model._plan_with(
         replace(examples, weights=weights), risks, attributes, varied=varied
     )
-    return replace(plan, regularizer=regularizer, starts=None)
+    return replace(plan, regularizer=L2(lam), starts=None)
+
+
+def _used(model: Any, examples: Examples, weights: Vector) -> tuple[NDArray[np.intp], Any, Kernel]:
+    """Return which examples have a weight, their features, and the kernel for them."""
+    used = np.flatnonzero(weights > 0.0)
+    X = examples.X if len(used) == len(weights) else examples.X[used]
+    return used, X, model._kernel(X, examples.weights[used])
+
+
+# From this share of a score of size one on, rounding of its terms is too much for a kernel matrix.
+# Features in its place may have so many entries: 32 MB.
+_COARSE, _MOST_ENTRIES = 1e-9, 1 << 22
+# What is left of an example beside the others and rounding, squared, as a share of ``lam``.
+_DROPPED = 1e-15
+
+
+def tensor_plan(
+    model: Any, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
+) -> Plan | None:
+    """Return the plan to fit all functions as linear models; None if their matrix does as well.
+
+    With features that are not scaled, scores of size one are sums of terms that cancel: duals of
+    size ``C``, times entries of the matrix. With the kernel "linear", features of 1e4 and ``C=100``
+    these are 1e12, and of 16 digits four are left. The features that a kernel is the inner product
+    of have no such terms. In the basis of `tensor_features` their number is no larger than that of
+    the examples, and coefficients follow for as few of these.
+    """
+    if model.method not in (None, "auto") or getattr(model, "posterior", False):
+        return None
+    used, X, kernel = _used(model, examples, weights)
+    if not kernel.has_tensors(X.shape[1]):
+        return None
+    total, m = float(weights.sum()), len(used)
+    lam = lam_of(model.lam, model.C, total)
+    rounding = ridge_of(np.float64, m, float(kernel.of_pairs(X).max()))
+    largest = rounding * float(weights.max()) / (total * lam)
+    if largest <= _COARSE or m * kernel.n_tensor_entries(X.shape[1]) > _MOST_ENTRIES:
+        return None
+    features, chosen, dropped = tensor_features(kernel, X)
+    if dropped**2 > _DROPPED * lam:
+        return None
+    rows = as_rows(features, n_threads=threads_of(model.n_jobs))
+    machine = Spanned(kernel, X[chosen], features[chosen])
+    risks = [
+        TensorRisk(
+            rows,
+            target[used],
+            model.loss_function(),
+            weights=weights[used],
+            intercept=model.fit_intercept,
+            machine=machine,
+            X=X,
+        )
+        for target in targets
+    ]
+
+    def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+        return {
+            "support_": used[chosen],
+            "support_vectors_": machine.spanning,
+            "dual_coef_": machine.coefficients(coef),
+            "intercept_": intercept,
+            "gamma_": kernel.gamma,
+            "n_examples_": len(weights),
+        }
+
+    own = replace(examples, weights=weights)
+    plan: Plan = model._plan_with(own, risks, attributes, varied=varied)
+    before = model._kernel_starts(used, len(weights), len(risks))
+    starts = [None if start is None else start[:m] @ features for start in before]
+    return replace(plan, regularizer=L2(lam), starts=starts)
+
+
+class Spanned(NamedTuple):
+    """A kernel's functions in the span of some examples, which have triangular features.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    spanning : ndarray or CSR matrix
+        These examples.
+    triangle : ndarray
+        Their features, lower triangular.
+    """
+
+    kernel: Kernel
+    spanning: Any
+    triangle: Matrix
+
+    def coefficients(self, coef: Matrix) -> Matrix:
+        """Return the coefficients of the chosen examples, from those of features, by rows."""
+        found = solve_triangular(self.triangle, coef.T, trans="T", lower=True, check_finite=False)
+        return np.ascontiguousarray(found.T)
+
+
+class TensorRisk(ScoredRisk):
+    """The risk of a kernel's functions as linear models, told of the function that predicts.
+
+    That is computed from kernels with the examples that span it, whose products are rounded by more
+    than those of features.
+    """
+
+    def __init__(self, *args: Any, machine: Spanned, X: Any, **options: Any) -> None:
+        self._machine, self._X = machine, X
+        self._heaviest = 0.0  # the sum of the lengths of a prediction's terms, at any point so far
+        super().__init__(*args, **options)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._lengths = np.sqrt(self._machine.kernel.of_pairs(self._X))
+
+    def part(self, examples: Any) -> ScoredRisk:
+        """Return the risk of some of the examples."""
+        part = super().part(examples)
+        assert isinstance(part, TensorRisk)
+        part._X, part._lengths = self._X[examples], self._lengths[examples]
+        return part
+
+    def _terms(self, beta: Vector) -> Vector:
+        return np.abs(beta) * np.sqrt(self._machine.kernel.of_pairs(self._machine.spanning))
+
+    def evaluate_again(self, point: Point) -> ScoredPoint | None:
+        """Evaluate the risk where a point is, by the scores that the model will predict."""
+        beta = self._machine.coefficients(point.w[None])
+        self._heaviest = max(self._heaviest, float(self._terms(beta[0]).sum()))
+        self.evaluations += 1
+        scores = products_with(self._machine.kernel, self._X, self._machine.spanning, beta)[:, 0]
+        at = None
+        if self.minimizes_intercept and self.loss.of_shares:
+            assert isinstance(point, ScoredPoint)
+            at = self.loss.at_offset(self.y, scores, self.weights, point.offset)
+        return self.with_scores(point.w, scores, at=at)
+
+    def value_error(self, point: Point) -> float:
+        """Return by how much rounding may change the value of what predicts, as for a matrix."""
+        if not isinstance(point, ScoredPoint):
+            return 0.0
+        beta = self._machine.coefficients(point.w[None])[0]
+        score = float(np.linalg.norm(self._terms(beta)))
+        return EPS * score * float(np.abs(point.slopes) @ self._lengths)
+
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: losses, and products of kernels."""
+        zeros = np.zeros(len(self.y))
+        slopes = self.pointwise.slopes(self.y, zeros, self.weights)
+        value = abs(float(self.loss.value(self.y, zeros, self.weights)))
+        return value + float(np.abs(slopes).sum()) * float(self._lengths.max()) * self._heaviest
+
+
+def tensor_features(kernel: Kernel, X: Any) -> tuple[Matrix, NDArray[np.intp], float]:
+    """Return features whose inner products are the kernel, in a basis that some examples give.
+
+    Those of these examples, in their order, are a lower triangle: each is the one of which the
+    others before it say least (QR with pivots). Also how long the features are that were left out,
+    at most: no longer than rounding of the largest.
+    """
+    tensors = kernel.tensors(X)
+    with one_blas_thread():
+        triangle, order = qr(tensors.T, mode="r", pivoting=True, check_finite=False)
+    lengths = np.abs(triangle.diagonal())
+    rank = max(int(np.count_nonzero(lengths > max(tensors.shape) * EPS * lengths[0])), 1)
+    features = np.empty((len(tensors), rank))
+    features[order] = triangle[:rank].T
+    dropped = float(np.linalg.norm(triangle[rank:], axis=0).max(initial=0.0))
+    return features, order[:rank], dropped
 
 
 def _chosen(

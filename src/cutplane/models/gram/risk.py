@@ -292,6 +292,8 @@ def _vanishes(risk: KernelRisk, point: ScoredPoint, which: NDArray[np.bool_]) ->
 
 
 _ROUNDING = EPS
+# From this share of the risk on, its rounding depends on who adds up.
+_COUNTS = 1e-10
 
 
 @njit(cache=True, nogil=True, inlined=True)
@@ -381,6 +383,21 @@ class KernelRisk(ScoredRisk):
         self.evaluations += 1
         beta = w[: self.n_parameters // 2]
         return self.with_coefficients(beta, self.map.scores(w))
+
+    def evaluate_again(self, point: Point) -> ScoredPoint | None:
+        """Evaluate the risk where a point is; where rounding counts, by the scores of predictions.
+
+        These are the same sums in another order.
+        """
+        assert isinstance(point, ScoredPoint)
+        if self.matrix_rows.source is None or self.value_error(point) <= _COUNTS * point.value:
+            return super().evaluate_again(point)
+        self.evaluations += 1
+        beta = point.w[: self.n_parameters // 2]
+        at, values = None, self.source.products(beta[None])[0]
+        if self.minimizes_intercept and self.loss.of_shares:
+            at = self.loss.at_offset(self.y, values, self.weights, point.offset)
+        return self.with_coefficients(beta, values, at=at)
 
     def groups(self, n_groups: int) -> Groups:
         """Refuse: the plane of a group is a function as well, so that each would take a pass."""
