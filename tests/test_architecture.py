@@ -501,7 +501,7 @@ ONE_ITERATION = """
 import sys
 import numpy as np
 import cutplane as cp
-from cutplane.core.start import first_state
+from cutplane.core.loop import first_state
 from cutplane.core.state import Problem, iterate
 
 rng = np.random.default_rng(0)

@@ -18,9 +18,9 @@ from .core.certificate import Certificate as Certificate
 from .core.certificate import Record as Record
 from .core.certificate import Result as Result
 from .core.certificate import Status as Status
-from .core.method import Method as Method
 from .core.protocols import NonFiniteRisk as NonFiniteRisk
 from .core.protocols import Plane as Plane
+from .core.solver import Method as Method
 from .core.solver import Solver as Solver
 from .core.state import Problem as Problem
 from .core.state import State as State

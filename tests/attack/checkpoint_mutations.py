@@ -21,7 +21,7 @@ NODES = [
     *({"tuple": [1.0]}, {"dict": [[[], 1]]}, {"dict": [[1, 2, 3]]}, {"scalar": 0}),
     *({"enum": "cutplane.core.certificate:Status", "member": "OPTIMAL"}, {"unheard": 1}),
     {"named": "cutplane.core.state:State", "items": []},
-    {"named": "cutplane.core.method:Found", "items": [1]},
+    {"named": "cutplane.core.solver:Found", "items": [1]},
     {"table": "cutplane.core.state:State", "columns": {}},
 ]
 WHOLE = [0, 1, 2, -1, 7, 10**6, 2**31, 2**62, -(2**63), 2**63 - 1]

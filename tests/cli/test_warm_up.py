@@ -131,6 +131,6 @@ def test_the_first_fit_ever_says_that_it_compiles(tmp_path):
         for options in ([], [], ["--quiet", "--loss", "logistic"])
     ]
     assert runs[0].stderr.startswith("compiling, once, about ")
-    assert "compiling core.reduced.simplex_kernels\n" in runs[0].stderr
+    assert "compiling core.simplex_qp\n" in runs[0].stderr
     assert "compiling" not in runs[1].stderr
     assert runs[2].stderr == ""

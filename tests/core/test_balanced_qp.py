@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core.reduced.simplex_qp import SimplexQP, lowest_model
+from cutplane.core.simplex_qp import SimplexQP, lowest_model
 
 from .test_simplex_qp import EPS, SLOPES, dual_value
 

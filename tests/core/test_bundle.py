@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from cutplane.core.bundle import Bundle
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.bmrm import LimitedMemory
 from cutplane.core.protocols import Plane
 from cutplane.core.state import candidate_below
 from cutplane.regularizers import L2

@@ -16,13 +16,22 @@ from cvxpy.transforms import indicator
 
 import cutplane as cp
 from cutplane.core import state as core
-from cutplane.core.method import BundleSolver
-from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
+from cutplane.core.policies.bmrm import (
+    AggregateOnly,
+    AtCandidate,
+    ByTrials,
+    ConvexCuts,
+    CutAt,
+    ForgetIdle,
+    KeepAll,
+    LimitedMemory,
+    NoStabilizer,
+    OnSegment,
+)
 from cutplane.core.policies.cuts import NonConvexCuts, ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
-from cutplane.core.policies.over_set import OverSet
+from cutplane.core.policies.flat import OverSet
 from cutplane.core.policies.stabilizers import BalancedProximal, Level, Proximal, TrustRegion
-from cutplane.core.policies.trials import ByTrials, CutAt
+from cutplane.core.solver import BundleSolver
 from cutplane.models.multiclass.ascent import ClassEpochs
 from cutplane.models.multiclass.newton import ClassNewtonSteps
 from cutplane.solvers.quasi_newton import QuasiNewtonSteps

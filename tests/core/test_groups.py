@@ -11,7 +11,7 @@ from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
-from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
+from cutplane.core.policies.bmrm import ForgetIdle, LimitedMemory
 from cutplane.core.protocols import Plane
 from cutplane.core.state import candidate_below, sum_of
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.bundle import Bundle
-from cutplane.core.policies.bmrm import KeepAll
-from cutplane.core.policies.memory import LimitedMemory
+from cutplane.core.policies.bmrm import KeepAll, LimitedMemory
 from cutplane.core.protocols import Plane
 from cutplane.core.state import candidate_below
 

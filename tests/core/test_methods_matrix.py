@@ -15,7 +15,7 @@ from tests.random_arrays import random_array
 
 import cutplane as cp
 from cutplane.core import state as core
-from cutplane.core.policies.memory import ForgetIdle
+from cutplane.core.policies.bmrm import ForgetIdle
 from cutplane.solvers.registry import ROBUST_METHODS, STRUCTURED_METHODS
 
 from .problems import PROBLEMS as CORE_PROBLEMS

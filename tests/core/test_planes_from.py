@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.core.bundle import LONGEST_IDLE, Bundle
+from cutplane.core.bundle import Bundle
 from cutplane.core.protocols import Plane
 
 from .oracles import FunctionRisk, waves
@@ -99,7 +99,7 @@ def test_inner_products_are_those_of_the_new_regularizer(first, other):
 
 def test_planes_long_idle_stay_behind_but_for_flat_ones():
     bundle = full_bundle(cp.L2(1.0))
-    bundle.idle = np.array([999, 0, LONGEST_IDLE, LONGEST_IDLE + 1, 3, 999])
+    bundle.idle = np.array([999, 0, Bundle.LONGEST_IDLE, Bundle.LONGEST_IDLE + 1, 3, 999])
     carried = bundle.carried_over(cp.L2(0.1))
     np.testing.assert_array_equal(carried.offsets, bundle.offsets[[0, 1, 2, 4]])
     assert bundle.n_planes == 6

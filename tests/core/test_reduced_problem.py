@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize_scalar
 
 import cutplane as cp
+from cutplane.core.bundle import Model, maximize_dual
+from cutplane.core.policies.flat import best_plane, repaired
 from cutplane.core.protocols import Plane
-from cutplane.core.reduced.linear_program import best_plane, repaired
-from cutplane.core.reduced.newton import Model, maximize_dual
 from cutplane.core.search import minimize_on_segment
 
 from ..regularizers.registry import CASES, D

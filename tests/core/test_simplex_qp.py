@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core.reduced import simplex_qp
-from cutplane.core.reduced import simplex_qp as simplex_kernels
-from cutplane.core.reduced.simplex_qp import SimplexQP
+from cutplane.core import simplex_qp
+from cutplane.core import simplex_qp as simplex_kernels
+from cutplane.core.simplex_qp import SimplexQP
 
 EPS = np.finfo(np.float64).eps
 
@@ -420,7 +420,7 @@ def test_finite_nonsense_ends_with_a_feasible_answer(magnitude):
                 assert solution.alpha.min() >= 0.0
                 assert abs(solution.alpha.sum() - 1.0) <= 1e-12
                 assert solution.gap >= 0.0
-                assert solution.steps <= simplex_kernels.STEPS_PER_PLANE * n + n
+                assert solution.steps <= simplex_kernels.LIMITS.steps_per_plane * n + n
 
 
 # The kernels against their plain NumPy twins

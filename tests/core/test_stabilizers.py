@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 import cutplane as cp
 from cutplane.core.bundle import Bundle
 from cutplane.core.policies.bmrm import NoStabilizer
-from cutplane.core.policies.over_set import OverSet
+from cutplane.core.policies.flat import OverSet
 from cutplane.core.policies.stabilizers import (
     Balance,
     BalancedProximal,
     Level,
+    PlainBound,
     Proximal,
+    ProximalProblem,
     TrustRegion,
 )
 from cutplane.core.protocols import Plane
-from cutplane.core.reduced.proximal import PlainBound, ProximalProblem
 from cutplane.core.state import Problem, State
 
 from ..risks.exact import clarabel

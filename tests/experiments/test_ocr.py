@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutplane as cp
-from cutplane.core.policies.trials import CutAt
+from cutplane.core.policies.bmrm import CutAt
 from cutplane.core.state import Problem
 from cutplane.papers.experiment import Words
 from cutplane.papers.ocr import TABLE_4, TABLE_5, compare, nrbmls

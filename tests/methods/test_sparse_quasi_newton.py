@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.start import first_state
+from cutplane.core.loop import first_state
 from cutplane.core.state import Problem
 from cutplane.regularizers.l2 import Coordinates
 from cutplane.solvers import quasi_newton

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cutplane as cp
-from cutplane.core.reduced.newton import local_gram
+from cutplane.core.bundle import local_gram
 
 from .registry import CASES, D
 

@@ -56,9 +56,8 @@ from numpy.typing import NDArray
 
 from cutplane.checkpoints.codec import Unknown, attributes
 from cutplane.compute.arrays import Vector
-from cutplane.core.method import BundleSolver, Policy, PolicyStates
 from cutplane.core.protocols import FarRisk, as_quadratic
-from cutplane.core.solver import AnySolver, Solver
+from cutplane.core.solver import AnySolver, BundleSolver, Policy, PolicyStates, Solver
 from cutplane.core.state import Problem, Run
 
 # The points of each kind of risk; those of others are taken as they are.

@@ -39,10 +39,9 @@ from cutplane.compute.compiled import clock
 from cutplane.core import interrupts
 from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Certificate, Record, Result, Status
-from cutplane.core.loop import Callback
+from cutplane.core.loop import Callback, begun_again
 from cutplane.core.protocols import Point, Regularizer, Risk
 from cutplane.core.solver import AnySolver
-from cutplane.core.start import begun_again
 from cutplane.core.state import Problem, Run
 from cutplane.report.progress import Progress
 from cutplane.risks.composite import Summable

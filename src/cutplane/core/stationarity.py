@@ -32,10 +32,10 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Stationarity
 from cutplane.core.policies.bmrm import as_searchable
+from cutplane.core.policies.stabilizers import distance
 from cutplane.core.protocols import Point
-from cutplane.core.reduced.proximal import distance
-from cutplane.core.reduced.simplex_qp import SimplexQP
 from cutplane.core.search import Trial, wolfe_search
+from cutplane.core.simplex_qp import SimplexQP
 from cutplane.core.state import State, sum_of
 
 # With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam). The first

@@ -34,10 +34,16 @@ import numpy as np
 import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, NoStabilizer
+from cutplane.core.policies.bmrm import (
+    AtCandidate,
+    ByTrials,
+    ConvexCuts,
+    CutAt,
+    ForgetIdle,
+    LimitedMemory,
+    NoStabilizer,
+)
 from cutplane.core.policies.cuts import ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.memory import ForgetIdle, LimitedMemory
-from cutplane.core.policies.trials import ByTrials, CutAt
 from cutplane.models.sequences.chain import Chains
 from cutplane.models.structured import ChainLoss
 from cutplane.papers.experiment import (

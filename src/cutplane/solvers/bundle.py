@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from cutplane.core.method import BundleSolver, Memory, Query, Stabilizer
-from cutplane.core.policies.bmrm import AtCandidate, ConvexCuts, KeepAll, NoStabilizer, OnSegment
+from cutplane.core.policies.bmrm import (
+    AggregateOnly,
+    AtCandidate,
+    ByTrials,
+    ConvexCuts,
+    CutAt,
+    ForgetIdle,
+    KeepAll,
+    LimitedMemory,
+    NoStabilizer,
+    OnSegment,
+)
 from cutplane.core.policies.cuts import NonConvexCuts, ObjectiveCuts, ProximalToBest
-from cutplane.core.policies.memory import AggregateOnly, ForgetIdle, LimitedMemory
-from cutplane.core.policies.over_set import OverSet
+from cutplane.core.policies.flat import OverSet
 from cutplane.core.policies.stabilizers import BalancedProximal, Level, Proximal, TrustRegion
-from cutplane.core.policies.trials import ByTrials, CutAt
+from cutplane.core.solver import BundleSolver, Memory, Query, Stabilizer
 
 Groups = int | Literal["auto"]
 Search = Literal["none", "greedy", "full", "all"]

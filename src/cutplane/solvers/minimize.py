@@ -19,11 +19,19 @@ from cutplane.compute.mapped import ChangedData, require_same
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import VANISHES, Certificate, Result, Status
-from cutplane.core.loop import Callback, descend, leave, recomputed
+from cutplane.core.loop import (
+    AtOnce,
+    Callback,
+    Refinement,
+    continued,
+    descend,
+    first_state,
+    leave,
+    recomputed,
+    with_planes_of,
+)
 from cutplane.core.protocols import FarRisk, NonFiniteRisk, Regularizer, Risk, change_of_data
-from cutplane.core.refinement import AtOnce, Refinement
 from cutplane.core.solver import AnySolver, Solver
-from cutplane.core.start import continued, first_state, with_planes_of
 from cutplane.core.state import DISAGREEMENT, Problem, Run
 from cutplane.core.stopping import FirstOf, Gap, Iterations, Seconds, StoppingRule, Trouble
 from cutplane.regularizers.l2 import L2, Centered

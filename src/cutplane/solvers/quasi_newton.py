@@ -42,11 +42,10 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import Numbers, dot
-from cutplane.core.method import Cuts
+from cutplane.core.policies.flat import best_plane
 from cutplane.core.protocols import KeptPoint, Plane, Point, evaluated_once
-from cutplane.core.reduced.linear_program import best_plane
 from cutplane.core.search import Trial, wolfe_search
-from cutplane.core.solver import CURVED, QUADRATIC, Solver, Step
+from cutplane.core.solver import CURVED, QUADRATIC, Cuts, Solver, Step
 from cutplane.core.state import Candidate, Problem, Run
 from cutplane.models.sequences.curvature import (
     ChainCurvature,

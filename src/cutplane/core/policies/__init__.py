@@ -1,1 +1,1 @@
-"""Stabilizers, memory, queries and cuts: the contracts are in `cutplane.core.method`."""
+"""Stabilizers, memory, queries and cuts: the contracts are in `cutplane.core.solver`."""

@@ -23,11 +23,10 @@ import numpy as np
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
-from cutplane.core.method import Cuts, Stabilizer
 from cutplane.core.policies.bmrm import ConvexCuts
+from cutplane.core.policies.stabilizers import distance
 from cutplane.core.protocols import Plane, Point
-from cutplane.core.reduced.proximal import distance
-from cutplane.core.solver import QUADRATIC, Step
+from cutplane.core.solver import QUADRATIC, Cuts, Stabilizer, Step
 from cutplane.core.state import Candidate, Run
 
 

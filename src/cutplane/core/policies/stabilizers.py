@@ -1,9 +1,11 @@
 """Stabilizers: proximal, trust region, level, and the balanced proximal one of paper 002.
 
-Stabilizers: none, or a term that keeps the candidate near a center (paper 001).
+A stabilizer keeps the candidate near a center (paper 001). Without one the candidate minimizes the
+reduced problem as it is (BMRM, CRBM). With one it minimizes, for some ``mu >= 0`` and center ``c``,
 
-Without one the candidate minimizes the reduced problem as it is (BMRM, CRBM). With one it minimizes
-``r(w) + mu/2 |w - c|^2`` plus the planes, for a ``mu`` that is
+    r(w) + mu/2 |w - c|^2 + max_i a_i.w + b_i,        r(w) = lam/2 |w - c0|^2,
+
+in the metric of the regularizer ``r``. The ``mu`` is
 
 - found by a search, such that ``|w - c| <= radius`` (trust region), or such that ``r(w) + planes``
   is as low as a level, at the least ``|w - c|`` (level). The center is the best point so far;
@@ -20,6 +22,16 @@ Without one the candidate minimizes the reduced problem as it is (BMRM, CRBM). W
   the candidate. Then, if the share ``s`` of what was promised is achieved at the candidate, the
   candidate is its minimum for the weight ``2 mu (1 - s)``. The weight moves to it, down after steps
   that are better than half of the promise, up after null steps.
+
+The two squares are one, with the weight ``lam + mu`` and the center ``(lam c0 + mu c) / (lam +
+mu)``. So this is the reduced problem as it was, with ``lam + mu`` in place of ``lam`` and offsets
+that are shifted by ``mu / (lam + mu) * a_i.(c - c0)``. The Gram matrix stays. For the weights alpha
+that solve it, with ``w0`` the minimizer of ``r`` plus the aggregated plane, the minimizer is
+
+    w = (lam w0 + mu c) / (lam + mu)
+
+The bound of the original problem holds for any alpha, so it holds for these. Those of the reduced
+problem without a center give a better one: `PlainBound` solves that one too.
 
 Proximal terms at all iterates, with weights that balance a bound (paper 002, Algorithm 4).
 
@@ -45,29 +57,188 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector
-from cutplane.core.method import Stabilizer
-from cutplane.core.reduced.proximal import (
-    PlainBound,
-    ProximalProblem,
-    ProximalSolution,
-    Verdict,
-    distance,
-    reach,
-    stabilized,
-)
-from cutplane.core.solver import QUADRATIC
-from cutplane.core.state import Candidate, Problem, Run
+from cutplane.compute.products import dot
+from cutplane.core.bundle import Bundle
+from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.simplex_qp import SimplexQP, lowest_model
+from cutplane.core.solver import QUADRATIC, Stabilizer
+from cutplane.core.state import Candidate, Problem, Run, candidate_below
 
-# A search for ``mu`` accepts solutions that use so much of a radius, or of the way from the lower
-# bound up to a level.
-_NEARLY = 0.8
-# Smaller mu / lam are not felt; with larger ones the candidate is the best point.
-_LEAST_FELT, _MOST_FELT = 1e-3, 1e6
+
+class _Settings(NamedTuple):
+    """How searches for ``mu`` and adaptive weights go about it."""
+
+    # How many reduced problems a search for ``mu`` may take. Two to four are usual; the limit is
+    # for targets that rounding keeps out of reach.
+    most_solves: int = 40
+    # A search accepts solutions that use so much of a radius, or of the way from the lower bound up
+    # to a level.
+    nearly: float = 0.8
+    # Smaller mu / lam are not felt; with larger ones the candidate is the best point.
+    least_felt: float = 1e-3
+    most_felt: float = 1e6
+    # After so many iterations in which no bound moved, a stabilized method takes ordinary steps
+    # until one does. So it does not stall where BMRM would not, however badly it is stabilized.
+    patience: int = 10
+    # The share of what was promised that makes a step serious, that with which the weight falls,
+    # and the factor by which it changes at most.
+    serious: float = 0.1
+    good: float = 0.5
+    fastest: float = 10.0
+    # Where an adaptive weight begins, and how small it gets. With less than the regularizer's own
+    # weight, it is hardly felt.
+    first_weight: float = 5.0
+    least_weight: float = 0.1
+    # Steps shorter than this share of the distance within which the optimum must be are short
+    # enough. (Hinge loss, lam 1e-6, relative gap 1e-3, no line search; a9a and ijcnn1: 299 and 81
+    # iterations with 0.02, 266 and 177 with 0.05, 867 and 186 with 0.1. Without this rule the
+    # weight grows without limit on a9a.)
+    short: float = 0.05
+
+
+_SETTINGS = _Settings()
+
+
+def distance(regularizer: QuadraticRegularizer, start: Vector, end: Vector) -> float:
+    """Return the distance of two points in the metric of the regularizer."""
+    return float(np.sqrt(regularizer.along(start, end).curvature / regularizer.lam))
+
+
+def reach(regularizer: QuadraticRegularizer, gap: float) -> float:
+    """Return how far from the best point the optimum is at most.
+
+    ``J`` is strongly convex, so at a distance d from the optimum it is higher by ``lam/2 d^2``.
+    """
+    return float(np.sqrt(2.0 * max(gap, 0.0) / regularizer.lam))
+
+
+class ProximalSolution(NamedTuple):
+    """The minimizer ``w`` for one ``mu``."""
+
+    mu: float
+    w: Vector
+    model: float  # the height of the planes there, the regularizer not included
+    value: float  # the model of the objective there: planes and regularizer
+    distance: float  # from the center, in the metric of the regularizer
+    lower: float  # the bound on the original problem that its weights give
+
+
+# Says 0 to accept a solution, 1 if its ``mu`` must be larger, -1 if it must be smaller.
+Verdict = Callable[[ProximalSolution], int]
+
+
+@dataclass(slots=True)
+class ProximalProblem:
+    """The reduced problems of a state near one center, for any ``mu``."""
+
+    bundle: Bundle
+    regularizer: QuadraticRegularizer
+    center: Vector
+    accuracy: float
+    model_at_center: float = field(init=False)
+    _shift: Vector = field(init=False)
+    _idle: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        bundle = self.bundle
+        heights = bundle.heights_at(self.center)
+        self.model_at_center = lowest_model(heights, bundle.tilts, bundle.groups, bundle.n_groups)[
+            0
+        ]
+        self._shift = heights - bundle.centered_offsets  # a_i.(c - c0)
+        self._idle = bundle.idle
+
+    def minimize(self, mu: float) -> ProximalSolution:
+        """Solve the reduced problem; its weights become those of the bundle."""
+        bundle, lam = self.bundle, self.regularizer.lam
+        bundle.weigh(lam + mu, accuracy=self.accuracy, shift=mu / (lam + mu) * self._shift)
+        # However many problems a search takes, they count as one.
+        bundle.idle = np.where(bundle.alpha > 0.0, 0, self._idle + 1)
+        plane = bundle.aggregate()
+        plain = candidate_below(plane, self.regularizer)
+        w = (lam * plain.w + mu * self.center) / (lam + mu)
+        model = dot(plane.slope, w) + plane.offset
+        return ProximalSolution(
+            mu=mu,
+            w=w,
+            model=model,
+            value=model + self.regularizer.value(w),
+            distance=distance(self.regularizer, self.center, w),
+            lower=plain.lower,
+        )
+
+    def search(self, verdict: Verdict, mu: float) -> ProximalSolution:
+        """Return the minimizer that the verdict accepts, beginning at a positive ``mu``."""
+        low, high = 0.0, np.inf
+        solution = self.minimize(mu)
+        for _ in range(_SETTINGS.most_solves):
+            way = verdict(solution)
+            if way == 0 or high - low <= 1e-12 * low:
+                break
+            low, high = (mu, high) if way > 0 else (low, mu)
+            if high == np.inf:
+                mu = 4.0 * low
+            elif low == 0.0:
+                mu = 0.25 * high
+            else:
+                mu = float(np.sqrt(low * high))
+            solution = self.minimize(mu)
+        return solution
+
+
+@dataclass(frozen=True, slots=True)
+class PlainBound:
+    """The reduced problem without a center, for its bound; its weights help to solve the next one.
+
+    The bundle's own weights are those of the problem with a center, so these are kept here, with
+    the numbers of the planes that they belong to: some of them may be dropped in between.
+    """
+
+    solver: SimplexQP = field(default_factory=SimplexQP)
+    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    alpha: Vector = field(default_factory=lambda: np.empty(0))
+
+    def solved(
+        self, bundle: Bundle, regularizer: QuadraticRegularizer, accuracy: float
+    ) -> tuple[Candidate, PlainBound]:
+        """Return the solution, and what to go on with. Planes with weight count as used."""
+        solver, alpha = self._matched(bundle)
+        alpha = solver.solve_balanced(
+            bundle.gram, bundle.centered_offsets, bundle.tilts, regularizer.lam,
+            groups=bundle.groups if bundle.n_groups > 1 else None, start=alpha, accuracy=accuracy,
+        )  # fmt: skip
+        bundle.idle = np.where(alpha > 0.0, 0, bundle.idle)
+        candidate = candidate_below(bundle.aggregate(alpha), regularizer)
+        return candidate, PlainBound(solver, bundle.numbers, alpha)
+
+    def _matched(self, bundle: Bundle) -> tuple[SimplexQP, Vector]:
+        """Return solver and weights for the rows that the bundle has now."""
+        rows = np.flatnonzero(np.isin(self.numbers, bundle.numbers))
+        solver = self.solver
+        if len(rows) < len(self.numbers):
+            solver = solver.after_dropping(rows)
+        alpha = np.zeros(bundle.n_planes)
+        alpha[: len(rows)] = self.alpha[rows]
+        if abs(alpha.sum() - bundle.n_groups) > 1e-9:  # a plane with weight is gone: start anew
+            solver.warm = np.empty(0)
+            return solver, np.zeros(bundle.n_planes)
+        return solver, alpha
+
+
+def stabilized(solution: ProximalSolution, plain: Candidate, state: Run) -> Candidate:
+    """Return the minimizer near the center, or after long without progress the plain one."""
+    lower = max(solution.lower, plain.lower)
+    if state.stalled_for >= _SETTINGS.patience:
+        return Candidate(plain.w, lower, plain.model)
+    return Candidate(solution.w, lower, solution.model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +292,14 @@ class TrustRegion(_NearBest):
 
     def _verdict(self, here: ProximalProblem, lower: float, state: Run) -> Verdict:
         radius = self.share * reach(here.regularizer, state.objective - lower)
-        least = _LEAST_FELT * here.regularizer.lam
+        least = _SETTINGS.least_felt * here.regularizer.lam
 
         def verdict(solution: ProximalSolution) -> int:
             if solution.distance > radius:
                 return 1
-            return -1 if solution.distance < _NEARLY * radius and solution.mu > least else 0
+            return (
+                -1 if solution.distance < _SETTINGS.nearly * radius and solution.mu > least else 0
+            )
 
         return verdict
 
@@ -163,29 +336,18 @@ class Level(_NearBest):
         # model is lower there than the risk, and must be taken as it is, or the best point may be
         # in the level set.
         top = here.model_at_center + here.regularizer.value(state.best.w)
-        height, most = self.share * (top - lower), _MOST_FELT * here.regularizer.lam
+        height, most = self.share * (top - lower), _SETTINGS.most_felt * here.regularizer.lam
 
         def verdict(solution: ProximalSolution) -> int:
             if solution.value > lower + height:
                 return -1
-            return 1 if solution.value < lower + _NEARLY * height and solution.mu < most else 0
+            return (
+                1
+                if solution.value < lower + _SETTINGS.nearly * height and solution.mu < most
+                else 0
+            )
 
         return verdict
-
-
-_SERIOUS = 0.1  # the share of what was promised that makes a step serious
-_GOOD = 0.5  # and the share with which the weight falls
-_FASTEST = 10.0  # the factor by which the weight changes at most
-
-# Where an adaptive weight begins, and how small it gets. With less than the regularizer's own
-# weight, it is hardly felt.
-_FIRST, _LEAST = 5.0, 0.1
-
-# Steps shorter than this share of the distance within which the optimum must be are short enough.
-# (Hinge loss, lam 1e-6, relative gap 1e-3, no line search; a9a and ijcnn1: 299 and 81 iterations
-# with 0.02, 266 and 177 with 0.05, 867 and 186 with 0.1. Without this rule the weight grows
-# without limit on a9a.)
-_SHORT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +391,11 @@ class Proximal(Stabilizer[Course | None]):
     def _course(self, state: Run, course: Course | None) -> Course:
         """Return center and weight after what the last step achieved."""
         if course is None or course.candidate is None:
-            weight = _FIRST if self.weight is None else self.weight
+            weight = _SETTINGS.first_weight if self.weight is None else self.weight
             return Course(state.best.w, state.objective, weight)
         regularizer, last = state.problem.regularizer, course.candidate
         promised = course.objective - (regularizer.value(last.w) + last.model)
-        serious = course.objective - state.objective >= _SERIOUS * promised
+        serious = course.objective - state.objective >= _SETTINGS.serious * promised
         weight = course.weight
         if self.weight is None and promised > 0.0:
             weight = _adapted(course, promised, serious, state)
@@ -252,16 +414,14 @@ def _adapted(course: Course, promised: float, serious: bool, state: Run) -> floa
     there = regularizer.value(w) + float(bundle.heights_at(w)[-bundle.n_groups :].sum())
     achieved = (course.objective - there) / promised
     fitting = 2.0 * weight * (1.0 - achieved)
-    if serious and achieved >= _GOOD:
-        return max(fitting, weight / _FASTEST, _LEAST)
-    too_far = distance(regularizer, course.center, w) > _SHORT * reach(regularizer, state.gap)
+    if serious and achieved >= _SETTINGS.good:
+        return max(fitting, weight / _SETTINGS.fastest, _SETTINGS.least_weight)
+    too_far = distance(regularizer, course.center, w) > _SETTINGS.short * reach(
+        regularizer, state.gap
+    )
     if not serious and too_far:
-        return min(max(fitting, weight), _FASTEST * weight)
+        return min(max(fitting, weight), _SETTINGS.fastest * weight)
     return weight
-
-
-# By how much the optimistic radius grows when an iterate reaches it (paper 002, Algorithm 3).
-_GROWTH = float(np.sqrt(2.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +449,9 @@ class Balance:
 
     def grown(self) -> Balance:
         """Return the first balance of a new phase, with a larger radius."""
-        return Balance(_GROWTH * self.radius, 0, 0.0, self.iterate, self.iterate, self.plain)
+        # Algorithm 3 of paper 002 multiplies the optimistic radius by this.
+        growth = math.sqrt(2.0)
+        return Balance(growth * self.radius, 0, 0.0, self.iterate, self.iterate, self.plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,5 +493,5 @@ class BalancedProximal(Stabilizer[Balance | None]):
             radius = min(1.0, 1.0 / math.sqrt(lam)) if self.radius is None else self.radius
             return Balance(radius, 0, 0.0, state.best.w, state.best.w)
         regularizer = state.problem.norm
-        norm = np.sqrt(2.0 * regularizer.value(own.iterate) / regularizer.lam)
+        norm = reach(regularizer, regularizer.value(own.iterate))
         return own.grown() if self.radius is None and norm >= own.radius else own

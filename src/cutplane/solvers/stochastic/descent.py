@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.compiled import clock
+from cutplane.core.policies.stabilizers import distance
 from cutplane.core.protocols import (
     NonFiniteRisk,
     QuadraticRegularizer,
@@ -31,7 +32,6 @@ from cutplane.core.protocols import (
     Risk,
     as_quadratic,
 )
-from cutplane.core.reduced.proximal import distance
 from cutplane.core.state import Problem
 from cutplane.models.sequences.steps import ChainSteps, as_chains
 from cutplane.regularizers.l2 import L2

@@ -34,13 +34,7 @@ between steps, and between calls, is for them, in order of entry,
 Gradients are computed afresh from G, never updated from round to round: rounding in L may cost
 extra steps, not accuracy.
 
-The reduced problem of a bundle method: a concave quadratic over a product of simplices.
-
-    maximize  D(alpha) = b.alpha - alpha' G alpha / (2 lam)
-    over      alpha >= 0, the weights of each group of planes sum to 1
-
-`simplex_kernels` says how it is solved; here is what is kept between two problems, and how groups
-share a free parameter, such as an intercept that is not regularized.
+The kernels do that; the classes keep what goes from one problem to the next.
 
 A risk may minimize a number ``c`` out that its groups share: ``R(w) = min_c sum_k R_k(w, c)``. Then
 the planes of a group have a slope along ``c`` too, their tilt ``t``, and the model is
@@ -51,7 +45,7 @@ Weights give a plane below ``R`` if the tilts balance, ``t.alpha = 0``. So the r
 one more constraint. Its multiplier is ``c``: for each ``c`` the problem without the constraint,
 with the offsets ``b + c t``, is solved as ever, and ``t.alpha`` grows with ``c``. A search finds
 two values of ``c`` with solutions that tilt to either side, and the mean of the solutions that
-balances is feasible. What it lacks is bounded as in `simplex_kernels`, for any ``c``:
+balances is feasible. What it lacks is bounded as above, for any ``c``:
 
     D* - D(alpha)  <=  sum_k max_{j in group k} (g_j + t_j c)  -  alpha.g
 """
@@ -64,24 +58,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import combination
 
 Indices = NDArray[np.int64]
 
-EPS = float(np.finfo(np.float64).eps)
 LEAST_PIVOT = 64 * EPS  # squared, relative to the slopes subtracted; anything less is rounding
-NEARLY_FLAT = 1e-12  # squared slopes this far below the largest count as so large
-SCALE_DRIFT = 1e6  # refactor when the largest squared slope has moved this far from the scale
-LEAST_SCALE = 1e-290  # division by less could overflow
-PATIENCE = 16  # rounds without a better value or gap before giving up
-STEPS_PER_PLANE = 30  # where to stop in any case; a cold start needs 1 to 3
+
+
+class _Limits(NamedTuple):
+    """What the kernels take for flat, for rounding, and for the end of their progress."""
+
+    nearly_flat: float = 1e-12  # squared slopes this far below the largest count as so large
+    scale_drift: float = 1e6  # refactor when the largest squared slope is this far from the scale
+    least_scale: float = 1e-290  # division by less could overflow
+    patience: int = 16  # rounds without a better value or gap before giving up
+    steps_per_plane: int = 30  # where to stop in any case; a cold start needs 1 to 3
+
+
+LIMITS = _Limits()
 
 # Rows of `work`, the memory of a call: an entry for each plane and each group. Python allocates
 # it: a kernel that calls np.empty compiles that too, and counts references to what it returns.
 GRADIENT, BEST, LACKS, ERROR, RISE, DIRECTION, MOVE, BEND, TOTAL, COSINE, SINE = range(11)
-N_ROWS = 11
+N_ROWS = SINE + 1
 
 # Reassociated sums vectorize; NaN and inf keep their meaning, and division by zero never raises.
 # The kernels are plain loops on purpose: slice assignments would add 2 s of compile time.
@@ -112,7 +113,7 @@ def factorize(
             row[q] = entry / above[q]
             pivot -= row[q] * row[q]
         largest = max(inner[j] / scale, inner_base[b] / scale)
-        least = LEAST_PIVOT * max(largest, NEARLY_FLAT)
+        least = LEAST_PIVOT * max(largest, LIMITS.nearly_flat)
         row[p] = np.sqrt(max(pivot, least))
     return pivot <= least
 
@@ -318,7 +319,7 @@ def largest_square(gram: Matrix, base: Indices, support: Indices, size: int, top
     for k in range(base.size):
         largest = max(largest, gram[base[k], base[k]])
         largest = max(largest, gram[top[k], top[k]])
-    return largest if largest >= LEAST_SCALE else 1.0
+    return largest if largest >= LIMITS.least_scale else 1.0
 
 
 @inner
@@ -366,7 +367,7 @@ def maximize(
     gradient, best_alpha, lacks, error = work[GRADIENT], work[BEST], work[LACKS], work[ERROR]
     top, moving = places[0], places[1]
     best_gap, best_value = np.inf, -np.inf
-    steps, stalled, limit = 0, 0, STEPS_PER_PLANE * alpha.size
+    steps, stalled, limit = 0, 0, LIMITS.steps_per_plane * alpha.size
     # For a plain 0 `factorize` would be compiled once more: Numba has types for literals.
     top_row: int = np.int64(0)  # type: ignore[assignment]
     while True:
@@ -382,13 +383,13 @@ def maximize(
             for j in range(alpha.size):
                 best_alpha[j] = alpha[j]
             stalled = 0
-        if gap <= max(accuracy, noise) or stalled > PATIENCE or steps > limit:
+        if gap <= max(accuracy, noise) or stalled > LIMITS.patience or steps > limit:
             break
-        if stalled == PATIENCE // 2:
+        if stalled == LIMITS.patience // 2:
             scale = 0.0  # the factor has gathered too much rounding: start it afresh
 
         natural = largest_square(gram, base, support, size, top)
-        if not natural / SCALE_DRIFT <= scale <= natural * SCALE_DRIFT:
+        if not natural / LIMITS.scale_drift <= scale <= natural * LIMITS.scale_drift:
             scale = natural
             factorize(gram, groups, base, support, scale, factor, top_row, size)
         size = let_enter(gram, groups, alpha, top, lacks, base, support, size, factor, scale)
@@ -401,10 +402,6 @@ def maximize(
         for j in range(alpha.size):
             alpha[j] = best_alpha[j]
     return max(best_gap, 0.0), steps, size, scale
-
-
-# Enough to go 1e30 units away, or to halve a bracket to rounding; 2 to 4 are usual.
-_MOST_SOLVES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,7 +546,8 @@ class SimplexQP:
         step = 1e-2 * ((float(np.ptp(offsets)) or 1.0) / float(np.abs(tilts).max()))
         low: _End | None = None
         high: _End | None = None
-        for _ in range(_MOST_SOLVES):
+        # Enough to go 1e30 units away, or to halve a bracket to rounding; 2 to 4 are usual.
+        for _ in range(60):
             alpha = self.solve(
                 gram, offsets + free * tilts, lam,
                 groups=groups, start=alpha, accuracy=0.5 * accuracy,

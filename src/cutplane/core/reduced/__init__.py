@@ -1,1 +1,0 @@
-"""The reduced problem: quadratic, by Newton steps, or a linear program."""
