@@ -359,7 +359,7 @@ def test_one_long_label_does_not_widen_all(tmp_path):
 
 
 def test_labels_take_room_in_proportion_to_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_LABEL_BYTES", 10**6)
+    monkeypatch.setattr(sources.Limits, "LABELS", 10**6)
     path = tmp_path / "data.svm"
     path.write_text("a 1:1\n" * 5000 + "z" * 200 + " 1:1\n")
     said = refused_in_little_memory(read_svmlight, path, 3)
@@ -370,7 +370,7 @@ def test_labels_take_room_in_proportion_to_the_file(tmp_path, monkeypatch):
 
 
 def test_labels_of_frames_take_room_in_proportion_to_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "_LABEL_BYTES", 10**6)
+    monkeypatch.setattr(sources.Limits, "LABELS", 10**6)
     path = tmp_path / "frames"
     path.write_text("a 1\n" * 5000 + "z" * 200 + " 1\n")
     said = refused_in_little_memory(read_frames, path, 3)
@@ -391,7 +391,7 @@ READ_FILES = [read_svmlight, read_conll, read_frames, read_structures, read_trac
 @pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=["gzip", "bzip2", "xz"])
 @pytest.mark.parametrize("reader", READ_FILES)
 def test_little_that_becomes_much_is_refused(tmp_path, monkeypatch, compress, reader):
-    monkeypatch.setattr(sources, "_ALWAYS_ALLOWED", 10**6)
+    monkeypatch.setattr(sources.Limits, "ALWAYS_ALLOWED", 10**6)
     path = tmp_path / "bomb"
     path.write_bytes(compress(b"\n" * 20_000_000))
     said = refused_in_little_memory(reader, path, 15)

@@ -12,6 +12,7 @@ from cutplane.checkpoints.checkpoint import Snapshots
 from cutplane.checkpoints.codec import Unknown
 from cutplane.checkpoints.store import Stored
 from cutplane.compute.arrays import Vector
+from cutplane.core.policies.bmrm import LastSearch
 from cutplane.core.state import Problem
 from cutplane.named import load
 
@@ -104,6 +105,11 @@ def test_what_does_not_fit_is_unknown(name):
 
 def test_before_the_first_iteration_nothing_is_remembered():
     assert restored(HINGE(), cp.newton(), put("own", None)).own is None
+
+
+def test_of_a_search_not_all_need_be_known():
+    last = LastSearch(1.0, None)
+    assert restored(HINGE(), cp.bmrm(), put("own.query", last)).own.query == last
 
 
 def test_a_part_of_the_problem_is_no_place_to_write_to():

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from cutplane.io import InputError, read_svmlight, svmlight
 from cutplane.io import files as sources
-from cutplane.io.svmlight import Rules, Wrong, read_chunk, read_line
+from cutplane.io.files import Wrong
+from cutplane.io.svmlight import Rules, read_chunk, read_line
 
 RULES = [Rules(), Rules(n_features=40), Rules(queries=True), Rules(n_features=2**31 - 1)]
 
@@ -360,6 +361,6 @@ def test_how_a_file_is_cut_leaves_no_trace(seed, tmp_path, monkeypatch):
     path.write_bytes(rng.choice([b"\n", b"\r\n"]).join(lines) + rng.choice([b"", b"\n"]))
     rules = rng.choice(RULES)
     whole = outcome(path, rules)
-    monkeypatch.setattr(sources, "_PART", rng.choice([1, 7, 100]))
-    monkeypatch.setattr(svmlight, "_CHUNK", rng.choice([1, 50, 1000]))
+    monkeypatch.setattr(sources.Limits, "PART", rng.choice([1, 7, 100]))
+    monkeypatch.setattr(svmlight.Sizes, "CHUNK", rng.choice([1, 50, 1000]))
     assert outcome(path, rules) == whole

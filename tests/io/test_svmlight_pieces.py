@@ -27,8 +27,8 @@ COMPRESSORS = {
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of 64 kB, so that a few megabytes are many batches, but still go to threads."""
-    monkeypatch.setattr(svmlight, "_CHUNK", 2**16)
-    monkeypatch.setattr(svmlight, "_CHUNKS_AT_ONCE", 4)
+    monkeypatch.setattr(svmlight.Sizes, "CHUNK", 2**16)
+    monkeypatch.setattr(svmlight.Sizes, "CHUNKS_AT_ONCE", 4)
 
 
 def text_of(n_rows, *, query=""):
@@ -76,7 +76,7 @@ def test_lines_are_counted_from_the_beginning_of_the_file(tmp_path, small_chunks
 
 
 def test_the_longest_label_is_named_with_its_line(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(sources, "_LABEL_BYTES", 1)
+    monkeypatch.setattr(sources.Limits, "LABELS", 1)
     path = tmp_path / "data.svm"
     short = b"a 1:1\n" * 30_000
     path.write_bytes(short + b"b" * 100 + b" 1:1\n" + short + b"c" * 100 + b" 1:1\n")
@@ -194,7 +194,7 @@ def test_a_failing_disk_is_no_damaged_file(monkeypatch, compress):
 def test_what_is_suspicious_is_held_back(tmp_path, monkeypatch):
     # Only what is refused in the end is; so nothing is made of it before.
     made = []
-    monkeypatch.setattr(sources, "_ALWAYS_ALLOWED", 3_000_000)
+    monkeypatch.setattr(sources.Limits, "ALWAYS_ALLOWED", 3_000_000)
     path = tmp_path / "data.gz"
     path.write_bytes(gzip.compress(b"\n" * 10_000_000))
     with pytest.raises(InputError, match="decompresses to more than 3 MB"):

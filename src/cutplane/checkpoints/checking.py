@@ -2,27 +2,26 @@
 
 Compiled loops do not look whether an index is in range, and a state comes from a file. So before a
 state is used, each part of it is compared with what is written here; numbers as such are believed
-(see `store`), but none of them leads a loop out of an array. A class is known by its name:
+(see `store`), but none of them leads a loop out of an array.
 
-    "Balance": {"radius": "real", "t": "count", "center": "f8[p]", ...}
-
-has an array with a number for each of the ``p`` parameters. What may be missing, because it is
-computed when it is first asked for, has a question mark behind its name.
-
-What a solver of the library remembers is not listed. A dataclass says it in the types of its fields
-(`layout_of`), and what has to be true of several of them in a method ``fits(risk, solver)``. Parts
-of a user's own classes are taken as they are.
+A dataclass or named tuple of the library says what its parts look like in the types of its fields
+(`layout_of`): a ``Vector`` is one of parameters, ``float`` and ``int`` say all, and whatever is
+more special is ``Annotated``, as in ``Annotated[Vector, "f8[n]"]`` for a number for each example.
+What has to be true of several fields of what a solver remembers, a method ``fits(risk, solver)``
+says. Classes of other kinds are in a table; what may be missing there, because it is computed when
+it is first asked for, has a question mark behind its name. Parts of a user's own classes are taken
+as they are.
 
 =============  ====================================================================================
 ``float``      finite
-``real``       a float that is not NaN, maybe infinite
+``real``       a float that is not NaN, maybe infinite: what ``float`` means as a type
 ``count``      a whole number, not negative; a ``number`` may be too large to be counted to
 ``f8[n, *]``   a finite array: 8 or 4 bytes a float (f) or whole number (i, u), 1 a truth (b)
 ``f8~[n]``     maybe with entries that are not finite
 ``<n``         and numbers from 0 to n - 1; ``>=0``: that are not negative
 ``=risk.data`` the very part of the problem, and nothing else
 ``None``       nothing; a class by its name; ``a | b`` one or the other
-``planes``     a dictionary of lists of planes
+``planes``     a dictionary of lists of planes; ``list of a``, ``pair of a and b``
 =============  ====================================================================================
 
 The letters: ``p`` parameters, ``n`` examples, ``d`` features, ``c`` columns of scores, ``k``
@@ -56,7 +55,7 @@ from numpy.typing import NDArray
 
 from cutplane.checkpoints.codec import Unknown, attributes
 from cutplane.compute.arrays import Vector
-from cutplane.core.protocols import FarRisk, as_quadratic
+from cutplane.core.protocols import FarRisk, Risk, as_quadratic
 from cutplane.core.solver import AnySolver, BundleSolver, Policy, PolicyStates, Solver
 from cutplane.core.state import Problem, Run
 
@@ -72,62 +71,23 @@ POINTS = {
     "TorchRisk": "KeptPoint",
 }
 
+# Classes that have no fields to say it.
 LAYOUTS: dict[str, dict[str, str]] = {
-    # What every run has.
-    "Run": {
-        "problem": "=problem", "method": "=method", "bundle": "Bundle", "best": "point",
-        "objective": "float", "own": "unseen", "lower": "real", "convex": "bool",
-        "iteration": "count", "evaluations": "count", "seconds": "float", "seconds_left": "real",
-        "enough": "real", "last_step": "real | None", "stopped": "bool", "interrupted": "bool",
-        "stalled_for": "count", "stationarity": "Stationarity | None",
-        "convex_step": "Certificate | None", "refuted": "bool", "history": "list of Record",
-    },
-    "Record": {
-        "iteration": "count", "objective": "float", "lower_bound": "real", "evaluations": "count",
-        "planes": "count", "seconds": "float",
-    },
-    "Stationarity": {"radius": "real", "slope": "real", "tolerance": "real"},
-    "Certificate": {
-        "objective": "real", "lower_bound": "real", "status": "Status", "valid": "bool",
-        "reason": "str",
-    },
     "Bundle": {
         "metric": "=metric", "n_groups": "count", "_slopes": "unseen", "_gram": "unseen",
         "slots": "unseen", "held": "unseen", "_flat": "b1[k]", "groups": "i8[k]<g",
         "offsets": "f8[k]", "centered_offsets": "f8[k]", "tilts": "f8[k]", "localities": "f8[k]",
         "alpha": "f8[k]>=0", "idle": "i8[k]>=0", "numbers": "i8[k]>=0", "_n_added": "count",
-        "_qp": "SimplexQP", "floor": "real", "_measured?": "measured | None",
+        "_qp": "SimplexQP", "floor": "real", "_measured?": "pair of f8[p] and f8[k] | None",
     },
-    "PolicyStates": {
-        "stabilizer": "unseen", "memory": "unseen", "query": "unseen", "cuts": "unseen",
-    },
-    "SimplexQP": {
-        "base": "i8[*]<k", "support": "i8[m]", "factor": "f8~[m, m]", "size": "count",
-        "scale": "float", "free": "float", "warm": "f8[*]",
-    },
-    "Plane": {"slope": "f8[p]", "offset": "float", "tilt": "float", "locality": "float"},
-    "Candidate": {"w": "f8[p]", "lower": "real", "model": "real"},
-    # Points.
-    "KeptPoint": {
-        "w": "f8[p]", "value": "float", "touching": "Plane", "flatter": "Plane | None",
-    },
-    "_Place": {"w": "f8[p]"},
     "ScoredPoint": {
         "_risk": "=risk", "w": "f8[p]", "scores": "f8[scores] | f4[scores]",
         "_group_planes": "planes", "_at": "AtBestOffset", "_plane?": "Plane",
         "intercept?": "f8[*] | f8[*, *] | float",
     },
-    "AtBestOffset": {"offset": "unseen", "value": "float", "witness": "witness"},
-    "BestOffsets": {
-        "base": "f8[c]", "shifts": "f8[c]", "temperature": "float", "steps": "count",
-    },
     "ChainPoint": {
         "_risk": "=risk", "w": "f8[p]", "scores": "ChainScores", "_group_planes": "planes",
         "outcome?": "WorstLabels | Marginals", "_plane?": "Plane",
-    },
-    "ChainScores": {
-        "emissions": "f8[t, l] | f4[t, l]", "transitions": "f8[l, l]", "start": "f8[l]",
-        "end": "f8[l]",
     },
     "WorstLabels": {
         "_data": "=risk.data", "labels": "i4[t]<l", "mistakes": "i8[s]>=0 | f8[s]",
@@ -137,29 +97,16 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "losses": "f8[s]", "value": "float", "_slopes": "ChainSlopes",
         "_chains": "=risk.data.chains", "_weights": "=risk.data.weights",
     },
-    "ChainSlopes": {"emissions": "f8[t, l]", "transitions": "f8[b, l, l]", "offsets": "f8[b]"},
     "StructuredPoint": {
         "w": "f8[p]", "examples": "=risk._used", "losses": "f8[u]", "indices": "i8[e]<p",
         "values": "f8[e]", "starts": "i8[*]>=0", "_weights": "f8[u]", "_planes": "planes",
         "_owners?": "i8[e]<u", "value?": "float",
     },
-    # What stabilizers, queries and cuts remember, and what solvers may begin with.
-    "LastSearch": {"objective": "real", "distance": "real"},
-    "LastWeight": {"mu": "real", "plain": "PlainBound"},
-    "PlainBound": {"solver": "SimplexQP", "numbers": "i8[k]>=0", "alpha": "f8[k]>=0"},
-    "Course": {
-        "center": "f8[p]", "objective": "real", "weight": "real",
-        "candidate": "Candidate | None", "plain": "PlainBound",
-    },
-    "Balance": {
-        "radius": "real", "t": "count", "total": "real", "center": "f8[p]", "iterate": "f8[p]",
-        "plain": "PlainBound",
-    },
-    "ChainCurvature": {"factors": "f8[l, d, d]", "inverses": "f8[*]"},
 }  # fmt: skip
 
-# Types of fields that say all by themselves: a vector is one of parameters, unless it is Annotated.
+# Types of fields that say all by themselves.
 _SPECS: dict[Any, str] = {
+    Any: "unseen",
     float: "real",
     int: "count",
     bool: "bool",
@@ -197,22 +144,23 @@ def spec_of(hint: Any) -> str:
         return str(get_args(hint)[1])
     if origin in (Union, UnionType):
         return " | ".join(map(spec_of, get_args(hint)))
+    if origin is list:
+        return f"list of {spec_of(*get_args(hint))}"
+    if origin is tuple:
+        return "pair of {} and {}".format(*map(spec_of, get_args(hint)))
     if hint in _SPECS:
         return _SPECS[hint]
-    if isinstance(hint, type) and (hint.__name__ in LAYOUTS or _names_of(hint)):
-        return hint.__name__
+    known = isinstance(hint, type) and (hint.__name__ in PLAIN or hint.__name__ in LAYOUTS)
+    if known or _names_of(hint):
+        return str(hint.__name__)
     raise TypeError(f"{hint} does not say what a part looks like: annotate it, as with 'f8[n]'")
 
 
-def _names_of(kind: type) -> list[str] | None:
+def _names_of(kind: Any) -> list[str] | None:
     """Return the names of the fields of a dataclass, or of a named tuple."""
     if is_dataclass(kind):
         return [part.name for part in fields(kind)]
-    return list(kind._fields) if issubclass(kind, tuple) and hasattr(kind, "_fields") else None
-
-
-# Larger counts cannot be reached by counting, and would overflow.
-_MOST = 2**53
+    return list(kind._fields) if hasattr(kind, "_fields") else None
 
 
 def is_named(value: Any, name: str) -> bool:
@@ -224,7 +172,8 @@ def is_named(value: Any, name: str) -> bool:
 PLAIN: dict[str, Callable[[Any], bool]] = {
     "float": lambda value: isinstance(value, float) and math.isfinite(value),
     "real": lambda value: isinstance(value, float) and not math.isnan(value),
-    "count": lambda value: type(value) is int and 0 <= value < _MOST,
+    # Larger counts cannot be reached by counting, and would overflow.
+    "count": lambda value: type(value) is int and 0 <= value < 2**53,
     "number": lambda value: type(value) is int and 0 <= value < 2**63,
     "bool": lambda value: type(value) is bool,
     "str": lambda value: type(value) is str,
@@ -234,36 +183,19 @@ PLAIN: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def is_balance(value: Any) -> bool:
-    """Say whether a value is that of `cutplane.FBeta`: two labelings."""
-    try:
-        for flips, limits in value:
-            if not all(map(PLAIN["count"], flips)) or len(flips) != 2:
-                return False
-            for margin, ties in limits:
-                if not (PLAIN["real"](margin) and PLAIN["count"](ties)):
-                    return False
-        return is_named(value, "_Balance") and all(
-            is_named(part, "Labeling") and is_named(part.flips, "Flips") for part in value
-        )
-    except (TypeError, ValueError):
-        return False
-
-
 def own_kinds(kind: type) -> frozenset[str] | None:
     """Return the names of the types that a solver or policy may remember, or None if unknown."""
     for base in kind.__mro__:
         for made in vars(base).get("__orig_bases__", ()):
             origin = get_origin(made)
-            if isinstance(origin, type) and issubclass(origin, Policy | Solver):
-                (own,) = get_args(made)
-                if isinstance(own, ForwardRef):
-                    names = own.__forward_arg__.split(" | ")
-                    return frozenset("NoneType" if name == "None" else name for name in names)
-                kinds = get_args(own) if isinstance(own, UnionType) else (own,)
-                kinds = tuple(NoneType if each is None else each for each in kinds)
-                if all(isinstance(each, type) for each in kinds):
-                    return frozenset(each.__name__ for each in kinds)
+            if not (isinstance(origin, type) and issubclass(origin, Policy | Solver)):
+                continue
+            (own,) = get_args(made)
+            if isinstance(own, ForwardRef):
+                return frozenset(own.__forward_arg__.replace("None", "NoneType").split(" | "))
+            kinds = get_args(own) if isinstance(own, UnionType) else (own,)
+            if all(isinstance(each, type) for each in kinds):
+                return frozenset(each.__name__ for each in kinds)
     return None
 
 
@@ -278,15 +210,17 @@ def require_fitting(
         raise Unknown("it is no state")
     known = {
         "problem": problem,
+        "risk": problem.risk,
         "method": method,
         "metric": as_quadratic(problem.regularizer),
     }
-    checker = _Checker(problem.risk, known, frozenset(map(id, given)))
-    checker.scope |= {"k": _length(state.bundle, "offsets"), "g": _count(state.bundle, "n_groups")}
+    checker = _Checker(known, frozenset(map(id, given)))
+    # Both are looked at themselves, like all parts.
+    n_planes, n_groups = len(state.bundle.offsets), state.bundle.n_groups
+    checker.scope |= {"k": n_planes, "g": n_groups}
     checker.check(state, "Run", "state")
-    groups = method.groups
-    if state.bundle.n_groups < 1 or groups not in (None, state.bundle.n_groups):
-        raise Unknown(f"state.bundle has {state.bundle.n_groups} groups")
+    if n_groups < 1 or method.groups not in (None, n_groups):
+        raise Unknown(f"state.bundle has {n_groups} groups")
     if state.convex and problem.risk.convex is False:
         raise Unknown("state.convex is not what the risk says")
     checker.check_own(state.own, method, "state.own")
@@ -304,7 +238,7 @@ def require_fitting(
 class FitsTogether(Protocol):
     """What a solver remembers, if more has to be true of it than what each field looks like."""
 
-    def fits(self, risk: Any, solver: Any) -> bool:
+    def fits(self, risk: Risk, solver: Any) -> bool:
         """Say whether the fields fit together, and the problem."""
 
 
@@ -312,7 +246,6 @@ class FitsTogether(Protocol):
 class _Checker:
     """One look at a state, or at the part of it that belongs to a risk."""
 
-    risk: Any
     known: Mapping[str, Any]
     given: Collection[int]
     scope: dict[str, int] = field(default_factory=dict)
@@ -326,7 +259,9 @@ class _Checker:
         """Check what a solver or a policy of the library remembers, if it knows the risk."""
         if not type(policy).__module__.startswith("cutplane."):
             return
-        if own is None and isinstance(self.risk, FarRisk):  # what workers remember is not stored
+        if own is None and isinstance(
+            self.known["risk"], FarRisk
+        ):  # what workers remember is not stored
             return
         kinds = own_kinds(type(policy))
         name = type(own).__name__
@@ -345,12 +280,19 @@ class _Checker:
             return self._is_array(value, *match.groups())
         if spec.startswith("="):
             name, *parts = spec[1:].split(".")
-            expected = self.risk if name == "risk" else self.known[name]
+            expected = self.known[name]
             for part in parts:
                 expected = getattr(expected, part)
             return value is expected
         if spec.startswith("list of "):
             return type(value) is list and all(self._fits(each, spec[8:], path) for each in value)
+        if spec.startswith("pair of "):
+            specs = spec[8:].split(" and ")
+            return (
+                isinstance(value, tuple)
+                and len(value) == 2
+                and all(self._fits(*each, path) for each in zip(value, specs, strict=True))
+            )
         if special := _SPECIAL.get(spec):
             return special(self, value, path)
         if not is_named(value, spec):
@@ -388,9 +330,9 @@ class _Checker:
         if part.isdigit():
             self.scope[part] = int(part)
             return [part]
-        shape = _SHAPES[part](self.risk) if part in _SHAPES else None
-        if shape is None:
+        if part not in _SHAPES:
             return [part]
+        shape = _SHAPES[part](self.known["risk"])
         names = [f"{part}{i}" if len(shape) > 1 else part for i in range(len(shape))]
         self.scope |= dict(zip(names, shape, strict=True))
         return names
@@ -398,8 +340,10 @@ class _Checker:
     def _check_fields(self, value: Any, layout: Mapping[str, str], path: str) -> None:
         is_tuple = isinstance(value, tuple)
         found = dict(zip(value._fields, value, strict=False) if is_tuple else attributes(value))
-        inner = _Checker(self.risk, self.known, self.given, self._inherited())
-        inner.scope |= _free_letters(value)
+        inner = _Checker(self.known, self.given)
+        inner.scope |= {letter: self.scope[letter] for letter in "kg" if letter in self.scope}
+        if is_named(value, "PlainBound"):  # of planes some of which may be gone
+            inner.scope["k"] = np.size(value.numbers)
         for name, spec in layout.items():
             own = name.removesuffix("?")
             if own in found:
@@ -413,31 +357,27 @@ class _Checker:
         rule = _RULES.get(type(value).__name__)
         fits = rule(value, inner) if rule else True
         if isinstance(value, FitsTogether):
-            fits = value.fits(self.risk, self.known["method"])
+            fits = value.fits(self.known["risk"], self.known["method"])
         if not fits:
             raise Unknown(f"{path} is not what it was")
 
-    def _inherited(self) -> dict[str, int]:
-        """Return the letters that mean the same everywhere."""
-        return {letter: self.scope[letter] for letter in ("k", "g") if letter in self.scope}
-
     def is_point(self, value: Any, path: str) -> bool:
         """Say whether a value is a point of the risk, as far as points of such risks are known."""
-        kinds = POINTS.get(type(self.risk).__name__)
+        of = self.known["risk"]
+        kinds = POINTS.get(type(of).__name__)
         if is_named(value, "_Place"):
             return self._fits(value, "_Place", path)
-        if kinds is None or not type(self.risk).__module__.startswith("cutplane."):
+        if kinds is None or not type(of).__module__.startswith("cutplane."):
             return self._is_array(getattr(value, "w", None), "f8", "", "p", None, None)
         if "SumPoint" not in kinds:
             return any(self._fits(value, kind, path) for kind in kinds.split(" | "))
         parts = dict(attributes(value)).get("parts") if type(value).__name__ in kinds else None
-        terms = self.risk.terms
-        if type(parts) is not list or len(parts) != len(terms):
+        if type(parts) is not list or len(parts) != len(of.terms):
             return False
-        for (factor, risk), part in zip(terms, parts, strict=True):
+        for (factor, risk), part in zip(of.terms, parts, strict=True):
             if type(part) is not tuple or len(part) != 2 or part[0] != factor:
                 return False
-            if not _Checker(risk, self.known, self.given).is_point(part[1], path):
+            if not _Checker({**self.known, "risk": risk}, self.given).is_point(part[1], path):
                 return False
         rest = {name: own for name, own in attributes(value) if name != "parts"}
         return rest.keys() <= {"value", "_plane"} and all(
@@ -447,45 +387,20 @@ class _Checker:
 
     def is_witness(self, value: Any, path: str) -> bool:
         """Say whether a value is what the loss may have found with its best offsets."""
-        loss = self.risk.loss
-        name = type(loss).__name__
-        if name == "FBeta" and self.risk.minimizes_intercept:
-            return is_balance(value)
-        return value is None or any(
-            (
-                bool(getattr(loss, "of_shares", False)) and self._fits(value, "BestOffsets", path),
-                name == "Euclidean" and PLAIN["float"](value),
-                name == "SharedScore"
-                and type(value) is list
-                and len(value) == self.risk.intercept_shape[0]
-                and all(is_named(own, "AtBestOffset") and own.witness is None for own in value),
-            )
-        )
+        of = self.known["risk"]
+        name = type(of.loss).__name__
+        if name == "FBeta" and of.minimizes_intercept:
+            return self._fits(value, "_Balance", path)
+        if name == "SharedScore" and type(value) is list:
+            alone = all(is_named(own, "AtBestOffset") and own.witness is None for own in value)
+            return alone and len(value) == of.intercept_shape[0]
+        if name == "Euclidean" and PLAIN["float"](value):
+            return True
+        by_share = getattr(of.loss, "of_shares", False) and self._fits(value, "BestOffsets", path)
+        return value is None or bool(by_share)
 
 
-def _free_letters(value: Any) -> dict[str, int]:
-    """Return what a part of a state says itself of its size."""
-    name = type(value).__name__
-    if name == "PlainBound":  # of planes some of which may be gone
-        return {"k": _length(value, "numbers")}
-    return {}
-
-
-def _length(value: Any, name: str) -> int:
-    part = getattr(value, name, None)
-    if type(part) is not np.ndarray or part.ndim != 1:
-        raise Unknown(f"{type(value).__name__}.{name} is not what it was")
-    return len(part)
-
-
-def _count(value: Any, name: str) -> int:
-    part = getattr(value, name, None)
-    if not PLAIN["count"](part):
-        raise Unknown(f"{type(value).__name__}.{name} is not what it was")
-    return int(part)  # type: ignore[arg-type]
-
-
-_SHAPES: dict[str, Callable[[Any], tuple[int, ...] | None]] = {
+_SHAPES: dict[str, Callable[[Any], tuple[int, ...]]] = {
     "p": lambda risk: (risk.n_parameters,),
     "n": lambda risk: (_n_examples(risk),),
     "d": lambda risk: (risk.rows.shape[1],),
@@ -499,17 +414,8 @@ _SHAPES: dict[str, Callable[[Any], tuple[int, ...] | None]] = {
 }
 
 
-def _n_examples(risk: Any) -> int:
-    return int(risk.n_examples if hasattr(risk, "n_examples") else risk.data.chains.n_sequences)
-
-
-def _is_measured(checker: _Checker, value: Any, path: str) -> bool:
-    return (
-        type(value) is tuple
-        and len(value) == 2
-        and checker._fits(value[0], "f8[p]", path)
-        and checker._fits(value[1], "f8[k]", path)
-    )
+def _n_examples(of: Any) -> int:
+    return int(of.n_examples if hasattr(of, "n_examples") else of.data.chains.n_sequences)
 
 
 def _are_planes(checker: _Checker, value: Any, path: str) -> bool:
@@ -538,7 +444,6 @@ def _increases(numbers: Any) -> bool:
 _SPECIAL: dict[str, Callable[[_Checker, Any, str], bool]] = {
     "point": _Checker.is_point,
     "witness": _Checker.is_witness,
-    "measured": _is_measured,
     "planes": _are_planes,
     "slots": _are_slots,
 }
@@ -570,7 +475,7 @@ _RULES: dict[str, Callable[[Any, _Checker], bool]] = {
     "Bundle": _bundle_fits,
     "SimplexQP": _solver_fits,
     "PlainBound": lambda own, _: _increases(own.numbers),
-    "AtBestOffset": lambda at, checker: _offset_fits(at.offset, checker.risk),
+    "AtBestOffset": lambda at, checker: _offset_fits(at.offset, checker.known["risk"]),
     "StructuredPoint": lambda point, _: (
         len(point.starts) == len(point.losses) + 1
         and point.starts[0] == 0
@@ -580,9 +485,9 @@ _RULES: dict[str, Callable[[Any, _Checker], bool]] = {
 }
 
 
-def _offset_fits(offset: Any, risk: Any) -> bool:
-    if not risk.minimizes_intercept:
+def _offset_fits(offset: Any, of: Any) -> bool:
+    if not of.minimizes_intercept:
         return offset is None
     # The kernels that read it are compiled for float64.
     is_float = offset is not None and np.asarray(offset).dtype == np.float64
-    return bool(is_float and np.shape(offset) == risk.intercept_shape and np.isfinite(offset).all())
+    return bool(is_float and np.shape(offset) == of.intercept_shape and np.isfinite(offset).all())

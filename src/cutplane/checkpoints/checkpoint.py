@@ -149,8 +149,7 @@ class Snapshots:
         if isinstance(state.best, _Place):
             state.best = self._problem.risk.at(state.best.w)
         if inferences:
-            risk: Any = self._problem.risk
-            risk.inferences += inferences
+            self._problem.risk.inferences += inferences  # type: ignore[attr-defined]
         state.stopped = state.interrupted = False
         return state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -142,11 +142,11 @@ class Record(_Bounds):
     """One line of a run's history: the bounds after an iteration, and what they cost."""
 
     iteration: int
-    objective: float
+    objective: Annotated[float, "float"]
     lower_bound: float
     evaluations: int
     planes: int
-    seconds: float
+    seconds: Annotated[float, "float"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import isfunction
-from typing import Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -37,9 +37,9 @@ class Plane:
     """
 
     slope: Vector
-    offset: float
-    tilt: float = 0.0
-    locality: float = 0.0
+    offset: Annotated[float, "float"]
+    tilt: Annotated[float, "float"] = 0.0
+    locality: Annotated[float, "float"] = 0.0
 
 
 class NonFiniteRisk(ArithmeticError):
@@ -163,7 +163,7 @@ class KeptPoint(LibraryPoint):
     """
 
     w: Vector
-    value: float
+    value: Annotated[float, "float"]
     touching: Plane
     flatter: Plane | None = None
 

@@ -53,7 +53,7 @@ balances is feasible. What it lacks is bounded as above, for any ``c``:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -446,13 +446,15 @@ class SimplexQP:
         place to start from.
     """
 
-    base: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    support: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    factor: Matrix = field(default_factory=lambda: np.empty((0, 0)))
+    base: Annotated[Indices, "i8[*]<k"] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    support: Annotated[Indices, "i8[m]"] = field(
+        default_factory=lambda: np.empty(0, dtype=np.int64)
+    )
+    factor: Annotated[Matrix, "f8~[m, m]"] = field(default_factory=lambda: np.empty((0, 0)))
     size: int = 0
-    scale: float = 0.0
-    free: float = 0.0
-    warm: Vector = field(default_factory=lambda: np.empty(0))
+    scale: Annotated[float, "float"] = 0.0
+    free: Annotated[float, "float"] = 0.0
+    warm: Annotated[Vector, "f8[*]"] = field(default_factory=lambda: np.empty(0))
 
     def forget(self) -> None:
         """Discard the factor: the next solve refactors the support of its `start`."""

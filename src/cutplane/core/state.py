@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -183,17 +183,17 @@ class Run:
     ``convex_step`` is what is proven of the last one.
     """
 
-    problem: Problem
-    method: AnySolver
+    problem: Annotated[Problem, "=problem"]
+    method: Annotated[AnySolver, "=method"]
     bundle: Bundle
-    best: Point
-    objective: float
+    best: Annotated[Point, "point"]
+    objective: Annotated[float, "float"]
     own: Any = None
     lower: float = -np.inf
     convex: bool = True
     iteration: int = 0
     evaluations: int = 0
-    seconds: float = 0.0
+    seconds: Annotated[float, "float"] = 0.0
     seconds_left: float = np.inf
     enough: float = 0.0
     last_step: float | None = None

@@ -47,14 +47,6 @@ from cutplane.io.svmlight import Rules, read_pieces
 QUERY, LABEL = "qid", "label"
 
 
-def svmlight_batches(
-    path: str | os.PathLike[str], rules: Rules, on_part: Callable[[bytes], object]
-) -> Iterator[Batch]:
-    """Yield the rows of a file; ``on_part`` is called with all that is read, before it is used."""
-    for piece in read_pieces(path, rules, on_part=on_part):
-        yield Batch((piece.values, piece.indices, piece.indptr), piece.labels, None, piece.qid)
-
-
 SVMLIGHT, CSV, TSV, PARQUET, ARROW = "svmlight", "csv", "tsv", "parquet", "arrow"
 FORMATS = (SVMLIGHT, CSV, TSV, PARQUET, ARROW)
 _STREAM = "arrow stream"
@@ -72,7 +64,6 @@ _ENDINGS = {
     ".ipc": ARROW,
 }
 _COMPRESSED = {".gz", ".bz2", ".xz"}
-_PART = 2**20
 
 Progress = Callable[[int, int | None], object]
 
@@ -196,7 +187,11 @@ def _svmlight(
     if n_features is not None and n_features < 1:
         raise InputError(f"the number of features must be at least 1, not {n_features}")
     rules = Rules(n_features, queries=query is not None)
-    return Columns(target=LABEL, queries=query), svmlight_batches(source, rules, watch.take)
+    batches = (
+        Batch((piece.values, piece.indices, piece.indptr), piece.labels, None, piece.qid)
+        for piece in read_pieces(source, rules, on_part=watch.take)
+    )
+    return Columns(target=LABEL, queries=query), batches
 
 
 def _open_table(source: Any, kind: str, watch: _Watch, query: str | None) -> ArrowTable:
@@ -238,13 +233,11 @@ class _Watch:
 
     def take_all(self) -> None:
         """Digest the whole file, which is going to be read in another order."""
-        assert self._digest is not None
         assert self._path is not None
         require_regular(self._path)  # it is opened again
         try:
             with open(self._path, "rb") as file:
-                while part := file.read(_PART):
-                    self._digest.update(part)
+                self._digest = hashlib.file_digest(file, "sha256")
         except OSError as error:
             raise InputError(f"{self.name}: cannot read: {reason(error)}") from error
 
@@ -281,8 +274,15 @@ class _Watch:
             return None  # whoever reads it will say what is wrong
 
 
-# Numbers in a batch of rows: some megabytes.
-BATCH = 2**19
+class Sizes:
+    """How much is read at a time."""
+
+    BATCH = 2**19  # numbers in a batch of rows: some megabytes
+    HEAD = 2**20  # bytes of a CSV file that its columns' types are read off
+    LONGEST_HEAD = 2**26  # with the names and the first line: no more is read in search of an end
+    BLOCK = 2**18  # bytes that are parsed at a time: pyarrow reads 32 blocks ahead
+    BUFFER = 2**24  # bytes of a Parquet file, of all columns together
+    LEAST_BUFFER = 2**12  # of one column
 
 
 class ArrowTable(NamedTuple):
@@ -382,7 +382,7 @@ def table_batches(table: ArrowTable, columns: Columns) -> Iterator[Batch]:
 
 def rows_at_once(n_columns: int) -> int:
     """Return how many rows make a batch."""
-    return max(1, BATCH // n_columns)
+    return max(1, Sizes.BATCH // n_columns)
 
 
 def _slices(batches: Iterable[Any], at_once: int) -> Iterator[Any]:
@@ -462,14 +462,6 @@ def _is_text(types: Any, kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-# Bytes of a CSV file that its columns' types are read off, and that are parsed at a time: pyarrow
-# reads 32 blocks ahead.
-_HEAD, _BLOCK = 2**20, 2**18
-# Bytes that the names and the first line may have; the rest must not be read in search of an end.
-_LONGEST = 2**26
-# Bytes of Parquet files that are read at a time, of all columns together, and of one at least.
-_BUFFER, _LEAST_BUFFER = 2**24, 2**12
-
 _PLACE = re.compile(r"(?:In CSV column #(?P<column>\d+): )?(?:CSV parse error: )?(?:Row #(\d+): )?")
 _INVALID = re.compile(r"CSV conversion error to \w+: invalid value '(.*)'", re.DOTALL)
 
@@ -491,12 +483,12 @@ def csv_table(
     parts = filter(None, read_parts(path, on_part))  # an empty one is not the end
     head, n_lines = bytearray(), 0
     # The names, and a line at least to read types off.
-    while (len(head) < _HEAD or n_lines < 2) and (part := next(parts, b"")):
+    while (len(head) < Sizes.HEAD or n_lines < 2) and (part := next(parts, b"")):
         head += part
         n_lines += part.count(b"\n")
-        if len(head) > _LONGEST and n_lines < 2:
-            raise InputError(f"{name}: no two lines in its first {_LONGEST:,} bytes")
-    begin = bytes(head[: head.rfind(b"\n") + 1] if len(head) >= _HEAD else head)
+        if len(head) > Sizes.LONGEST_HEAD and n_lines < 2:
+            raise InputError(f"{name}: no two lines in its first {Sizes.LONGEST_HEAD:,} bytes")
+    begin = bytes(head[: head.rfind(b"\n") + 1] if len(head) >= Sizes.HEAD else head)
     if not begin.strip():
         raise InputError(f"{name}: no data in the file")
     try:
@@ -521,7 +513,7 @@ def csv_table(
 
     # A block must hold a whole line, and some are longer than others.
     longest = max(map(len, begin.splitlines()))
-    read = csv.ReadOptions(use_threads=False, block_size=max(_BLOCK, 4 * longest))
+    read = csv.ReadOptions(use_threads=False, block_size=max(Sizes.BLOCK, 4 * longest))
 
     def batches(columns: list[str]) -> Iterator[Any]:
         convert = csv.ConvertOptions(column_types=fields, include_columns=columns)
@@ -576,7 +568,7 @@ def parquet_table(path: str, on_rows: Callable[[int, int], object]) -> ArrowTabl
 
     with _told(path, pa, []):
         known = parquet.read_metadata(path)
-        buffer_size = max(_BUFFER // known.num_columns, _LEAST_BUFFER)
+        buffer_size = max(Sizes.BUFFER // known.num_columns, Sizes.LEAST_BUFFER)
         # Else it would read a whole group of rows at once, and a file may be one group.
         file = parquet.ParquetFile(path, metadata=known, pre_buffer=False, buffer_size=buffer_size)
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from cutplane.estimators.description import Reads, Targets, parameters_of
-from cutplane.io.files import STANDARD_INPUT, InputError, name_of, read_parts, read_text
+from cutplane.io.files import STANDARD_INPUT, InputError, counted, name_of, read_parts, read_text
 from cutplane.io.folders import open_folder
 from cutplane.io.labels import class_texts, label_matrix, training_labels
 from cutplane.io.models.files import load_with_layout
@@ -34,7 +34,6 @@ from cutplane.io.tables import TableLayout
 
 _FEATURE = re.compile(r"\s[+-]?[0-9]+:\S")
 _QUERY = re.compile(r"^\S+\s+qid:[0-9]+\s")
-_LOOKED_AT = 20
 
 
 def option_for(path: str) -> str | None:
@@ -67,7 +66,7 @@ def writes_plus(path: str) -> bool:
     return any(line.lstrip().startswith("+") for line in _first_lines(path, most=None))
 
 
-def _first_lines(path: str, most: int | None = _LOOKED_AT) -> Sequence[str]:
+def _first_lines(path: str, most: int | None = 20) -> Sequence[str]:
     """Return the first lines of a file, the last of them whole; none of standard input."""
     if path == STANDARD_INPUT or os.path.isdir(path):
         return ()
@@ -324,6 +323,6 @@ def require_columns(model: FileModel, n_columns: int, path: str) -> None:
     needed = estimator.vectorizer_.n_columns
     if n_columns < needed:
         raise InputError(
-            f"{name_of(path)}: {n_columns} column{'s' * (n_columns != 1)} beside labels, the "
+            f"{name_of(path)}: {counted(n_columns, 'column')} beside labels, the "
             f"model's templates ask for {needed}"
         )

@@ -40,6 +40,10 @@ class OutputError(OSError):
     """A file cannot be written."""
 
 
+class Wrong(Exception):
+    """What is wrong with a line of a file."""
+
+
 def require_regular(path: str | os.PathLike[str]) -> None:
     """Raise InputError if a path is a pipe, a socket or a device: to open one may take for ever.
 
@@ -60,18 +64,21 @@ def reason(error: OSError) -> str:
 
 STANDARD_INPUT = "-"
 
-# Text becomes 3 to 20 times smaller; only files that are made to do harm, a thousand times.
-_LARGEST_RATIO = 100
-_ALWAYS_ALLOWED = 256 * 10**6
-# Memory that a file in the xz format may ask for; `xz -9` asks for 65 MiB.
-_XZ_MEMORY = 2**30
-# Bytes that are read at a time, and the most that one step of a decompressor may make of them.
-_PART, _LARGEST_PART = 2**16, 2**18
-# In characters. NumPy gives every label of an array the room of the longest.
-_LONGEST_LABEL = 256
-# The room for labels that are words: some, or what is in proportion to the file.
-_LABEL_BYTES = 10**8
-_LABEL_BYTES_PER_BYTE = 8
+
+class Limits:
+    """How much is read at a time, and how much a file may ask for. In bytes, if nothing is said."""
+
+    PART = 2**16
+    LARGEST_PART = 2**18  # that one step of a decompressor may make of a part
+    # Text becomes 3 to 20 times smaller; only files that are made to do harm, a thousand times.
+    LARGEST_RATIO = 100
+    ALWAYS_ALLOWED = 256 * 10**6
+    XZ_MEMORY = 2**30  # that a file in the xz format may ask for; `xz -9` asks for 65 MiB
+    LONGEST_LABEL = 256  # characters: NumPy gives every label of an array the room of the longest
+    # The room for labels that are words: some, or what is in proportion to the file.
+    LABELS = 10**8
+    LABELS_PER_BYTE = 8
+
 
 # Control characters, separators of lines, and the byte order mark that stands in the middle of
 # files that were appended to each other: a label with one of them looks like another label.
@@ -118,7 +125,7 @@ class _Gzip:
 _DECOMPRESSORS: dict[str, tuple[bytes, Callable[[], _Stream]]] = {
     "gzip": (b"\x1f\x8b", _Gzip),
     "bzip2": (b"BZh", bz2.BZ2Decompressor),
-    "xz": (b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)),
+    "xz": (b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, Limits.XZ_MEMORY)),
 }
 
 
@@ -144,7 +151,7 @@ def read_parts(
     ``on_part`` is called with each part of the file as it is stored.
     """
     with _opened(path) as file:
-        raw = iter(lambda: file.read(_PART), b"")
+        raw = iter(lambda: file.read(Limits.PART), b"")
         if on_part is not None:
             raw = _watched(raw, on_part)
         first = next(raw, b"")
@@ -205,10 +212,25 @@ def text_of(content: bytes, name: str) -> str:
         raise InputError(f"{name}:{line}: not UTF-8 text") from None
 
 
+def shown(word: bytes | str | float) -> str:
+    """Return a word as it may be printed: quoted, on one line, not too long."""
+    if isinstance(word, bytes):
+        word = word[:400].decode(errors="backslashreplace")
+    elif isinstance(word, float):  # a label that is a number
+        word = f"{word:.17g}"
+    quoted = repr(str(word)[:400])
+    return quoted if len(quoted) <= 40 else f"{quoted[:36]}...'"
+
+
+def counted(number: int, thing: str) -> str:
+    """Return how many things there are, in words."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def what_is_wrong_with_label(word: str) -> str | None:
     """Return what is wrong with a label, in words that follow "label ..."; None if it is good."""
-    if len(word) > _LONGEST_LABEL:
-        return f"has {len(word):,} characters; {_LONGEST_LABEL} are allowed"
+    if len(word) > Limits.LONGEST_LABEL:
+        return f"has {len(word):,} characters; {Limits.LONGEST_LABEL} are allowed"
     if found := _INVISIBLE.search(word):
         return f"has the invisible character U+{ord(found[0]):04X}"
     return None
@@ -217,7 +239,7 @@ def what_is_wrong_with_label(word: str) -> str | None:
 def require_room_for_labels(place: str, length: int, n_labels: int, n_bytes: int) -> None:
     """Refuse so many labels, the longest of this length, if they outgrow their file."""
     needed = 4 * length * n_labels
-    if needed > max(_LABEL_BYTES, _LABEL_BYTES_PER_BYTE * n_bytes):
+    if needed > max(Limits.LABELS, Limits.LABELS_PER_BYTE * n_bytes):
         raise InputError(
             f"{place}: a label of {length} characters; with as much room for the "
             f"label of each of {n_labels:,} lines, they would take "
@@ -240,14 +262,14 @@ def _decompressed(
             taken += step
             made += len(part)
             size = max(n_bytes, taken)
-            limit = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * size)
+            limit = max(Limits.ALWAYS_ALLOWED, Limits.LARGEST_RATIO * size)
             if made > limit:
                 raise InputError(
                     f"{name}: decompresses to more than {limit // 10**6:,} MB, which is suspicious "
                     f"for a file of {size:,} bytes; if it is right, decompress it first"
                 )
             held.append(part)
-            if made <= _LARGEST_RATIO * taken:
+            if made <= Limits.LARGEST_RATIO * taken:
                 yield from held
                 held.clear()
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -273,7 +295,7 @@ def _steps(raw: Iterator[bytes], start: Callable[[], _Stream]) -> Iterator[tuple
                 if not data:
                     break
                 stream = start()
-            yield taken, stream.decompress(data, _LARGEST_PART)
+            yield taken, stream.decompress(data, Limits.LARGEST_PART)
             taken = 0
             if stream.eof:
                 data, stream = stream.unused_data, None

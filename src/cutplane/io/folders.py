@@ -202,10 +202,6 @@ def _contradiction(manifest: Manifest) -> str | None:
     return None
 
 
-# Bytes that are digested, or numbers that are converted, at a time.
-_AT_ONCE = 2**20
-
-
 def bytes_of(array: NDArray[Any]) -> memoryview:
     """Return the bytes of a contiguous array, not copied."""
     return array.reshape(-1).view(np.uint8).data
@@ -268,16 +264,17 @@ class ArrayWriter:
 def rewrite(folder: Path, name: str, stored: StoredArray, dtype: Any) -> StoredArray:
     """Convert the numbers of a vector to another type, a part at a time."""
     path, new = array_file(folder, name), array_file(folder, f"{name}-new")
-    numbers = map_array(folder, name, stored)
-    writer = ArrayWriter(new, dtype)
-    try:
-        for begin in range(0, len(numbers), _AT_ONCE):
-            writer.append(numbers[begin : begin + _AT_ONCE])
+    with contextlib.closing(ArrayWriter(new, dtype)) as writer:
+        for part in _parts_of(map_array(folder, name, stored)):
+            writer.append(part)
         done = writer.complete()
-    finally:
-        writer.close()
     os.replace(new, path)
     return done
+
+
+def _parts_of(array: NDArray[Any], at_once: int = 2**20) -> Iterator[NDArray[Any]]:
+    """Yield a long vector in parts."""
+    return (array[begin : begin + at_once] for begin in range(0, len(array), at_once))
 
 
 def map_array(folder: Path, name: str, stored: StoredArray) -> NDArray[Any]:
@@ -314,9 +311,8 @@ def map_array(folder: Path, name: str, stored: StoredArray) -> NDArray[Any]:
 def require_digest(folder: Path, name: str, stored: StoredArray) -> None:
     """Read an array from front to back, and refuse one whose numbers have changed."""
     digest = hashlib.sha256()
-    numbers = bytes_of(map_array(folder, name, stored))
-    for begin in range(0, len(numbers), _AT_ONCE):
-        digest.update(numbers[begin : begin + _AT_ONCE])
+    for part in _parts_of(map_array(folder, name, stored).reshape(-1)):
+        digest.update(bytes_of(part))
     if digest.hexdigest() != stored.sha256:
         raise InputError(f"{array_file(folder, name)}: damaged: its numbers have changed")
 

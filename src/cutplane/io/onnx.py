@@ -323,10 +323,6 @@ def _text(word: Any, column: str) -> str:
     raise TypeError(f"the column {column!r} has the level {word}, which is no word")
 
 
-# The oldest form of files that has the operators: readers of 2022 and later know it.
-_FILE_FORMAT = 8
-
-
 class OnnxUnavailable(ImportError):
     """The package onnx is not installed."""
 
@@ -408,7 +404,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
             onnx.helper.make_opsetid(LABELS_DOMAIN, LABELS_OPSET),
         ],
         producer_name="cutplane",
-        ir_version=_FILE_FORMAT,
+        ir_version=8,  # the oldest that has the operators: readers of 2022 and later know it
     )
     # The types and shapes of the outputs follow from those of the input.
     document = onnx.shape_inference.infer_shapes(document, check_type=True, strict_mode=True)

@@ -40,12 +40,8 @@ PLUS, MINUS, _DOT, _ZERO, _SMALL_E, _CAPITAL_E = b"+-.0eE"
 
 # Digits that a word always has room for.
 _MOST_DIGITS = 19
-# Larger than the number of digits of any text, so that they cannot make up for such an exponent.
-_FAR_EXPONENT = 10**15
-
 # Below the first, 19 digits make no normal double; beyond the second, one digit makes none.
 _SMALLEST_POWER, _LARGEST_POWER = -327, 308
-_EXACT = 2**53
 _EXACT_POWERS = np.array([float(10**k) for k in range(23)])
 
 # Arithmetic of unsigned numbers with Python's own would be done in doubles.
@@ -176,7 +172,8 @@ def decimal(text: Text, i: int) -> tuple[int, float, int]:
             i += 1
         begin, exponent = i, 0
         while np.uint64(text[i]) - _WZERO <= _W9:
-            exponent = min(10 * exponent + text[i] - _ZERO, _FAR_EXPONENT)
+            # More than the digits of any text, so that they cannot make up for such an exponent.
+            exponent = min(10 * exponent + text[i] - _ZERO, 10**15)
             i += 1
         if i == begin:
             return NOT_PLAIN, 0.0, i
@@ -184,7 +181,7 @@ def decimal(text: Text, i: int) -> tuple[int, float, int]:
     kind = NUMBER
     if w == W0:
         value = 0.0
-    elif w <= np.uint64(_EXACT) and -22 <= q <= 22 and n_dropped == 0:
+    elif w <= np.uint64(2**53) and -22 <= q <= 22 and n_dropped == 0:
         value = np.float64(w)
         value = value * _EXACT_POWERS[q] if q >= 0 else value / _EXACT_POWERS[-q]
     elif q < _SMALLEST_POWER or q > _LARGEST_POWER:
@@ -201,10 +198,6 @@ def decimal(text: Text, i: int) -> tuple[int, float, int]:
 
 
 _SPACE, _TAB, _NEWLINE, _RETURN, _HASH, _COMMA, _COLON, _Q, _I, _D = b" \t\n\r#,:qid"
-
-# Digits that a number of 64 bits with a sign always has room for; the largest index has ten.
-_MOST_QUERY_DIGITS = 18
-_MOST_INDEX_DIGITS = 10
 
 
 @njit(cache=True, nogil=True)
@@ -230,7 +223,7 @@ def _query(text: Text, i: int) -> tuple[np.int64, int]:
     if negative or text[begin] == PLUS:
         begin += 1
     end, number = digits(text, begin, W0)
-    if end == begin or end - begin > _MOST_QUERY_DIGITS:
+    if end == begin or end - begin > 18:  # a number of 64 bits with a sign has room for so many
         return np.int64(0), i
     query = np.int64(number)
     return -query if negative else query, end
@@ -328,7 +321,7 @@ def parse_plain_lines(
                 index = np.int64(number)
                 if (
                     text[j] != _COLON
-                    or j - i > _MOST_INDEX_DIGITS
+                    or j - i > 10  # which the largest has
                     or index <= previous
                     or index > largest
                 ):

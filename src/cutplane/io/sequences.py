@@ -18,6 +18,7 @@ import math
 import os
 import re
 from array import array
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,9 +28,12 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix
 from cutplane.io.files import (
     InputError,
+    Wrong,
+    counted,
     name_of,
     read_text,
     require_room_for_labels,
+    shown,
     what_is_wrong_with_label,
 )
 from cutplane.io.parsing import DECIMAL
@@ -93,57 +97,57 @@ def read_conll(path: str | os.PathLike[str], *, labels: bool = False) -> ConllDa
     InputError
         If the file cannot be read, or with ``FILE:LINE: what is wrong``.
     """
-    name = name_of(path)
-    sequences: list[list[Token]] = [[]]
-    separator, n_columns = "", 0
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        line = line.removesuffix("\r")
-        if not line.strip(" \t"):
-            if sequences[-1]:
-                sequences.append([])
-            continue
-        if not separator:
-            separator = "\t" if "\t" in line else " "
-        columns = columns_of(line, separator)
-        n_columns = n_columns or len(columns)
-        wrong = _what_is_wrong(line, columns, n_columns, labels)
-        if wrong is not None:
-            raise InputError(f"{name}:{number}: {wrong}")
+    name, text = name_of(path), read_text(path)
+    separator = _separator(text, "\t")
+    sequences: list[list[Token]] = []
+    for number, begins, columns in _lines(text, separator, name):
+        if labels:
+            label = columns[-1]
+            if wrong := what_is_wrong_with_label(label) if label else "is empty":
+                raise InputError(f"{name}:{number}: label {label[:36]!r} {wrong}")
+        if begins:
+            sequences.append([])
         sequences[-1].append(columns)
-    if not sequences[-1]:
-        sequences.pop()
-    if not sequences:
-        raise InputError(f"{name}: no data in the file")
     return ConllData(sequences, separator)
 
 
-def columns_of(line: str, separator: str) -> Token:
-    """Return the columns of a line, between tabs or (``" "``) between spaces and tabs."""
-    if separator == "\t":  # spaces may stand between words of several parts
-        return tuple(line.split("\t"))
-    return tuple(filter(None, line.replace("\t", " ").split(" ")))
+def _separator(text: str, special: str) -> str:
+    """Return what the columns of the first line are separated by: spaces, or something special."""
+    first = next((line for line in text.split("\n") if line.strip(" \t\r")), "")
+    return special if special in first else " "
 
 
-def what_is_wrong_with_line(line: str) -> str | None:
-    """Return why a line is none, whatever its columns are; None if it is good."""
-    if "\r" in line:
-        return "a carriage return inside a line; lines end with a newline"
-    if line.startswith("\ufeff"):
-        return "a byte order mark inside the file"
-    return None
+def _lines(text: str, separator: str, name: str) -> Iterator[tuple[int, bool, Token]]:
+    """Yield the number of each line that is not empty, whether it begins a sequence, its columns.
 
-
-def _what_is_wrong(line: str, columns: Token, n_columns: int, labels: bool) -> str | None:
-    if wrong := what_is_wrong_with_line(line):
-        return wrong
-    if len(columns) != n_columns:
-        found = "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-        return f"{found}, but the first line has {n_columns}"
-    if labels:
-        label = columns[-1]
-        wrong = what_is_wrong_with_label(label) if label else "is empty"
-        return None if wrong is None else f"label {label[:36]!r} {wrong}"
-    return None
+    These are what is between tabs, between commas, or (``" "``) between spaces and tabs.
+    """
+    n_columns, begins = 0, True
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if not line.strip(" \t"):
+            begins = True
+            continue
+        if separator == " ":
+            columns = tuple(filter(None, line.replace("\t", " ").split(" ")))
+        elif separator == ",":
+            columns = tuple(column.strip(" \t") for column in line.split(","))
+        else:  # spaces may stand between words of several parts
+            columns = tuple(line.split(separator))
+        n_columns = n_columns or len(columns)
+        if "\r" in line:
+            wrong = "a carriage return inside a line; lines end with a newline"
+        elif line.startswith("\ufeff"):
+            wrong = "a byte order mark inside the file"
+        elif len(columns) != n_columns:
+            wrong = f"{counted(len(columns), 'column')}, but the first line has {n_columns}"
+        else:
+            yield number, begins, columns
+            begins = False
+            continue
+        raise InputError(f"{name}:{number}: {wrong}")
+    if not n_columns:
+        raise InputError(f"{name}: no data in the file")
 
 
 _DECIMAL = re.compile(DECIMAL)
@@ -192,8 +196,8 @@ class FrameData(NamedTuple):
             frame = others[0]
             first = np.searchsorted(begins, frame, side="right") - 1
             raise InputError(
-                f"{self.name}:{self.lines[frame]}: label {_shown(self.labels[frame])} in a sequence"
-                f" that began with {_shown(classes[first])} in line {self.lines[begins[first]]}; "
+                f"{self.name}:{self.lines[frame]}: label {shown(self.labels[frame])} in a sequence"
+                f" that began with {shown(classes[first])} in line {self.lines[begins[first]]}; "
                 "all frames of a sequence must have its class"
             )
         return classes
@@ -219,68 +223,45 @@ def read_frames(
         If the file cannot be read, or with ``FILE:LINE: what is wrong``.
     """
     name, text = name_of(path), read_text(path)
-    values, lines, lengths = array("d"), array("q"), [0]
-    separator, n_columns, found = "", 0, _Labels()
-    for number, line in enumerate(text.split("\n"), start=1):
-        line = line.removesuffix("\r")
-        if not line.strip(" \t"):
-            if lengths[-1]:
-                lengths.append(0)
-            continue
-        if not separator:
-            separator = "," if "," in line else " "
-        columns = _columns(line, separator)
+    values, lines, lengths = array("d"), array("q"), array("q")
+    separator, found = _separator(text, ","), _Labels()
+    for number, begins, columns in _lines(text, separator, name):
         try:
-            if wrong := what_is_wrong_with_line(line):
-                raise _Wrong(wrong)
-            if not n_columns:
-                n_columns = len(columns)
-                found.there = _has_labels(n_columns, n_features, labels)
-            elif len(columns) != n_columns:
-                raise _Wrong(f"{len(columns)} columns, but the first line has {n_columns}")
+            if not lines:
+                found.there = _has_labels(len(columns), n_features, labels)
             if found.there:
                 found.add(columns[0], number, quoted=separator == ",")
             values.extend(_numbers(columns, int(found.there)))
-        except _Wrong as wrong:
+        except Wrong as wrong:
             raise InputError(f"{name}:{number}: {wrong}") from None
         lines.append(number)
+        if begins:
+            lengths.append(0)
         lengths[-1] += 1
-    if not lines:
-        raise InputError(f"{name}: no data in the file")
     return FrameData(
         np.array(values).reshape(len(lines), -1),
-        np.array([n for n in lengths if n], dtype=np.int64),
+        np.array(lengths),
         found.as_array(name, len(text)),
         np.array(lines),
         name,
     )
 
 
-class _Wrong(Exception):
-    """What is wrong with a line."""
-
-
-def _columns(line: str, separator: str) -> list[str]:
-    if separator == ",":
-        return [column.strip(" \t") for column in line.split(",")]
-    return [*columns_of(line, separator)]
-
-
 def _has_labels(n_columns: int, n_features: int | None, needed: bool) -> bool:
     """Return whether lines with so many columns begin with a label."""
     if n_features is None:
         if n_columns < 2:
-            raise _Wrong("one column only; the first is the label, others are numbers")
+            raise Wrong("one column only; the first is the label, others are numbers")
         return True
     if n_columns == n_features + 1:
         return True
     if n_columns == n_features and not needed:
         return False
     alone = "" if needed else ", or the numbers alone"
-    raise _Wrong(f"{n_columns} columns; expected a label and {n_features} numbers{alone}")
+    raise Wrong(f"{n_columns} columns; expected a label and {n_features} numbers{alone}")
 
 
-def _numbers(columns: list[str], first: int) -> list[float]:
+def _numbers(columns: Token, first: int) -> list[float]:
     """Return the numbers of a line, from a column on."""
     try:
         numbers = [*map(float, columns[first:])]
@@ -290,9 +271,9 @@ def _numbers(columns: list[str], first: int) -> list[float]:
         return numbers
     for column, word in enumerate(columns[first:], start=first + 1):
         if not _DECIMAL.fullmatch(word):
-            raise _Wrong(f"{_shown(word)} in column {column} is not a number")
+            raise Wrong(f"{shown(word)} in column {column} is not a number")
         if not math.isfinite(float(word)):
-            raise _Wrong(f"{_shown(word)} in column {column} is not finite")
+            raise Wrong(f"{shown(word)} in column {column} is not finite")
     raise AssertionError("one of them is wrong")
 
 
@@ -322,11 +303,11 @@ class _Labels:
         if is_number and not math.isfinite(float(word)):
             wrong = "is not finite"
         if wrong:
-            raise _Wrong(f"label {_shown(word)} {wrong}")
+            raise Wrong(f"label {shown(word)} {wrong}")
         if not self._first:
-            self._first, self._are_numbers = f"{_shown(word)} in line {line}", is_number
+            self._first, self._are_numbers = f"{shown(word)} in line {line}", is_number
         elif is_number != self._are_numbers:
-            raise _Wrong(f"label {_shown(word)} after {self._first}: numbers and words mixed")
+            raise Wrong(f"label {shown(word)} after {self._first}: numbers and words mixed")
 
     def as_array(self, name: str, size: int) -> NDArray[Any] | None:
         """Return the labels, from a file of this size; None if there are none."""
@@ -339,11 +320,3 @@ class _Labels:
             length, line = self._longest
             require_room_for_labels(f"{name}:{-line}", length, len(self._codes), size)
         return np.asarray(words[np.array(self._codes)])
-
-
-def _shown(word: Any) -> str:
-    """Return a word as it may be printed: quoted, on one line, not too long."""
-    if isinstance(word, float):  # a label that is a number
-        return repr(f"{word:.17g}")
-    shown = repr(str(word)[:400])
-    return shown if len(shown) <= 40 else f"{shown[:36]}...'"

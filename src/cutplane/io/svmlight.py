@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,26 +43,21 @@ from numpy.typing import NDArray
 from cutplane.compute.threads import map_blocks
 from cutplane.io.files import (
     InputError,
+    Wrong,
     name_of,
     read_parts,
     require_room_for_labels,
+    shown,
     what_is_wrong_with_label,
 )
 from cutplane.io.parsing import DECIMAL, parse_plain_lines
 
 LARGEST_INDEX = np.iinfo(np.int32).max
 LARGEST_QUERY = np.iinfo(np.int64).max
-# A model has a number for every feature up to the largest index, even if they are all zero.
-MOST_FEATURES_UNASKED = 10**8
 
 _WHOLE = rb"[+-]?[0-9]++"
 _IS_WHOLE, _IS_DECIMAL = re.compile(_WHOLE), re.compile(DECIMAL.encode())
 _IS_NOT_FINITE = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_MOST_DIGITS = 100
-
-
-class Wrong(Exception):
-    """What is wrong with a line."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +69,13 @@ class Rules:
     labels: bool = True
     label_sets: bool = False
 
+    # A model has a number for every feature up to the largest index, even if they are all zero.
+    MOST_UNASKED: ClassVar = 10**8
+
     @property
     def largest_index(self) -> int:
         """The largest index that is allowed."""
-        asked = MOST_FEATURES_UNASKED if self.n_features is None else self.n_features
+        asked = self.MOST_UNASKED if self.n_features is None else self.n_features
         return min(asked, LARGEST_INDEX)
 
 
@@ -94,17 +92,17 @@ class Line(NamedTuple):
 def word_of(token: bytes) -> str | None:
     """Return a label if it is a word, None if it is a number."""
     if b":" in token:
-        raise Wrong(f"the label is missing (the line starts with {show(token)})")
+        raise Wrong(f"the label is missing (the line starts with {shown(token)})")
     if b"," in token:
-        raise Wrong(f"label {show(token)}: several labels in a line are not supported")
-    if _is_number(token, f"label {show(token)}"):
+        raise Wrong(f"label {shown(token)}: several labels in a line are not supported")
+    if _is_number(token, f"label {shown(token)}"):
         return None
     try:
         word = token.decode()
     except UnicodeDecodeError:
-        raise Wrong(f"label {show(token)} is neither a number nor UTF-8 text") from None
+        raise Wrong(f"label {shown(token)} is neither a number nor UTF-8 text") from None
     if wrong := what_is_wrong_with_label(word):
-        raise Wrong(f"label {show(token)} {wrong}")
+        raise Wrong(f"label {shown(token)} {wrong}")
     return word
 
 
@@ -120,7 +118,7 @@ def read_line(line: bytes, rules: Rules) -> Line | None:
     token, *features = tokens
     word = word_of(token)
     if word is not None and sign and len(tokens) == 1 and content.endswith(token):
-        raise Wrong(f"label {show(token)}: white space is missing before the #")
+        raise Wrong(f"label {shown(token)}: white space is missing before the #")
     query = 0
     if features and features[0].startswith(b"qid:"):
         query = _whole_number(features[0].removeprefix(b"qid:"), "query", LARGEST_QUERY)
@@ -140,7 +138,7 @@ def _read_feature(token: bytes, previous: int, rules: Rules) -> tuple[int, float
     """Return index and value of a feature that may follow index ``previous``."""
     before, colon, after = token.partition(b":")
     if not colon:
-        raise Wrong(f"{show(token)} is not of the form index:value")
+        raise Wrong(f"{shown(token)} is not of the form index:value")
     index = _whole_number(before, "feature index", LARGEST_INDEX)
     if index < 1:
         hint = " (in scikit-learn, write with zero_based=False)" if index == 0 else ""
@@ -151,10 +149,10 @@ def _read_feature(token: bytes, previous: int, rules: Rules) -> tuple[int, float
         raise Wrong(f"feature index {index} is beyond the {rules.n_features} features expected")
     if index > rules.largest_index:
         raise Wrong(
-            f"feature index {index} is beyond {MOST_FEATURES_UNASKED:,}; if it is right, give the "
+            f"feature index {index} is beyond {rules.MOST_UNASKED:,}; if it is right, give the "
             "number of features (--features, or n_features in Python)"
         )
-    value = f"value {show(after)} of feature {index}"
+    value = f"value {shown(after)} of feature {index}"
     if not _is_number(after, value):
         raise Wrong(f"{value} is not a number")
     return index, float(after)
@@ -171,24 +169,23 @@ def _is_number(token: bytes, what: str) -> bool:
 def _whole_number(token: bytes, what: str, largest: int) -> int:
     """Return a whole number that is not larger in size than the largest one."""
     if not _IS_WHOLE.fullmatch(token):
-        raise Wrong(f"{what} {show(token)} is not a whole number")
+        raise Wrong(f"{what} {shown(token)} is not a whole number")
     # Python refuses to read thousands of digits, even if they are zeros.
-    if len(token) > _MOST_DIGITS or abs(int(token)) > largest:
-        raise Wrong(f"{what} {show(token)[1:-1]} is too large")
+    if len(token) > 100 or abs(int(token)) > largest:
+        raise Wrong(f"{what} {shown(token)[1:-1]} is too large")
     return int(token)
 
 
-def show(token: bytes) -> str:
-    """Return a token as it may be printed: quoted, on one line, not too long."""
-    shown = repr(token[:400].decode(errors="backslashreplace"))
-    return shown if len(shown) <= 40 else f"{shown[:36]}...'"
+class Sizes:
+    """How much is read at a time."""
+
+    CHUNK = 2**18  # bytes: with its arrays no more than a core's cache holds
+    CHUNKS_AT_ONCE = 16  # are read before threads share them
+    # Numbers that Python reads before the kernel must return. Only those of more than 19 digits can
+    # be hard, and of these less than one in a hundred is, unless they are made to be.
+    HARD = 1024
 
 
-# The shortest entry is " 1:1", the shortest line with a label "1\n".
-_LEAST_BYTES_OF_ENTRY, _LEAST_BYTES_OF_ROW = 4, 2
-# Numbers that Python reads before the kernel must return. Only those of more than 19 digits can
-# be hard, and of these less than one in a hundred is, unless they are made to be.
-_MOST_HARD = 1024
 # A line that begins with a feature, or a query, in place of a label.
 _LABELS = re.compile(rb"^[ \t]*([^\s#:;=]+)(?=\s)", re.MULTILINE)
 _NO_LABEL = re.compile(rb"^[ \t]*(?=[^\s#:]+:)", re.MULTILINE)
@@ -293,8 +290,8 @@ class _Rows:
     """The arrays that are filled from a text, and how far that has come."""
 
     def __init__(self, text: bytes, rules: Rules) -> None:
-        most_rows = min(text.count(b"\n"), len(text) // _LEAST_BYTES_OF_ROW)
-        most_entries = len(text) // _LEAST_BYTES_OF_ENTRY
+        # The shortest line with a label is "1\n", the shortest entry " 1:1".
+        most_rows, most_entries = min(text.count(b"\n"), len(text) // 2), len(text) // 4
         self.n_rows = self.n_entries = 0
         self.words = False
         self.labels = np.empty(most_rows)
@@ -304,7 +301,7 @@ class _Rows:
         self._indptr = np.empty(most_rows + 1, np.int64)
         self._indptr[0] = 0
         self._qid = np.empty(most_rows if rules.queries else 0, np.int64)
-        self._hard = np.empty((_MOST_HARD, 3), np.int64)
+        self._hard = np.empty((Sizes.HARD, 3), np.int64)
         self._text, self._bytes, self._rules = text, np.frombuffer(text, np.uint8), rules
 
     def fill_from(self, place: int) -> int:
@@ -360,12 +357,6 @@ class _Rows:
         return Piece(self._values, self._indices, self._indptr, labels, qid, len(self._text))
 
 
-# Bytes of a chunk: with its arrays no more than a core's cache holds. And how many are read before
-# threads share them.
-_CHUNK = 2**18
-_CHUNKS_AT_ONCE = 16
-
-
 def read_pieces(
     path: str | os.PathLike[str],
     rules: Rules,
@@ -386,7 +377,7 @@ def read_pieces(
     name, chunks = name_of(path), _chunks(path, on_part)
     known = _Known()
     has_query = not rules.queries
-    while batch := list(islice(chunks, _CHUNKS_AT_ONCE)):
+    while batch := list(islice(chunks, Sizes.CHUNKS_AT_ONCE)):
         has_query = has_query or any(b"qid:" in chunk for chunk in batch)
         for chunk, piece in zip(batch, _read_all(batch, rules), strict=True):
             if fault := known.fault_of(chunk, piece):
@@ -401,7 +392,7 @@ def _read_all(chunks: list[bytes], rules: Rules) -> Iterator[Piece]:
     def read(some: slice) -> list[Piece]:
         return [read_chunk(chunk, rules) for chunk in chunks[some]]
 
-    return chain.from_iterable(map_blocks(read, len(chunks), width=_CHUNK))
+    return chain.from_iterable(map_blocks(read, len(chunks), width=Sizes.CHUNK))
 
 
 def _chunks(
@@ -421,7 +412,7 @@ def _cut_at_lines(parts: Iterator[bytes]) -> Iterator[bytes]:
     for part in parts:
         size += len(part)
         cut = part.rfind(b"\n") + 1
-        if cut and size >= _CHUNK:
+        if cut and size >= Sizes.CHUNK:
             yield b"".join([*kept, part[:cut]])
             kept, size = [part[cut:]], len(part) - cut
         else:
@@ -445,13 +436,13 @@ class _Known:
             if not self._first_label:
                 token, line = _label_from(chunk, 1)
                 self._words = words
-                self._first_label = f"{show(token)} in line {self._n_lines + line}"
+                self._first_label = f"{shown(token)} in line {self._n_lines + line}"
             elif words != self._words:
                 fault = Fault(1, None)
         if fault is None or fault.what is not None:
             return fault and Fault(self._n_lines + fault.line, fault.what)
         token, line = _label_from(chunk, fault.line)
-        mixed = f"label {show(token)} after {self._first_label}: numbers and words mixed"
+        mixed = f"label {shown(token)} after {self._first_label}: numbers and words mixed"
         return Fault(self._n_lines + line, mixed)
 
     def add(self, chunk: bytes, piece: Piece) -> Piece:

@@ -29,7 +29,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from cutplane.io.files import InputError, name_of, read_bytes, text_of, what_is_wrong_with_label
+from cutplane.io.files import (
+    InputError,
+    counted,
+    name_of,
+    read_bytes,
+    text_of,
+    what_is_wrong_with_label,
+)
 from cutplane.io.parsing import DECIMAL
 
 IS_DECIMAL = re.compile(DECIMAL)
@@ -43,8 +50,6 @@ _NEITHER = (
     (_DATE, "dates or times", "make numbers of them, such as a year or a duration"),
     (_DECIMAL_COMMA, "numbers with a decimal comma", "write a point in its place"),
 )
-# How many different words of a column are looked at, and which share must look like a date.
-_LOOKED_AT, _MOST = 1000, 0.9
 
 
 class TablesUnavailable(ImportError):
@@ -136,13 +141,13 @@ def _finite(values: Any, column: str, table: Table) -> Any:
 
 def _are_numbers(values: Any, column: str, table: Table, known: Kind | None) -> bool:
     """Return whether a column of text has numbers; refuse what is neither numbers nor words."""
-    looked_at = values.dropna().unique()[:_LOOKED_AT].tolist()
+    looked_at = values.dropna().unique()[:1000].tolist()
     option = f"--text {column} takes them as words"
     if not all(isinstance(each, str) for each in looked_at):
         raise InputError(f"{table.name}: column {column!r} has cells of several kinds")
     for pattern, what, advice in _NEITHER:
         alike = [each for each in looked_at if pattern.fullmatch(each)]
-        if alike and len(alike) >= _MOST * len(looked_at) and known is None:
+        if alike and len(alike) >= 0.9 * len(looked_at) and known is None:
             raise InputError(
                 f"{table.name}: column {column!r} has {what} ({alike[0]}): {advice}, or leave the "
                 f"column out by --drop {column}; {option}"
@@ -191,7 +196,6 @@ def numbers_or_words(cells: Any, column: str, table: Table) -> NDArray[Any]:
 
 
 _SEPARATORS = "\t,;|"
-_MOST_SHOWN = 8
 
 
 def separator_of(text: str, name: str) -> str:
@@ -217,7 +221,7 @@ def structure_of(text: str, separator: str, name: str) -> tuple[NDArray[np.int64
                 first = first or record
                 if len(record) != len(first):
                     raise InputError(
-                        f"{name}:{begin}: {_count(len(record), 'field')}, the first line has "
+                        f"{name}:{begin}: {counted(len(record), 'field')}, the first line has "
                         f"{len(first)}"
                     )
                 lines.append(begin)
@@ -258,7 +262,7 @@ def names_without_header(
         if n_fields == len(inputs):
             return inputs
     raise InputError(
-        f"{name}: {_count(n_fields, 'column')}, the model was fitted to {len(columns)}"
+        f"{name}: {counted(n_fields, 'column')}, the model was fitted to {len(columns)}"
         + (f" ({len(inputs)} without what is predicted)" if optional else "")
     )
 
@@ -273,7 +277,7 @@ def resolved(given: Iterable[str], names: Sequence[str], name: str) -> list[str]
         elif 1 <= number <= len(names):
             found.append(names[number - 1])
         else:
-            raise InputError(f"{name}: no column {each!r}; there are {shown(names)}")
+            raise InputError(f"{name}: no column {each!r}; there are {listed(names)}")
     return found
 
 
@@ -328,14 +332,10 @@ def _is_not_as_written(values: Any) -> bool:
     return bool(values.dtype.kind == "b")
 
 
-def shown(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = 8) -> str:
     """Return names for a message, not too many."""
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return ", ".join(names[:_MOST_SHOWN]) + more
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 _PARQUET = b"PAR1"
@@ -403,25 +403,32 @@ def read_table(
         If pandas is not installed; for Parquet, if pyarrow is not.
     """
     name, content = name_of(path), read_bytes(path)
+    lines = None
     if content.startswith(_PARQUET):
-        return _of_parquet(name, content, kinds, words, raw, optional, without)
-    text = text_of(content, name)
-    separator = separator_of(text, name)
-    lines, first, n_fields = structure_of(text, separator, name)
-    if header:
-        names = names_of(first, name, without)
-        lines = lines[1:]
+        whole = _of_parquet(content, name)
+        names = [*whole.columns]
     else:
-        names = names_without_header(n_fields, columns, optional, name)
-    if not len(lines):
+        text = text_of(content, name)
+        separator = separator_of(text, name)
+        lines, first, n_fields = structure_of(text, separator, name)
+        if header:
+            names, lines = names_of(first, name, without), lines[1:]
+        else:
+            names = names_without_header(n_fields, columns, optional, name)
+    if not len(whole if lines is None else lines):
         raise InputError(f"{name}: no data in the file")
     wanted, raw_names = _wanted(names, kinds, raw, optional, without, name)
     as_text = {*raw_names, *resolved(words, names, name)}
     if kinds is not None:
         as_text |= {column for column in wanted if kinds[column] is Kind.WORDS}
-    frame = parsed(text, separator, header, names, [*wanted, *raw_names], as_text, name)
-    if len(frame) != len(lines):
-        raise InputError(f"{name}: {len(lines)} lines, of which pandas reads {len(frame)}")
+    read = [*wanted, *raw_names]
+    if lines is None:
+        plain = {each: _plain(whole[each], each, name, text=each in as_text) for each in read}
+        frame = require_pandas().DataFrame(plain)
+    else:
+        frame = parsed(text, separator, header, names, read, as_text, name)
+        if len(frame) != len(lines):
+            raise InputError(f"{name}: {len(lines)} lines, of which pandas reads {len(frame)}")
     table = Table(name, None, {}, {each: frame[each] for each in raw_names}, names, lines)
     return typed(table, frame, wanted, as_text, kinds)
 
@@ -442,7 +449,7 @@ def _wanted(
         if missing := [column for column in kinds if column not in names]:
             raise InputError(
                 f"{name}: no column {missing[0]!r}, which the model was fitted to; there are "
-                f"{shown(names)}"
+                f"{listed(names)}"
             )
         return [*kinds], raw_names
     left = {*raw_names, *resolved(without, names, name)}
@@ -452,16 +459,8 @@ def _wanted(
     return wanted, raw_names
 
 
-def _of_parquet(
-    name: str,
-    content: bytes,
-    kinds: Mapping[str, Kind | None] | None,
-    words: Collection[str],
-    raw: Collection[str],
-    optional: Collection[str],
-    without: Collection[str],
-) -> Table:
-    """Return the table of a Parquet file."""
+def _of_parquet(content: bytes, name: str) -> Any:
+    """Return the data frame of a Parquet file."""
     pandas = require_pandas()
     try:
         import pyarrow  # noqa: F401
@@ -475,21 +474,7 @@ def _of_parquet(
         raise InputError(f"{name}: damaged Parquet file: {error}") from None
     frame = frame.reset_index(drop=True)
     frame.columns = [str(column) for column in frame.columns]
-    if not len(frame):
-        raise InputError(f"{name}: no data in the file")
-    names = [*frame.columns]
-    wanted, raw_names = _wanted(names, kinds, raw, optional, without, name)
-    as_text = {*resolved(words, names, name)}
-    if kinds is not None:
-        as_text |= {column for column in wanted if kinds[column] is Kind.WORDS}
-    frame = pandas.DataFrame(
-        {
-            column: _plain(frame[column], column, name, text=column in {*as_text, *raw_names})
-            for column in (*wanted, *raw_names)
-        }
-    )
-    table = Table(name, None, {}, {each: frame[each] for each in raw_names}, names)
-    return typed(table, frame, wanted, as_text, kinds)
+    return frame
 
 
 def _plain(values: Any, column: str, name: str, *, text: bool) -> Any:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -52,8 +52,8 @@ class AtBestOffset(NamedTuple):
     """
 
     offset: Any
-    value: float
-    witness: Any = None
+    value: Annotated[float, "float"]
+    witness: Annotated[Any, "witness"] = None
 
 
 class Tangent(NamedTuple):

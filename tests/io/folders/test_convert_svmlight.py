@@ -123,8 +123,8 @@ def test_fits_have_the_bits_of_those_in_memory(tmp_path, long_text):
 
 
 def test_memory_does_not_depend_on_the_size(tmp_path, long_text, monkeypatch):
-    monkeypatch.setattr(svmlight, "_CHUNK", 2**16)
-    monkeypatch.setattr(svmlight, "_CHUNKS_AT_ONCE", 4)
+    monkeypatch.setattr(svmlight.Sizes, "CHUNK", 2**16)
+    monkeypatch.setattr(svmlight.Sizes, "CHUNKS_AT_ONCE", 4)
     peaks = []
     for times in (1, 1, 5):  # the first imports and compiles
         path = write(tmp_path / f"{times}.svm", long_text * times)

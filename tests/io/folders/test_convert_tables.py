@@ -67,9 +67,9 @@ WRITERS = {
 @pytest.mark.parametrize("small_batches", [False, True])
 def test_files(tmp_path, monkeypatch, name, small_batches):
     if small_batches:
-        monkeypatch.setattr(conversion, "BATCH", 20)
-        monkeypatch.setattr(conversion, "_HEAD", 200)
-        monkeypatch.setattr(sources, "_PART", 100)
+        monkeypatch.setattr(conversion.Sizes, "BATCH", 20)
+        monkeypatch.setattr(conversion.Sizes, "HEAD", 200)
+        monkeypatch.setattr(sources.Limits, "PART", 100)
     table = table_of()
     WRITERS[name](table, tmp_path / name)
     told = []
@@ -209,8 +209,8 @@ def test_text_that_is_not_utf8(tmp_path):
 
 
 def test_types_are_read_off_a_line_at_least(tmp_path, monkeypatch):
-    monkeypatch.setattr(conversion, "_HEAD", 3)
-    monkeypatch.setattr(sources, "_PART", 2)
+    monkeypatch.setattr(conversion.Sizes, "HEAD", 3)
+    monkeypatch.setattr(sources.Limits, "PART", 2)
     path = tmp_path / "t.csv"
     path.write_text("first,second,y\n1.5,2,yes\n3,4.5,no\n")
     folder = cp.convert(path, tmp_path / "d", target="y")
@@ -219,7 +219,7 @@ def test_types_are_read_off_a_line_at_least(tmp_path, monkeypatch):
 
 
 def test_a_file_without_lines_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(conversion, "_LONGEST", 10**5)
+    monkeypatch.setattr(conversion.Sizes, "LONGEST_HEAD", 10**5)
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\r" * 10**6)
     told = []
@@ -229,8 +229,8 @@ def test_a_file_without_lines_is_not_read_to_its_end(tmp_path, monkeypatch):
 
 
 def test_text_far_behind_numbers_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(conversion, "_HEAD", 1000)
-    monkeypatch.setattr(sources, "_PART", 100)
+    monkeypatch.setattr(conversion.Sizes, "HEAD", 1000)
+    monkeypatch.setattr(sources.Limits, "PART", 100)
     path = tmp_path / "t.csv"
     path.write_text("a,b,c\n" + "1,2,3\n" * 999 + "1,2,x\n")
     said = f"{path}: row 1000, column 'c': 'x' is no number, as those at the beginning"

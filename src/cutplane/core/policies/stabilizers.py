@@ -59,7 +59,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,8 +203,10 @@ class PlainBound:
     """
 
     solver: SimplexQP = field(default_factory=SimplexQP)
-    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    alpha: Vector = field(default_factory=lambda: np.empty(0))
+    numbers: Annotated[NDArray[np.int64], "i8[k]>=0"] = field(
+        default_factory=lambda: np.empty(0, dtype=np.int64)
+    )
+    alpha: Annotated[Vector, "f8[k]>=0"] = field(default_factory=lambda: np.empty(0))
 
     def solved(
         self, bundle: Bundle, regularizer: QuadraticRegularizer, accuracy: float

@@ -55,7 +55,6 @@ from cutplane.named import load
 
 # A pipeline has a number of its own: a reader that knows no preparation would leave it out.
 _FORMAT, _PIPELINE_FORMAT = 1, 2
-_LONGEST_MESSAGE = 300
 # The tensors, by what an estimator is fitted to: modules with `tensors_of` and `restore`.
 _LINEAR, _KERNELS = __name__, "cutplane.models.gram.files"
 _STRUCTURED = "cutplane.models.structured.files"
@@ -173,7 +172,7 @@ def load_with_layout(
     try:
         return _restored(_read(path), features)
     except Malformed as malformed:
-        what = " ".join(str(malformed).split())[:_LONGEST_MESSAGE]
+        what = " ".join(str(malformed).split())[:300]
         raise InputError(f"{name_of(path)}: not a usable cutplane model: {what}") from None
 
 

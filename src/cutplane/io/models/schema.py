@@ -56,10 +56,6 @@ _PLAIN: dict[Any, Any] = {
 # Objects; but for the structured model, networks, bounds and constraints, which are kept as arrays.
 NEVER_KEPT = {"callbacks", "checkpoint", "model", "features", "bounds", "constraints"}
 _IN_WORDS = {1: "one", 2: "two"}
-# NumPy gives all words the room of the longest: many labels and a long one would fill the memory.
-_MOST_LETTERS = 10_000_000
-# Room for rounding when a gap is compared with the tolerance.
-_SLACK = 1 + 1e-9
 
 CLASS_TYPES: dict[str, type] = {
     **{f"{sign}int{bits}": int for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -99,7 +95,8 @@ class Classes(Struct):
         if not all(type(value) is CLASS_TYPES[dtype] for value in values):
             raise Malformed(f"classes are not of type {dtype}")
         longest = max(map(len, map(str, values)), default=0)
-        if dtype == "str" and len(values) * longest > _MOST_LETTERS:
+        # NumPy gives all words the room of the longest: many and a long one would fill the memory.
+        if dtype == "str" and len(values) * longest > 10**7:
             raise Malformed("labels are too long")
         try:
             with np.errstate(over="raise"):
@@ -150,7 +147,8 @@ class CertificateEntry(Struct, frozen=True):
         """Return the certificate of a run with this tolerance."""
         lower = -math.inf if self.lower_bound is None else self.lower_bound
         gap = relative(self.objective - lower, self.objective)
-        if self.status.success and gap > tol * _SLACK and VANISHES not in self.reason:
+        rounded = tol * (1 + 1e-9)
+        if self.status.success and gap > rounded and VANISHES not in self.reason:
             raise Malformed(f"{self.status} with a relative gap of {gap:.2g}; tol is {tol:.2g}")
         return Certificate(self.objective, lower, self.status, self.valid, self.reason)
 

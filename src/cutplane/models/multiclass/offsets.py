@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -377,9 +377,9 @@ class BestOffsets(NamedTuple):
     ``steps`` counts the passes over the scores.
     """
 
-    base: Vector
-    shifts: Vector
-    temperature: float
+    base: Annotated[Vector, "f8[c]"]
+    shifts: Annotated[Vector, "f8[c]"]
+    temperature: Annotated[float, "float"]
     steps: int
 
     @property

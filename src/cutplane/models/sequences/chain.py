@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,10 +235,10 @@ _MOST_SUMS = 1 << 22
 class ChainScores(NamedTuple):
     """What the labels of a chain score: linear in the parameters."""
 
-    emissions: Matrix  # (n_tokens, n_labels)
-    transitions: Matrix  # (n_labels, n_labels), from a label (row) to the next one (column)
-    start: Vector  # (n_labels,), of the first label of a sequence
-    end: Vector  # (n_labels,), of the last one
+    emissions: Annotated[Matrix, "f8[t, l] | f4[t, l]"]  # of tokens and labels
+    transitions: Annotated[Matrix, "f8[l, l]"]  # from a label (row) to the next one (column)
+    start: Annotated[Vector, "f8[l]"]  # of the first label of a sequence
+    end: Annotated[Vector, "f8[l]"]  # of the last one
 
     def moved(self, step: float, direction: ChainScores) -> ChainScores:
         """Return ``self + step * direction``."""

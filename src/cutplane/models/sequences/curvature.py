@@ -25,7 +25,7 @@ A part of the sequences is enough: curvature says where to look, and nothing els
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +52,8 @@ class ChainCurvature:
         The inverses of the numbers that belong to transitions and ends.
     """
 
-    factors: NDArray[np.float64]
-    inverses: Vector
+    factors: Annotated[NDArray[np.float64], "f8[l, d, d]"]
+    inverses: Annotated[Vector, "f8[*]"]
 
     @classmethod
     def at(cls, risk: ChainRisk, point: ChainPoint, lam: float) -> ChainCurvature:

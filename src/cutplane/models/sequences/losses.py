@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -294,9 +294,9 @@ class LabeledChains:
 class ChainSlopes(NamedTuple):
     """The derivatives of a weighted sum of losses, and the offset of the tangent."""
 
-    emissions: Matrix  # (n_tokens, n_labels)
-    transitions: NDArray[np.float64]  # (n_blocks, n_labels, n_labels), the part of each block
-    offsets: Vector  # (n_blocks,), the part of each block
+    emissions: Annotated[Matrix, "f8[t, l]"]  # of tokens and labels
+    transitions: Annotated[NDArray[np.float64], "f8[b, l, l]"]  # the part of each block
+    offsets: Annotated[Vector, "f8[b]"]  # the part of each block
 
 
 class ChainOutcome(ABC):
