@@ -29,7 +29,7 @@ from cutplane.io.preparation import (
     read_training_table,
 )
 from cutplane.io.sequences import read_conll, read_frames
-from cutplane.io.svmlight import read_svmlight
+from cutplane.io.svmlight import Rules, read_svmlight
 from cutplane.io.tables import TableLayout
 
 _FEATURE = re.compile(r"\s[+-]?[0-9]+:\S")
@@ -193,9 +193,7 @@ def read_examples(
     queries, labels = reads is Reads.QUERIES, targets is not Targets.NOTHING
     label_sets, names = targets is Targets.LABEL_SETS, list[str]()
     try:
-        rows = read_rows(
-            path, n_features=features, queries=queries, labels=labels, label_sets=label_sets
-        )
+        rows = read_rows(path, Rules(features, queries, labels, label_sets))
     except InputError as error:
         if option := option_for(path):
             raise InputError(f"{error}; {option}") from error
@@ -218,31 +216,22 @@ class LabeledData(NamedTuple):
     weights: Any = None
 
 
-def read_rows(
-    path: str,
-    *,
-    n_features: int | None = None,
-    queries: bool = False,
-    labels: bool = True,
-    label_sets: bool = False,
-) -> LabeledData:
-    """Read a file in the svmlight format, or open a data folder.
+def read_rows(path: str, rules: Rules) -> LabeledData:
+    """Read a file in the svmlight format, or open a data folder, by the same rules.
 
-    ``n_features`` is how many there must be; the last ones of sparse rows need not occur. There
-    may be no labels, if none are asked for: zeros stand for them. ``label_sets`` says whether a
-    line may have several of them.
+    Of sparse rows the last features need not occur. If no labels are asked for and there are none,
+    zeros stand for them.
     """
     if not os.path.isdir(path):
-        how: dict[str, Any] = {"queries": queries, "labels": labels, "label_sets": label_sets}
-        return LabeledData(*read_svmlight(path, n_features=n_features, **how))
+        return LabeledData(*read_svmlight(path, **vars(rules)))
     folder = open_folder(path)
-    if labels and folder.y is None:
+    if rules.labels and folder.y is None:
         raise InputError(f"{path}: it has no labels; convert with --target COLUMN")
-    if queries and folder.queries is None:
+    if rules.queries and folder.queries is None:
         raise InputError(f"{path}: it has no queries; convert with --query COLUMN")
-    X = folder.X if n_features is None else folder.widened(n_features)
+    X = folder.X if rules.n_features is None else folder.widened(rules.n_features)
     y = np.zeros(len(folder)) if folder.y is None else folder.y
-    return LabeledData(X, y, folder.queries if queries else None, folder.weights)
+    return LabeledData(X, y, folder.queries if rules.queries else None, folder.weights)
 
 
 class FileModel(NamedTuple):
@@ -288,9 +277,7 @@ class FileModel(NamedTuple):
             n_features = self.preparation.n_features_in_
         queries = labels and description.reads is Reads.QUERIES
         label_sets = description.targets is Targets.LABEL_SETS
-        rows = read_rows(
-            data, n_features=n_features, queries=queries, labels=labels, label_sets=label_sets
-        )
+        rows = read_rows(data, Rules(n_features, queries, labels, label_sets))
         if self.preparation is None:
             return rows
         dense = issparse(rows.X) and not get_tags(self.preparation).input_tags.sparse

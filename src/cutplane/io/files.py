@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, TypeAlias
 
 from cutplane.compute import durable
 
@@ -85,21 +85,6 @@ class Limits:
 _INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-class _Stream(Protocol):
-    """What decompresses one stream."""
-
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def needs_input(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-
 class _Gzip:
     """A stream of zlib, which leaves it to others to keep what it could not take yet."""
 
@@ -122,6 +107,7 @@ class _Gzip:
         return self._stream.decompress(self._stream.unconsumed_tail + data, max_length)
 
 
+_Stream: TypeAlias = _Gzip | bz2.BZ2Decompressor | lzma.LZMADecompressor
 _DECOMPRESSORS: dict[str, tuple[bytes, Callable[[], _Stream]]] = {
     "gzip": (b"\x1f\x8b", _Gzip),
     "bzip2": (b"BZh", bz2.BZ2Decompressor),
@@ -151,9 +137,7 @@ def read_parts(
     ``on_part`` is called with each part of the file as it is stored.
     """
     with _opened(path) as file:
-        raw = iter(lambda: file.read(Limits.PART), b"")
-        if on_part is not None:
-            raw = _watched(raw, on_part)
+        raw = _stored(file, on_part)
         first = next(raw, b"")
         raw = chain([first], raw)
         for kind, (magic, start) in _DECOMPRESSORS.items():
@@ -163,9 +147,10 @@ def read_parts(
         yield from raw
 
 
-def _watched(parts: Iterator[bytes], on_part: Callable[[bytes], object]) -> Iterator[bytes]:
-    for part in parts:
-        on_part(part)
+def _stored(file: BinaryIO, on_part: Callable[[bytes], object] | None) -> Iterator[bytes]:
+    while part := file.read(Limits.PART):
+        if on_part is not None:
+            on_part(part)
         yield part
 
 

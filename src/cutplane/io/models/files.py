@@ -122,7 +122,9 @@ def save_with_layout(
     from safetensors.numpy import save
     from sklearn.utils.validation import check_is_fitted
 
-    pipeline, estimator = _split(estimator)
+    pipeline = estimator if isinstance(estimator, Pipeline) else None
+    if pipeline is not None:
+        estimator = pipeline.steps[-1][1]
     name = type(estimator).__name__
     if ESTIMATORS.get(name) is not type(estimator):
         raise TypeError(f"cannot save a {name}; only {', '.join(ESTIMATORS)}, or pipelines of them")
@@ -174,13 +176,6 @@ def load_with_layout(
     except Malformed as malformed:
         what = " ".join(str(malformed).split())[:300]
         raise InputError(f"{name_of(path)}: not a usable cutplane model: {what}") from None
-
-
-def _split(model: Any) -> tuple[Any, Any]:
-    """Return a pipeline, or None, and the estimator that is its last step."""
-    if isinstance(model, Pipeline):
-        return model, model.steps[-1][1]
-    return None, model
 
 
 def _document(estimator: Estimator, kind: str, preparation: Preparation | None) -> dict[str, Any]:
