@@ -90,12 +90,7 @@ class Snapshots:
         bundle = state.bundle
         slopes, gram = bundle.matrices
         storage = {"slopes": slopes, "gram": gram}
-        root = {
-            "state": state,
-            "gram": bundle.gram,
-            "inferences": inferences,
-            "w": state.best.w,
-        }
+        root = {"state": state, "gram": bundle.gram, "inferences": inferences, "w": state.best.w}
         try:
             encoded = self._codec.encode(root, **storage)
         except Unstorable:

@@ -165,10 +165,7 @@ def _grades(graph: Graph, model: Any, scores: str) -> dict[str, str]:
     above = graph.add("Sub", scores, graph.constant(model.thresholds_))
     passed = _above_zero(graph, above)
     place = graph.add("ReduceSum", passed, graph.constant(np.array([1])), keepdims=0)
-    found = {
-        "label": _picked(graph, model.classes_, place),
-        "scores": _column(graph, scores),
-    }
+    found = {"label": _picked(graph, model.classes_, place), "scores": _column(graph, scores)}
     beyond = _probability(graph, model, above)
     if beyond is not None:
         # Everyone is above no threshold, nobody above all: differences of neighbors.

@@ -358,10 +358,7 @@ class _Rows:
 
 
 def read_pieces(
-    path: str | os.PathLike[str],
-    rules: Rules,
-    *,
-    on_part: Callable[[bytes], object] | None = None,
+    path: str | os.PathLike[str], rules: Rules, *, on_part: Callable[[bytes], object] | None = None
 ) -> Iterator[Piece]:
     """Yield the rows of a file in order, in pieces without a fault.
 

@@ -32,12 +32,7 @@ from cutplane.io.files import (
     require_regular,
     write_atomically,
 )
-from cutplane.io.models.pipeline import (
-    PLACE,
-    Preparation,
-    describe_preparation,
-    restored_pipeline,
-)
+from cutplane.io.models.pipeline import PLACE, Preparation, describe_preparation, restored_pipeline
 from cutplane.io.models.schema import (
     NEVER_KEPT,
     CertificateEntry,
