@@ -12,9 +12,8 @@ import hashlib
 import io
 import os
 import re
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -153,14 +152,15 @@ def convert(
     if kind not in (*FORMATS, _STREAM):
         raise InputError(f"unknown format {kind!r}; choose from {', '.join(FORMATS)}")
     watch = _Watch(source, kind, on_progress)
+    asked = Columns(target=target, weights=weights, queries=query)
     with new_folder(folder, replace=force) as place:
         if kind == SVMLIGHT:
-            columns, batches = _svmlight(source, watch, target, weights, query, drop, n_features)
+            columns, batches = _svmlight(source, watch, asked, drop, n_features)
         elif n_features is not None:
             raise InputError(f"{watch.name}: a number of features is for svmlight files only")
         else:
             table = _open_table(source, kind, watch, query)
-            columns = choose_columns(table, target=target, weights=weights, query=query, drop=drop)
+            columns = choose_columns(table, asked, drop)
             batches = table_batches(table, columns)
         with contextlib.closing(FolderWriter(place, dtype, watch.name)) as writer:
             for batch in batches:
@@ -171,16 +171,11 @@ def convert(
 
 
 def _svmlight(
-    source: Any,
-    watch: _Watch,
-    target: str | None,
-    weights: str | None,
-    query: str | None,
-    drop: Sequence[str],
-    n_features: int | None,
+    source: Any, watch: _Watch, asked: Columns, drop: Sequence[str], n_features: int | None
 ) -> tuple[Columns, Iterator[Batch]]:
     """Open a file in the svmlight format, whose columns have no names."""
-    if named := [name for name in (target, weights, *drop) if name is not None]:
+    query = asked.queries
+    if named := [name for name in (asked.target, asked.weights, *drop) if name is not None]:
         raise InputError(f"{watch.name}: svmlight files have no column {named[0]!r}")
     if query not in (None, QUERY):
         raise InputError(f"{watch.name}: queries of svmlight files are {QUERY!r}, not {query!r}")
@@ -313,14 +308,7 @@ def require_pyarrow(name: str) -> Any:
     return pyarrow
 
 
-def choose_columns(
-    table: ArrowTable,
-    *,
-    target: str | None,
-    weights: str | None,
-    query: str | None,
-    drop: Sequence[str],
-) -> Columns:
+def choose_columns(table: ArrowTable, asked: Columns, drop: Sequence[str]) -> Columns:
     """Return the columns by what they are for; all that are not named are features.
 
     Raises
@@ -332,8 +320,8 @@ def choose_columns(
     names = table.schema.names
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{table.name}: several columns have the name {twice[0]!r}")
-    roles = {"target": target, "weights": weights, "query": query}
-    used = [name for name in (*roles.values(), *drop) if name is not None]
+    _, target, weights, query = asked
+    used = [name for name in (target, weights, query, *drop) if name is not None]
     for name in used:
         if name not in names:
             there = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
@@ -356,7 +344,7 @@ def choose_columns(
             raise InputError(f"{table.name}: the target {target!r} holds {kind}, no number or word")
     if query is not None and not types.is_integer(kind := table.schema.field(query).type):
         raise InputError(f"{table.name}: the query {query!r} holds {kind}, no whole numbers")
-    return Columns(features, target, weights, query)
+    return asked._replace(features=features)
 
 
 def table_batches(table: ArrowTable, columns: Columns) -> Iterator[Batch]:
@@ -365,8 +353,13 @@ def table_batches(table: ArrowTable, columns: Columns) -> Iterator[Batch]:
     assert features is not None
     wanted = [*features, *(name for name in others if name is not None)]
     types = require_pyarrow(table.name).types
-    n_rows = 0
-    for part in _slices(table.batches(wanted), rows_at_once(len(wanted))):
+    n_rows, at_once = 0, rows_at_once(len(wanted))
+    parts = (
+        batch.slice(begin, at_once)
+        for batch in table.batches(wanted)
+        for begin in range(0, batch.num_rows, at_once)
+    )
+    for part in parts:
         rows = _Rows(table.name, types, part, n_rows)
         X = np.empty((part.num_rows, len(features)))
         for j, name in enumerate(features):
@@ -385,13 +378,6 @@ def rows_at_once(n_columns: int) -> int:
     return max(1, Sizes.BATCH // n_columns)
 
 
-def _slices(batches: Iterable[Any], at_once: int) -> Iterator[Any]:
-    """Yield record batches cut to at most so many rows."""
-    for batch in batches:
-        for begin in range(0, batch.num_rows, at_once):
-            yield batch.slice(begin, at_once)
-
-
 class _Rows(NamedTuple):
     """A record batch whose first row is the given one of its table."""
 
@@ -406,9 +392,7 @@ class _Rows(NamedTuple):
         if self.types.is_decimal(stored.type):
             # A cast to float64 itself is off by a bit, such as 0.5700000000000001 for 0.57.
             stored = stored.cast("string").cast("float64")
-        numbers: NDArray[np.float64] = np.asarray(
-            stored.to_numpy(zero_copy_only=False), dtype=np.float64
-        )
+        numbers = np.asarray(stored.to_numpy(zero_copy_only=False), dtype=np.float64)
         if not (finite := np.isfinite(numbers)).all():
             row = int(finite.argmin())
             raise self._wrong(column, row, f"{numbers[row]} is not finite")
@@ -448,12 +432,8 @@ class _Rows(NamedTuple):
 
 
 def _is_number(types: Any, kind: Any) -> bool:
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-    )
+    kinds = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _is_text(types: Any, kind: Any) -> bool:
@@ -517,7 +497,8 @@ def csv_table(
 
     def batches(columns: list[str]) -> Iterator[Any]:
         convert = csv.ConvertOptions(column_types=fields, include_columns=columns)
-        file = _Parts(chain([bytes(head)], parts))
+        # Buffered, only its end has fewer bytes than asked for: pyarrow takes them for a block.
+        file = io.BufferedReader(_Parts(chain([bytes(head)], parts)))
         with _told(name, pa, names):
             yield from csv.open_csv(
                 file, read_options=read, parse_options=parse, convert_options=convert
@@ -543,22 +524,17 @@ class _Parts(io.RawIOBase):
     """A file made of parts."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts, self._rest = parts, b""
+        self._parts, self._rest = parts, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Return so many bytes; fewer at the end only: pyarrow takes what it gets for a block."""
-        wanted = sys.maxsize if size is None or size < 0 else size
-        found = [self._rest]
-        missing = wanted - len(self._rest)
-        while missing > 0 and (part := next(self._parts, b"")):
-            found.append(part)
-            missing -= len(part)
-        whole = b"".join(found)
-        self._rest = whole[wanted:]
-        return whole[:wanted]
+    def readinto(self, buffer: Any) -> int:
+        """Return the rest of a part, or as much of it as there is room for."""
+        rest = self._rest or memoryview(next(self._parts, b""))
+        n_bytes = min(len(buffer), len(rest))
+        buffer[:n_bytes], self._rest = rest[:n_bytes], rest[n_bytes:]
+        return n_bytes
 
 
 def parquet_table(path: str, on_rows: Callable[[int, int], object]) -> ArrowTable:
