@@ -7,10 +7,12 @@ import signal
 import sys
 import time
 import traceback
+from functools import partial
 from itertools import count
 
 import psutil
 
+import cutplane as cp
 from cutplane.compute import durable
 
 
@@ -139,3 +141,35 @@ def _all_from(reader, child):
             elif used < (now := sum(psutil.Process(child).cpu_times()[:2])):
                 used, since = now, time.monotonic()
     return None
+
+
+KILLED = -signal.SIGKILL
+
+
+def require_kill(work, prepare):
+    """Check that a child was killed, and by itself: it had not ended before."""
+    status, found = in_child(work, prepare)
+    assert (status, found) == (KILLED, None)
+
+
+def require_same_after_kills_at_boundaries(work, folder):
+    """Check that work gives the same again after it was killed at each of its write boundaries."""
+    expected = work()
+    steps = boundaries_of(partial(work, cp.Checkpoint(folder / "first", 0)))
+    assert len(steps) > 100
+    for nth in range(len(steps)):
+        again = partial(work, cp.Checkpoint(folder / str(nth), 0))
+        require_kill(again, partial(at_boundary, nth))
+        assert again() == expected, steps[nth]
+
+
+def interrupted_at(parts, checkpointed, name, folder):
+    """Yield work that was interrupted by Ctrl-C after parts of its calls, and what came of it.
+
+    Without a write before: what Ctrl-C leaves is all there is. It comes once the loop has begun.
+    """
+    whole = calls_of(partial(checkpointed, name, folder / "first", every=1e9), after="descend")
+    for part in parts:
+        work = partial(checkpointed, name, folder / str(part), every=1e9)
+        press = partial(at_call, int(part * whole), signal.SIGINT, after="descend")
+        yield work, in_child(work, press)

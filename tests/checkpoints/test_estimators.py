@@ -1,7 +1,6 @@
 """Fits that are killed and go on give the same model, to the last bit."""
 
 import os
-import signal
 from functools import cache, partial
 
 import numpy as np
@@ -9,9 +8,15 @@ import pytest
 
 import cutplane as cp
 
-from .killing import at_boundary, at_call, boundaries_of, calls_of, in_child
+from .killing import (
+    at_call,
+    calls_of,
+    in_child,
+    interrupted_at,
+    require_kill,
+    require_same_after_kills_at_boundaries,
+)
 from .runs import ESTIMATORS, dense
-from .test_kill import require_kill
 from .test_store import contents
 
 pytestmark = [
@@ -63,13 +68,7 @@ def test_kills_anywhere(name, tmp_path):
 @pytest.mark.slow
 def test_every_write_boundary_of_several_problems(tmp_path):
     work = partial(ESTIMATORS["classifier, three classes"], max_iter=2)
-    expected = work()
-    steps = boundaries_of(partial(work, cp.Checkpoint(tmp_path / "first", 0)))
-    assert len(steps) > 100
-    for nth in range(len(steps)):
-        again = partial(work, cp.Checkpoint(tmp_path / str(nth), 0))
-        require_kill(again, partial(at_boundary, nth))
-        assert again() == expected, steps[nth]
+    require_same_after_kills_at_boundaries(work, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +79,7 @@ def test_every_write_boundary_of_several_problems(tmp_path):
     ],
 )
 def test_ctrl_c(name, tmp_path):
-    # Without a write before: what Ctrl-C leaves is all there is. It comes once the loop has begun.
-    whole = calls_of(partial(checkpointed, name, tmp_path / "first", every=1e9), after="descend")
-    for part in (0.0, 0.3, 0.6):
-        work = partial(checkpointed, name, tmp_path / str(part), every=1e9)
-        press = partial(at_call, int(part * whole), signal.SIGINT, after="descend")
-        status, found = in_child(work, press)
+    for work, (status, found) in interrupted_at((0.0, 0.3, 0.6), checkpointed, name, tmp_path):
         assert status == 0
         assert "Status.INTERRUPTED" in found["certificate_"]
         assert in_child(work) == (0, baseline(name))

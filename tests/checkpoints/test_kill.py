@@ -5,7 +5,6 @@ there are new interpreters, as a user would have them.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,12 +16,19 @@ import pytest
 import cutplane as cp
 
 from . import killing
-from .killing import at_boundary, at_call, boundaries_of, calls_of, in_child
+from .killing import (
+    KILLED,
+    at_call,
+    calls_of,
+    in_child,
+    interrupted_at,
+    require_kill,
+    require_same_after_kills_at_boundaries,
+)
 from .runs import RUNS, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-KILLED = -signal.SIGKILL
 # One method of each kind.
 SEVERAL = ["bmrm", "few planes", "adaptive", "newton", "dual ascent", "block ascent", "nrbm"]
 
@@ -40,12 +46,6 @@ def baseline(name):
 
 def checkpointed(name, folder, every=0.0):
     return run(name, cp.Checkpoint(folder, every))
-
-
-def require_kill(work, prepare):
-    """Check that a child was killed, and by itself: it had not ended before."""
-    status, found = in_child(work, prepare)
-    assert (status, found) == (KILLED, None)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -70,13 +70,7 @@ def test_every_method_goes_on_after_two_kills(name, tmp_path):
 def test_every_write_boundary(tmp_path):
     # Three writes: the first one, one that has a state before it, and one that removes files.
     work = partial(run, "few planes", max_iter=3)
-    expected = work()
-    steps = boundaries_of(partial(work, cp.Checkpoint(tmp_path / "first", 0)))
-    assert len(steps) > 100
-    for nth in range(len(steps)):
-        again = partial(work, cp.Checkpoint(tmp_path / str(nth), 0))
-        require_kill(again, partial(at_boundary, nth))
-        assert again() == expected, steps[nth]
+    require_same_after_kills_at_boundaries(work, tmp_path)
 
 
 @pytest.mark.slow
@@ -94,12 +88,7 @@ def test_kills_anywhere(name, tmp_path):
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_ctrl_c(name, tmp_path):
-    # Without a write before: what Ctrl-C leaves is all there is. It comes once the loop has begun.
-    whole = calls_of(partial(checkpointed, name, tmp_path / "first", every=1e9), after="descend")
-    for part in (0.2, 0.5, 0.8):
-        work = partial(checkpointed, name, tmp_path / str(part), every=1e9)
-        press = partial(at_call, int(part * whole), signal.SIGINT, after="descend")
-        status, found = in_child(work, press)
+    for work, (status, found) in interrupted_at((0.2, 0.5, 0.8), checkpointed, name, tmp_path):
         assert (status, found["certificate"][2]) == (0, "interrupted")
         assert 0 < len(found["history"]) < len(baseline(name)["history"])
         assert in_child(work) == (0, baseline(name))

@@ -4,7 +4,6 @@ import gzip
 import inspect
 import json
 import math
-import random
 import re
 from pathlib import Path
 
@@ -23,6 +22,8 @@ from cutplane.estimators import ESTIMATORS
 from cutplane.io import InputError, OutputError, load_model, save_model
 from cutplane.io.models.files import Content
 from cutplane.io.models.schema import NEVER_KEPT, arguments_of
+
+from .damage import damage
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -576,13 +577,7 @@ def test_wrong_digest(tmp_path, binary):
 @given(seed=st.integers(0, 2**32), cut=st.booleans(), flips=st.integers(1, 8))
 def test_a_damaged_file_never_becomes_another_model(tmp_path_factory, binary, seed, cut, flips):
     path = saved(binary, tmp_path_factory.mktemp("damaged"))
-    chance = random.Random(seed)
-    content = bytearray(path.read_bytes())
-    if cut:
-        del content[chance.randrange(len(content)) :]
-    for _ in range(min(flips, len(content))):
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-    path.write_bytes(content)
+    damage(path, seed, cut, flips)
     try:
         loaded = load_model(path)
     except InputError:

@@ -1,7 +1,6 @@
 """Model files of structured predictors: what comes back, what is refused, what cannot be saved."""
 
 import json
-import random
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from cutplane.io.models.files import Content
 from cutplane.models.structured import MODELS
 
 from ..structured.problems import PROBLEMS
+from .damage import damage
 
 TRIANGLE = [[0, 1], [1, 2], [2, 0]]
 
@@ -223,13 +223,7 @@ def test_damaged_files(tmp_path_factory, graph_predictor, seed, cut, flips):
     predictor, X, _ = graph_predictor
     path = tmp_path_factory.mktemp("damaged") / "model"
     save_model(predictor, path)
-    chance = random.Random(seed)
-    content = bytearray(path.read_bytes())
-    if cut:
-        del content[chance.randrange(len(content)) :]
-    for _ in range(min(flips, len(content))):
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-    path.write_bytes(content)
+    damage(path, seed, cut, flips)
     try:
         loaded = load_model(path)
     except InputError:

@@ -61,11 +61,6 @@ def has_queries(path: str) -> bool:
     return bool(there) and all(map(_QUERY.match, there))
 
 
-def writes_plus(path: str) -> bool:
-    """Say whether labels above zero have a sign in the first part of a file."""
-    return any(line.lstrip().startswith("+") for line in _first_lines(path, most=None))
-
-
 def _first_lines(path: str, most: int | None = 20) -> Sequence[str]:
     """Return the first lines of a file, the last of them whole; none of standard input."""
     if path == STANDARD_INPUT or os.path.isdir(path):
@@ -203,7 +198,8 @@ def read_examples(
         y, names = label_matrix(y)
     found = {"qid": rows.qid, "sample_weight": rows.weights}
     options = {name: value for name, value in found.items() if value is not None}
-    signed = targets is Targets.CLASSES and writes_plus(path)
+    first = _first_lines(path, most=None) if targets is Targets.CLASSES else ()
+    signed = any(line.lstrip().startswith("+") for line in first)
     return Examples(rows.X, y, options, {}, names=names, signed=signed)
 
 

@@ -54,7 +54,9 @@ def training_labels(
         return target_numbers(labels, name, task)
     labels = class_labels(labels, name, certain=certain)
     if "pos_label" in named:
-        named["pos_label"] = _positive_label(named["pos_label"], labels, name)
+        if (n_classes := len(np.unique(labels))) > 2:
+            raise InputError(f"--positive is for two classes, {name} has {n_classes}")
+        named["pos_label"] = _label_there("--positive", named["pos_label"], labels, name)
     if "unlabeled" in named:
         named["unlabeled"] = _label_there("--unlabeled", named["unlabeled"], labels, name)
     return labels
@@ -155,14 +157,6 @@ def class_labels(labels: NDArray[Any], name: str, *, certain: bool, least: int =
 def _are_too_rare(counts: NDArray[np.int64], must_repeat: dict[int, int]) -> bool:
     """Whether labels that occur so often are not to be believed to be classes."""
     return any(len(counts) > many and counts.mean() < n for many, n in must_repeat.items())
-
-
-def _positive_label(text: str, labels: NDArray[Any], name: str) -> Any:
-    """Return the one of two classes that ``--positive`` names."""
-    n_classes = len(np.unique(labels))
-    if n_classes > 2:
-        raise InputError(f"--positive is for two classes, {name} has {n_classes}")
-    return _label_there("--positive", text, labels, name)
 
 
 def _label_there(option: str, text: str, labels: NDArray[Any], name: str) -> Any:

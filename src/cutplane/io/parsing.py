@@ -22,6 +22,8 @@ Texts end with a newline, which ends every loop over their bytes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -229,39 +231,13 @@ def _query(text: Text, i: int) -> tuple[np.int64, int]:
     return -query if negative else query, end
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def parse_plain_lines(
-    text: Text,
-    place: int,
-    row: int,
-    entry: int,
-    largest: int,
-    words: bool,
-    queries: bool,
-    values: NDArray[np.float64],
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    labels: NDArray[np.float64],
-    label_places: NDArray[np.int64],
-    qid: NDArray[np.int64],
-    hard: NDArray[np.int64],
-) -> tuple[int, int, int, int]:
-    """Read lines from ``place`` on, up to the end of the text or to a line that is not plain.
+class Arrays(NamedTuple):
+    """What lines are read into.
 
-    Parameters
+    Attributes
     ----------
-    text : uint8 array
-        Its last byte is a newline.
-    place, row, entry : int
-        Where to begin: in the text, in arrays of rows, and in arrays of entries.
-    largest : int
-        The largest index that is allowed.
-    words : bool
-        Whether labels are words. Any are taken: whoever decodes them must look at them.
-    queries : bool
-        Whether a query is asked for.
-    values, indices : float64 and int32 arrays, an element for each entry
-        Filled from ``entry`` on; indices start at 0.
+    values : float64 array, indices : int32 array, an element for each entry
+        Indices start at 0.
     indptr : int64 array
         Element ``row + 1`` is where the entries of ``row`` end.
     labels : float64 array, an element for each row
@@ -272,12 +248,44 @@ def parse_plain_lines(
         Filled if queries are asked for.
     hard : int64 array of three columns
         Filled from its beginning with numbers that Python must read: entry, begin and end in text.
+    """
+
+    values: NDArray[np.float64]
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    labels: NDArray[np.float64]
+    label_places: NDArray[np.int64]
+    qid: NDArray[np.int64]
+    hard: NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def parse_plain_lines(
+    text: Text, at: tuple[int, int, int], largest: int, words: bool, queries: bool, to: Arrays
+) -> tuple[int, int, int, int]:
+    """Read lines from a place on, up to the end of the text or to a line that is not plain.
+
+    Parameters
+    ----------
+    text : uint8 array
+        Its last byte is a newline.
+    at : (int, int, int)
+        Where to begin: in the text, in arrays of rows, and in arrays of entries.
+    largest : int
+        The largest index that is allowed.
+    words : bool
+        Whether labels are words. Any are taken: whoever decodes them must look at them.
+    queries : bool
+        Whether a query is asked for.
+    to : Arrays
 
     Returns
     -------
     place, row, entry, n_hard : int
         Where reading ended, and how many rows of ``hard`` were filled.
     """
+    place, row, entry = at
+    values, indices, indptr, labels, label_places, qid, hard = to
     n_hard = 0
     while place < len(text):
         i = _after_spaces(text, place)

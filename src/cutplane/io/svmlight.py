@@ -50,7 +50,7 @@ from cutplane.io.files import (
     shown,
     what_is_wrong_with_label,
 )
-from cutplane.io.parsing import DECIMAL, parse_plain_lines
+from cutplane.io.parsing import DECIMAL, Arrays, parse_plain_lines
 
 LARGEST_INDEX = np.iinfo(np.int32).max
 LARGEST_QUERY = np.iinfo(np.int64).max
@@ -253,9 +253,10 @@ def read_chunk(text: bytes, rules: Rules) -> Piece:
             break
         place = end
     if not rows.words:
-        rows.labels.resize(rows.n_rows, refcheck=False)
-        return rows.piece(rows.labels)._replace(fault=fault)
-    places = rows.label_places[: rows.n_rows].tolist()
+        labels = rows.arrays.labels
+        labels.resize(rows.n_rows, refcheck=False)
+        return rows.piece(labels)._replace(fault=fault)
+    places = rows.arrays.label_places[: rows.n_rows].tolist()
     words, earlier = _decode(text, places)
     length, (begin, _) = max(
         zip(map(len, words), places, strict=False), key=itemgetter(0), default=(0, [0, 0])
@@ -294,67 +295,59 @@ class _Rows:
         most_rows, most_entries = min(text.count(b"\n"), len(text) // 2), len(text) // 4
         self.n_rows = self.n_entries = 0
         self.words = False
-        self.labels = np.empty(most_rows)
-        self.label_places = np.empty((0, 2), np.int64)
-        self._values = np.empty(most_entries)
-        self._indices = np.empty(most_entries, np.int32)
-        self._indptr = np.empty(most_rows + 1, np.int64)
-        self._indptr[0] = 0
-        self._qid = np.empty(most_rows if rules.queries else 0, np.int64)
-        self._hard = np.empty((Sizes.HARD, 3), np.int64)
+        self.arrays = Arrays(
+            values=np.empty(most_entries),
+            indices=np.empty(most_entries, np.int32),
+            indptr=np.zeros(most_rows + 1, np.int64),
+            labels=np.empty(most_rows),
+            label_places=np.empty((0, 2), np.int64),
+            qid=np.empty(most_rows if rules.queries else 0, np.int64),
+            hard=np.empty((Sizes.HARD, 3), np.int64),
+        )
         self._text, self._bytes, self._rules = text, np.frombuffer(text, np.uint8), rules
 
     def fill_from(self, place: int) -> int:
         """Read plain lines from a place on, and return the place of the first that is not."""
+        largest, queries = self._rules.largest_index, self._rules.queries
+        at = place, self.n_rows, self.n_entries
         place, self.n_rows, self.n_entries, n_hard = parse_plain_lines(
-            self._bytes,
-            place,
-            self.n_rows,
-            self.n_entries,
-            self._rules.largest_index,
-            self.words,
-            self._rules.queries,
-            self._values,
-            self._indices,
-            self._indptr,
-            self.labels,
-            self.label_places,
-            self._qid,
-            self._hard,
+            self._bytes, at, largest, self.words, queries, self.arrays
         )
-        for entry, begin, end in self._hard[:n_hard].tolist():
-            self._values[entry] = float(self._text[begin:end])
+        for entry, begin, end in self.arrays.hard[:n_hard].tolist():
+            self.arrays.values[entry] = float(self._text[begin:end])
         return place
 
     def append(self, line: Line, place: int) -> bool:
         """Append a line with its label at a place, if labels before it are of the same kind."""
         row, entries = self.n_rows, slice(self.n_entries, self.n_entries + len(line.values))
         if row == 0 and line.is_word:
-            self.words, self.label_places = True, np.empty((len(self.labels), 2), np.int64)
+            self.words = True
+            places = np.empty((len(self.arrays.labels), 2), np.int64)
+            self.arrays = self.arrays._replace(label_places=places)
         if self.words != line.is_word:
             return False
         if line.is_word:
-            self.label_places[row] = place, place + len(line.token)
+            self.arrays.label_places[row] = place, place + len(line.token)
         else:
-            self.labels[row] = float(line.token)
+            self.arrays.labels[row] = float(line.token)
         if self._rules.queries:
-            self._qid[row] = line.query
-        self._values[entries] = line.values
-        self._indices[entries] = np.array(line.indices, np.int32) - 1
-        self._indptr[row + 1] = entries.stop
+            self.arrays.qid[row] = line.query
+        self.arrays.values[entries] = line.values
+        self.arrays.indices[entries] = np.array(line.indices, np.int32) - 1
+        self.arrays.indptr[row + 1] = entries.stop
         self.n_rows, self.n_entries = row + 1, entries.stop
         return True
 
     def piece(self, labels: NDArray[np.float64] | list[str]) -> Piece:
         """Return the rows, as many as there are labels, in arrays without room for more."""
-        n_rows = len(labels)
-        n_entries = self._indptr[n_rows]
-        self._values.resize(n_entries, refcheck=False)
-        self._indices.resize(n_entries, refcheck=False)
-        self._indptr.resize(n_rows + 1, refcheck=False)
-        self._qid.resize(n_rows, refcheck=False)
-        qid = self._qid if self._rules.queries else None
-        return Piece(self._values, self._indices, self._indptr, labels, qid, len(self._text))
+        arrays, n_rows = self.arrays, len(labels)
+        n_entries = arrays.indptr[n_rows]
+        arrays.values.resize(n_entries, refcheck=False)
+        arrays.indices.resize(n_entries, refcheck=False)
+        arrays.indptr.resize(n_rows + 1, refcheck=False)
+        arrays.qid.resize(n_rows, refcheck=False)
+        qid = arrays.qid if self._rules.queries else None
+        return Piece(*arrays[:3], labels, qid, len(self._text))
 
 
 def read_pieces(

@@ -21,7 +21,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -192,7 +191,10 @@ def restore(entry: Entry, place: str, tensors: Tensors) -> Any:
     transformer = with_parameters(kind.of, entry)
     for name in kind.vectors:
         vector = tensors.pop(f"{place}/{name}", None)
-        if vector is not None and not _is_vector(vector, entry.n_features):
+        wanted = (entry.n_features,)
+        if vector is not None and not (
+            vector.dtype.kind == "f" and vector.shape == wanted and np.isfinite(vector).all()
+        ):
             raise Malformed(f"{name} of a {entry.kind} is no vector of {entry.n_features} numbers")
         setattr(transformer, name, vector)
     for name in kind.others:
@@ -226,12 +228,6 @@ def with_parameters(of: type[Any], entry: Entry, **more: Any) -> Any:
     if entry.output is not None:
         transformer._sklearn_output_config = {"transform": entry.output}
     return transformer
-
-
-def _is_vector(tensor: NDArray[Any], length: int | None) -> bool:
-    return (
-        tensor.dtype.kind == "f" and tensor.shape == (length,) and bool(np.isfinite(tensor).all())
-    )
 
 
 def _encoded(value: Any) -> Any:
@@ -374,12 +370,6 @@ def _group_rare(encoder: Any, rare: list[list[int] | None]) -> None:
         encoder._default_to_infrequent_mappings.append(mapping)
 
 
-def is_transformer(value: object) -> bool:
-    """Say whether this is a transformer that files keep."""
-    kind = KINDS.get(type(value).__name__)
-    return isinstance(value, BaseEstimator) and kind is not None and type(value) is kind.of
-
-
 PLACE = "preparation"
 """What the names of the tensors begin with."""
 
@@ -434,7 +424,8 @@ def _is_of_tables(transformer: Any) -> bool:
 def _described(transformer: Any, place: str, tensors: Tensors) -> Any:
     if transformer is None or isinstance(transformer, str):
         return transformer or "passthrough"
-    if is_transformer(transformer):
+    kind = KINDS.get(type(transformer).__name__)
+    if kind is not None and type(transformer) is kind.of:
         return describe(transformer, place, tensors)
     of_tables = type(transformer) is TableColumns
     name = ColumnTransformer.__name__ if of_tables else type(transformer).__name__
