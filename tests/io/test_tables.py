@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutplane.io import InputError
-from cutplane.io.tables import Kind, looks_like_a_table, numbers_or_words, read_table
+from cutplane.io.tables import Kind, looks_like_a_table, read_table
 
 pd = pytest.importorskip("pandas")
 
@@ -158,13 +158,13 @@ def test_numbers_that_are_too_large_for_whole_numbers(tmp_path):
 
 def test_labels(tmp_path):
     table = table_of("a,b,c\n+1,x,1\n-1,y,\n", tmp_path, raw=["a", "b", "c"], kinds={"a": None})
-    assert numbers_or_words(table.raw["a"], "a", table).tolist() == [1.0, -1.0]
-    assert numbers_or_words(table.raw["b"], "b", table).tolist() == ["x", "y"]
+    assert table.labels("a").tolist() == [1.0, -1.0]
+    assert table.labels("b").tolist() == ["x", "y"]
     with pytest.raises(InputError, match=r":3: column 'c' is empty here"):
-        numbers_or_words(table.raw["c"], "c", table)
+        table.labels("c")
     table = table_of(f"a,b\n1,{'x' * 300}\n", tmp_path, raw=["b"])
     with pytest.raises(InputError, match=r":2: column 'b': label 'xx.* has 300 characters"):
-        numbers_or_words(table.raw["b"], "b", table)
+        table.labels("b")
 
 
 def test_names_of_tables():
@@ -195,7 +195,7 @@ def test_parquet(tmp_path):
     assert table.frame["town"].tolist() == ["Rome", "Oslo", "Rome"]
     assert table.frame["member"].tolist() == ["True", "False", "True"]
     assert table.frame["code"].tolist() == ["7", "8", "8.5"]
-    assert table.place(2) == f"{path}, row 3"
+    assert str(table.wrong("a", " is wrong", 2)) == f"{path}, row 3: column 'a' is wrong"
     made["born"] = pd.to_datetime(["2021-03-04"] * 3)
     made.to_parquet(path)
     with pytest.raises(InputError, match="column 'born' has dates or times"):

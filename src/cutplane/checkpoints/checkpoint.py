@@ -151,15 +151,6 @@ class Snapshots:
 
 _log = logging.getLogger("cutplane.checkpoints")
 
-# Seconds between two writes, unless they are given; and how many times as long as a write the run
-# goes on before the next one. So at most 3 % of the time a thread of its own writes what a later
-# write would have written in any case.
-_EVERY = 60.0
-_RARELY = 33.0
-
-# Letters of a file that are printed.
-_LONGEST = 200
-
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -236,6 +227,11 @@ class Keeper(NoKeeper):
 
     keeps = True
 
+    # Seconds between two writes, unless they are given; and how many times as long as a write the
+    # run goes on before the next one. So at most 3 % of the time a thread of its own writes what a
+    # later write would have written in any case.
+    EVERY, RARELY = 60.0, 33.0
+
     def __init__(
         self,
         store: Store,
@@ -249,7 +245,7 @@ class Keeper(NoKeeper):
         self._writing: Future[float] | None = None
         self._written, self._tried = -1, False
         self._inferences = 0
-        self._wait = _EVERY if every is None else every
+        self._wait = self.EVERY if every is None else every
         self._about = _about(store.folder, problem, method)
         self._snapshots = Snapshots(problem, method)
         if store.manifest is not None:
@@ -333,7 +329,7 @@ class Keeper(NoKeeper):
         self._writing = None
         self._snapshots.release(state)
         if self._every is None:
-            self._wait = max(_EVERY, _RARELY * seconds)
+            self._wait = max(self.EVERY, self.RARELY * seconds)
 
 
 @contextmanager
@@ -441,7 +437,7 @@ def _require_same(folder: Path, before: About, now: About) -> None:
         )
 
 
-def _in_a_line(text: str) -> str:
+def _in_a_line(text: str, longest: int = 200) -> str:
     """Return words of a file, which may be anybody's, as they can be printed."""
-    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    short = text if len(text) <= longest else f"{text[:longest]}..."
     return short if short.isprintable() else repr(short)

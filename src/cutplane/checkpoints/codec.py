@@ -31,14 +31,6 @@ _PLAIN = (type(None), bool, int, float, str)
 # Values that may be one object by chance: that they are a part of the problem means nothing.
 _SHARED = (*_PLAIN, tuple, frozenset, bytes, Enum, np.generic, np.dtype)
 
-# Shorter lists of equal dataclasses are not worth columns.
-_FEW = 8
-# What is in lists of given things has a name if they are not longer.
-_SHORT = 100
-# How deep below the given things their parts have names: risk.map.rows.values is three deep.
-_DEEPEST = 4
-
-
 _DTYPE = re.compile(r"[<>|][?biufcmMSU]\d{1,9}(\[\w{1,9}\])?")
 
 
@@ -70,7 +62,7 @@ class Codec:
         self._modules = frozenset(modules)
         level = dict(given)
         known: set[int] = set()
-        for _ in range(_DEEPEST):
+        for _ in range(4):  # risk.map.rows.values is three deep
             new = {
                 name: part
                 for name, part in level.items()
@@ -171,7 +163,7 @@ class _Encoder:
 
     def _table(self, values: list[Any]) -> dict[str, Any] | None:
         """Return a long list of equal records as columns, or None if it is no such list."""
-        kind = type(values[0]) if len(values) >= _FEW else None
+        kind = type(values[0]) if len(values) >= 8 else None  # fewer are not worth columns
         if kind is None or not is_dataclass(kind) or hasattr(values[0], "__dict__"):
             return None
         if any(type(value) is not kind for value in values):
@@ -293,7 +285,7 @@ def attributes(thing: object) -> Iterator[tuple[str, Any]]:
 
 def _members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield a value, or those in a short list, such as the terms of a sum, with their names."""
-    if isinstance(value, list | tuple) and len(value) <= _SHORT:
+    if isinstance(value, list | tuple) and len(value) <= 100:
         for i, part in enumerate(value):
             yield from _members(f"{name}[{i}]", part)
     else:

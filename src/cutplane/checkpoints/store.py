@@ -53,9 +53,6 @@ _log = logging.getLogger("cutplane.checkpoints")
 
 VARIABLE = "CUTPLANE_KEY_FILE"
 
-# Bytes; what is shorter could be guessed.
-_SHORTEST = 16
-
 
 class Key:
     """The key of the user, or of nobody, who signs nothing and has signed nothing."""
@@ -114,7 +111,7 @@ def _read_or_make(path: Path) -> bytes:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make(path)
     secret = path.read_bytes().strip()
-    if len(secret) < _SHORTEST:
+    if len(secret) < 16:  # it could be guessed
         raise CheckpointError(f"{path}: not a key for checkpoints, it has {len(secret)} bytes")
     return secret
 
@@ -141,9 +138,6 @@ _NAMES = {
     "<f8": "F64", "<f4": "F32", "<f2": "F16", "<i8": "I64", "<i4": "I32", "<i2": "I16", "|i1": "I8",
     "<u8": "U64", "<u4": "U32", "<u2": "U16", "|u1": "U8", "|b1": "BOOL",
 }  # fmt: skip
-
-# The header ends at a multiple of this many bytes, as the format recommends.
-_ALIGNED = 8
 
 
 class CheckpointError(ValueError):
@@ -179,7 +173,7 @@ def write_arrays(
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
         contents += content
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % _ALIGNED)
+    text += b" " * (-len(text) % 8)  # so that arrays begin where the format recommends it
     digest = durable.create(path, [len(text).to_bytes(8, "little") + text, *contents])
     return StoredFile(path.name, 8 + len(text) + end, digest)
 

@@ -318,8 +318,6 @@ def require_digest(folder: Path, name: str, stored: StoredArray) -> None:
 
 
 LARGEST_INT32 = np.iinfo(np.int32).max
-# More different words are no classes, and all of them are kept in memory.
-_MOST_LABELS = 100_000
 
 
 class Batch(NamedTuple):
@@ -352,6 +350,9 @@ class FolderWriter:
     name : str
         What to call the source in messages.
     """
+
+    # More different words are no classes, and all of them are kept in memory.
+    MOST_LABELS = 100_000
 
     def __init__(self, folder: Path, dtype: Any, name: str) -> None:
         self._folder, self._dtype, self._name = folder, np.dtype(dtype), name
@@ -460,9 +461,9 @@ class FolderWriter:
         """Return the number of each word, in the order in which words first came."""
         known = self._codes
         codes = np.fromiter((known.setdefault(w, len(known)) for w in words), np.int32, len(words))
-        if len(known) > _MOST_LABELS:
+        if len(known) > self.MOST_LABELS:
             raise InputError(
-                f"{self._name}: more than {_MOST_LABELS:,} different words as labels; "
+                f"{self._name}: more than {self.MOST_LABELS:,} different words as labels; "
                 "targets are classes, or numbers"
             )
         return codes

@@ -29,7 +29,6 @@ from cutplane.io.tables import (
     Kind,
     Table,
     TableLayout,
-    numbers_or_words,
     read_table,
     require_pandas,
     shown_number,
@@ -110,7 +109,8 @@ def read_training_table(
     )
     if gaps is not None:
         table.raw[target[0]] = table.raw[target[0]].fillna(gaps)
-    labels, queries_found = labels_of(table, target, targets), queries_of(table, layout)
+    labels = labels_of(table, target, targets)
+    queries_found = None if layout.query is None else table.labels(layout.query)
     cells = table.raw[target[0]] if len(target) == 1 else None
     return TableExamples(X, labels, queries_found, preparation, layout, notes, cells)
 
@@ -131,7 +131,8 @@ def read_prepared(
     X = preparation.transform(table.frame)
     if not labels:
         return X, None, None
-    return X, labels_of(table, layout.target, targets), queries_of(table, layout)
+    queries = None if layout.query is None else table.labels(layout.query)
+    return X, labels_of(table, layout.target, targets), queries
 
 
 def read_for_pipeline(path: str, preparation: Any) -> tuple[Any, Any, Any]:
@@ -161,26 +162,17 @@ def labels_of(table: Table, target: Sequence[str], targets: Targets) -> Any:
     if targets is Targets.LABEL_SETS:
         return np.column_stack([_switches(table, column) for column in target])
     (column,) = target
-    return numbers_or_words(table.raw[column], column, table)
-
-
-def queries_of(table: Table, layout: TableLayout) -> Any:
-    """Return the query of each row, None if there are none."""
-    if layout.query is None:
-        return None
-    return numbers_or_words(table.raw[layout.query], layout.query, table)
+    return table.labels(column)
 
 
 def _switches(table: Table, column: str) -> NDArray[np.int64]:
     """Return a column of 0 and 1."""
-    values = numbers_or_words(table.raw[column], column, table)
+    values = table.labels(column)
     wrong = np.array([value not in (0.0, 1.0) for value in values.tolist()])
     if wrong.any():
         row = int(wrong.argmax())
-        raise InputError(
-            f"{table.place(row)}: column {column!r} says whether a row has this label: 0 or 1, not "
-            f"{values[row]}"
-        )
+        what = f" says whether a row has this label: 0 or 1, not {values[row]}"
+        raise table.wrong(column, what, row)
     return values.astype(np.int64)
 
 

@@ -85,13 +85,38 @@ class Table:
     columns: list[str]
     lines: NDArray[np.int64] | None = None
 
-    def place(self, row: int) -> str:
-        """Return where a row stands, for messages."""
-        return (
-            f"{self.name}, row {row + 1}"
-            if self.lines is None
-            else f"{self.name}:{self.lines[row]}"
-        )
+    def wrong(self, column: str, what: str, row: int | None = None) -> InputError:
+        """Return an error that says what is wrong with a column, and maybe where."""
+        place = self.name if row is None else f"{self.name}, row {row + 1}"
+        if row is not None and self.lines is not None:
+            place = f"{self.name}:{self.lines[row]}"
+        return InputError(f"{place}: column {column!r}{what}")
+
+    def labels(self, column: str) -> NDArray[Any]:
+        """Return a column of labels as in other files: float64 if all are numbers, else words.
+
+        Raises
+        ------
+        InputError
+            If one is missing.
+        """
+        missing = self.raw[column].isna().to_numpy()
+        if missing.any():
+            raise self.wrong(column, " is empty here", int(missing.argmax()))
+        texts = [str(cell) for cell in self.raw[column]]
+        if all(map(IS_DECIMAL.fullmatch, dict.fromkeys(texts))):
+            return self.finite(np.array(texts, dtype=object).astype(np.float64), column)
+        for word in dict.fromkeys(texts):
+            if wrong := what_is_wrong_with_label(word):
+                raise self.wrong(column, f": label {word[:40]!r} {wrong}", texts.index(word))
+        return np.array(texts)
+
+    def finite(self, numbers: NDArray[np.float64], column: str) -> NDArray[np.float64]:
+        """Return the numbers of a column, or refuse those that are not finite; gaps may be."""
+        infinite = np.isinf(numbers)
+        if infinite.any():
+            raise self.wrong(column, " has a number that is not finite", int(infinite.argmax()))
+        return numbers
 
 
 def typed(
@@ -113,7 +138,8 @@ def typed(
             # Also numbers that are too large for pandas to see that they are.
             is_number = _are_numbers(values, column, table, known)
         if is_number:
-            found[column], cells[column] = Kind.NUMBERS, _finite(values, column, table)
+            numbers = values.astype(object).to_numpy().astype(np.float64)
+            found[column], cells[column] = Kind.NUMBERS, table.finite(numbers, column)
         else:
             found[column] = Kind.WORDS
             cells[column] = values.astype(object).where(values.notna(), np.nan)
@@ -130,69 +156,27 @@ def require_pandas() -> Any:
     return pandas
 
 
-def _finite(values: Any, column: str, table: Table) -> Any:
-    numbers = values.astype(object).astype(np.float64)
-    infinite = np.isinf(numbers.to_numpy())
-    if infinite.any():
-        place = table.place(int(infinite.argmax()))
-        raise InputError(f"{place}: column {column!r} has a number that is not finite")
-    return numbers
-
-
 def _are_numbers(values: Any, column: str, table: Table, known: Kind | None) -> bool:
     """Return whether a column of text has numbers; refuse what is neither numbers nor words."""
     looked_at = values.dropna().unique()[:1000].tolist()
     option = f"--text {column} takes them as words"
     if not all(isinstance(each, str) for each in looked_at):
-        raise InputError(f"{table.name}: column {column!r} has cells of several kinds")
+        raise table.wrong(column, " has cells of several kinds")
     for pattern, what, advice in _NEITHER:
         alike = [each for each in looked_at if pattern.fullmatch(each)]
         if alike and len(alike) >= 0.9 * len(looked_at) and known is None:
-            raise InputError(
-                f"{table.name}: column {column!r} has {what} ({alike[0]}): {advice}, or leave the "
-                f"column out by --drop {column}; {option}"
-            )
+            out = f"or leave the column out by --drop {column}; {option}"
+            raise table.wrong(column, f" has {what} ({alike[0]}): {advice}, {out}")
     n_numbers = sum(IS_DECIMAL.fullmatch(each) is not None for each in looked_at)
-    if known is Kind.NUMBERS or 2 * n_numbers > len(looked_at):
-        _complain_of_word(values, column, table, "" if known else f"; {option}")
-        return True
-    return False
-
-
-def _complain_of_word(values: Any, column: str, table: Table, advice: str) -> None:
-    """Say which cell of a column of numbers is none, if there is one."""
+    if known is not Kind.NUMBERS and 2 * n_numbers <= len(looked_at):
+        return False
     for row, cell in enumerate(values):
         missing = cell is None or cell != cell
         if not missing and not IS_DECIMAL.fullmatch(str(cell)):
-            raise InputError(
-                f"{table.place(row)}: column {column!r} has numbers, and {str(cell)[:40]!r} is "
-                f"none{advice}"
-            )
-
-
-def numbers_or_words(cells: Any, column: str, table: Table) -> NDArray[Any]:
-    """Return labels as they are in other files: float64 if all are numbers, else words.
-
-    Raises
-    ------
-    InputError
-        If one is missing.
-    """
-    missing = cells.isna().to_numpy()
-    if missing.any():
-        raise InputError(f"{table.place(int(missing.argmax()))}: column {column!r} is empty here")
-    texts = [str(cell) for cell in cells]
-    if all(map(IS_DECIMAL.fullmatch, dict.fromkeys(texts))):
-        numbers = np.array(texts, dtype=object).astype(np.float64)
-        if not np.isfinite(numbers).all():
-            place = table.place(int((~np.isfinite(numbers)).argmax()))
-            raise InputError(f"{place}: column {column!r} has a number that is not finite")
-        return numbers
-    for word in dict.fromkeys(texts):
-        if wrong := what_is_wrong_with_label(word):
-            place = table.place(texts.index(word))
-            raise InputError(f"{place}: column {column!r}: label {word[:40]!r} {wrong}")
-    return np.array(texts)
+            advice = "" if known else f"; {option}"
+            what = f" has numbers, and {str(cell)[:40]!r} is none{advice}"
+            raise table.wrong(column, what, row)
+    return True
 
 
 _SEPARATORS = "\t,;|"

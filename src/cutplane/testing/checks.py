@@ -42,8 +42,6 @@ from cutplane.solvers.minimize import minimize
 STEPS = (0.0, 0.3, 1.0, 1.7)
 """Where rays are looked at."""
 
-_MOST_COORDINATES = 100  # for which a wrong subgradient is looked into
-
 
 @dataclass(frozen=True)
 class Report:
@@ -138,7 +136,7 @@ def _has_ratio_everywhere(tried: Tried, ratio: float) -> bool:
 
 
 def _worst_coordinate(tried: Tried, v: Vector) -> str:
-    if len(v) > _MOST_COORDINATES:
+    if len(v) > 100:  # too many to look at each
         return ""
     found = [_Slopes.at(tried, v, row) for row in np.eye(len(v))]
     n_wrong = sum(not slopes.agree for slopes in found)
@@ -402,9 +400,6 @@ def _check_ray(tried: Tried, regularizer: QuadraticRegularizer, start: Vector, e
         )
 
 
-_INEXACT = 1e-3  # a poor step costs iterations, but no certificate is wrong because of it
-
-
 def check_risk(
     risk: Risk | Function,
     n_parameters: int | None = None,
@@ -566,7 +561,8 @@ def _check_segment(tried: Tried, risk: Risk, start: SearchablePoint, end: Search
         )
         reached = segment.at(step).value + extra.slope * step + extra.curvature * step**2 / 2
         tried.require(
-            reached <= start.value + _INEXACT * abs(start.value),
+            # A poor step costs iterations, but no certificate is wrong because of it.
+            reached <= start.value + 1e-3 * abs(start.value),
             f"a segment's best step leads up, from {start.value:.8g} to {reached:.8g}",
         )
 

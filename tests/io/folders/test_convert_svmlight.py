@@ -196,7 +196,7 @@ def test_refused_in_one_line(tmp_path, text, options, message):
 
 
 def test_too_many_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "_MOST_LABELS", 1)
+    monkeypatch.setattr(folders.FolderWriter, "MOST_LABELS", 1)
     with pytest.raises(InputError, match="more than 1 different words as labels"):
         cp.convert(write(tmp_path / "data", TEXT), tmp_path / "d")
 
