@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cutplane import LinearClassifier, LinearClassifierCV, LinearRegressor, LinearRegressorCV
 from cutplane.losses import CLASSIFICATION, MEASURES, REGRESSION, NuHinge
-from cutplane.models.measures.labelings import CountingMeasure
+from cutplane.models.measures.measures import CountingMeasure
 
 # The defaults pass as they are. For the other losses one check (weights against repeated examples)
 # compares predictions to 1e-7, while an objective within `gap` of the optimum fixes the parameters

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from cutplane.losses import FBeta
 from cutplane.losses.loss import Ray
-from cutplane.models.measures import f_beta as f_beta_search
 from cutplane.models.measures.f_beta import MarginSearch
 
 
@@ -27,14 +26,14 @@ def samples(draw):
 
 @pytest.fixture(params=[2, 7, 64], autouse=True)
 def _few_bins(request, monkeypatch):
-    monkeypatch.setattr(f_beta_search, "_N_BINS", request.param)
+    monkeypatch.setattr(MarginSearch, "n_bins", request.param)
 
 
 def both(sample):
     """Return the search with bins, and that without."""
     plain = MarginSearch.of(*sample)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f_beta_search, "_FEW", 1)
+        patch.setattr(MarginSearch, "few", 1)
         return MarginSearch.of(*sample), plain
 
 
@@ -62,7 +61,7 @@ def test_planes_touch_the_loss_and_lie_below_it(sample):
     y, scores, weights = sample
     loss = FBeta()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f_beta_search, "_FEW", 1)
+        patch.setattr(MarginSearch, "few", 1)
         value, slopes = loss(y, scores, weights)
         best = loss.minimize_offset(y, scores, weights)
         tangent = loss.tangent(y, scores, weights, best)
@@ -95,11 +94,11 @@ def test_many_examples_need_few_sorted():
     scores = rng.normal(size=len(y)) + y
     weights = np.full(len(y), 1.0 / len(y))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f_beta_search, "_N_BINS", 2048)
+        patch.setattr(MarginSearch, "n_bins", 2048)
         search = MarginSearch.of(y, scores, weights)
         least = search.minimize(1.0)
     assert sum(len(margins) for _, _, margins in search._inside) < 2000
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f_beta_search, "_FEW", 10**6)
+        patch.setattr(MarginSearch, "few", 10**6)
         expected = MarginSearch.of(y, scores, weights).minimize(1.0)
     assert least.value == pytest.approx(expected.value, abs=1e-12)

@@ -54,7 +54,7 @@ from cutplane.losses import (
     NuHinge,
     Softmax,
 )
-from cutplane.models.measures.labelings import CountingMeasure, Measure
+from cutplane.models.measures.measures import CountingMeasure, Measure
 from cutplane.models.multiclass.losses import checked_costs
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.registry import ROBUST_METHODS

@@ -44,11 +44,11 @@ from cutplane.models.columns.losses import SquaredEuclidean as SquaredEuclidean
 from cutplane.models.few_labels.losses import DoubleRamp as DoubleRamp
 from cutplane.models.few_labels.losses import SmoothHat as SmoothHat
 from cutplane.models.measures.f_beta import FBeta as FBeta
-from cutplane.models.measures.labelings import BreakEven as BreakEven
-from cutplane.models.measures.labelings import ErrorRate as ErrorRate
-from cutplane.models.measures.labelings import PrecisionAtK as PrecisionAtK
-from cutplane.models.measures.labelings import RecallAtK as RecallAtK
-from cutplane.models.measures.roc_area import ROCArea as ROCArea
+from cutplane.models.measures.measures import BreakEven as BreakEven
+from cutplane.models.measures.measures import ErrorRate as ErrorRate
+from cutplane.models.measures.measures import PrecisionAtK as PrecisionAtK
+from cutplane.models.measures.measures import RecallAtK as RecallAtK
+from cutplane.models.measures.measures import ROCArea as ROCArea
 from cutplane.models.multiclass.losses import CrammerSinger as CrammerSinger
 from cutplane.models.multiclass.losses import MulticlassLoss as MulticlassLoss
 from cutplane.models.multiclass.losses import Softmax as Softmax

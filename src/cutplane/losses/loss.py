@@ -692,13 +692,13 @@ CLASSIFICATION = ByName[Callable[..., Loss]](
 
 MEASURES = ByName[Callable[..., Loss]](
     {
-        "error_rate": "cutplane.models.measures.labelings:ErrorRate",
+        "error_rate": "cutplane.models.measures.measures:ErrorRate",
         "f1": "cutplane.models.measures.f_beta:f1",
         "f_beta": "cutplane.models.measures.f_beta:FBeta",
-        "precision_at_k": "cutplane.models.measures.labelings:PrecisionAtK",
-        "recall_at_k": "cutplane.models.measures.labelings:RecallAtK",
-        "break_even": "cutplane.models.measures.labelings:BreakEven",
-        "roc_area": "cutplane.models.measures.roc_area:ROCArea",
+        "precision_at_k": "cutplane.models.measures.measures:PrecisionAtK",
+        "recall_at_k": "cutplane.models.measures.measures:RecallAtK",
+        "break_even": "cutplane.models.measures.measures:BreakEven",
+        "roc_area": "cutplane.models.measures.measures:ROCArea",
     }
 )
 """Losses for labels -1 and 1 that judge the sample as a whole, by name."""

@@ -34,6 +34,7 @@ from cutplane.losses import (
     VECTORS,
     Hinge,
     LabelRanking,
+    Loss,
     NonCrossing,
     Quantile,
     SharedScore,
@@ -86,7 +87,7 @@ class VectorRegressor(RegressorMixin, LinearModel):
         saved=STRENGTH | {"n_outputs_": (_Count, 1), "vector_": (bool, True)},
     )
 
-    loss: Any = field(default="euclidean", kw_only=False)
+    loss: str = field(default="euclidean", kw_only=False)
     fit_intercept: bool = True
 
     def loss_function(self) -> Any:
@@ -144,9 +145,6 @@ MULTI_LABEL = {
     "ranking": Joint(LabelRanking("all"), Hinge, "hinge"),
     "worst_pair": Joint(LabelRanking("worst"), Hinge, "hinge"),
 }
-# The exponential loss wants an infinite intercept for a label that all examples have, or none. With
-# this one the loss is zero but for rounding errors, and scores stay finite.
-_AS_INFINITE = 700.0
 
 
 @estimator
@@ -206,7 +204,7 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
     )
 
     multi_label: str = field(default="independent", kw_only=False)
-    loss: Any = "hinge"
+    loss: str | Loss = "hinge"
     smoothing: float = 0.5
 
     @by_parts
@@ -281,7 +279,9 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         return flat_symptom(flat, result, "labels")
 
     def _model(self, coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-        rows, offsets = coef, np.nan_to_num(intercept, posinf=_AS_INFINITE, neginf=-_AS_INFINITE)
+        # The exponential loss wants an infinite intercept for a label that all examples have, or
+        # none. With this one the loss is zero but for rounding errors, and scores stay finite.
+        rows, offsets = coef, np.nan_to_num(intercept, posinf=700.0, neginf=-700.0)
         if intercept.ndim == 2:
             rows, offsets = split_off_shifts(coef, intercept.shape[1]), intercept[0]
         return {"coef_": rows, "intercept_": offsets, "_parameters": coef}

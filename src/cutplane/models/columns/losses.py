@@ -43,14 +43,9 @@ Relevant = NDArray[np.bool_]
 
 @njit(cache=True, nogil=True)
 def quantiles_on_ray(
-    quantiles: Vector,
-    penalty: float,
-    step: float,
-    y: Vector,
-    scores: Matrix,
-    direction: Matrix,
+    quantiles: Vector, penalty: float, step: float, y: Vector, scores: Matrix, direction: Matrix,
     weights: Vector,
-) -> tuple[float, float]:
+) -> tuple[float, float]:  # fmt: skip
     """Return the weighted sum of pinball losses and crossings, and its derivative by the step."""
     value = slope = 0.0
     for i in range(len(y)):
@@ -152,12 +147,10 @@ def _deal(relevant: Any, i: int, above: Any, below: Any) -> Any:
     """
     n_above = n_below = 0
     for k in range(relevant.shape[1]):
-        if relevant[i, k]:
-            above[n_above] = k
-            n_above += 1
-        else:
-            below[n_below] = k
-            n_below += 1
+        # A number is written to both, and counts only where it belongs.
+        above[n_above] = below[n_below] = k
+        n_above += relevant[i, k]
+        n_below += not relevant[i, k]
     above[n_above] = below[n_below] = relevant.shape[1]
     return n_above + 1, n_below + 1
 
@@ -215,30 +208,43 @@ _PAIRS = {
 }
 
 
-# A poor step costs iterations, but no certificate is wrong because of it.
-_STEP_ACCURACY = 1e-4
-
-
-class ColumnLoss(ScoreLoss):
+class _RowLoss(ScoreLoss):
     """A convex function of a row of scores; see the module's formulas. Weights sum to one."""
+
+    @abstractmethod
+    def _checked(self, y: Any, weights: Vector) -> Targets:
+        """Return the targets as the other methods take them, or raise ValueError."""
+
+    def targets(self, y: Any, n_samples: int, weights: Vector) -> Targets:
+        """Return the targets as the other methods take them, or raise ValueError."""
+        checked = self._checked(y, weights)
+        if len(checked) != n_samples:
+            raise ValueError(f"y has {len(checked)} rows, X has {n_samples}")
+        return checked
+
+    def score_shape(self, y: Targets) -> tuple[int, ...]:
+        """Return the number of scores, which is that of columns of targets."""
+        return y.shape[1:]
+
+    def minimize_on_ray(self, y: Targets, ray: Ray, weights: Vector, extra: Quadratic) -> float:
+        """Return nearly the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``.
+
+        A poor step costs iterations, but no certificate is wrong because of it.
+        """
+        return minimize_on_ray(
+            lambda step: self.on_ray(y, ray, weights, step), extra, accuracy=1e-4
+        )
+
+
+class ColumnLoss(_RowLoss):
+    """A maximum of affine functions of a row of scores, found example by example."""
 
     ties_intercepts = True
     in_blocks = True
 
     @abstractmethod
-    def _checked(self, y: Any) -> Targets:
-        """Return the targets as the other methods take them, or raise ValueError."""
-
-    @abstractmethod
     def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
         """Return what does a block of rows: value and derivative on a ray, and the tangent."""
-
-    def targets(self, y: Any, n_samples: int, weights: Vector) -> Targets:
-        """Return the targets as the other methods take them, or raise ValueError."""
-        checked = self._checked(y)
-        if len(checked) != n_samples:
-            raise ValueError(f"y has {len(checked)} rows, X has {n_samples}")
-        return checked
 
     def on_ray(self, y: Targets, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
@@ -253,12 +259,6 @@ class ColumnLoss(ScoreLoss):
     def at_best_offset(self, y: Any, scores: Any, weights: Vector, guess: Any) -> AtBestOffset:
         """Refuse: the map has the intercepts."""
         raise NotImplementedError(f"{self!r} ties intercepts: they are parameters of the map")
-
-    def minimize_on_ray(self, y: Targets, ray: Ray, weights: Vector, extra: Quadratic) -> float:
-        """Return nearly the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
-        return minimize_on_ray(
-            lambda step: self.on_ray(y, ray, weights, step), extra, accuracy=_STEP_ACCURACY
-        )
 
     def tangent(self, y: Targets, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the derivative by each score, weighted, and the offset of the tangent."""
@@ -289,7 +289,7 @@ class NonCrossing(ColumnLoss):
             )
         self.penalty = not_negative("the penalty", penalty)
 
-    def _checked(self, y: Any) -> Targets:
+    def _checked(self, y: Any, weights: Vector) -> Targets:
         """Return the targets: one number an example."""
         numbers = np.ascontiguousarray(y, dtype=np.float64)
         if numbers.ndim != 1 or not np.isfinite(numbers).all():
@@ -311,10 +311,7 @@ class NonCrossing(ColumnLoss):
 
     def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
         constants = (self.quantiles, self.penalty)
-        return (
-            partial(quantiles_on_ray, *constants),
-            partial(quantile_slopes, *constants),
-        )
+        return partial(quantiles_on_ray, *constants), partial(quantile_slopes, *constants)
 
     def __repr__(self) -> str:
         quantiles = ", ".join(f"{quantile:g}" for quantile in self.quantiles)
@@ -339,7 +336,7 @@ class LabelRanking(ColumnLoss):
             raise ValueError(f"pairs must be 'all' or 'worst', got {pairs!r}")
         self.pairs = pairs
 
-    def _checked(self, y: Any) -> Targets:
+    def _checked(self, y: Any, weights: Vector) -> Targets:
         """Return which labels are relevant: a matrix of booleans, one column a label."""
         relevant = np.ascontiguousarray(y)
         if relevant.ndim != 2 or relevant.shape[1] == 0:
@@ -347,10 +344,6 @@ class LabelRanking(ColumnLoss):
         if not np.isin(relevant, (0, 1)).all():
             raise ValueError("labels must be 0 or 1")
         return relevant.astype(np.bool_)
-
-    def score_shape(self, y: Targets) -> tuple[int, ...]:
-        """Return the number of labels."""
-        return y.shape[1:]
 
     def constants(self, y: Targets, weights: Vector) -> Vector:
         """Return 1 for labels that more than half of the examples have, -1 for the others."""
@@ -363,38 +356,17 @@ class LabelRanking(ColumnLoss):
         return f"LabelRanking({self.pairs!r})"
 
 
-# A poor step costs iterations, but no certificate is wrong because of it.
+class ResidualLoss(_RowLoss):
+    """A convex function of the difference of two rows."""
 
-# Lengths are rounded near zero, over this share of the mean length at the end; if Newton's method
-# does not get there at once, over wider ones before.
-_WIDTHS = (0.1, 3e-3, 1e-4, 3e-6, 1e-7, 3e-9)
-_LAST_WIDTH = 1e-10
-_NEAR = 1e4  # widths
-# Slopes that sum to this have a minimum: the first is wanted, the last is enough.
-_BALANCED, _NEARLY_BALANCED = 1e-14, 1e-10
-_MOST_STEPS = 30
-_PARTS = 0.25 ** np.arange(6)
-_ROUNDING = 1e-14
-_TINY = float(np.finfo(np.float64).tiny)
-
-
-class ResidualLoss(ScoreLoss):
-    """A convex function of the difference of two rows. Weights sum to one."""
-
-    def targets(self, y: Any, n_samples: int, weights: Vector) -> Matrix:
-        """Return the targets, a row an example, or raise ValueError."""
+    def _checked(self, y: Any, weights: Vector) -> Matrix:
+        """Return the targets, a row an example."""
         rows: Matrix = np.ascontiguousarray(y, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] == 0:
             raise ValueError(f"targets must be a matrix, a column an output, got {rows.shape}")
-        if len(rows) != n_samples:
-            raise ValueError(f"y has {len(rows)} rows, X has {n_samples}")
-        if not np.isfinite(rows[weights > 0.0]).all():
+        if len(rows) == len(weights) and not np.isfinite(rows[weights > 0.0]).all():
             raise ValueError("a target is not finite")
         return rows
-
-    def score_shape(self, y: Matrix) -> tuple[int, ...]:
-        """Return the number of outputs."""
-        return y.shape[1:]
 
     def value(self, y: Matrix, scores: Matrix, weights: Vector) -> float:
         """Return the weighted sum of losses."""
@@ -407,12 +379,6 @@ class ResidualLoss(ScoreLoss):
         slopes = self._slopes(residuals, weights)
         along = np.einsum("ij,ij->i", slopes, speeds)
         return product_over(weights, self._losses(residuals)), float(sum_over(along))
-
-    def minimize_on_ray(self, y: Matrix, ray: Ray, weights: Vector, extra: Quadratic) -> float:
-        """Return nearly the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
-        return minimize_on_ray(
-            lambda step: self.on_ray(y, ray, weights, step), extra, accuracy=_STEP_ACCURACY
-        )
 
     @abstractmethod
     def _losses(self, residuals: Matrix) -> Vector:
@@ -483,8 +449,7 @@ class Euclidean(ResidualLoss):
 
 
 def _squares(residuals: Matrix) -> Vector:
-    squares: Vector = np.einsum("ij,ij->i", residuals, residuals)
-    return squares
+    return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
 
 
 def _product(a: Matrix, b: Matrix) -> float:
@@ -502,11 +467,13 @@ def _balanced(residuals: Matrix, weights: Vector, width: float) -> Matrix:
     """Return slopes that sum to zero, none longer than its weight."""
     slopes = _rounded_slopes(residuals, weights, width)
     # Examples next to the median take up what they can: there, any slope does.
-    near = np.flatnonzero(_squares(residuals) <= (_NEAR * width) ** 2)
+    near = np.flatnonzero(_squares(residuals) <= (1e4 * width) ** 2)
     room = np.maximum(weights[near] - np.sqrt(_squares(slopes[near])), 0.0)
     rest, total = sum_over(slopes), float(room.sum())
     if total > 0.0:
-        share = min(1.0, total / max(float(np.sqrt(rest @ rest)), _TINY)) / total
+        share = (
+            min(1.0, total / max(float(np.sqrt(rest @ rest)), np.finfo(np.float64).tiny)) / total
+        )
         slopes[near] -= share * room[:, None] * rest
         rest = sum_over(slopes)
     slopes -= weights[:, None] * rest
@@ -519,12 +486,14 @@ def _median(residuals: Matrix, weights: Vector, start: Vector) -> tuple[Vector, 
     scale = product_over(weights, np.sqrt(_squares(residuals + start)))
     if not scale > 0.0:
         return start, 0.0
-    width = _LAST_WIDTH * scale
+    # Lengths are rounded near zero, over this share of the mean length at the end; if Newton's
+    # method does not get there at once, over wider ones before.
+    width = 1e-10 * scale
     offset, found = _newton(residuals, weights, start, width)
     if found:
         return offset, width
     offset = start
-    for share in _WIDTHS:
+    for share in (0.1, 3e-3, 1e-4, 3e-6, 1e-7, 3e-9):
         offset, found = _newton(residuals, weights, offset, share * scale)
         nearest = int(np.argmin(np.where(weights > 0.0, _squares(residuals + offset), np.inf)))
         if _is_median(residuals, weights, -residuals[nearest]):
@@ -563,31 +532,34 @@ class _Place(NamedTuple):
         """Say whether it is lower, or less steep where values are the same but for rounding."""
         if self.value < other.value:
             return True
-        level = self.value <= other.value * (1.0 + _ROUNDING)
+        level = self.value <= other.value * (1.0 + 1e-14)
         return level and self.steepness <= 0.5 * other.steepness
 
 
 def _newton(
     residuals: Matrix, weights: Vector, offset: Vector, width: float
 ) -> tuple[Vector, bool]:
-    """Minimize the rounded lengths over the offset; say also whether the slopes sum to zero."""
+    """Minimize the rounded lengths over the offset; say also whether the slopes sum to zero.
+
+    Slopes that sum to 1e-14 have a minimum and are wanted, those to 1e-10 are enough.
+    """
     identity = np.eye(residuals.shape[1])
     place = _Place.at(offset, residuals, weights, width)
-    for _ in range(_MOST_STEPS):
-        if place.steepness <= _BALANCED:
+    for _ in range(30):
+        if place.steepness <= 1e-14:
             return offset, True
         factors = weights / place.lengths
         mass = float(sum_over(factors))
         directions = place.moved / place.lengths[:, None]
-        hessian = (1.0 + _ROUNDING) * mass * identity
+        hessian = (1.0 + 1e-14) * mass * identity
         hessian -= np.einsum("i,ij,ik->jk", factors, directions, directions)
         # Newton's step or a part of it; else the one of Weiszfeld, which always leads down.
         newton = np.linalg.solve(hessian, place.slope)
-        for step in (*(part * newton for part in _PARTS), place.slope / mass):
+        for step in (*(0.25**k * newton for k in range(6)), place.slope / mass):
             tried = _Place.at(offset - step, residuals, weights, width)
             if tried.is_better_than(place):
                 break
         else:
             break
         offset, place = offset - step, tried
-    return offset, place.steepness <= _NEARLY_BALANCED
+    return offset, place.steepness <= 1e-10

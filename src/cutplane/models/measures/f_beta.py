@@ -41,24 +41,23 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Vector, positive
 from cutplane.compute.compiled import njit
+from cutplane.compute.threads import map_parts
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.losses.loss import AtBestOffset, Ray, Tangent
-from cutplane.models.measures.labelings import (
+from cutplane.models.measures.measures import (
     CountingMeasure,
     Flips,
     Limit,
     Sides,
     count_positives,
     flip_slopes,
-    for_both,
     limits_of,
     sums_below,
 )
 
 Counts = NDArray[np.int64]
 
-_MOST_TRIALS = 200
 _ROUNDING = 16.0 * np.finfo(np.float64).eps
 
 
@@ -153,7 +152,7 @@ def minimize_over_offset(
     offset, level, moved_lo = start, False, False
     value, u, b = worst_flips(choices, beta2, offset)
     best_offset, best = offset, value
-    for trial in range(_MOST_TRIALS):
+    for trial in range(200):
         if b == u:
             level = True
             break
@@ -195,7 +194,7 @@ def minimize_over_offset(
     for side in range(2):
         line = left if side == 0 else right
         end = np.nan
-        for _ in range(_MOST_TRIALS):
+        for _ in range(200):
             height, slope = _line(choices, beta2, line)
             if slope == 0.0:  # level all the way
                 break
@@ -354,11 +353,6 @@ def _rise(a: float, s: float) -> float:
     return a / ((a + s) * (a + s + 1.0)) if a > 0.0 else 0.0
 
 
-# Fewer examples are sorted at once.
-_FEW = 1 << 13
-# With 581,012 examples, of which half are positive, 1,024 to 4,096 bins take the same time.
-_N_BINS = 2048
-
 # Bins of positives and bins of negatives: the first one, and the one after the last.
 Region = tuple[tuple[int, int], tuple[int, int]]
 
@@ -372,33 +366,25 @@ class _Side(NamedTuple):
     bins: Bins
 
     @classmethod
-    def of(cls, given: tuple[Vector, float, float]) -> _Side:
-        """Put margins into bins; the smallest and the largest one are given."""
-        margins, low, high = given
-        per_unit = _N_BINS / (high - low)
-        counts, sums = put_into_bins(margins, low, per_unit, _N_BINS)
-        edges = low + np.arange(_N_BINS + 1) / per_unit
-        return cls(
-            margins, low, per_unit, Bins(edges, counts, sums, *moved_to_edges(edges, counts, sums))
-        )
+    def of(cls, margins: Vector, n_bins: int) -> _Side:
+        """Put margins that are not all the same into bins."""
+        low, high = float(margins.min()), float(margins.max())
+        per_unit = n_bins / (high - low)
+        counts, sums = put_into_bins(margins, low, per_unit, n_bins)
+        edges = low + np.arange(n_bins + 1) / per_unit
+        bins = Bins(edges, counts, sums, *moved_to_edges(edges, counts, sums))
+        return cls(margins, low, per_unit, bins)
 
     def sorted_inside(self, first: int, end: int) -> tuple[int, float, Vector]:
         """Return number and sum of the margins before some bins, and those inside, increasing."""
-        before, size = int(self.bins.counts[first]), int(self.bins.counts[end])
-        last = float(end) if end < _N_BINS else np.inf
+        counts = self.bins.counts
+        before, size = int(counts[first]), int(counts[end])
+        last = float(end) if end < len(counts) - 1 else np.inf
         inside = margins_inside(
             self.margins, self.low, self.per_unit, float(first), last, size - before
         )
         inside.sort()
         return before, float(self.bins.sums[first]), inside
-
-    @property
-    def means(self) -> Vector:
-        """The mean margin of each bin, its left edge if it is empty."""
-        sizes = np.diff(self.bins.counts)
-        means = self.bins.edges[:-1].copy()
-        np.divide(np.diff(self.bins.sums), sizes, out=means, where=sizes > 0)
-        return means
 
 
 class MarginSearch:
@@ -407,16 +393,24 @@ class MarginSearch:
     Without bins, they are sorted all.
     """
 
+    few = 1 << 13  # fewer examples are sorted at once
+    # With 581,012 examples, of which half are positive, 1,024 to 4,096 bins take the same time.
+    n_bins = 2048
+
     def __init__(self, sides: Sides) -> None:
         self._sides = sides
         n_positive, n_negative = map(len, sides)
         self._parts: list[_Side] = []
-        if n_positive + n_negative >= _FEW and min(n_positive, n_negative) > 0:
-            given = [(side, float(side.min()), float(side.max())) for side in sides]
-            if all(0.0 < high - low < np.inf for _, low, high in given):
-                self._parts = for_both(_Side.of, *given, width=(n_positive + n_negative) // 2)
         self._region: Region | None = None
-        if not self._parts:
+        if (
+            n_positive + n_negative >= self.few
+            and min(n_positive, n_negative) > 0
+            and all(0.0 < side.max() - side.min() < np.inf for side in sides)
+        ):
+            self._parts = map_parts(
+                lambda side: _Side.of(side, self.n_bins), sides, n_positive + n_negative
+            )
+        else:
             sides.sort()
             self._inside = [(0, 0.0, margins) for margins in sides]
 
@@ -440,10 +434,14 @@ class MarginSearch:
         least = Minimum(*minimize_over_offset(self._whole_bins(), beta2, 0.0))
         # What is sorted gives a function that is nowhere above the loss, and the same where no
         # other bin is open. If that is so at the minimizer of the function, it is the loss's too.
+        all_bins = (0, self.n_bins), (0, self.n_bins)
         while True:
             wanted = [self._open(beta2, at, least.value) for at in set(least[-2:])]
             known = not self._look_at(*wanted)
-            if known and (_balances(least) or not self._look_at(((0, _N_BINS), (0, _N_BINS)))):
+            # The two labelings fall and rise, so that a mean of both is level.
+            (left_missed, left_flagged), (right_missed, right_flagged) = least.left, least.right
+            balances = left_missed >= left_flagged and right_missed <= right_flagged
+            if known and (balances or not self._look_at(all_bins)):
                 return least
             least = Minimum(*minimize_over_offset(self._choices(), beta2, least.offset))
 
@@ -475,21 +473,15 @@ class MarginSearch:
     def _whole_bins(self) -> Choices:
         """Return the labelings that flip whole bins."""
         positive, negative = (part.bins for part in self._parts)
-        means, n_positive = self._parts[1].means, len(self._sides.positive)
-        return Choices(
-            positive.counts, positive.sums, negative.counts, negative.sums, means, n_positive
-        )
+        sizes, means = np.diff(negative.counts), negative.edges[:-1].copy()
+        np.divide(np.diff(negative.sums), sizes, out=means, where=sizes > 0)
+        return Choices(*positive[1:3], *negative[1:3], means, len(self._sides.positive))
 
     def _choices(self) -> Choices:
         """Return the labelings that are told apart by what is sorted."""
         (missed, missed_sums), (flagged, flagged_sums) = map(_counted, self._inside)
         margins, n_positive = self._inside[1][2], len(self._sides.positive)
         return Choices(missed, missed_sums, flagged, flagged_sums, margins, n_positive)
-
-
-def _balances(least: Minimum) -> bool:
-    """Whether the two labelings of a minimum fall and rise, so that a mean of both is level."""
-    return least.left[0] >= least.left[1] and least.right[0] <= least.right[1]
 
 
 def _counted(inside: tuple[int, float, Vector]) -> tuple[Counts, Vector]:
@@ -519,20 +511,6 @@ class Labeling(NamedTuple):
 
     flips: Flips
     limits: tuple[Limit, Limit]
-
-
-class _Balance(NamedTuple):
-    """Two labelings that together flag as many negatives as they miss positives."""
-
-    falling: Labeling
-    rising: Labeling
-
-    @property
-    def share(self) -> float:
-        """The weight of the rising one."""
-        down = self.falling.flips.missed - self.falling.flips.flagged
-        up = self.rising.flips.flagged - self.rising.flips.missed
-        return down / (down + up) if down + up > 0 else 0.0
 
 
 class FBeta(CountingMeasure):
@@ -591,8 +569,15 @@ class FBeta(CountingMeasure):
         """Minimize the loss over a constant added to all scores."""
         search = MarginSearch.of(y, scores, weights)
         least = search.minimize(self._beta2)
-        pair = [Labeling(Flips(*one), search.limits(*one)) for one in (least.left, least.right)]
-        return AtBestOffset(least.offset, least.value, _Balance(*pair))
+        falling, rising = (
+            Labeling(Flips(*one), search.limits(*one)) for one in (least.left, least.right)
+        )
+        # Together they flag as many negatives as they miss positives.
+        down = falling.flips.missed - falling.flips.flagged
+        up = rising.flips.flagged - rising.flips.missed
+        share = down / (down + up) if down + up > 0 else 0.0
+        balance = [(1.0 - share, falling), (share, rising)]
+        return AtBestOffset(least.offset, least.value, balance)
 
     def at_best_offset(
         self, y: Vector, scores: Vector, weights: Vector, guess: float | None
@@ -611,12 +596,9 @@ class FBeta(CountingMeasure):
 
     def tangent(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the mean of one or two labelings' planes; the offset is that of their Deltas."""
+        parts: list[tuple[float, Labeling]] = at.witness
         if at.offset is None:
             parts = [(1.0, self._worst(y, scores, weights)[1])]
-        else:
-            balance: _Balance = at.witness
-            share = balance.share
-            parts = [(1.0 - share, balance.falling), (share, balance.rising)]
         slopes = self._slopes_of(y, scores, weights, parts)
         n_positive = count_positives(y, weights)
         deltas = [share * self.delta(n_positive, *labeling.flips) for share, labeling in parts]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -167,8 +168,8 @@ def discounts_of(n: int) -> Vector:
 
 def discounts_at(positions: NDArray[np.int64], n: int) -> Vector:
     """Return the discounts of positions, counted from 0, of which only the first ``n`` count."""
-    discounts: Vector = np.append(discounts_of(n), 0.0)[np.minimum(positions, n)]
-    return discounts
+    counting: Vector = np.append(discounts_of(n), 0.0)
+    return counting[np.minimum(positions, n)]
 
 
 class Competition:
@@ -248,12 +249,6 @@ class Competition:
         return add_up(parts)
 
 
-# Each step of a search along a ray costs as much as an evaluation of the loss. On MQ2008 (folds 1
-# to 3, lam = 1e-2 to 1e-4, gap 1e-3) there are about 8 evaluations in an iteration, 17 with an
-# exact search, and as many iterations.
-_SLACK = 0.2
-
-
 class Evaluated(NamedTuple):
     """The loss at some scores, and its tangent there: ``value = offset + slopes.scores``."""
 
@@ -269,7 +264,7 @@ class _Prepared(NamedTuple):
     weights: Vector
     competition: Competition
     judged: Judged
-    kernel_arguments: tuple[Any, ...]
+    tables: tuple[Any, ...]
 
 
 class _Last(NamedTuple):
@@ -296,7 +291,10 @@ class RankingLoss(Loss):
     additive = False
     in_blocks = True
     of_differences = True
-    search_slack = _SLACK
+    # Each step of a search along a ray costs as much as an evaluation of the loss. On MQ2008 (folds
+    # 1 to 3, lam = 1e-2 to 1e-4, gap 1e-3) there are about 8 evaluations in an iteration, 17 with
+    # an exact search, and as many iterations.
+    search_slack = 0.2
     # One of `kernels.py`.
     _kernel: ClassVar[Callable[..., None]]
 
@@ -373,33 +371,32 @@ class RankingLoss(Loss):
             competition = Competition(self._queries or Queries.one(len(y)))
             relevance, their_weights = competition.with_guests(y, weights)
             judged = Judged(competition.queries, relevance, their_weights, competition.rows)
-            arguments = self._kernel_arguments(competition, judged)
+            tables = self._tables(competition, judged)
             self._prepared = prepared = _Prepared(
-                y.copy(), weights.copy(), competition, judged, arguments
+                y.copy(), weights.copy(), competition, judged, tables
             )
         return prepared
 
     @abstractmethod
-    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
+    def _tables(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         """Return what the kernel needs besides documents and scores."""
 
     def _evaluate(self, prepared: _Prepared, scores: Vector) -> Evaluated:
         """Return the loss at the scores of all documents that compete with those here."""
-        judged, arguments = prepared.judged, prepared.kernel_arguments
+        judged, tables = prepared.judged, prepared.tables
         n_queries = len(judged.weights)
         slopes, values, offsets = np.zeros(len(scores)), np.zeros(n_queries), np.zeros(n_queries)
         # What was sorted last is a good start for sorting. It has no effect on the result, so that
         # it may come from any earlier call; a call in another thread makes its own.
-        try:
+        sorting = np.empty(0, dtype=np.int64)
+        with suppress(IndexError):
             sorting = self._sortings.pop()
-        except IndexError:
-            sorting = judged.positions()
         if len(sorting) != len(scores):
             sorting = judged.positions()
         given = (scores, judged.documents, judged.starts)
         results = (sorting, slopes, values, offsets)
         map_blocks(
-            lambda part: self._kernel(part.start, part.stop, given, *arguments, results),
+            lambda part: self._kernel(part.start, part.stop, given, tables, results),
             n_queries,
             width=max(1, len(scores) // n_queries),
         )

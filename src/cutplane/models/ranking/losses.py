@@ -9,10 +9,10 @@ the start, and stay so for queries that do not count:
 
     loss_q(z) = offset_q + sum_i slope_i * z_i
 
-``given`` are the scores, the documents in this order, and where the queries start; ``results`` are
-sorting, slopes, values and offsets. Sorting holds for every query an order of its documents,
-numbered from 0. It may be any order at the start, and is the true one at the end: a query that was
-nearly sorted before costs little.
+``given`` are the scores, the documents in this order, and where the queries start; ``tables`` what
+a loss needs besides; ``results`` are sorting, slopes, values and offsets. Sorting holds for every
+query an order of its documents, numbered from 0. It may be any order at the start, and is the true
+one at the end: a query that was nearly sorted before costs little.
 
 The margins of the bound on NDCG.
 
@@ -90,9 +90,6 @@ from cutplane.models.ranking.loss import (
     total_of,
 )
 
-# Moves for each document, after which sorting starts anew with a method that needs no good start.
-_PATIENCE = 8
-
 
 @njit(cache=True, nogil=True)
 def sort_by_keys(keys: Any, order: Any) -> None:
@@ -109,7 +106,7 @@ def sort_by_keys(keys: Any, order: Any) -> None:
             s -= 1
         order[s] = i
         moves += t - s
-        if moves > _PATIENCE * len(order):
+        if moves > 8 * len(order):  # no good start: better by a method that needs none
             order[:] = np.argsort(keys, kind="mergesort")
             return
 
@@ -119,9 +116,8 @@ def sum_of_pair_weights(starts: Any, grades: Any, levels: Any, base: float) -> A
     """Return for every query the sum of ``base + level_i - level_j`` over its pairs."""
     totals = np.zeros(len(starts) - 1)
     for q in range(len(totals)):
-        better = 0  # how many documents are more relevant than the present ones, and their levels
-        above = 0.0
-        i = starts[q]
+        # How many documents are more relevant than the present ones, and their levels.
+        better, above, i = 0, 0.0, starts[q]
         while i < starts[q + 1]:
             end = i
             while end < starts[q + 1] and grades[end] == grades[i]:
@@ -134,16 +130,7 @@ def sum_of_pair_weights(starts: Any, grades: Any, levels: Any, base: float) -> A
 
 
 @njit(cache=True, nogil=True)
-def pairwise_hinge(
-    first: int,
-    last: int,
-    given: Any,
-    grades: Any,
-    levels: Any,
-    base: float,
-    scales: Any,
-    results: Any,
-) -> None:
+def pairwise_hinge(first: int, last: int, given: Any, tables: Any, results: Any) -> None:
     """Sum ``(base + level_i - level_j) * max(0, 1 - (z_i - z_j))`` over pairs with i better than j.
 
     Grades are numbered from 1, the least relevant, within each query. Two sweeps over the sorted
@@ -151,16 +138,13 @@ def pairwise_hinge(
     the grades counts the partners: ``n log n`` for a query of n documents, and no pair is listed.
     """
     (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
+    grades, levels, base, scales = tables
     largest = np.diff(starts[first : last + 1]).max()
     most_grades = grades[starts[first:last]].max()
-    keys = np.empty(largest)
+    keys, slope = np.empty(largest), np.empty(largest)
     # Sorted by score: the same documents as in ``order``, side by side in memory.
-    z = np.empty(largest)
-    grade = np.empty(largest, dtype=np.int64)
-    level = np.empty(largest)
-    slope = np.empty(largest)
-    counts = np.empty(most_grades + 1)
-    sums = np.empty(most_grades + 1)
+    z, grade, level = np.empty(largest), np.empty(largest, dtype=np.int64), np.empty(largest)
+    counts, sums = np.empty(most_grades + 1), np.empty(most_grades + 1)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
         if scales[q] == 0.0:
@@ -177,8 +161,7 @@ def pairwise_hinge(
         # The worse one of a pair: partners enter the tree when less than a margin above it.
         counts[: top + 1] = 0.0
         sums[: top + 1] = 0.0
-        entered = 0
-        everything = 0.0
+        entered, everything = 0, 0.0
         for t in range(n):
             while entered < n and z[entered] - z[t] < 1.0:
                 _add(counts, sums, top, grade[entered], 1.0, level[entered])
@@ -188,8 +171,7 @@ def pairwise_hinge(
             slope[t] = (entered - count) * (base - level[t]) + (everything - total)
 
         # The better one: partners leave the tree, which is full by now, a margin below it.
-        offset = 0.0
-        left = 0
+        offset, left = 0.0, 0
         for t in range(n):
             while z[t] - z[left] >= 1.0:
                 _add(counts, sums, top, grade[left], -1.0, -level[left])
@@ -230,17 +212,7 @@ def _below(counts: Any, sums: Any, grade: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def ndcg_hinge(
-    first: int,
-    last: int,
-    given: Any,
-    grades: Any,
-    first_grade: Any,
-    prices: Any,
-    begins: Any,
-    margins: Any,
-    results: Any,
-) -> None:
+def ndcg_hinge(first: int, last: int, given: Any, tables: Any, results: Any) -> None:
     """Sum ``price * max(0, margin_m + z_j - z_i)`` over grades and their pairs.
 
     Document i has at least the grade, j is the m-th by score of those that have not. As neither
@@ -248,11 +220,10 @@ def ndcg_hinge(
     lower i: one sweep over the sorted scores for each grade. For the tables see `margin_tables`.
     """
     (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
+    grades, first_grade, prices, begins, margins = tables
     largest = np.diff(starts[first : last + 1]).max()
-    keys = np.empty(largest)
-    z = np.empty(largest)
-    grade = np.empty(largest, dtype=np.int64)
-    slope = np.empty(largest)
+    keys, slope = np.empty(largest), np.empty(largest)
+    z, grade = np.empty(largest), np.empty(largest, dtype=np.int64)
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
         top = first_grade[q + 1] - first_grade[q] + 1
@@ -264,8 +235,7 @@ def ndcg_hinge(
         sort_by_keys(keys[:n], order)
         for t in range(n):
             z[t], grade[t], slope[t] = -keys[order[t]], grades[begin + order[t]], 0.0
-        relevant = n
-        offset = 0.0
+        relevant, offset = n, 0.0
         for level in range(2, top + 1):
             while grades[begin + relevant - 1] < level:
                 relevant -= 1
@@ -298,17 +268,7 @@ def ndcg_hinge(
 
 
 @njit(cache=True, nogil=True)
-def ndcg_list_hinge(
-    first: int,
-    last: int,
-    given: Any,
-    gains: Any,
-    ideal: Any,
-    discounts: Any,
-    lengths: Any,
-    scales: Any,
-    results: Any,
-) -> None:
+def ndcg_list_hinge(first: int, last: int, given: Any, tables: Any, results: Any) -> None:
     """Find the ranking that violates the margin most: the documents sorted by ``z_i - gain_i``.
 
     Gains are divided by the best possible sum of gains times discounts; ``ideal`` is the position
@@ -316,8 +276,8 @@ def ndcg_list_hinge(
     up to the length of the query's list, and zero below.
     """
     (scores, documents, starts), (sorting, slopes, values, offsets) = given, results
-    largest = np.diff(starts[first : last + 1]).max()
-    keys = np.empty(largest)
+    gains, ideal, discounts, lengths, scales = tables
+    keys = np.empty(np.diff(starts[first : last + 1]).max())
     for q in range(first, last):
         begin, n = starts[q], starts[q + 1] - starts[q]
         if scales[q] == 0.0:
@@ -329,8 +289,7 @@ def ndcg_list_hinge(
             keys[i] = gains[begin + i] - score
         order = sorting[begin : begin + n]
         sort_by_keys(keys[:n], order)
-        offset = 1.0
-        value = 0.0
+        offset, value = 1.0, 0.0
         for t in range(n):
             i = order[t]
             weight = discounts[t] if t < lengths[q] else 0.0
@@ -428,9 +387,6 @@ def _steps(relevant: int, others: int, discounts: Any, out: Any) -> int:
     return count
 
 
-_OPTIONS = {"per": ("query", "pair"), "pair_weights": ("equal", "grades", "gains")}
-
-
 class PairwiseHinge(RankingLoss):
     """``max(0, 1 - (z_i - z_j))`` over pairs of a query, document i more relevant than j.
 
@@ -450,12 +406,14 @@ class PairwiseHinge(RankingLoss):
     def __init__(self, per: str = "query", pair_weights: str = "equal") -> None:
         super().__init__()
         self.per, self.pair_weights = per, pair_weights
-        for name, known in _OPTIONS.items():
-            value = getattr(self, name)
+        for name, value, known in (
+            ("per", per, ("query", "pair")),
+            ("pair_weights", pair_weights, ("equal", "grades", "gains")),
+        ):
             if value not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
-    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
+    def _tables(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         base, levels = 0.0, judged.relevance
         if self.pair_weights == "equal":
             base, levels = 1.0, np.zeros_like(levels)
@@ -503,7 +461,7 @@ class NDCGHinge(NDCGLoss):
 
     _kernel = staticmethod(ndcg_hinge)
 
-    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
+    def _tables(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         starts, grades = judged.starts, judged.grades
         discounts = discounts_of(min(self.k, int(np.diff(starts).max())))
         gains = gains_of(judged.relevance)
@@ -524,7 +482,7 @@ class NDCGListHinge(NDCGLoss):
 
     _kernel = staticmethod(ndcg_list_hinge)
 
-    def _kernel_arguments(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
+    def _tables(self, competition: Competition, judged: Judged) -> tuple[Any, ...]:
         begins, sizes = judged.starts[:-1], np.diff(judged.starts)
         gains = gains_of(judged.relevance)
         lengths = np.minimum(np.add.reduceat((gains > 0.0).astype(np.int64), begins), self.k)

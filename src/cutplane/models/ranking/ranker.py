@@ -72,7 +72,7 @@ class LinearRanker(Penalized):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
-    loss: Any = field(default="pairwise", kw_only=False)
+    loss: str | RankingLoss = field(default="pairwise", kw_only=False)
     k: int = 10
     per: str = "query"
     pair_weights: str = "equal"
