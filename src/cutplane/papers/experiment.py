@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 import cutplane as cp
 from cutplane.compute.arrays import Vector
 from cutplane.core.certificate import Result
+from cutplane.core.protocols import Risk
 from cutplane.io import InputError, SvmlightData, read_svmlight
 from cutplane.report.figures import in_words
 
@@ -97,6 +98,55 @@ def minimize(*args: Any, **options: Any) -> Result:
     if result.state.interrupted:  # in the last moment too, when the result is optimal all the same
         raise KeyboardInterrupt
     return result
+
+
+class _Enough(Exception):
+    """What was asked for is reached."""
+
+
+def scipy_l_bfgs(
+    risk: Risk, regularizer: cp.L2, start: Vector, enough: Callable[[float], bool]
+) -> tuple[float, Vector]:
+    """Run SciPy's L-BFGS until it is told of an objective that is enough; return the lowest."""
+    import scipy.optimize  # slow, and seldom needed
+
+    problem, best = cp.Problem(risk, regularizer), (np.inf, start)
+
+    def evaluate(w: Vector) -> tuple[float, Vector]:
+        nonlocal best
+        point = risk.at(w)
+        objective = problem.objective(point)
+        if objective < best[0]:
+            best = (objective, w.copy())
+        if enough(objective):
+            raise _Enough
+        return objective, regularizer.gradient(w) + point.plane().slope
+
+    with suppress(_Enough):
+        scipy.optimize.minimize(
+            evaluate, start, jac=True, method="L-BFGS-B", options={"maxiter": 10_000}
+        )
+    return best
+
+
+@dataclass
+class Watch:
+    """Remembers the last point within a budget, and when a run was first as low as a goal."""
+
+    budget: int
+    most: int  # evaluations: then the run ends
+    goal: float = -np.inf
+    w: Vector | None = None
+    objective: float = np.inf
+    reached: int | None = None
+
+    def __call__(self, state: cp.State) -> bool:
+        """Look at the state, and say whether the run is to end."""
+        if self.w is None or state.evaluations <= self.budget:
+            self.w, self.objective = state.best.w, state.objective
+        if self.reached is None and state.objective <= self.goal:
+            self.reached = state.evaluations
+        return state.evaluations >= self.most
 
 
 def settings(progress: Progress, **choices: Iterable[Any]) -> Iterator[tuple[Any, ...]]:

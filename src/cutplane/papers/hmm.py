@@ -14,7 +14,6 @@ of two thirds of them, by the order of the files those of other speakers, errors
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +21,13 @@ from numpy.typing import NDArray
 
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.state import State
 from cutplane.models.speech.estimation import Likelihood
 from cutplane.models.speech.model import label_frames, score_classes
 from cutplane.models.tagging.quality import edits
 from cutplane.papers.experiment import (
     Progress,
     Row,
+    Watch,
     experiment,
     folder_of,
     minimize,
@@ -98,35 +97,13 @@ def connected(digits: Utterances, seed: int) -> tuple[Utterances, list[list[int]
         n = int(rng.integers(3, 8))
         strings.append(order[:n])
         order = order[n:]
-    frames, labels, lengths = [], [], []
-    for string in strings:
-        parts = [digits.frames[slice(*digits.offsets[i : i + 2])] for i in string]
-        frames += parts
-        labels += [np.repeat(digits.y[i], len(part)) for i, part in zip(string, parts, strict=True)]
-        lengths.append(sum(map(len, parts)))
+    parts = [digits.taken(string) for string in strings]
     whole = Utterances(
-        np.concatenate(frames), np.cumsum([0, *lengths]), np.concatenate(labels).astype(np.int32)
+        np.concatenate([part.frames for part in parts]),
+        np.cumsum([0, *(len(part.frames) for part in parts)]),
+        np.concatenate([np.repeat(part.y, np.diff(part.offsets)) for part in parts]),
     )
-    return whole, [digits.y[string].tolist() for string in strings]
-
-
-@dataclass
-class _Watch:
-    """Remembers when a run was first as low as another one, and the last point within a budget."""
-
-    budget: int
-    goal: float
-    most: int
-    w: Vector
-    objective: float = np.inf
-    reached: int | None = None
-
-    def __call__(self, state: State) -> bool:
-        if state.evaluations <= self.budget:
-            self.w, self.objective = state.best.w, state.objective
-        if self.reached is None and state.objective <= self.goal:
-            self.reached = state.evaluations
-        return state.evaluations >= self.most
+    return whole, [part.y.tolist() for part in parts]
 
 
 class Comparison:
@@ -163,7 +140,7 @@ class Comparison:
 
     def by_nbm(self, lam: float, budget: int, goal: float) -> Row:
         """Minimize by NBM: within a budget, until a goal, and to its own end."""
-        watch = _Watch(budget, goal, self.options.most, self.start)
+        watch = Watch(budget, self.options.most, goal, self.start)
         end = minimize(
             self.risk,
             self.regularizer(lam),
@@ -175,7 +152,7 @@ class Comparison:
         )
         return {
             "NBM+ objective": watch.objective,
-            "NBM+ error": self.error(watch.w),
+            "NBM+ error": self.error(watch.w if watch.w is not None else self.start),
             "NBM* evaluations": watch.reached,
             "NBM evaluations": end.evaluations,
             "NBM objective": end.objective,

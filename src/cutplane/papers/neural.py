@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,18 +24,19 @@ import numpy as np
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.core.state import Problem
 from cutplane.models.networks.boltzmann import train_cascade
 from cutplane.models.networks.network import import_torch, sigmoid_layers, with_scores
 from cutplane.models.sequences.chain import Chains
 from cutplane.papers.experiment import (
     Progress,
     Row,
+    Watch,
     Words,
     experiment,
     load_words,
     minimize,
     printed_table,
+    scipy_l_bfgs,
 )
 from cutplane.solvers.stochastic import sgd
 
@@ -114,14 +114,7 @@ class NeuroCRF:
 
 def by_bundles(method: cp.Solver[Any], model: NeuroCRF, regularizer: cp.L2, most: int) -> Found:
     """Minimize by a bundle method, to the gap or for a number of evaluations."""
-    lowest: list[tuple[float, Vector]] = []
-
-    def watch(state: cp.State) -> bool:
-        # An iteration takes several evaluations: what it finds beyond the limit does not count.
-        if state.evaluations <= most or not lowest:
-            lowest[:] = [(state.objective, state.best.w)]
-        return state.evaluations >= most
-
+    watch = Watch(budget=most, most=most)
     result = minimize(
         model.risk,
         regularizer,
@@ -133,36 +126,18 @@ def by_bundles(method: cp.Solver[Any], model: NeuroCRF, regularizer: cp.L2, most
     )
     if result.evaluations <= most:
         return Found(result.w, result.objective, result.evaluations, str(result.status))
-    objective, w = lowest[0]
-    return Found(w, objective, most, str(result.status))
-
-
-class _Enough(Exception):
-    """The evaluations are used up."""
+    # An iteration takes several evaluations: what it finds beyond the limit does not count.
+    assert watch.w is not None
+    return Found(watch.w, watch.objective, most, str(result.status))
 
 
 def by_l_bfgs(model: NeuroCRF, regularizer: cp.L2, most: int) -> Found:
     """Run SciPy's L-BFGS for a number of evaluations."""
-    import scipy.optimize  # slow, and only needed here
-
-    problem, before = Problem(model.risk, regularizer), model.risk.evaluations
-    best = (np.inf, model.start)
-
-    def evaluate(w: Vector) -> tuple[float, Vector]:
-        nonlocal best
-        if model.risk.evaluations - before >= most:
-            raise _Enough
-        point = model.risk.at(w)
-        objective = problem.objective(point)
-        if objective < best[0]:
-            best = (objective, w.copy())
-        return objective, regularizer.gradient(w) + point.plane().slope
-
-    with suppress(_Enough):
-        scipy.optimize.minimize(
-            evaluate, model.start, jac=True, method="L-BFGS-B", options={"maxiter": 10_000}
-        )
-    return Found(best[1], best[0], model.risk.evaluations - before)
+    risk, before = model.risk, model.risk.evaluations
+    objective, w = scipy_l_bfgs(
+        risk, regularizer, model.start, lambda _: risk.evaluations - before >= most
+    )
+    return Found(w, objective, risk.evaluations - before)
 
 
 def by_sgd(model: NeuroCRF, regularizer: cp.L2, passes: int) -> Found:

@@ -173,7 +173,7 @@ class Curve(NamedTuple):
     relative_gap: float
 
 
-def run(task: Task, lam: float, method: cp.Solver[Any], *, passes: int, errors: bool) -> Curve:
+def run(task: Task, lam: float, method: cp.Solver[Any], *, passes: int) -> Curve:
     """Take so many passes, however small the gap becomes."""
     risk = cp.ScoredRisk(task.X, task.y, cp.Hinge(), intercept=False)
     # Evaluated apart from the run: its best point need not be where the last pass has led.
@@ -183,9 +183,8 @@ def run(task: Task, lam: float, method: cp.Solver[Any], *, passes: int, errors: 
     def note(state: cp.State) -> None:
         walk = state.own
         curve.objectives.append(problem.objective(problem.risk.at(walk.w)))
-        if errors:
-            wrong = np.where(task.test_X @ walk.w > 0.0, 1.0, -1.0) != task.test_y
-            curve.errors.append(float(wrong.mean()))
+        wrong = np.where(task.test_X @ walk.w > 0.0, 1.0, -1.0) != task.test_y
+        curve.errors.append(float(wrong.mean()))
 
     result = minimize(risk, cp.L2(lam), method=method, tol=1e-9, max_iter=passes, callbacks=[note])
     return curve._replace(relative_gap=result.certificate.relative_gap)
@@ -207,9 +206,7 @@ def table_row(name: str, method: str, *, passes: int, seeds: Sequence[int]) -> R
         return row | _default(task, lam)
     # No passes where the objective never was below that at the start; nothing of Algorithm 2.
     best_printed, passes_printed, *_ = (*PUBLISHED.get(method, {}).get(name, ()), None, None)
-    curves = [
-        run(task, lam, _METHODS[method](seed=seed), passes=passes, errors=False) for seed in seeds
-    ]
+    curves = [run(task, lam, _METHODS[method](seed=seed), passes=passes) for seed in seeds]
     best = np.array([min(curve.objectives) for curve in curves])
     needed = [passes_to_converge(curve.objectives, 1.0) for curve in curves]
     known = [number for number in needed if number is not None]
@@ -258,10 +255,7 @@ def figure_rows(
     """Yield the curves of each method on each task, at multiples of its lam."""
     for name, factor, method in settings(progress, data=tasks, factor=_FACTORS, method=_METHODS):
         task, lam = load_task(name), factor * PUBLISHED["lam"][name][0]
-        curves = [
-            run(task, lam, _METHODS[method](seed=seed), passes=passes, errors=errors)
-            for seed in seeds
-        ]
+        curves = [run(task, lam, _METHODS[method](seed=seed), passes=passes) for seed in seeds]
         ends = [curve.errors[-1] if errors else min(curve.objectives) for curve in curves]
         values = [curve.errors if errors else curve.objectives for curve in curves]
         yield {

@@ -53,6 +53,16 @@ class Chains(NamedTuple):
         return cls(ends, *lists)
 
 
+class Moved(NamedTuple):
+    """Scores of nodes and pairs, and the parts that messages move: to second nodes, to first."""
+
+    unary: Matrix
+    pairwise: Table
+    chains: Chains
+    up: Matrix
+    down: Matrix
+
+
 def upward(pairwise: Any, edges: Labels) -> Table:
     """Return scores of pairs with the label of the node with the lower number first."""
     turned: Table = np.array(pairwise, dtype=np.float64)
@@ -62,8 +72,9 @@ def upward(pairwise: Any, edges: Labels) -> Table:
 
 
 @njit(cache=True, nogil=True)
-def gather(unary: Matrix, chains: Chains, up: Matrix, down: Matrix, v: int, out: Any) -> None:
+def gather(moved: Moved, v: int, out: Any) -> None:
     """Write the score of each label of a node, with all messages to it."""
+    unary, _, chains, up, down = moved
     for a in range(unary.shape[1]):
         out[a] = unary[v, a]
     for place in range(chains.into_at[v], chains.into_at[v + 1]):
@@ -97,10 +108,9 @@ def _send(
 
 
 @njit(cache=True, nogil=True)
-def pass_messages(
-    unary: Matrix, pairwise: Table, chains: Chains, up: Matrix, down: Matrix, n_rounds: int
-) -> None:
-    """Improve messages to the second node of each edge (``up``), and to the first (``down``)."""
+def pass_messages(moved: Moved, n_rounds: int) -> None:
+    """Improve messages, in place."""
+    unary, pairwise, chains, up, down = moved
     n_nodes, n_labels = unary.shape
     scores = np.empty(n_labels)
     for step in range(2 * n_rounds * n_nodes):
@@ -111,7 +121,7 @@ def pass_messages(
         n_into = chains.into_at[v + 1] - chains.into_at[v]
         if (n_out if forward else n_into) == 0:
             continue
-        gather(unary, chains, up, down, v, scores)
+        gather(moved, v, scores)
         for a in range(n_labels):
             scores[a] /= max(n_out, n_into)
         if forward:
@@ -133,13 +143,12 @@ def _reach_behind(pairs: Matrix, up: Vector, rest: Vector, out: Vector) -> None:
 
 
 @njit(cache=True, nogil=True)
-def label_bounds(
-    unary: Matrix, pairwise: Table, chains: Chains, up: Matrix, down: Matrix
-) -> Matrix:
+def label_bounds(moved: Moved) -> Matrix:
     """Return what no labels of the graph exceed that have a label at a node: (n_nodes, n_labels).
 
     It holds for any messages.
     """
+    unary, pairwise, chains, up, down = moved
     n_nodes, n_labels = unary.shape
     n_edges = len(chains.ends)
     shares = np.empty((n_nodes, n_labels))  # what a node gives to each of its chains
@@ -148,7 +157,7 @@ def label_bounds(
     for v in range(n_nodes):
         n_out = chains.out_at[v + 1] - chains.out_at[v]
         n_into = chains.into_at[v + 1] - chains.into_at[v]
-        gather(unary, chains, up, down, v, left)
+        gather(moved, v, left)
         for a in range(n_labels):
             shares[v, a] = left[a] / max(n_out, n_into, 1)
         # What a chain reaches at most up to the second node of an edge, but for that node.
@@ -188,21 +197,17 @@ def label_bounds(
             _reach_behind(pairwise[e], up[e], right, behind[e])
             for a in range(n_labels):
                 behind[e, a] -= down[e, a]
-    for v in range(n_nodes):
-        for a in range(n_labels):
-            bounds[v, a] += total
-    return bounds
+    return bounds + total
 
 
 @njit(cache=True, nogil=True)
-def losses_of_chains(
-    unary: Matrix, pairwise: Table, chains: Chains, up: Matrix, down: Matrix
-) -> tuple[float, Matrix, Table]:
+def losses_of_chains(moved: Moved) -> tuple[float, Matrix, Table]:
     """Return a bound, and what labels lose to it at each node and at each edge.
 
     Chains reach ``rest`` at most from a node on. What one could have reached from the node before,
     but does not with the label of this one, is lost at the edge between them.
     """
+    unary, pairwise, chains, up, down = moved
     n_nodes, n_labels = unary.shape
     behind = np.zeros((len(chains.ends), n_labels))
     lost, lost_pairs = np.zeros((n_nodes, n_labels)), np.empty(pairwise.shape)
@@ -211,7 +216,7 @@ def losses_of_chains(
     for v in range(n_nodes - 1, -1, -1):
         n_out = chains.out_at[v + 1] - chains.out_at[v]
         n_into = chains.into_at[v + 1] - chains.into_at[v]
-        gather(unary, chains, up, down, v, shares)
+        gather(moved, v, shares)
         for i in range(max(n_out, n_into, 1)):
             for b in range(n_labels):
                 rest[b] = shares[b] / max(n_out, n_into, 1)
@@ -248,8 +253,9 @@ def _after_those_before(
 
 
 @njit(cache=True, nogil=True)
-def suggested_labels(unary: Matrix, pairwise: Table, chains: Chains, down: Matrix) -> Labels:
+def suggested_labels(moved: Moved) -> Labels:
     """Return labels that messages suggest: the best of each node after those before it."""
+    unary, pairwise, chains, _, down = moved
     n_nodes, n_labels = unary.shape
     labels = np.zeros(n_nodes, dtype=np.int64)
     scores = np.empty(n_labels)

@@ -40,6 +40,7 @@ from cutplane.compute.compiled import njit
 from cutplane.models.graphs.local_polytope import RelaxedLabels, best_integral, best_relaxed
 from cutplane.models.graphs.messages import (
     Chains,
+    Moved,
     Table,
     gather,
     improve_labels,
@@ -95,8 +96,8 @@ class SearchSettings(NamedTuple):
 
 
 SETTINGS = SearchSettings()
-# What was found out about so many graphs is kept: a fit searches the same ones many times.
-_GRAPHS = 32
+# What was found out about some graphs is kept: a fit searches the same ones many times.
+_kept = lru_cache(maxsize=32)
 
 
 def narrow_order(n_nodes: int, edges: Labels) -> Labels | None:
@@ -105,10 +106,7 @@ def narrow_order(n_nodes: int, edges: Labels) -> Labels | None:
     A node waits from its turn to that of its last neighbor. Whoever adds least to those that wait
     comes next; then whoever has most neighbors before it.
     """
-    neighbors: list[set[int]] = [set() for _ in range(n_nodes)]
-    for u, v in edges.tolist():
-        neighbors[u].add(v)
-        neighbors[v].add(u)
+    neighbors = _neighbors(n_nodes, edges)
     missing = [len(near) for near in neighbors]  # neighbors still to come
     relieved = [0] * n_nodes  # nodes that wait for this one only
     come = [False] * n_nodes
@@ -144,6 +142,15 @@ def narrow_order(n_nodes: int, edges: Labels) -> Labels | None:
     return None
 
 
+def _neighbors(n_nodes: int, edges: Labels) -> list[set[int]]:
+    """Return the nodes that each node has an edge with."""
+    neighbors: list[set[int]] = [set() for _ in range(n_nodes)]
+    for u, v in edges.tolist():
+        neighbors[u].add(v)
+        neighbors[v].add(u)
+    return neighbors
+
+
 def _width(n_nodes: int, edges: Labels) -> int:
     """Return how many nodes wait at most, if they come in the order of their numbers."""
     ends = np.sort(edges, axis=1)
@@ -168,11 +175,9 @@ class Triplets(NamedTuple):
     def of(cls, n_nodes: int, edges: Labels) -> Triplets:
         """Find the triplets on cycles of three and of four nodes; chords come behind the edges."""
         number: dict[tuple[int, int], int] = {}
-        neighbors: list[set[int]] = [set() for _ in range(n_nodes)]
         for e, (u, v) in enumerate(np.sort(edges, axis=1).tolist()):
             number.setdefault((u, v), e)
-            neighbors[u].add(v)
-            neighbors[v].add(u)
+        neighbors = _neighbors(n_nodes, edges)
         joined: dict[tuple[int, int], list[int]] = {}
         for middle in range(n_nodes):
             for pair in combinations(sorted(neighbors[middle]), 2):
@@ -202,24 +207,17 @@ class Triplets(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def tighten(
-    unary: Matrix,
-    pairwise: Table,
-    chains: Chains,
-    up: Matrix,
-    down: Matrix,
-    sides: Labels,
-    given: Table,
-) -> float:
+def tighten(moved: Moved, sides: Labels, given: Table) -> float:
     """Let each triplet share what its edges have among them; return what triplets keep at most.
 
-    ``pairwise`` and ``given``, what each triplet has given to its three sides, are changed.
+    Scores of pairs and ``given``, what each triplet has given to its three sides, are changed.
     """
+    unary, pairwise, chains, up, down = moved
     n_nodes, n_labels = unary.shape
     beliefs = pairwise.copy()  # of edges, with messages and their parts of the nodes
     scores = np.empty(n_labels)
     for v in range(n_nodes):
-        gather(unary, chains, up, down, v, scores)
+        gather(moved, v, scores)
         degree = chains.out_at[v + 1] - chains.out_at[v] + chains.into_at[v + 1] - chains.into_at[v]
         for place in range(chains.out_at[v], chains.out_at[v + 1]):
             e = chains.out[place]
@@ -231,7 +229,6 @@ def tighten(
             for a in range(n_labels):
                 for b in range(n_labels):
                     beliefs[e, a, b] += scores[b] / degree - up[e, b]
-    kept = 0.0
     best = np.empty((3, n_labels, n_labels))
     for t in range(len(sides)):
         best[:] = -np.inf
@@ -256,6 +253,7 @@ def tighten(
                     given[t, side, a, b] += change
                     beliefs[e, a, b] += change
                     pairwise[e, a, b] += change
+    kept = 0.0
     for t in range(len(sides)):
         largest = -np.inf
         for a in range(n_labels):
@@ -459,7 +457,7 @@ class _Plan(NamedTuple):
     frontier: Frontier
 
 
-@lru_cache(maxsize=_GRAPHS)
+@_kept
 def _plan(n_nodes: int, n_labels: int, ends: bytes, with_triplets: bool) -> _Plan:
     """Return the plan of a graph; ``ends`` are its edges, lower numbers first."""
     edges = np.frombuffer(ends, dtype=np.int64).reshape(-1, 2)
@@ -479,9 +477,8 @@ class _Messages:
         self._graph = (*unary.shape, np.sort(edges, axis=1).tobytes())
         self._plan = _plan(*self._graph, False)
         self._chains = self._plan.chains  # without chords
-        self._moved = self._pairwise
-        self._up = np.zeros((len(edges), unary.shape[1]))
-        self._down = np.zeros_like(self._up)
+        up, down = np.zeros((2, len(edges), unary.shape[1]))
+        self._moved = Moved(self._unary, self._pairwise, self._chains, up, down)
         self._given = np.zeros((0, 3, unary.shape[1], unary.shape[1]))
         self._kept = 0.0
         largest = max(np.abs(unary).max(), np.abs(self._pairwise).max())
@@ -492,44 +489,44 @@ class _Messages:
 
     def improve(self, n_rounds: int) -> _Known:
         """Send messages for so many rounds, and return what is known then."""
-        pass_messages(*self._state, n_rounds)
+        pass_messages(self._moved, n_rounds)
         return self._look()
 
     def add_triplets(self) -> bool:
         """Look at short cycles from now on; return whether there are any."""
-        n_labels = self._unary.shape[1]
+        n_labels, before = self._unary.shape[1], self._moved
         self._plan = _plan(*self._graph, True)
         n_chords = len(self._plan.chains.ends) - len(self._chains.ends)
-        self._moved = np.concatenate([self._pairwise, np.zeros((n_chords, n_labels, n_labels))])
         more = np.zeros((n_chords, n_labels))
-        self._up = np.concatenate([self._up, more])
-        self._down = np.concatenate([self._down, more])
+        self._moved = Moved(
+            self._unary,
+            np.concatenate([self._pairwise, np.zeros((n_chords, n_labels, n_labels))]),
+            self._plan.chains,
+            np.concatenate([before.up, more]),
+            np.concatenate([before.down, more]),
+        )
         self._given = np.zeros((len(self._plan.sides), 3, n_labels, n_labels))
         return len(self._given) > 0
 
     def tighten(self) -> _Known:
         """Go through triplets and messages in turn, and return what is known then."""
         for _ in range(SETTINGS.triplet_rounds):
-            self._kept = tighten(*self._state, self._plan.sides, self._given)
-            pass_messages(*self._state, SETTINGS.messages_each)
+            self._kept = tighten(self._moved, self._plan.sides, self._given)
+            pass_messages(self._moved, SETTINGS.messages_each)
         return self._look()
 
-    @property
-    def _state(self) -> tuple[Matrix, Any, Chains, Matrix, Matrix]:
-        return self._unary, self._moved, self._plan.chains, self._up, self._down
-
     def _look(self) -> _Known:
-        labels = suggested_labels(self._unary, self._moved, self._plan.chains, self._down)
+        labels = suggested_labels(self._moved)
         score = improve_labels(self._unary, self._pairwise, self._chains, labels)
         if score > self._best[0]:
             self._best = score, labels
         score, labels = self._best
-        bounds = label_bounds(*self._state) + self._kept
+        bounds = label_bounds(self._moved) + self._kept
         return _Known(labels, score, bounds, float(bounds.max(axis=1).min()))
 
     def losses(self) -> tuple[float, Losses]:
         """Return a bound, and what labels lose to it."""
-        bound, lost, lost_pairs = losses_of_chains(*self._state)
+        bound, lost, lost_pairs = losses_of_chains(self._moved)
         kept, lost_triplets = losses_of_triplets(self._given)
         return bound + kept, Losses(lost, lost_pairs, lost_triplets)
 
@@ -550,7 +547,7 @@ class _Messages:
             allowed = min(SETTINGS.growth * allowed, gap)
 
 
-@lru_cache(maxsize=_GRAPHS)
+@_kept
 def _order(n_nodes: int, edges: bytes) -> Labels | None:
     return narrow_order(n_nodes, np.frombuffer(edges, dtype=np.int64).reshape(-1, 2))
 

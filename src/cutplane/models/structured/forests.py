@@ -30,8 +30,6 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 
 Labels = NDArray[np.int64]
-# exp(-40) is 4e-18 of the sum that it would be added to.
-_NEGLIGIBLE = -40.0
 
 
 class ForestScores(NamedTuple):
@@ -148,7 +146,8 @@ def _normalize(logs: Vector, shares: Vector) -> float:
         top = max(top, logs[b])
     total = 0.0
     for b in range(len(logs)):
-        shares[b] = np.exp(logs[b] - top) if logs[b] - top > _NEGLIGIBLE else 0.0
+        # exp(-40) is 4e-18 of the sum that it would be added to.
+        shares[b] = np.exp(logs[b] - top) if logs[b] - top > -40.0 else 0.0
         total += shares[b]
     for b in range(len(logs)):
         shares[b] /= total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,8 +27,6 @@ from cutplane.models.structured.risk import LOSSES, Workers
 from cutplane.regularizers import L2
 from cutplane.risks import StructuredRisk
 from cutplane.solvers.registry import STRUCTURED_METHODS
-
-_LOOKED_AT = 100  # examples, to see whether anything was learned
 
 
 @estimator
@@ -143,12 +142,12 @@ class StructuredPredictor(Estimator):
     def _symptom(self, examples: Examples) -> str | None:
         """Say that predictions are those of zero weights, as far as some of the examples tell.
 
-        Where these are right there was nothing to learn. The first example with another prediction
-        ends the search.
+        Where these are right there was nothing to learn. About a hundred examples are looked at;
+        the first one with another prediction ends the search.
         """
         model, zeros, is_wrong = self.model_, np.zeros_like(self.coef_), False
         used = np.flatnonzero(examples.weights)
-        for i in used[:: -(-len(used) // _LOOKED_AT)]:
+        for i in used[:: -(-len(used) // 100)]:
             predicted = model.inference(examples.X[i], self.coef_)
             if model.loss(model.inference(examples.X[i], zeros), predicted) != 0.0:
                 return None
@@ -174,7 +173,7 @@ class StructuredPredictor(Estimator):
     def _of_each(self, function: str, inputs: list[Any]) -> list[Any]:
         """Return what a function of the model says of each input."""
         workers: Workers[Any] = Workers(
-            _OfInput(self.model_, function, inputs),
+            partial(_of_input, self.model_, function, inputs),
             releases_gil=Offers.of(self.model_).releases_gil,
             n_jobs=self.n_jobs,
         )
@@ -195,17 +194,10 @@ class StructuredPredictor(Estimator):
         return tags
 
 
-class _OfInput:
-    """What a function of a model says of an input, by its number."""
-
-    def __init__(self, model: Any, function: str, inputs: list[Any]) -> None:
-        self._model = model
-        self._function = function
-        self._inputs = inputs
-
-    def __call__(self, i: int, w: Vector) -> Any:
-        try:
-            return getattr(self._model, self._function)(self._inputs[i], w)
-        except Exception as error:
-            error.add_note(f"raised by {self._function} of example {i}")
-            raise
+def _of_input(model: Any, function: str, inputs: list[Any], i: int, w: Vector) -> Any:
+    """Return what a function of a model says of an input, by its number."""
+    try:
+        return getattr(model, function)(inputs[i], w)
+    except Exception as error:
+        error.add_note(f"raised by {function} of example {i}")
+        raise

@@ -45,8 +45,6 @@ from cutplane.risks.scored import normalized
 
 T = TypeVar("T")
 
-_CHUNKS_EACH = 4  # for each process, because examples differ in size
-
 
 class Workers(Generic[T]):
     """Calls a function of an example's number and ``w`` for many examples.
@@ -101,7 +99,7 @@ class Workers(Generic[T]):
         if self._path is None:
             self._path = _written(self._function)
             weakref.finalize(self, os.unlink, self._path)
-        n_chunks = min(_CHUNKS_EACH * self._n_jobs, len(examples))
+        n_chunks = min(4 * self._n_jobs, len(examples))  # examples differ in size
         cuts = [k * len(examples) // n_chunks for k in range(n_chunks + 1)]
         chunks = [list(examples[a:b]) for a, b in pairwise(cuts)]
         parts = Parallel(n_jobs=self._n_jobs)(delayed(_run)(self._path, part, w) for part in chunks)
@@ -208,8 +206,6 @@ def _summed(indices: NDArray[np.int64], values: Vector) -> Features:
 RESCALINGS = {"margin": "loss_augmented_inference", "slack": "slack_augmented_inference"}
 """From ways to bring the loss in to the search that a model must offer."""
 
-_EXPECTATION = "expected_feature"
-
 
 class OutputLoss(NamedTuple):
     """How scores and losses of all outputs make the loss of an example.
@@ -249,14 +245,9 @@ class OutputLoss(NamedTuple):
         return self.name == "crf"
 
     @property
-    def smooth(self) -> bool:
-        """Whether the loss has no kinks."""
-        return self.probabilities
-
-    @property
     def function(self) -> str:
         """The name of what a model must offer."""
-        return _EXPECTATION if self.probabilities else RESCALINGS[self.rescaling]
+        return "expected_feature" if self.probabilities else RESCALINGS[self.rescaling]
 
 
 LOSSES: dict[str, Callable[..., OutputLoss]] = {
@@ -290,8 +281,7 @@ class Examples:
 
     def __init__(self, model: Any, X: list[Any], Y: list[Any], loss: OutputLoss) -> None:
         self.offers = Offers.of(model)
-        self.model, self.X, self.Y = model, X, Y
-        self.loss = loss
+        self.model, self.X, self.Y, self.loss = model, X, Y, loss
         self._truths = []
         for i, y in enumerate(Y):
             with self._naming(i):
@@ -311,33 +301,28 @@ class Examples:
         If outputs have probabilities, all of them are the worst, each by its probability. An error
         is raised as it is, with the number of the example added to it.
         """
+        find, is_mean = self.offers.functions[self.loss.function], self.loss.probabilities
         with self._naming(i):
-            features, loss = self._mean(i, w) if self.loss.probabilities else self._worst(i, w)
+            if is_mean:
+                mean, loss = find(self.X[i], w)
+            else:
+                y_hat = find(self.X[i], self.Y[i], w)
+                loss = self.model.loss(self.Y[i], y_hat)
+            loss = float(loss)
+            if not (np.isfinite(loss) and loss >= 0.0):
+                raise ValueError(
+                    f"{name_of_model(self.model)}: the {'entropy' if is_mean else 'loss'} must be "
+                    f"finite and not negative, it is {loss} at example {i}"
+                )
+            if is_mean:
+                features = as_features(mean, self.model.n_parameters, name=self.loss.function)
+            else:
+                features = self._features(i, y_hat)
         difference = features.minus(self._truths[i])
         if self.loss.rescaling == "slack":
             difference = difference.scaled(loss)
         found = Worst(difference, loss)
         return found if found.height_at(w) > 0.0 else _TRUTH
-
-    def _worst(self, i: int, w: Vector) -> tuple[Features, float]:
-        """Return the features of the output that the model's search finds, and its loss."""
-        y_hat = self.offers.functions[self.loss.function](self.X[i], self.Y[i], w)
-        loss = float(self.model.loss(self.Y[i], y_hat))
-        self._require_not_negative("loss", loss, i)
-        return self._features(i, y_hat), loss
-
-    def _mean(self, i: int, w: Vector) -> tuple[Features, float]:
-        """Return the mean features of all outputs, and the entropy of their probabilities."""
-        features, entropy = self.offers.functions[self.loss.function](self.X[i], w)
-        self._require_not_negative("entropy", float(entropy), i)
-        return as_features(features, self.model.n_parameters, name=_EXPECTATION), float(entropy)
-
-    def _require_not_negative(self, what: str, number: float, i: int) -> None:
-        if not (np.isfinite(number) and number >= 0.0):
-            raise ValueError(
-                f"{name_of_model(self.model)}: the {what} must be finite and not negative, it is "
-                f"{number} at example {i}"
-            )
 
     def _features(self, i: int, y: Any) -> Features:
         return as_features(self.model.joint_feature(self.X[i], y), self.model.n_parameters)
@@ -349,11 +334,6 @@ class Examples:
         except Exception as error:
             error.add_note(f"raised by {name_of_model(self.model)} at example {i}")
             raise
-
-
-# More groups save inference and cost time in the reduced problem: chosen on RNA folding
-# (docs/decisions/2026-11-18-structured-measured.md).
-_MOST_GROUPS = 32
 
 
 class StructuredRisk(InferenceRisk):
@@ -456,8 +436,12 @@ class StructuredRisk(InferenceRisk):
 
     @property
     def good_groups(self) -> int:
-        """How many groups should make a run the fastest: inference is what takes the time."""
-        return 1 << (min(len(self._used), _MOST_GROUPS).bit_length() - 1)
+        """How many groups should make a run the fastest: inference is what takes the time.
+
+        More save inference and cost time in the reduced problem: 32 were chosen on RNA folding
+        (docs/decisions/2026-11-18-structured-measured.md).
+        """
+        return 1 << (min(len(self._used), 32).bit_length() - 1)
 
     def group_bounds(self, n_groups: int) -> Vector:
         """Return what each group's part of the risk never goes below."""
