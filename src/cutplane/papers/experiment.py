@@ -182,8 +182,8 @@ def _number(text: str) -> Any:
     return text
 
 
-def load(name: str) -> tuple[Any, Vector]:
-    """Return the features of a training set, in CSR, and its labels -1 and 1.
+def load(name: str, part: str = "train") -> tuple[Any, Vector]:
+    """Return the features of a part of a data set, in CSR, and its labels -1 and 1.
 
     Of 20 Newsgroups, the first ten groups are told from the other ten.
     """
@@ -191,10 +191,10 @@ def load(name: str) -> tuple[Any, Vector]:
     with missing_files_told(name):
         if name == "news20_ng":
             with np.load(folder / "uni_labels.npz") as file:
-                y = np.where(file["train"] < 10, 1.0, -1.0)
-            return scipy.sparse.load_npz(folder / "uni_train_X.npz"), y
-        y = np.load(folder / "train_y.npy").astype(np.float64)
-        return scipy.sparse.load_npz(folder / "train_X.npz"), y
+                y = np.where(file[part] < 10, 1.0, -1.0)
+            return scipy.sparse.load_npz(folder / f"uni_{part}_X.npz"), y
+        y = np.load(folder / f"{part}_y.npy").astype(np.float64)
+        return scipy.sparse.load_npz(folder / f"{part}_X.npz"), y
 
 
 class Words(NamedTuple):

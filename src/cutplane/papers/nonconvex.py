@@ -18,7 +18,7 @@ have labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -156,18 +156,17 @@ def _first_at_gap(result: cp.Result, gap: float) -> cp.Record:
     return next((at for at in result.history if at.relative_gap <= gap), result.history[-1])
 
 
-def converge(
-    progress: Progress, *, size: int = 10_000, methods: Mapping[str, cp.Solver[Any]] | None = None
-) -> Iterator[Row]:
+def converge(progress: Progress, *, size: int = 10_000) -> Iterator[Row]:
     """Yield a row for each function, lam and method: the best objective against evaluations.
 
     Runs end where the paper's do, at the gap or at 500 iterations; the test of the last point is
     not in the curves.
     """
-    methods = {name: METHODS[name] for name in MIFFLIN.published} if methods is None else methods
     tables = {"Chained Mifflin 2": MIFFLIN, "Chained Crescent 2": CRESCENT}
-    for function, lam, name in settings(progress, function=tables, lam=LAMS, method=methods):
-        result = tables[function].fit(methods[name], size, lam)
+    for function, lam, name in settings(
+        progress, function=tables, lam=LAMS, method=MIFFLIN.published
+    ):
+        result = tables[function].fit(METHODS[name], size, lam)
         before = list(takewhile(lambda at: at.relative_gap > GAP, result.history))
         shown = result.history[: len(before) + 1]
         at_start = tables[function].function(np.resize(tables[function].start, size))[0]

@@ -29,6 +29,7 @@ from cutplane.papers.experiment import (
     experiment,
     first,
     folder_of,
+    load,
     load_mnist,
     minimize,
     missing_files_told,
@@ -49,12 +50,7 @@ class Task(NamedTuple):
 
 
 def _of_files(name: str) -> Task:
-    folder = folder_of(name)
-    parts = []
-    for part in ("train", "test"):
-        parts.append(scipy.sparse.load_npz(folder / f"{part}_X.npz"))
-        parts.append(np.load(folder / f"{part}_y.npy").astype(np.float64))
-    return Task(*parts)
+    return Task(*load(name), *load(name, "test"))
 
 
 def _ijcnn1() -> Task:
@@ -99,16 +95,6 @@ def _vowels() -> Task:
         return _split(pixels, np.isin(file["y"], vowels), fold < 8)
 
 
-def _newsgroups() -> Task:
-    """Of 20 newsgroups, the first ten."""
-    folder, parts = folder_of("news20_ng"), []
-    with np.load(folder / "uni_labels.npz") as labels:
-        for name in ("train", "test"):
-            parts.append(scipy.sparse.load_npz(folder / f"uni_{name}_X.npz"))
-            parts.append(_signs(labels[name] < 10))
-    return Task(*parts)
-
-
 def _splice_sites() -> Task:
     """Splice sites in DNA, the third class."""
     with np.load(folder_of("dna") / "dna.npz") as file:
@@ -138,7 +124,7 @@ TASKS: dict[str, Callable[[], Task]] = {
     "ijcnn1": _ijcnn1,
     "mnist": _mnist,
     "rcv1 (Reuters)": lambda: _of_files("reuters_lasvm"),
-    "real-sim (20 Newsgroups)": _newsgroups,
+    "real-sim (20 Newsgroups)": lambda: _of_files("news20_ng"),
     "w8a (splice sites)": _splice_sites,
 }
 

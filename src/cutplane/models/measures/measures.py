@@ -224,7 +224,11 @@ def threshold_between(scores: Vector, k: int) -> float:
         lowest = float(scores.min())
         return lowest - max(1.0, abs(lowest))
     ordered = np.partition(scores, (len(scores) - k - 1, len(scores) - k))
-    below, above = ordered[len(scores) - k - 1], ordered[len(scores) - k]
+    return _middle(ordered[len(scores) - k - 1], ordered[len(scores) - k])
+
+
+def _middle(below: float, above: float) -> float:
+    """Return what lies between two numbers, the lower one if there is nothing."""
     middle = float(below + 0.5 * (above - below))
     return middle if middle < above else float(below)
 
@@ -575,8 +579,7 @@ class ROCArea(Measure):
             return float(places[0] - max(1.0, abs(places[0])))
         if lowest == len(places):
             return float(places[-1])
-        middle = float(places[lowest - 1] + 0.5 * (places[lowest] - places[lowest - 1]))
-        return middle if middle < places[lowest] else float(places[lowest - 1])
+        return _middle(places[lowest - 1], places[lowest])
 
 
 def _equal(weights: Vector) -> bool:

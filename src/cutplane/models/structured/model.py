@@ -217,12 +217,10 @@ class MulticlassModel(LibraryModel):
 
     def marginals(self, x: Any, w: Vector) -> Vector:
         """Return the probability of each class, as proportional to the exponential of its score."""
-        shares: Vector = softmax(self._scores(x, w))
-        return shares
+        return np.asarray(softmax(self._scores(x, w)))
 
     def _scores(self, x: Any, w: Vector) -> Vector:
-        scores: Vector = w.reshape(len(self.classes), -1) @ x
-        return scores
+        return np.asarray(w.reshape(len(self.classes), -1) @ x)
 
 
 MODELS = ByName[type[Any]](

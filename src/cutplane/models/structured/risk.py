@@ -155,10 +155,6 @@ class Features(NamedTuple):
             np.concatenate([self.values, -other.values]),
         )
 
-    def scaled(self, factor: float) -> Features:
-        """Return the vector times a factor."""
-        return Features(self.indices, factor * self.values)
-
 
 def as_features(given: Any, n_parameters: int, *, name: str = "joint_feature") -> Features:
     """Return what a model's ``joint_feature`` gave in one form, or raise ValueError.
@@ -320,7 +316,7 @@ class Examples:
                 features = self._features(i, y_hat)
         difference = features.minus(self._truths[i])
         if self.loss.rescaling == "slack":
-            difference = difference.scaled(loss)
+            difference = difference._replace(values=loss * difference.values)
         found = Worst(difference, loss)
         return found if found.height_at(w) > 0.0 else _TRUTH
 
