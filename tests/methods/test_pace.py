@@ -118,7 +118,7 @@ def test_a_pass_ends_soon_after_the_time_limit(case, sparse, monkeypatch):
     risk = risk_for(case, sparse)
     exact = cp.minimize(risk, cp.L2(1e-2), tol=1e-6, max_iter=3000)
     clock = Clock(monkeypatch)
-    monkeypatch.setattr(pieces, "_IN_A_PIECE", 60)
+    monkeypatch.setattr(pieces.Passes, "_in_a_piece", 60)
     if steps is None:
         clock._slow(monkeypatch, cp.StructuredRisk, "part", 10.0)
     else:
@@ -143,7 +143,7 @@ def test_a_pass_ends_soon_after_the_time_limit(case, sparse, monkeypatch):
 def test_in_how_many_pieces_a_pass_is_taken_does_not_show(case, monkeypatch):
     make, risk, found = PASSES[case][0], risk_for(case, sparse=True), []
     for size in (1, 1000, 1 << 20):
-        monkeypatch.setattr(pieces, "_IN_A_PIECE", size)
+        monkeypatch.setattr(pieces.Passes, "_in_a_piece", size)
         found.append(cp.minimize(risk, cp.L2(1e-2), method=make(), tol=1e-9, max_iter=5))
     for other in found[1:]:
         np.testing.assert_array_equal(other.w, found[0].w)

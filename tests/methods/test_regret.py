@@ -71,10 +71,11 @@ class Played:
             facts[t, kernels.TARGET], facts[t, kernels.LENGTH] = y[t], X[t] @ X[t]
             before = walk.numbers[kernels.TAU]
             assert np.linalg.norm(w) <= self.R * (1 + 1e-9)
+            game = kernels.Game(lam, self.R, self.R, self.G, 0.0, 1.0)
             kernels.epoch(
                 X.reshape(-1), np.empty(0, np.int32), np.zeros(1, np.int32), walk.facts, *HINGE,
-                np.array([t]), 1, int(rule), lam, self.R, self.G, 0.0, math.inf, 0.0, 1.0,
-                walk.v, walk.summed, walk.chosen, walk.numbers, walk.seed,
+                np.array([t]), 1, int(rule), game, 0.0, math.inf, walk.v,
+                walk.summed, walk.chosen, walk.numbers, walk.seed,
             )  # fmt: skip
             self.taus.append(walk.numbers[kernels.TAU] - before)
         risk = cp.ScoredRisk(X, y, cp.Hinge(), intercept=False)

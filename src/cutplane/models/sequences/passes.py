@@ -40,6 +40,7 @@ from cutplane.solvers.stochastic.loops import (
     SQUARE,
     STEPS,
     TAU,
+    Game,
     end_step,
     reach_of,
     tau_of,
@@ -49,7 +50,6 @@ from cutplane.solvers.stochastic.passes import (
     Indices,
     Settings,
     Walk,
-    until_hurried,
 )
 
 
@@ -85,8 +85,8 @@ def _products(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def margin_pass(
-    data: ChainData, y: Labels, order: Indices, importance: Vector, rule: int, lam: float,
-    ball: float, longest: float, v: ChainWeights, d: ChainWeights, width: int, numbers: Vector,
+    data: ChainData, y: Labels, order: Indices, importance: Vector, rule: int, game: Game,
+    longest: float, v: ChainWeights, d: ChainWeights, width: int, numbers: Vector,
     seed: NDArray[np.uint64], found: Labels,
 ) -> None:  # fmt: skip
     """Take a step on each sequence in ``order``; fill in the labels that were found.
@@ -97,7 +97,7 @@ def margin_pass(
     """
     scores = scores_for(data, v.coef.shape[1], width)
     buffers = buffers_for(len(scores.emissions), v.coef.shape[1], width)
-    scale, square = numbers[SCALE], numbers[SQUARE]
+    lam, scale, square = game.lam, numbers[SCALE], numbers[SQUARE]
     steps, tau = numbers[STEPS], numbers[TAU]
     for k in range(len(order)):
         i = order[k]
@@ -129,7 +129,7 @@ def margin_pass(
         square = shrink * shrink * square + step * (2.0 * scale * product + step * norm)
         if n > 0:
             move_labels(data, i0, labels, own_y, step / scale, v)
-        reach = reach_of(rule, ball, longest, numbers[RADIUS])
+        reach = reach_of(rule, game.ball, longest, numbers[RADIUS])
         if square > reach * reach:
             scale *= reach / np.sqrt(square)
             square = reach * reach
@@ -137,7 +137,7 @@ def margin_pass(
         if rule == OPTIMISTIC:
             numbers[SQUARE], numbers[STEPS], numbers[TAU] = square, steps, tau
             settled = eta * steepness <= longest * numbers[RADIUS]
-            end_step(numbers, settled, 0.0, 1.0, lam, np.nan, seed)
+            end_step(numbers, settled, game, seed)
             steps, tau = numbers[STEPS], numbers[TAU]
     numbers[SCALE], numbers[SQUARE] = scale, square
     numbers[STEPS], numbers[TAU] = steps, tau
@@ -163,11 +163,10 @@ class MarginSteps(EvaluatedSteps):
         walk.move_to(walk.w)
         # Sequences that a pass does not come to have their true labels, which cost nothing.
         v, d, labels = steps.add(walk.w, steps.zeros()), steps.zeros(), data.y.copy()
-        for piece in until_hurried(order, risk.inference_steps):
+        for piece in self.until_hurried(order, risk.inference_steps):
             margin_pass(
-                steps.data, data.y, piece, len(order) * data.weights, int(settings.rule), game.lam,
-                game.ball, settings.longest, v, d, padded(risk.n_labels), numbers, walk.seed,
-                labels,
+                steps.data, data.y, piece, len(order) * data.weights, int(settings.rule), game,
+                settings.longest, v, d, padded(risk.n_labels), numbers, walk.seed, labels,
             )  # fmt: skip
             risk.inferences += len(piece)
         multiply(v, float(numbers[SCALE]))

@@ -37,14 +37,6 @@ from cutplane.models.sequences.steps import ChainSteps, as_chains
 from cutplane.regularizers.l2 import L2
 from cutplane.solvers.stochastic.passes import Batches, Indices, require_count, require_positive
 
-# So many risks of single examples are kept, to be made only once.
-_MOST_KEPT = 50_000
-
-# Calibration begins here, and multiplies or divides by two.
-_FIRST_TRIAL = 0.125
-_FACTOR = 2.0
-_MOST_TRIALS = 40
-
 
 class StepRule(ABC):
     """How long the steps are."""
@@ -91,20 +83,21 @@ class BottouSteps(StepRule):
         if self.eta0 is not None:
             return self
         at_start = try_out(0.0, self.sample)
-        size, rising, good = _FIRST_TRIAL, True, 0
-        best, lowest = _FIRST_TRIAL, at_start
-        for _ in range(_MOST_TRIALS):
+        first = 0.125
+        size, rising, good = first, True, 0
+        best, lowest = first, at_start
+        for _ in range(40):
             objective = try_out(size, self.sample)
             if objective < at_start:
                 good += 1
                 if objective < lowest:
                     best, lowest = size, objective
             elif rising:
-                rising, size = False, _FIRST_TRIAL
-            size = size * _FACTOR if rising else size / _FACTOR
+                rising, size = False, first
+            size = 2.0 * size if rising else 0.5 * size
             if good >= 10 and not rising:
                 break
-        return BottouSteps(best / _FACTOR, self.sample)
+        return BottouSteps(0.5 * best, self.sample)
 
     def sizes(self, steps: Indices, lam: float) -> Vector:
         """Return the sizes of steps."""
@@ -308,7 +301,7 @@ class _Descent:
 
     def _risk_of(self, examples: Indices) -> Risk:
         """Return the risk of a batch; those of single examples are kept."""
-        if len(examples) > 1 or len(self.batches.used) > _MOST_KEPT:
+        if len(examples) > 1 or len(self.batches.used) > 50_000:  # too many to keep
             return self.batches.risk_of(examples)
         number = int(examples[0])
         if number not in self._parts:

@@ -18,7 +18,7 @@ The slopes ``q_i`` are written down. All of them together make a plane of the ri
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,6 @@ from cutplane.losses.loss import EXPONENTIAL, LOGISTIC, MARGIN_PIECES, POISSON
 from cutplane.solvers.row_products import add_row, row_product
 
 _CONTRACT = {"contract"}
-# Beyond this exponent losses that grow exponentially have the slope that they have there. It is
-# still one of their slopes, so that planes hold.
-_FARTHEST = 30.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT, inlined=True)
@@ -39,10 +36,13 @@ def slope_of(form: int, shape: Matrix, y: float, z: float) -> float:
     """Return the slope of an example's loss at score ``z``; at a kink, the lesser one."""
     if form == LOGISTIC:
         return float(-y / (1.0 + np.exp(min(y * z, 700.0))))
+    # Beyond this exponent losses that grow exponentially have the slope that they have there. It is
+    # still one of their slopes, so that planes hold.
+    farthest = 30.0
     if form == EXPONENTIAL:
-        return float(-y * np.exp(min(-y * z, _FARTHEST)))
+        return float(-y * np.exp(min(-y * z, farthest)))
     if form == POISSON:
-        return float(np.exp(min(z, _FARTHEST)) - y)
+        return float(np.exp(min(z, farthest)) - y)
     v = y * z - 1.0 if form == MARGIN_PIECES else z - y
     left, right = -v - shape[0, 0], v - shape[1, 0]
     slope = 0.0
@@ -63,24 +63,39 @@ PEGASOS, ADAPTIVE, BALANCED, OPTIMISTIC = range(4)
     SCALE, SQUARE, STEPS, TAU, RADIUS, OFFSET, OFFSET_TAU, MASS, SUMMANDS, ENOUGH, CHOSEN, SURE,
     DROP,
 ) = range(13)  # fmt: skip
-N_NUMBERS = 13
 
 # What is known of an example, side by side in memory: rows are visited in random order.
 TARGET, IMPORTANCE, LENGTH, SLOPE = range(4)
 
-# Numbers of ``v`` grow as the scale falls, and are then multiplied out. A sum of iterates loses so
-# many digits by that.
-_LEAST_SCALE, _LEAST_WITH_SUM = 1e-9, 1e-4
-# So does a step that is this many times as long, squared, as the iterate before it.
-_WIDE = 1e8
-_NEVER = 1e15  # steps
 # Squares of larger numbers would overflow, or be no numbers to compute with.
 LARGEST = 1e150
-# Rows are visited in random order, so that each would be waited for. What belongs to the row this
-# many steps ahead is asked for already: a pass over a9a takes a third of the time, over text two
-# thirds.
-_AHEAD = 4
-_ROUNDING = 1e-12
+_NEVER = 1e15  # steps
+
+
+class Game(NamedTuple):
+    """The constants of the repeated game that a problem is.
+
+    Attributes
+    ----------
+    lam : float
+        Curvature of each round.
+    radius : float
+        Of a ball around zero that holds the minimizer, and of the ball of iterates unless they are
+        not projected.
+    ball : float
+        The latter; infinite if they are not.
+    steepness : float
+        No subgradient is longer; NaN if that is not known beforehand: then each has its own.
+    epsilon, delta : float
+        Of Algorithm 3; ``delta`` for each phase.
+    """
+
+    lam: float
+    radius: float
+    ball: float
+    steepness: float
+    epsilon: float
+    delta: float
 
 
 @njit(cache=True, nogil=True)
@@ -149,22 +164,21 @@ def steps_needed(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def begin_phase(
-    numbers: Vector,
-    epsilon: float, delta: float, lam: float, steepness: float, seed: NDArray[np.uint64],
-) -> None:  # fmt: skip
+def begin_phase(numbers: Vector, game: Game, seed: NDArray[np.uint64]) -> None:
     """Forget all steps, but not where they led; choose which of those to come is returned."""
     numbers[STEPS] = numbers[TAU] = 0.0
-    numbers[ENOUGH] = steps_needed(epsilon, delta, lam, steepness, numbers[RADIUS])
+    numbers[ENOUGH] = steps_needed(
+        game.epsilon, game.delta, game.lam, game.steepness, numbers[RADIUS]
+    )
     numbers[CHOSEN] = _NEVER
     if numbers[ENOUGH] < _NEVER:
         numbers[CHOSEN] = 1.0 + np.floor(_random(seed) * numbers[ENOUGH])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rim(radius: float, epsilon: float, lam: float) -> float:
-    """Return from which squared length on an iterate has come near a radius."""
-    near = (1.0 - _ROUNDING) * radius - np.sqrt(2.0 * epsilon / lam)
+def _rim(radius: float, game: Game) -> float:
+    """Return from which squared length on an iterate has come near a radius, up to rounding."""
+    near = (1.0 - 1e-12) * radius - np.sqrt(2.0 * game.epsilon / game.lam)
     return float(max(near, 0.0) ** 2)
 
 
@@ -177,18 +191,15 @@ def reach_of(rule: int, ball: float, longest: float, radius: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def end_step(
-    numbers: Vector, settled: bool,
-    epsilon: float, delta: float, lam: float, steepness: float, seed: NDArray[np.uint64],
-) -> None:  # fmt: skip
+def end_step(numbers: Vector, settled: bool, game: Game, seed: NDArray[np.uint64]) -> None:
     """Look whether the iterate has come near the radius that was hoped for (Algorithm 3).
 
     That counts once steps have ``settled``, and for the iterate that is to be returned.
     """
     looked_at = settled or numbers[STEPS] + 1.0 == numbers[CHOSEN]
-    if looked_at and numbers[SQUARE] >= _rim(numbers[RADIUS], epsilon, lam):
+    if looked_at and numbers[SQUARE] >= _rim(numbers[RADIUS], game):
         numbers[RADIUS] *= np.sqrt(2.0)
-        begin_phase(numbers, epsilon, delta, lam, steepness, seed)
+        begin_phase(numbers, game, seed)
     elif numbers[STEPS] >= numbers[ENOUGH]:
         numbers[SURE] = 1.0
 
@@ -207,44 +218,33 @@ def multiply_out(v: Vector, summed: Vector, numbers: Vector, factor: float) -> N
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
 def epoch(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    facts: Matrix,
-    form: int,
-    shape: Matrix,
-    order: IndexVector,
-    batch: int,
-    rule: int,
-    lam: float,
-    ball: float,
-    steepness: float,
-    offset_reach: float,
-    longest: float,
-    epsilon: float,
-    delta: float,
-    v: Vector,
-    summed: Vector,
-    chosen: Vector,
-    numbers: Vector,
+    values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], facts: Matrix, form: int,
+    shape: Matrix, order: IndexVector, batch: int, rule: int, game: Game, offset_reach: float,
+    longest: float, v: Vector, summed: Vector, chosen: Vector, numbers: Vector,
     seed: NDArray[np.uint64],
-) -> None:
+) -> None:  # fmt: skip
     """Take a step on each batch of the examples in ``order``.
 
     Rows without ``indices`` are dense. ``facts`` has a line for each example: target, importance,
-    squared length of the row, and the last slope, which is written down. ``ball`` is the radius
-    that iterates are scaled back to, ``steepness`` a bound on all subgradients, or NaN: then each
-    has its own. ``offset_reach`` is the size of intercepts, zero if there is none. ``longest`` is
-    the share of the hoped-for radius that a step may at most have for Algorithm 3 to look at where
-    it led; if it is finite, iterates are also scaled back to that radius. ``v``, ``facts``,
-    ``numbers`` and ``seed`` are updated in place, so is ``summed`` if it has a length, and
-    ``chosen`` becomes the iterate that Algorithm 3 returns.
+    squared length of the row, and the last slope, which is written down. ``offset_reach`` is the
+    size of intercepts, zero if there is none. ``longest`` is the share of the hoped-for radius that
+    a step may at most have for Algorithm 3 to look at where it led; if it is finite, iterates are
+    also scaled back to that radius. ``v``, ``facts``, ``numbers`` and ``seed`` are updated in
+    place, so is ``summed`` if it has a length, and ``chosen`` becomes the iterate that Algorithm 3
+    returns.
     """
+    # Rows are visited in random order, so that each would be waited for. What belongs to the row
+    # this many steps ahead is asked for already: a pass over a9a takes a third of the time, over
+    # text two thirds.
+    ahead = 4
+    lam, ball, steepness = game.lam, game.ball, game.steepness
     width = np.uint64(len(v))
     dense = len(indices) == 0
     bounded = steepness == steepness
     averaging = len(summed) > 0
-    least = _LEAST_WITH_SUM if averaging else _LEAST_SCALE
+    # Numbers of ``v`` grow as the scale falls, and are then multiplied out. A sum of iterates loses
+    # so many digits by that.
+    least = 1e-4 if averaging else 1e-9
     scale, square = numbers[SCALE], numbers[SQUARE]
     steps, tau = numbers[STEPS], numbers[TAU]
     offset, offset_tau = numbers[OFFSET], numbers[OFFSET_TAU]
@@ -252,7 +252,7 @@ def epoch(
     i, first, last = order[0], np.uint64(0), np.uint64(0)
     product = pull = 0.0
     reach = reach_of(rule, ball, longest, numbers[RADIUS])
-    rim = _rim(numbers[RADIUS], epsilon, lam)
+    rim = _rim(numbers[RADIUS], game)
     for begin in range(0, len(order), batch):
         end = min(begin + batch, len(order))
         share = 1.0 / (end - begin) if batch > 1 else 1.0
@@ -261,9 +261,9 @@ def epoch(
                 chosen[j] = scale * v[j]
         total, length = 0.0, 0.0
         for k in range(begin, end):
-            if k + 2 * _AHEAD < len(order) and not dense:
-                fetch(starts, order[k + 2 * _AHEAD])
-                j = order[k + _AHEAD]
+            if k + 2 * ahead < len(order) and not dense:
+                fetch(starts, order[k + 2 * ahead])
+                j = order[k + ahead]
                 fetch(facts, j * facts.shape[1])
                 fetch_row(values, indices, np.uint64(starts[j]), np.uint64(starts[j + 1]))
             i = order[k]
@@ -304,7 +304,8 @@ def epoch(
             if pull == 0.0:
                 continue
             step, norm = -eta * pull, facts[i, LENGTH]
-            if averaging and numbers[MASS] > 0.0 and step * step * norm > _WIDE * square:
+            # A step that is so many times as long as the iterate before it costs digits as well.
+            if averaging and numbers[MASS] > 0.0 and step * step * norm > 1e8 * square:
                 multiply_out(v, summed, numbers, scale)
                 scale, product = 1.0, scale * product
             square += step * (2.0 * scale * product + step * norm)
@@ -325,10 +326,10 @@ def epoch(
         if rule == OPTIMISTIC and (square >= rim or steps >= numbers[ENOUGH]):
             numbers[SQUARE], numbers[STEPS], numbers[TAU] = square, steps, tau
             settled = eta * steep <= longest * numbers[RADIUS]
-            end_step(numbers, settled, epsilon, delta, lam, steepness, seed)
+            end_step(numbers, settled, game, seed)
             steps, tau = numbers[STEPS], numbers[TAU]
             reach = reach_of(rule, ball, longest, numbers[RADIUS])
-            rim = _rim(numbers[RADIUS], epsilon, lam)
+            rim = _rim(numbers[RADIUS], game)
             balance = _balance(rule, steepness, numbers[RADIUS]) if bounded else 0.0
     numbers[SCALE], numbers[SQUARE] = scale, square
     numbers[STEPS], numbers[TAU] = steps, tau

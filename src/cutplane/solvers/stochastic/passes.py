@@ -27,10 +27,11 @@ show. Examples that it does not come to keep the slopes that they have.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,7 @@ from cutplane.solvers.dual_ascent import balanced, shuffle
 from cutplane.solvers.needs import OF_EXAMPLES, PLAIN_L2, scored
 from cutplane.solvers.row_products import entries_of
 from cutplane.solvers.stochastic import loops
+from cutplane.solvers.stochastic.loops import Game
 
 Indices = NDArray[np.int64]
 
@@ -216,7 +218,7 @@ def seeded(seed: int) -> NDArray[np.uint64]:
 
 def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: float) -> Walk:
     """Return the walk before the first step, at zero."""
-    numbers = np.zeros(loops.N_NUMBERS)
+    numbers = np.zeros(loops.DROP + 1)  # the last of them
     numbers[loops.SCALE] = 1.0
     optimistic = settings.rule is Rule.OPTIMISTIC
     numbers[loops.RADIUS] = min(1.0, radius) if optimistic else radius
@@ -228,33 +230,6 @@ def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: flo
         numbers=numbers,
         seed=seeded(settings.seed),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Game:
-    """The constants of the repeated game that a problem is.
-
-    Attributes
-    ----------
-    lam : float
-        Curvature of each round.
-    radius : float
-        Of a ball around zero that holds the minimizer, and of the ball of iterates unless they are
-        not projected.
-    ball : float
-        The latter; infinite if they are not.
-    steepness : float
-        No subgradient is longer; NaN if that is not known beforehand.
-    epsilon, delta : float
-        Of Algorithm 3; ``delta`` for each phase.
-    """
-
-    lam: float
-    radius: float
-    ball: float
-    steepness: float
-    epsilon: float
-    delta: float
 
 
 def game_of(settings: Settings, lam: float, drop: float, steepest: float) -> Game:
@@ -293,38 +268,48 @@ def steepest_slope(form: tuple[int, Any]) -> float:
     return float(ends.max())
 
 
-# Numbers that a piece reads: some milliseconds, beside which a call costs nothing.
-_IN_A_PIECE = 1 << 20
-
-
-def until_hurried(
-    order: NDArray[np.int64], n_entries: int, *, batch: int = 1
-) -> Iterator[NDArray[np.int64]]:
-    """Yield the order of a pass piece by piece, in whole batches, until the step should end.
-
-    Parameters
-    ----------
-    order : ndarray
-        The examples that a pass visits.
-    n_entries : int
-        How many numbers it reads in all.
-    batch : int
-        Examples a step.
-    """
-    steps = _IN_A_PIECE * len(order) // (batch * max(n_entries, 1))
-    size = batch * max(steps, 1)
-    for begin in range(0, len(order), size):
-        if begin and hurried():
-            return
-        yield order[begin : begin + size]
-
-
-class Passes(Protocol):
+class Passes(ABC):
     """A way to take passes on one problem; all that changes is in the `Walk`."""
 
-    def begun(self) -> Walk:
-        """Return the walk before the first step."""
+    # Numbers that a piece of a pass reads: some milliseconds, beside which a call costs nothing.
+    _in_a_piece = 1 << 20
 
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        self._settings, self._lam = settings, problem.norm.lam
+        self._whole = OF_EXAMPLES.of(problem)
+        self._steepest = math.inf
+
+    def _facts(self) -> Matrix:
+        """Return a line for each example, or none."""
+        return np.empty((0, 4))
+
+    def begun(self) -> Walk:
+        """Return the walk before the first step, with what the constants of the game need."""
+        risk = self._whole
+        drop = float(risk.at(np.zeros(risk.n_parameters)).value) - risk.lower_bound
+        game = self._game(drop)
+        walk = first_walk(self._settings, risk.n_parameters, self._facts(), game.radius)
+        if self._settings.rule is Rule.OPTIMISTIC:
+            loops.begin_phase(walk.numbers, game, walk.seed)
+        walk.numbers[loops.DROP] = drop
+        return walk
+
+    def _game(self, drop: float) -> Game:
+        return game_of(self._settings, self._lam, drop, self._steepest)
+
+    def until_hurried(self, order: Indices, n_entries: int, *, batch: int = 1) -> Iterator[Indices]:
+        """Yield the order of a pass piece by piece, in whole batches, until the step should end.
+
+        A pass reads so many numbers, ``n_entries``, in all.
+        """
+        steps = self._in_a_piece * len(order) // (batch * max(n_entries, 1))
+        size = batch * max(steps, 1)
+        for begin in range(0, len(order), size):
+            if begin and hurried():
+                return
+            yield order[begin : begin + size]
+
+    @abstractmethod
     def taken(self, walk: Walk) -> tuple[Plane, Point | None]:
         """Take a pass; return its plane, and the point it was taken at if it was a single step."""
 
@@ -366,12 +351,12 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
     return PartSteps(problem, settings)
 
 
-class CompiledSteps:
+class CompiledSteps(Passes):
     """Compiled passes over rows."""
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
-        risk = COMPILED.of(problem)
-        self._risk, self._settings, self._lam = risk, settings, problem.norm.lam
+        super().__init__(problem, settings)
+        risk = self._risk = COMPILED.of(problem)
         assert risk.loss.slope_form is not None
         self._kind, self._shape = risk.loss.slope_form
         self._used = np.flatnonzero(risk.weights)
@@ -381,23 +366,9 @@ class CompiledSteps:
         if math.isfinite(self._steepest):
             self._steepest *= float((self._importance * np.sqrt(self._norms)).max())
 
-    def begun(self) -> Walk:
-        """Return the walk before the first step; the first pass finds the constants of the game."""
-        risk = self._risk
-        drop = float(risk.at(np.zeros(risk.n_parameters)).value) - risk.lower_bound
-        game = self._game(drop)
-        slopes = np.zeros(len(risk.y))
-        facts = np.column_stack([risk.y, self._importance, self._norms, slopes])
-        walk = first_walk(self._settings, risk.n_parameters, facts, game.radius)
-        if self._settings.rule is Rule.OPTIMISTIC:
-            loops.begin_phase(
-                walk.numbers, game.epsilon, game.delta, game.lam, game.steepness, walk.seed
-            )
-        walk.numbers[loops.DROP] = drop
-        return walk
-
-    def _game(self, drop: float) -> Game:
-        return game_of(self._settings, self._lam, drop, self._steepest)
+    def _facts(self) -> Matrix:
+        y = self._risk.y
+        return np.column_stack([y, self._importance, self._norms, np.zeros(len(y))])
 
     @property
     def _offset_reach(self) -> float:
@@ -429,12 +400,11 @@ class CompiledSteps:
             shuffle(order, walk.seed)
         assert settings.batch is not None
         entries, offset_reach = entries_of(risk.rows), self._offset_reach
-        for piece in until_hurried(order, risk.rows.n_entries, batch=settings.batch):
+        for piece in self.until_hurried(order, risk.rows.n_entries, batch=settings.batch):
             loops.epoch(
                 *entries, walk.facts, self._kind, self._shape, piece, settings.batch,
-                int(settings.rule), game.lam, game.ball, game.steepness, offset_reach,
-                settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
-                numbers, walk.seed,
+                int(settings.rule), game, offset_reach, settings.longest, walk.v, walk.summed,
+                walk.chosen, numbers, walk.seed,
             )  # fmt: skip
 
     def plane(self, walk: Walk) -> Plane:
@@ -492,27 +462,8 @@ class Batches:
         return float(self.weights[examples].sum()) * len(self.used) / len(examples)
 
 
-class EvaluatedSteps:
+class EvaluatedSteps(Passes):
     """Steps whose subgradients come from evaluations, in plain arithmetic."""
-
-    def __init__(self, problem: Problem, settings: Settings) -> None:
-        self._risk = OF_EXAMPLES.of(problem)
-        self._settings, self._lam = settings, problem.norm.lam
-
-    def begun(self) -> Walk:
-        """Return the walk before the first step."""
-        risk = self._risk
-        drop = float(risk.at(np.zeros(risk.n_parameters)).value) - risk.lower_bound
-        walk = first_walk(
-            self._settings, risk.n_parameters, np.empty((0, 4)), self._game(drop).radius
-        )
-        if self._settings.rule is Rule.OPTIMISTIC:
-            loops.begin_phase(walk.numbers, 0.0, 1.0, self._lam, math.nan, walk.seed)
-        walk.numbers[loops.DROP] = drop
-        return walk
-
-    def _game(self, drop: float) -> Game:
-        return game_of(self._settings, self._lam, drop, math.inf)
 
     def _step(self, walk: Walk, w: Vector, slope: Vector) -> Vector:
         """Return the next iterate, given a subgradient of the risk of a batch."""
@@ -527,16 +478,15 @@ class EvaluatedSteps:
         shrink = (before if rule == loops.ADAPTIVE else before + new) * eta
         numbers[loops.TAU] += new
         w = shrink * w - eta * slope
-        length, ball, longest = math.sqrt(dot(w, w)), game.ball, self._settings.longest
+        length, longest = math.sqrt(dot(w, w)), self._settings.longest
         hoped = float(numbers[loops.RADIUS])
-        if rule == loops.OPTIMISTIC and max(longest, ball) < math.inf:
-            ball = min(ball, hoped)
+        ball = loops.reach_of(rule, game.ball, longest, hoped)
         if length > ball:
             w = (ball / length) * w
         numbers[loops.SQUARE] = dot(w, w)
         if rule == loops.OPTIMISTIC:
             settled = bool(eta * steepness <= longest * hoped)
-            loops.end_step(numbers, settled, 0.0, 1.0, game.lam, math.nan, walk.seed)
+            loops.end_step(numbers, settled, game, walk.seed)
         if self._settings.averages:
             walk.summed[:] += w
             numbers[loops.SUMMANDS] += 1.0
@@ -550,7 +500,7 @@ class WholeSteps(EvaluatedSteps):
         """Take a step; return the point it was taken from, and the plane there."""
         w = walk.w
         walk.forget_mean()
-        point: Point = self._risk.at(w)
+        point: Point = self._whole.at(w)
         walk.move_to(self._step(walk, w, point.plane().slope))
         return point.plane(), point
 
@@ -560,7 +510,7 @@ class PartSteps(EvaluatedSteps):
 
     def taken(self, walk: Walk) -> tuple[Plane, None]:
         """Take a pass; return the sum of the planes of its batches."""
-        risk, batches = self._risk, Batches(self._risk, self._settings.batch)
+        risk, batches = self._whole, Batches(self._whole, self._settings.batch)
         weights = batches.weights
         order, done = batches.used.copy(), 0
         shuffle(order, walk.seed)
@@ -587,11 +537,6 @@ class PartSteps(EvaluatedSteps):
         return Plane(slope, offset), None
 
 
-# Enough for the planes of many passes to be combined, few enough for the reduced problem to take
-# next to no time.
-_PLANES = 50
-
-
 @dataclass(frozen=True, slots=True)
 class StochasticPasses(Solver[Walk]):
     """Passes of stochastic subgradient steps over the examples.
@@ -608,7 +553,9 @@ class StochasticPasses(Solver[Walk]):
 
     needs = (OF_EXAMPLES, PLAIN_L2)
     settings: Settings = field(default_factory=lambda: Settings(Rule.OPTIMISTIC))
-    planes: int | None = _PLANES
+    # Enough for the planes of many passes to be combined, few enough for the reduced problem to
+    # take next to no time.
+    planes: int | None = 50
     name: str = "optimistic"
 
     def start(self, problem: Problem) -> Walk:
@@ -635,15 +582,9 @@ def _method(name: str, planes: int, settings: Settings) -> StochasticPasses:
 
 
 def pegasos(
-    *,
-    batch: int | None = 1,
-    seed: int = 0,
-    projected: bool = True,
-    radius: float | None = None,
-    iterate: Iterate = Iterate.LAST,
-    sampling: Sampling = Sampling.SHUFFLED,
-    planes: int = _PLANES,
-) -> StochasticPasses:
+    *, batch: int | None = 1, seed: int = 0, projected: bool = True, radius: float | None = None,
+    iterate: Iterate = Iterate.LAST, sampling: Sampling = Sampling.SHUFFLED, planes: int = 50,
+) -> StochasticPasses:  # fmt: skip
     """Projected subgradient steps of size ``1/(lam t)`` (paper 002, Algorithm 1).
 
     Parameters
@@ -669,15 +610,9 @@ def pegasos(
 
 
 def adaptive(
-    *,
-    batch: int | None = 1,
-    seed: int = 0,
-    projected: bool = True,
-    radius: float | None = None,
-    iterate: Iterate = Iterate.LAST,
-    sampling: Sampling = Sampling.SHUFFLED,
-    planes: int = _PLANES,
-) -> StochasticPasses:
+    *, batch: int | None = 1, seed: int = 0, projected: bool = True, radius: float | None = None,
+    iterate: Iterate = Iterate.LAST, sampling: Sampling = Sampling.SHUFFLED, planes: int = 50,
+) -> StochasticPasses:  # fmt: skip
     """Adaptive online gradient descent: ``tau_t`` pulls toward zero (paper 002, equation 4).
 
     P. Bartlett, E. Hazan, A. Rakhlin: Adaptive online gradient descent, 2008. For the parameters
@@ -688,15 +623,9 @@ def adaptive(
 
 
 def online_proximal(
-    *,
-    batch: int | None = 1,
-    seed: int = 0,
-    projected: bool = True,
-    radius: float | None = None,
-    iterate: Iterate = Iterate.LAST,
-    sampling: Sampling = Sampling.SHUFFLED,
-    planes: int = _PLANES,
-) -> StochasticPasses:
+    *, batch: int | None = 1, seed: int = 0, projected: bool = True, radius: float | None = None,
+    iterate: Iterate = Iterate.LAST, sampling: Sampling = Sampling.SHUFFLED, planes: int = 50,
+) -> StochasticPasses:  # fmt: skip
     """Proximal projected subgradient steps with balanced ``tau_t`` (paper 002, Algorithm 2).
 
     For the parameters see `pegasos`; the sizes of steps depend on ``radius``.
@@ -706,16 +635,10 @@ def online_proximal(
 
 
 def optimistic(
-    *,
-    longest: float = 0.0625,
-    batch: int | None = 1,
-    seed: int = 0,
-    projected: bool = True,
-    radius: float | None = None,
-    iterate: Iterate = Iterate.LAST,
-    sampling: Sampling = Sampling.SHUFFLED,
-    planes: int = _PLANES,
-) -> StochasticPasses:
+    *, longest: float = 0.0625, batch: int | None = 1, seed: int = 0, projected: bool = True,
+    radius: float | None = None, iterate: Iterate = Iterate.LAST,
+    sampling: Sampling = Sampling.SHUFFLED, planes: int = 50,
+) -> StochasticPasses:  # fmt: skip
     """Proximal steps for a small ball, which grows when iterates come near (Algorithm 3).
 
     The stochastic method to begin with: it needs no constants, and small ``lam`` do not harm it.

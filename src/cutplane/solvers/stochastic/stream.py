@@ -44,9 +44,6 @@ from cutplane.solvers.stochastic.passes import (
     steepest_slope,
 )
 
-# By how much more than was hoped for the optimum may be away until a phase of Algorithm 3 begins
-# anew: as much as it grows in one.
-_GROWTH = math.sqrt(2.0)
 _OVERFLOW = "the steps overflow: scale the features, or raise lam"
 
 
@@ -139,12 +136,11 @@ class Stream:
         if rule is not Rule.OPTIMISTIC:
             _lengthen(numbers, loops.TAU, float(numbers[loops.RADIUS]), game.radius)
             numbers[loops.RADIUS] = game.radius
-        elif is_first or min(1.0, game.radius) > _GROWTH * numbers[loops.RADIUS]:
-            # In a later batch: the first ones cost so little that far less was hoped for.
+        elif is_first or min(1.0, game.radius) > math.sqrt(2.0) * numbers[loops.RADIUS]:
+            # In a later batch: the first ones cost so little that far less was hoped for, by more
+            # than a radius grows in one phase.
             numbers[loops.RADIUS] = min(1.0, game.radius)
-            loops.begin_phase(
-                numbers, game.epsilon, game.delta, game.lam, game.steepness, walk.seed
-            )
+            loops.begin_phase(numbers, game, walk.seed)
         size = 0.0
         if self.intercept:
             size = self._size_of_targets if form[0] == RESIDUAL_PIECES else 1.0
@@ -154,9 +150,8 @@ class Stream:
         shuffle(used, walk.seed)
         loops.epoch(
             *entries_of(rows), facts, *form, used, self.settings.batch or len(used), int(rule),
-            game.lam, game.ball, game.steepness, size or float(self.intercept),
-            self.settings.longest, game.epsilon, game.delta, walk.v, walk.summed, walk.chosen,
-            numbers, walk.seed,
+            game, size or float(self.intercept), self.settings.longest, walk.v, walk.summed,
+            walk.chosen, numbers, walk.seed,
         )  # fmt: skip
         self._forget()
         slopes: Vector = facts[:, loops.SLOPE].copy()
