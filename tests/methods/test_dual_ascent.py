@@ -18,7 +18,8 @@ from cutplane.models.gram.functions import Kernel
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import KernelNorm
-from cutplane.solvers.dual_ascent import DualAscent, dual_ascent, logistic_dual
+from cutplane.solvers.dual_ascent import DualAscent, dual_ascent
+from cutplane.solvers.row_steps import logistic_dual
 
 PIECEWISE = [
     factory()

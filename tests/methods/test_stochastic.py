@@ -10,7 +10,7 @@ import cutplane as cp
 from cutplane.compute.products import dot
 from cutplane.core.state import Problem
 from cutplane.losses import CLASSIFICATION, REGRESSION
-from cutplane.solvers.dual_ascent import shuffle
+from cutplane.solvers.row_steps import shuffle
 from cutplane.solvers.stochastic import Rule
 from cutplane.solvers.stochastic import loops as kernels
 from cutplane.solvers.stochastic.loops import slope_of

@@ -10,7 +10,7 @@ from tests.risks.test_sharded import Losing, agree, data, same
 import cutplane as cp
 from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
-from cutplane.solvers.local_dual_ascent import LocalAscent
+from cutplane.solvers.dual_ascent import LocalAscent
 
 PLACEMENTS = [[0] * 8, [0, 1, 1, 0, 1, 0, 0, 1], [4, 0, 1, 2, 2, 3, 1, 0]]
 
@@ -171,11 +171,10 @@ def test_local_epochs_make_no_bound_worse_whatever_the_parts_have():
     duals, bounds = ascent.begun(), [0.0]
     best = cp.minimize(risk, cp.L2(lam), tol=1e-7).objective
     for _ in range(12):
-        duals, found = ascent.improved(duals, passes=2.0)
+        duals, plane = ascent.improved(duals, passes=2.0)
         bounds.append(-duals.conjugate - duals.slope @ duals.slope / (2.0 * lam))
         slope = risk.rows.pullback(risk.weights * duals.beta)
         np.testing.assert_allclose(duals.slope, slope, atol=1e-12)
-        plane = found.plane
         assert plane.offset - plane.slope @ plane.slope / (2.0 * lam) <= best * (1.0 + 1e-9)
     assert all(b >= a - 1e-12 for a, b in pairwise(bounds))
     assert bounds[-1] <= best * (1.0 + 1e-9)

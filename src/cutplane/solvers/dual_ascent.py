@@ -1,20 +1,4 @@
-"""Dual ascent, coordinate by coordinate, certified by the planes of its duals.
-
-Compiled epochs of dual coordinate ascent on sparse or dense rows.
-
-With weights ``p`` and duals ``beta`` (one slope for each example), ``w = -X'(p*beta) / lam``. The
-best ``beta_i`` with all others fixed satisfies
-
-    beta_i' in dl(z_i'),     z_i' = z_i - Q_i * (beta_i' - beta_i),     Q_i = p_i |x_i|^2 / lam,
-
-so it is the slope of the loss at the proximal point of ``r = z_i + Q_i * beta_i``. For a loss made
-of pieces that is closed-form: where ``r`` lies beyond the start of a piece by ``e``, the slope is
-``e / (Q + 1/curvature)``, at most that of the piece. For the logistic loss a few steps find it.
-
-An offset is added to all scores. It follows the duals as if it were the weight of a feature that is
-the same for all examples: ``pull`` is that feature's square over ``lam``, zero for a fixed offset.
-
-Dual coordinate ascent: many cheap steps, each on one example, certified by a plane.
+"""Dual coordinate ascent: many cheap steps, each on one example, certified by a plane.
 
 For any duals ``beta`` in the domain of the loss's conjugate, ``(X'(p*beta), -sum p*l*(beta))`` is a
 plane below the risk. An epoch improves the duals one after the other, and so the bound that their
@@ -32,321 +16,116 @@ An intercept that is not regularized ties the duals together: their sum, weighte
 That is reached by the method of multipliers: while an epoch runs, the intercept is a weight with a
 regularizer of its own, and after it the center of that moves by what the sum lacks. For the plane,
 the duals of the heavier sign are scaled down until the sum is zero.
+
+Where rows lie on several machines, and a plane has as many numbers as there are features, sending
+one in each iteration is what takes the time. So each part of the rows improves its own duals for
+some epochs, against parameters that only it changes, and then all changes are added up (V. Smith et
+al.: CoCoA, a general framework for communication-efficient distributed optimization, JMLR 2018).
+What a part does to the parameters counts ``sigma`` times for itself, as if all others did the same;
+with ``sigma`` the number of parts the sum of all changes cannot make the bound worse. Parts of
+sparse data hardly meet, and a smaller one is better: ``sigma`` follows how far along
+the changes a round could go. With conjugates ``C`` before and after, and slopes
+``a = X'(p*beta)``,
+
+    bound(gamma) >= -(1 - gamma) C - gamma C' - |a + gamma (a' - a)|^2 / (2 lam)
+
+because conjugates are convex; the best ``gamma`` of that is taken, so that no round makes the bound
+worse, whatever ``sigma`` is. Any duals give a plane: the certificate does not depend on all this.
+
+Parts are blocks of rows, and sums are taken along their tree (`cutplane.compute.blocks`). So the
+bits are those of the parts, wherever they lie: on threads, or on workers.
+
+On workers the parts are shards. A round sends a plane up and its sum down, two numbers a feature,
+and four with an intercept; the bundle method sends two, in each of its iterations.
+
+Rounds are fast at first. Later, or where shards differ from each other, they creep: then steps of
+the bundle method come between them, twice as many each time. So a run never takes many more
+exchanges than the bundle method, and often far fewer (docs/cluster.md).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, cast
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.blocks import placed
-from cutplane.compute.compiled import fetch, njit
+from cutplane.compute.blocks import (
+    add_up,
+    bounds_here,
+    least_blocks,
+    placed,
+    placing,
+    row_numbers,
+    rows_in_all,
+)
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
-from cutplane.core.policies.bmrm import as_searchable, best_step
+from cutplane.compute.threads import map_parts
+from cutplane.core.policies.bmrm import OnSegment, as_searchable, best_step
 from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk
 from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.data.rows import Rows
-from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES
+from cutplane.losses.loss import LOGISTIC
 from cutplane.risks.composite import SampleRisk
-from cutplane.risks.scored import ScoredRisk
+from cutplane.risks.scored import ScoredPoint, ScoredRisk
+from cutplane.solvers import row_steps as kernels
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.needs import PLAIN_L2, sampled
-from cutplane.solvers.row_products import add_row, dense_product, entries_of
-
-IndexVector = NDArray[np.int64]
-
-# The last step on the way to a logistic dual moves the margin by no more than this.
-_LAST_STEP = 0.25
-_MAX_STEPS = 100
-_CONTRACT = {"contract"}
+from cutplane.solvers.row_steps import Examples, IndexVector, entries_of
 
 
-@njit(cache=True, nogil=True, inlined=True)
-def _scrambled(state: np.uint64) -> np.uint64:
-    """Return the state that follows (xorshift64*)."""
-    state ^= state >> np.uint64(12)
-    state ^= state << np.uint64(25)
-    return state ^ (state >> np.uint64(27))
+class _Ascent:
+    """What dual ascent knows of a risk, whether on all rows at once or on parts of them."""
 
+    _seed = 88172645463325252
 
-@njit(cache=True, nogil=True, inlined=True)
-def _below(n: int, state: np.uint64) -> np.int64:
-    """Return a random number from 0 to ``n - 1``."""
-    draw = (state * np.uint64(2685821657736338717)) >> np.uint64(32)
-    return np.int64((draw * np.uint64(n)) >> np.uint64(32))
+    # The feature that stands for the intercept, beside the others of a mean example (squared
+    # lengths), and at least so much over the number of examples. A small one hardly slows the
+    # epochs down, and the sum of many duals follows it all the same. Passes to 1e-3 and 1e-4
+    # (lam = 1/m) without an intercept, and with 0.3, 0.1 and 0.03: reuters_lasvm 6.3 and 10, with
+    # 8.6 and 15, 7.6 and 14, 7.0 and 13; news20_ng 8.9 and 14, with 12 and 18, 9.5 and 16, 9.2 and
+    # 15. With 1, and a center that moves at checks only, 12 and 23, 16 and 27.
+    _of_intercept, _few_examples = 0.03, 3.0
 
+    # A dual at an end of its range is left out if it would stay there when its score changed by
+    # this share of the largest change in the last epoch: what would have moved after all, a check
+    # finds. Passes to 1e-3 and 1e-4 with 1, 0.7 and 0.5: reuters_lasvm, lam = 1/m, 6.5 and 11, 5.5
+    # and 9.4, 4.9 and 9.0; 1e-4, 7.4 and 11, 6.5 and 9.3, 6.1 and 14; 1e-6, 148 and 170, 130 and
+    # 151, 109 and 130; news20_ng, 1/m, 9.2 and 14, 8.5 and 15, 8.1 and 12; 3e-5, 19 and 38, 17 and
+    # 30, 15 and 31.
+    _caution = 0.7
 
-@njit(cache=True, nogil=True)
-def shuffle(order: IndexVector, seed: NDArray[np.uint64]) -> None:
-    """Put the entries into random order; the seed is used up and replaced."""
-    state = seed[0]
-    for i in range(len(order) - 1, 0, -1):
-        state = _scrambled(state)
-        j = _below(i + 1, state)
-        order[i], order[j] = order[j], order[i]
-    seed[0] = state
+    def __init__(self, risk: ScoredRisk, lam: float) -> None:
+        self._risk, self._rows, self._lam = risk, risk.rows, lam
+        self._loss: Any = risk.loss
+        assert risk.loss.dual_form is not None
+        self._kind, self._shape = risk.loss.dual_form
 
+    @property
+    def never_settle(self) -> bool:
+        """Whether no dual is ever at an end of its range."""
+        return bool(self._kind == LOGISTIC)
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT, inlined=True)
-def logistic_dual(margin: float, q: float, p: float) -> float:
-    """Return the ``p'`` with ``p' = 1 / (1 + exp(margin + q*(p' - p)))``, to 3 % of the change.
+    def _pull_of(self, mean_norm: float, n_rows: int) -> float:
+        """Return how steeply the slope along the intercept falls, from the mean squared length."""
+        share = max(self._of_intercept, self._few_examples / n_rows)
+        # It must not vanish with the features: it also tells that duals have to be balanced.
+        return share * (mean_norm or 1.0) / self._lam
 
-    Here ``p = -y*beta`` and ``margin = y*z``. Halley's steps, inside a bracket, go on until one
-    moves the margin by little: what it leaves is less than half of the cube of that. Near the
-    optimum the first step is the last, and needs a single exponential. ``p = 0`` is no special
-    case, as the entropy in the dual is never computed.
-    """
-    new, low, high = p, -1.0, 2.0  # a step may go to the very ends of [0, 1], once
-    for _ in range(_MAX_STEPS):
-        there = margin + q * (new - p)
-        small = np.exp(-abs(there))
-        likelier = 1.0 / (1.0 + small)
-        rarer = small * likelier
-        wrong = rarer if there > 0.0 else likelier
-        off = new - wrong
-        if off < 0.0:
-            low = new
-        else:
-            high = new
-        bend = q * rarer * likelier
-        rise = 1.0 + bend
-        step = -off * rise / (rise * rise + 0.5 * off * q * bend * (1.0 - 2.0 * wrong))
-        if low < new + step < high or step == 0.0:
-            new += step
-            if abs(step) * q <= _LAST_STEP:
-                break
-        else:
-            new = 0.5 * (low + high)
-    return min(max(new, 0.0), 1.0)
+    def _stiffness(self, norms: Vector, pull: float, sigma: float = 1.0) -> Vector:
+        stiffness: Vector = norms / self._lam + pull
+        stiffness *= sigma * self._risk.weights
+        return stiffness
 
-
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, inlined=True)
-def _score(
-    values: NDArray[Any], indices: NDArray[Any], w: Vector, first: np.uint64, last: np.uint64
-) -> float:
-    """Return the dot product of a row with ``w``; a row without indices has all columns."""
-    if len(indices) == 0:
-        return float(dense_product(values, first, w))
-    z = 0.0
-    for k in range(first, last):
-        z += values[k] * w[np.uint64(indices[k])]
-    return z
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT, inlined=True)
-def _piece_gain(beyond: float, slope: float, piece: Vector) -> float:
-    """Return ``piece(u) + piece*(slope) - slope*u`` where ``u`` is so far beyond the start."""
-    _, bend, jump, rise, width = piece
-    gain = -slope * beyond
-    if bend > 0.0:
-        gain += 0.5 * slope * slope / bend
-        if beyond > width:
-            gain += rise * (beyond - 0.5 * width)
-        elif beyond > 0.0:
-            gain += 0.5 * bend * beyond * beyond
-    elif beyond > 0.0:
-        gain += jump * beyond
-    return max(gain, 0.0)  # it is no less, but for rounding
-
-
-# Only the dot product may be reordered: with leave to reorder the steps too, an epoch takes 20 %
-# longer (logistic loss).
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
-def epoch(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    form: int,
-    shape: Matrix,
-    y: Vector,
-    weights: Vector,
-    stiffness: Vector,
-    lam: float,
-    pull: float,
-    w: Vector,
-    offset: float,
-    beta: Vector,
-    order: IndexVector,
-    seed: NDArray[np.uint64],
-    reach: float,
-) -> tuple[float, float, float, int, int]:
-    """Improve each dual in turn, in random order, and leave out those that are settled.
-
-    Rows without ``indices`` are dense. ``stiffness`` is ``Q``. ``w`` and ``beta`` are updated in
-    place, ``order`` is shuffled, and the seed replaced. A dual is settled if it sits at an end of
-    its range, and would stay there if its score changed by ``reach``.
-
-    Returns
-    -------
-    offset, largest, gain : float
-        The new offset, the largest change of a score by its dual, and about how much the duality
-        gap was: the sum of what each example had to gain when its turn came.
-    n_entries, n_left : int
-        How many entries were read, and how many duals are not settled: they are the first ones in
-        ``order`` now.
-    """
-    left_piece, right_piece = shape[0], shape[1]
-    start_left, bend_left, _, rise_left, width_left = left_piece
-    start_right, bend_right, _, rise_right, width_right = right_piece
-    soft_left = 1.0 / bend_left if bend_left > 0.0 else 0.0
-    soft_right = 1.0 / bend_right if bend_right > 0.0 else 0.0
-    steepest_left = rise_left if width_left < np.inf else np.inf
-    steepest_right = rise_right if width_right < np.inf else np.inf
-    largest = gain = 0.0
-    state = seed[0]
-    dense, width = len(indices) == 0, np.uint64(len(w))
-    n_left, n_entries, k = len(order), 0, 0
-    while k < n_left:
-        i = order[k]
-        k += 1
-        if k < n_left:
-            state = _scrambled(state)
-            pick = k + _below(n_left - k, state)
-            order[pick], order[k] = order[k], order[pick]
-            # Memory takes its time: the next row is on its way while this one is worked on, and an
-            # epoch takes 0.6 to 0.95 times as long. Only its beginning is asked for, as all of it
-            # is too much at once for rows of text (1.1 times as long).
-            coming = order[k]
-            begin = np.uint64(coming) * width if dense else np.uint64(starts[coming])
-            fetch(indices, begin)
-            fetch(values, begin)
-            fetch(values, begin + np.uint64(8))
-            fetch(y, coming)
-            fetch(stiffness, coming)
-            fetch(beta, coming)
-        first = np.uint64(i) * width if dense else np.uint64(starts[i])
-        last = first + width if dense else np.uint64(starts[i + 1])
-        n_entries += np.int64(last - first)  # type: ignore[assignment]
-        z = _score(values, indices, w, first, last)
-        q, old, sign = stiffness[i], beta[i], 1.0
-        if form == LOGISTIC:
-            p = -y[i] * old
-            found = logistic_dual(y[i] * (z + offset), q, p)
-            new = -y[i] * found
-            # To second order: duals that have an exponential of their own would cost another one.
-            spread = max(found * (1.0 - found), 1e-9)
-            off = (found - p) * (1.0 + q * spread)
-            gain += weights[i] * 0.5 * off * off / spread
-        else:
-            r = z + offset + q * old
-            v = r - y[i]
-            if form == MARGIN_PIECES:
-                sign = y[i]
-                v = sign * r - 1.0
-            right, left = v - start_right, -v - start_left
-            slope, settled = 0.0, False
-            # At equality with q = 0 (an empty row) a kink gives 0/0: the flat side is as good.
-            if right > 0.0:
-                slope = right / (q + soft_right)
-                if slope > steepest_right:
-                    slope = steepest_right
-                    settled = right > steepest_right * (q + soft_right) + reach
-            elif left > 0.0:
-                slope = -left / (q + soft_left)
-                if slope < -steepest_left:
-                    slope = -steepest_left
-                    settled = left > steepest_left * (q + soft_left) + reach
-            else:
-                settled = max(right, left) < -reach
-            new = sign * slope
-            if new != old:
-                before = sign * old
-                here = q * before
-                if before > 0.0 or right - here > 0.0:
-                    gain += weights[i] * _piece_gain(right - here, max(before, 0.0), right_piece)
-                if before < 0.0 or left + here > 0.0:
-                    gain += weights[i] * _piece_gain(left + here, max(-before, 0.0), left_piece)
-            elif settled:
-                k -= 1
-                n_left -= 1
-                order[k] = order[n_left]
-                order[n_left] = i
-        change = new - old
-        if change != 0.0:
-            beta[i] = new
-            largest = max(largest, abs(change) * q)
-            offset -= weights[i] * change * pull
-            step = -weights[i] * change / lam
-            add_row(values, indices, first, last, step, w)
-    seed[0] = state
-    return offset, largest, gain, n_entries, n_left
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def find_movable(
-    form: int,
-    shape: Matrix,
-    y: Vector,
-    scores: Vector,
-    weights: Vector,
-    stiffness: Vector,
-    beta: Vector,
-    reach: float,
-) -> IndexVector:
-    """Return the examples whose dual would change if its score did by ``reach``, or less.
-
-    For losses made of pieces. The others sit at an end of their range (no slope, or the steepest
-    one) and are left out of the next epochs: that is shrinking, decided with exact scores.
-    """
-    start_left, bend_left, _, rise_left, width_left = shape[0]
-    start_right, bend_right, _, rise_right, width_right = shape[1]
-    soft_left = 1.0 / bend_left if bend_left > 0.0 else 0.0
-    soft_right = 1.0 / bend_right if bend_right > 0.0 else 0.0
-    has_left, has_right = width_left + rise_left > 0.0, width_right + rise_right > 0.0
-    found = np.empty(len(y), np.int64)
-    n = 0
-    for i in range(len(y)):
-        if weights[i] == 0.0:
-            continue
-        q = stiffness[i]
-        r = scores[i] + q * beta[i]
-        v = y[i] * r - 1.0 if form == MARGIN_PIECES else r - y[i]
-        right, left = v - start_right, -v - start_left
-        slope = y[i] * beta[i] if form == MARGIN_PIECES else beta[i]
-        if slope > 0.0:
-            settled = slope == rise_right and right > rise_right * (q + soft_right) + reach
-        elif slope < 0.0:
-            settled = slope == -rise_left and left > rise_left * (q + soft_left) + reach
-        else:
-            settled = (right < -reach or not has_right) and (left < -reach or not has_left)
-        if not settled:
-            found[n] = i
-            n += 1
-    return found[:n]
-
-
-_SEED = 88172645463325252
-# Examples with less than this share of the mean gain wait for the next epoch on all. Epochs and
-# checks to a relative gap of 1e-4, with that and without: reuters_lasvm, lam 1e-6, 36 and more than
-# 60; news20_ng, 1e-6, 25 and 57; ijcnn1, 1e-6, 41 and 54. With lam 1e-4 it makes no difference.
-_WORTHWHILE = 0.03
-
-# The feature that stands for the intercept, beside the others of a mean example (squared lengths),
-# and at least so much over the number of examples. A small one hardly slows the epochs down, and
-# the sum of many duals follows it all the same. Passes to 1e-3 and 1e-4 (lam = 1/m) without an
-# intercept, and with 0.3, 0.1 and 0.03: reuters_lasvm 6.3 and 10, with 8.6 and 15, 7.6 and 14, 7.0
-# and 13; news20_ng 8.9 and 14, with 12 and 18, 9.5 and 16, 9.2 and 15. With 1, and a center that
-# moves at checks only, 12 and 23, 16 and 27.
-_OF_INTERCEPT = 0.03
-_FEW_EXAMPLES = 3.0
-
-# A dual at an end of its range is left out if it would stay there when its score changed by this
-# share of the largest change in the last epoch: what would have moved after all, a check finds.
-# Passes to 1e-3 and 1e-4 with 1, 0.7 and 0.5: reuters_lasvm, lam = 1/m, 6.5 and 11, 5.5 and 9.4,
-# 4.9 and 9.0; 1e-4, 7.4 and 11, 6.5 and 9.3, 6.1 and 14; 1e-6, 148 and 170, 130 and 151, 109 and
-# 130; news20_ng, 1/m, 9.2 and 14, 8.5 and 15, 8.1 and 12; 3e-5, 19 and 38, 17 and 30, 15 and 31.
-_CAUTION = 0.7
-
-# At the end of an epoch the gap is less than what the epoch saw of it: by the square root of the
-# ratio to what the one before it saw, but not by much more than this.
-_LEFT_OVER = 0.3
+    def _examples(self, stiffness: Vector) -> Examples:
+        risk = self._risk
+        return Examples(self._kind, self._shape, risk.y, risk.weights, stiffness)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,35 +163,26 @@ class Duals:
     pull: float
 
 
-class DualAscent:
+class DualAscent(_Ascent):
     """Dual coordinate ascent for one problem; all that changes is in the `Duals`.
 
     Arrays of duals are changed in place: they are as long as the sample.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
-        self._rows: Any = self._risk.rows
-        self._loss: Any = self._risk.loss
-        self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
-        form = self._risk.loss.dual_form
-        assert form is not None
-        self._kind, self._shape = form
+    # Examples with less than this share of the mean gain wait for the next epoch on all. Epochs and
+    # checks to a relative gap of 1e-4, with that and without: reuters_lasvm, lam 1e-6, 36 and more
+    # than 60; news20_ng, 1e-6, 25 and 57; ijcnn1, 1e-6, 41 and 54. With lam 1e-4 it makes no
+    # difference.
+    _worthwhile = 0.03
 
-    @property
-    def never_settle(self) -> bool:
-        """Whether no dual is ever at an end of its range."""
-        return bool(self._kind == LOGISTIC)
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.risk, problem.norm.lam)  # type: ignore[arg-type]
 
     def begun(self) -> Duals:
         """Return duals of zero."""
         risk = self._risk
         norms = finite_norms(self._rows)
-        pull = 0.0
-        if risk.intercept:
-            # It must not vanish with the features: it also tells that duals have to be balanced.
-            share = max(_OF_INTERCEPT, _FEW_EXAMPLES / len(norms))
-            pull = share * (dot(risk.weights, norms) or 1.0) / self._lam
+        pull = self._pull_of(dot(risk.weights, norms), len(norms)) if risk.intercept else 0.0
         movable = np.flatnonzero(risk.weights)
         return Duals(
             beta=np.zeros(len(risk.y)),
@@ -422,8 +192,8 @@ class DualAscent:
             # Only the logistic loss goes on to visit all of them.
             visited=movable.copy() if self.never_settle else np.empty(0, dtype=np.intp),
             reach=math.inf,
-            seed=np.array([_SEED], dtype=np.uint64),
-            stiffness=risk.weights * (norms / self._lam + pull),
+            seed=np.array([self._seed], dtype=np.uint64),
+            stiffness=self._stiffness(norms, pull),
             pull=pull,
         )
 
@@ -443,7 +213,9 @@ class DualAscent:
             seen += n_entries
             left = gap
             if gap < last:
-                left *= max(math.sqrt(gap / last), _LEFT_OVER)
+                # It is less than what the epoch saw of it: by the square root of the ratio to what
+                # the one before it saw, but not by much more than this.
+                left *= max(math.sqrt(gap / last), 0.3)
             last = gap
             if seen >= budget or hurried():
                 break
@@ -462,21 +234,17 @@ class DualAscent:
 
     def _epoch(self, duals: Duals, examples: IndexVector) -> tuple[Duals, float, int]:
         """Improve some duals; return them, about how large the gap was, and the entries read."""
-        offset, reach, gap, n_entries, n_left = epoch(
-            *entries_of(self._rows), self._kind, self._shape, self._risk.y, self._risk.weights,
-            duals.stiffness, self._lam, duals.pull, duals.w, duals.offset, duals.beta, examples,
-            duals.seed, duals.reach,
+        offset, reach, gap, n_entries, n_left = kernels.dual_epoch(
+            *entries_of(self._rows), self._examples(duals.stiffness), self._lam, duals.pull,
+            duals.w, duals.offset, duals.beta, examples, duals.seed, duals.reach,
         )  # fmt: skip
         if duals.pull:
             lacking = dot(self._risk.weights, duals.beta)
             offset -= duals.pull * lacking
             gap += 0.5 * duals.pull * lacking * lacking
         movable = duals.movable if self.never_settle else examples[:n_left]
-        return (
-            replace(duals, offset=offset, reach=_CAUTION * reach, movable=movable),
-            gap,
-            n_entries,
-        )
+        after = replace(duals, offset=offset, reach=self._caution * reach, movable=movable)
+        return after, gap, n_entries
 
     def plane(self, duals: Duals) -> tuple[Plane, Duals]:
         """Return the plane of the duals, computed afresh.
@@ -492,6 +260,10 @@ class DualAscent:
         )
         return plane, duals if duals.pull else replace(duals, w=-plane.slope / self._lam)
 
+    def evaluated(self, duals: Duals) -> ScoredPoint:
+        """Evaluate the risk at the point that belongs to duals."""
+        return self._risk.at(duals.w.copy())
+
     def shrunk(self, duals: Duals, scores: Vector) -> Duals:
         """Leave the duals alone that would not move, given exact scores at ``w``."""
         risk, scores = self._risk, scores + duals.offset
@@ -499,12 +271,263 @@ class DualAscent:
             values, _, _ = self._loss.derivatives(risk.y, scores)
             gains = values + self._loss.conjugates(risk.y, duals.beta) - duals.beta * scores
             gains *= risk.weights
-            return replace(duals, movable=np.flatnonzero(gains > _WORTHWHILE * gains.mean()))
-        movable = find_movable(
-            self._kind, self._shape, risk.y, scores, risk.weights, duals.stiffness, duals.beta,
-            duals.reach,
-        )  # fmt: skip
+            return replace(duals, movable=np.flatnonzero(gains > self._worthwhile * gains.mean()))
+        examples = self._examples(duals.stiffness)
+        movable = kernels.find_movable(examples, 0, len(risk.y), scores, duals.beta, duals.reach)
         return replace(duals, movable=movable)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDuals:
+    """The duals of all rows here, and what all parts share.
+
+    Attributes
+    ----------
+    beta : ndarray
+        A dual for each example here.
+    orders : list of ndarrays
+        The examples of each part here whose duals may move.
+    seeds : ndarray
+        Of the random orders, one a part.
+    reach : ndarray
+        How far scores moved at most in the last round, one a part.
+    slope : ndarray
+        ``X'(p*beta)``, of all parts everywhere.
+    conjugate, lacking : float
+        Sums over all examples of ``p * l*(beta)`` and of ``p * beta``.
+    offset : float
+        The intercept, or the center of its regularizer.
+    sigma : float
+        How often a part counts its own changes.
+    point : ScoredPoint
+        The risk at the parameters that belong to the duals.
+    """
+
+    beta: Vector
+    orders: list[NDArray[np.int64]]
+    seeds: NDArray[np.uint64]
+    reach: Vector
+    slope: Vector
+    conjugate: float
+    lacking: float
+    offset: float
+    sigma: float
+    point: ScoredPoint
+
+
+class LocalAscent(_Ascent):
+    """Rounds of local epochs for one risk; all that changes is in the `LocalDuals`.
+
+    Parameters
+    ----------
+    risk : ScoredRisk
+        On CSR rows; of the rows here, if other workers have the others.
+    lam : float
+    n_parts : int
+        Into how many parts all rows are cut: a power of two.
+    """
+
+    # How sigma follows the length of steps: it falls where whole steps are taken, down to no more
+    # than what a part does itself, and rises where much less is. Rounds of two passes to a gap of
+    # 1e-3 with that, and with sigma left at the number of parts (8 parts in random order,
+    # lam = 10/m): reuters_lasvm 12 and 24, news20_ng 15 and 25. Set on these.
+    _whole, _much_less = 0.99, 0.8
+    _down, _up = 0.7, 2.0
+
+    def __init__(self, risk: ScoredRisk, lam: float, n_parts: int) -> None:
+        super().__init__(risk, lam)
+        self._n_parts, self._bounds = n_parts, bounds_here(len(risk.y), n_parts)
+        self._parts = [slice(begin, end) for begin, end in pairwise(self._bounds.tolist())]
+
+    def begun(self) -> LocalDuals:
+        """Return duals of zero."""
+        risk = self._risk
+        weights = risk.weights
+        # A part's random orders depend on where it begins in the whole sample.
+        begins = row_numbers(len(risk.y))[self._bounds[:-1]].astype(np.uint64)
+        odd = 0x9E3779B97F4A7C15
+        seeds = (np.uint64(self._seed) + begins * np.uint64(odd)) | np.uint64(1)
+        zeros = np.zeros(len(risk.y))
+        return LocalDuals(
+            beta=zeros,
+            orders=[rows.start + np.flatnonzero(weights[rows]) for rows in self._parts],
+            seeds=seeds,
+            reach=np.full(len(seeds), np.inf),
+            slope=np.zeros(risk.n_parameters),
+            conjugate=self._sums(zeros)[0],
+            lacking=0.0,
+            offset=0.0,
+            sigma=float(self._n_parts),
+            point=risk.with_scores(np.zeros(risk.n_parameters), np.zeros(len(risk.y))),
+        )
+
+    def _sums(self, slopes: Vector) -> tuple[float, ...]:
+        """Return the sums of conjugates, and of slopes above and below zero."""
+        risk, found = self._risk, []
+        with placing(None):
+            for rows in self._parts:
+                own = slopes[rows]
+                conjugate = self._loss.conjugate(risk.y[rows], own, risk.weights[rows])
+                up, down = float(own.sum(where=own > 0.0)), -float(own.sum(where=own < 0.0))
+                found.append((float(conjugate), up, down))
+        return add_up(found)
+
+    @property
+    def pull(self) -> float:
+        """The square of the feature that stands for the intercept over ``lam``; zero without."""
+        risk = self._risk
+        if not risk.intercept:
+            return 0.0
+        norms, weights = self._rows.squared_norms(), risk.weights
+        (mean,) = add_up([(dot(weights[rows], norms[rows]),) for rows in self._parts])
+        return self._pull_of(float(mean), rows_in_all(len(risk.y)))
+
+    def improved(self, duals: LocalDuals, *, passes: float) -> tuple[LocalDuals, Plane]:
+        """Run local epochs, worth about so many passes over the data; return their plane, too."""
+        risk, pull = self._risk, self.pull
+        moved, seeds = self._epochs(duals, pull, passes)
+        slopes = risk.weights * moved
+        signs = [slopes]
+        if pull:
+            signs = [np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)]
+        parts = [self._rows.block_pullbacks(each, self._bounds) for each in signs]
+        stacked = np.stack(parts, axis=1)
+        (sides,) = add_up([(each,) for each in stacked])
+        conjugate, up, down = self._sums(slopes)
+        plane = Plane(sides[0], -conjugate)
+        if pull:
+            plane = self._balanced(sides, slopes, up, down)
+        gamma, change = self._step(duals, sides.sum(axis=0), conjugate, up - down, pull)
+        beta = moved
+        if gamma < 1.0:
+            beta = duals.beta + gamma * (moved - duals.beta)
+            conjugate = self._sums(risk.weights * beta)[0]
+        lacking = duals.lacking + gamma * (up - down - duals.lacking)
+        slope = duals.slope + gamma * change
+        after = replace(
+            duals,
+            beta=beta,
+            seeds=seeds,
+            slope=slope,
+            conjugate=conjugate,
+            lacking=lacking,
+            offset=duals.offset - pull * (2.0 * lacking - duals.lacking),
+            sigma=self._next_sigma(duals.sigma, gamma),
+            point=risk.at(-slope / self._lam),
+        )
+        return self._shrunk(after, duals, pull), plane
+
+    def _epochs(
+        self, duals: LocalDuals, pull: float, passes: float
+    ) -> tuple[Vector, NDArray[np.uint64]]:
+        """Improve the duals of each part by itself."""
+        sigma, entries = duals.sigma, entries_of(self._rows)
+        beta, seeds = duals.beta.copy(), duals.seeds.copy()
+        lam = self._lam / sigma
+        examples = self._examples(self._stiffness(self._rows.squared_norms(), pull, sigma))
+        starts, w = entries[2], -duals.slope / self._lam
+
+        def improve(part: int) -> None:
+            own, offset, order = w.copy(), duals.offset, duals.orders[part].copy()
+            rows = self._parts[part]
+            enough = passes * int(starts[rows.stop] - starts[rows.start])
+            reach, seen = float(duals.reach[part]), 0
+            while len(order) and seen < enough:
+                offset, largest, _, n_entries, n_left = kernels.dual_epoch(
+                    *entries, examples, lam, sigma * pull, own, offset, beta, order,
+                    seeds[part : part + 1], reach,
+                )  # fmt: skip
+                reach, order = min(reach, self._caution * largest), order[:n_left]
+                seen += max(n_entries, 1)
+
+        map_parts(improve, range(len(seeds)), int(starts[-1]))
+        return beta, seeds
+
+    def _balanced(self, sides: Matrix, slopes: Vector, up: float, down: float) -> Plane:
+        """Return the plane of slopes that sum to zero: those of the heavier sign scaled down."""
+        if up == 0.0 or down == 0.0:
+            flat = self._sums(np.zeros_like(slopes))[0]
+            return Plane(np.zeros(sides.shape[1]), -flat)
+        rising, falling = min(down / up, 1.0), min(up / down, 1.0)
+        scaled = np.where(slopes > 0.0, rising * slopes, falling * slopes)
+        return Plane(rising * sides[0] + falling * sides[1], -self._sums(scaled)[0])
+
+    def _step(
+        self, duals: LocalDuals, slope: Vector, conjugate: float, lacking: float, pull: float
+    ) -> tuple[float, Vector]:
+        """Return how far to go along the changes of all parts, and the change of the slope."""
+        change, lack = slope - duals.slope, lacking - duals.lacking
+        gain = duals.conjugate - conjugate - dot(duals.slope, change) / self._lam
+        gain += duals.offset * lack
+        bend = dot(change, change) / self._lam + pull * lack * lack
+        return (1.0 if bend == 0.0 else min(max(gain / bend, 0.0), 1.0)), change
+
+    def _next_sigma(self, sigma: float, gamma: float) -> float:
+        if gamma >= self._whole:
+            return max(self._down * sigma, 1.0)
+        return min(self._up * sigma, float(self._n_parts)) if gamma < self._much_less else sigma
+
+    def _shrunk(self, duals: LocalDuals, before: LocalDuals, pull: float) -> LocalDuals:
+        """Leave the duals alone that would not move, given exact scores."""
+        scores = duals.point.scores
+        moved = np.abs(scores - before.point.scores)
+        reach = np.array([self._caution * moved[rows].max(initial=0.0) for rows in self._parts])
+        if self.never_settle:
+            return replace(duals, reach=reach)
+        scores = scores + duals.offset
+        norms = self._rows.squared_norms()
+        examples = self._examples(self._stiffness(norms, pull, duals.sigma))
+        orders = [
+            kernels.find_movable(examples, rows.start, rows.stop, scores, duals.beta, limit)
+            for rows, limit in zip(self._parts, reach.tolist(), strict=True)
+        ]
+        return replace(duals, orders=orders, reach=reach)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Where rounds of local epochs have come to.
+
+    Attributes
+    ----------
+    duals : LocalDuals
+        Those of the rows here.
+    gap : float
+        Before the last round; infinite if a step of the bundle method has come since.
+    to_come : int
+        How many steps of the bundle method come before the next round.
+    next_time : int
+        How many come after the next round that is slow.
+    """
+
+    # A round that leaves more than this share of the gap is slow, and at most so many steps of the
+    # bundle method come between two rounds. Iterations to gaps of 1e-1, 1e-2 and 1e-3: with that,
+    # with the bundle method, with rounds alone (hinge, 8 shards, at most 200). Set on these. Texts
+    # generated as in benchmarks/exchanges.py, lam = 10/m: 1 3 14, 10 15 22, 1 3 19; 1/m: 4 27 59,
+    # 18 35 65, 4 45 -; sorted by label, 10/m: 15 21 29, 10 15 22, 145 193 -. reuters_lasvm, 10/m:
+    # 2 4 11, 4 7 13, 2 4 10; 1/m: 10 30 86, 11 28 79, 8 39 99; sorted, 1/m, with an intercept:
+    # 13 26 70, 8 21 64, 97 180 -.
+    _slow: ClassVar[float] = 0.7
+    _most_steps: ClassVar[int] = 16
+
+    duals: LocalDuals
+    gap: float = math.inf
+    to_come: int = 0
+    next_time: int = 1
+
+    def after_gap(self, gap: float) -> Rounds:
+        """Decide what comes next, given the gap after what came last."""
+        if self.to_come or self.gap == math.inf:
+            return self
+        if gap <= self._slow * self.gap:
+            return replace(self, next_time=1)
+        longer = min(2 * self.next_time, self._most_steps)
+        return replace(self, gap=math.inf, to_come=self.next_time, next_time=longer)
+
+
+def on_shards(problem: Problem) -> LocalAscent:
+    """Return what improves the duals of the shards of a worker."""
+    return LocalAscent(problem.risk, problem.norm.lam, least_blocks())  # type: ignore[arg-type]
 
 
 def first_point(risk: Risk, w: Vector) -> Point:
@@ -576,7 +599,7 @@ class DualEpochs(Solver[Duals]):
     def start(self, problem: Problem) -> Any:
         """Return duals of zero."""
         if placed() is not None:
-            return _on_shards(problem).begun()
+            return Rounds(on_shards(problem).begun())
         return DualAscent(problem).begun()
 
     def first(self, problem: Problem, w: Vector) -> Point:
@@ -585,9 +608,8 @@ class DualEpochs(Solver[Duals]):
 
     def step(self, run: Run, own: Any) -> Step[Any]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
-        risk: Any = run.problem.risk
         if placed() is not None:
-            return cast("Step[Any]", _on_shards(run.problem).step(run, own, self.passes))
+            return self._round(run, own)
         epochs = DualAscent(run.problem)
         usual = 6.0 if epochs.never_settle else 10.0
         own = epochs.improved(
@@ -598,9 +620,21 @@ class DualEpochs(Solver[Duals]):
             objective=run.objective,
         )
         plane, own = epochs.plane(own)
-        point = risk.at(own.w.copy())
-        points = points_toward(run, point)
-        return Step(points, epochs.shrunk(own, point.scores), [plane])
+        point = epochs.evaluated(own)
+        return Step(points_toward(run, point), epochs.shrunk(own, point.scores), [plane])
+
+    def _round(self, run: Run, own: Rounds) -> Step[Any]:
+        """Take a round on shards, or a step of the bundle method where rounds are slow."""
+        own = own.after_gap(run.gap)
+        if own.to_come:
+            found, _ = OnSegment()(run, run.candidate, None)
+            after = replace(own, to_come=own.to_come - 1)
+            return Step(found.points, after, cut_at=found.cut_at)
+        # Two passes over a shard in a round. With six and more, rounds are as many: what is left
+        # to do is with the others. (news20_ng, 2 and 8 shards, lam = 1/m.)
+        duals, plane = on_shards(run.problem).improved(own.duals, passes=self.passes or 2.0)
+        after = replace(own, duals=duals, gap=run.gap)
+        return Step(points_toward(run, duals.point), after, [plane])
 
 
 def points_toward(run: Run, point: Point) -> list[Point]:
@@ -611,13 +645,6 @@ def points_toward(run: Run, point: Point) -> list[Point]:
     segment = best.toward(point)
     along = run.problem.norm.along(best.w, point.w)
     return [segment.at(best_step(segment, along)), point]
-
-
-def _on_shards(problem: Problem) -> Any:
-    """Return what improves the duals of the shards of a worker."""
-    from cutplane.solvers.local_dual_ascent import LocalEpochs  # only if there are shards
-
-    return LocalEpochs(problem)
 
 
 def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> DualEpochs:

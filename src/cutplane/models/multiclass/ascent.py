@@ -59,9 +59,9 @@ from cutplane.models.multiclass.offsets import Indices, class_sums, make_slopes,
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.dual_ascent import finite_norms, first_point, shuffle
+from cutplane.solvers.dual_ascent import finite_norms, first_point
 from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, ROWS_IN_MEMORY
-from cutplane.solvers.row_products import entries_of
+from cutplane.solvers.row_steps import entries_of, shuffle
 
 _REORDER = {"reassoc", "contract", "nsz"}
 # A Newton step that changes no difference of scores by more than this is the last: what it leaves

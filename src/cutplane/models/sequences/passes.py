@@ -30,7 +30,7 @@ from cutplane.models.sequences.steps import (
     multiply,
     scores_for,
 )
-from cutplane.solvers.dual_ascent import shuffle
+from cutplane.solvers.row_steps import shuffle
 from cutplane.solvers.stochastic.loops import (
     ADAPTIVE,
     DROP,

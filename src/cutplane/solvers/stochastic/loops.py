@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import fetch, fetch_row, njit
 from cutplane.losses.loss import EXPONENTIAL, LOGISTIC, MARGIN_PIECES, POISSON
-from cutplane.solvers.row_products import add_row, row_product
+from cutplane.solvers.row_steps import add_row, random, row_product
 
 _CONTRACT = {"contract"}
 
@@ -98,24 +98,6 @@ class Game(NamedTuple):
     delta: float
 
 
-@njit(cache=True, nogil=True)
-def _random(seed: NDArray[np.uint64]) -> float:
-    """Return a number below 1; the seed is used up and replaced (xorshift64*)."""
-    state = seed[0]
-    state ^= state >> np.uint64(12)
-    state ^= state << np.uint64(25)
-    state ^= state >> np.uint64(27)
-    seed[0] = state
-    return float((state * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
-
-
-@njit(cache=True, nogil=True)
-def draw(examples: IndexVector, order: IndexVector, seed: NDArray[np.uint64]) -> None:
-    """Fill ``order`` with examples, each drawn by itself."""
-    for j in range(len(order)):
-        order[j] = examples[np.int64(_random(seed) * len(examples))]
-
-
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT, inlined=True)
 def _balance(rule: int, steepness: float, radius: float) -> float:
     """Return what ``tau_t`` balances: a bound on subgradients, by one on the optimum, squared."""
@@ -172,7 +154,7 @@ def begin_phase(numbers: Vector, game: Game, seed: NDArray[np.uint64]) -> None:
     )
     numbers[CHOSEN] = _NEVER
     if numbers[ENOUGH] < _NEVER:
-        numbers[CHOSEN] = 1.0 + np.floor(_random(seed) * numbers[ENOUGH])
+        numbers[CHOSEN] = 1.0 + np.floor(random(seed) * numbers[ENOUGH])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

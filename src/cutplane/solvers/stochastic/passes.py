@@ -46,9 +46,9 @@ from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES
 from cutplane.risks.composite import InferenceRisk, SampleRisk, SumOfExamples, Weighted
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.dual_ascent import balanced, shuffle
+from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import OF_EXAMPLES, PLAIN_L2, scored
-from cutplane.solvers.row_products import entries_of
+from cutplane.solvers.row_steps import draw, entries_of, shuffle
 from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.loops import Game
 
@@ -394,7 +394,7 @@ class CompiledSteps(Passes):
         walk.forget_mean()
         if settings.sampling is Sampling.DRAWN:
             order = np.empty_like(self._used)
-            loops.draw(self._used, order, walk.seed)
+            draw(self._used, order, walk.seed)
         else:
             order = self._used.copy()
             shuffle(order, walk.seed)

@@ -30,9 +30,9 @@ from cutplane.losses.loss import RESIDUAL_PIECES, Loss
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic
-from cutplane.solvers.dual_ascent import balanced, shuffle
+from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.minimize import minimize
-from cutplane.solvers.row_products import entries_of
+from cutplane.solvers.row_steps import entries_of, shuffle
 from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.passes import (
     Iterate,
