@@ -95,7 +95,7 @@ def test_bounds_hold_at_every_step(loss, kind, layout, intercept, by_columns, se
     regularizer = REGULARIZERS[kind](0.02)
     with pytest.MonkeyPatch.context() as patch:
         if by_columns:
-            patch.setattr(coordinates, "_MOST_COLUMNS", 0)
+            patch.setattr(coordinates, "prefers_gram", lambda rows: False)
         result = cp.minimize(risk, regularizer, method=cp.coordinate_descent(), tol=1e-6)
     assert result.status is cp.Status.OPTIMAL
     assert result.certificate.valid
@@ -115,8 +115,8 @@ def test_bounds_hold_at_every_step(loss, kind, layout, intercept, by_columns, se
 def test_all_ways_to_a_step_lead_to_the_same_optimum(loss, monkeypatch):
     X, y, weights = sample(loss, 1, m=60, d=12)
     found = []
-    for most in (1000, 0):
-        monkeypatch.setattr(coordinates, "_MOST_COLUMNS", most)
+    for by_gram in (True, False):
+        monkeypatch.setattr(coordinates, "prefers_gram", lambda rows, by_gram=by_gram: by_gram)
         for layout in ("rows", "csr"):
             risk = cp.ScoredRisk(LAYOUTS[layout](X), y, loss, weights=weights)
             method = cp.coordinate_descent()

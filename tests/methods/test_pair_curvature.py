@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.solvers.quasi_newton import COMPUTED_IN, with_rough_bends
+from cutplane.solvers.quasi_newton import PairCurvature, with_rough_bends
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,9 @@ def test_the_same_optimum_as_by_planes_alone(risk):
     assert other.certificate.lower_bound <= result.objective
 
 
-@pytest.mark.parametrize("stopped_after", [COMPUTED_IN, COMPUTED_IN + 3])
+@pytest.mark.parametrize(
+    "stopped_after", [PairCurvature.computed_in, PairCurvature.computed_in + 3]
+)
 def test_a_resumed_run_is_the_run_that_was_not_stopped(risk, stopped_after, tmp_path):
     problem = risk, cp.L2(1e-4)
     options = {"method": cp.quasi_newton(steps=4, planes=3), "tol": 1e-12}

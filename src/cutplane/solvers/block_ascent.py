@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import hurried
-from cutplane.core.protocols import Plane
+from cutplane.core.protocols import Plane, Point
 from cutplane.core.solver import Solver, Step, need_of
 from cutplane.core.state import Run
 from cutplane.models.structured.risk import StructuredPoint, StructuredRisk
@@ -52,10 +52,7 @@ from cutplane.solvers.needs import PLAIN_L2
 
 Indices = NDArray[np.int64]
 
-# A visit ends when the best output is ahead of the worst with weight by so small a share of what it
-# was, or after so many moves for each kept one.
-_FLAT = 0.1
-_MOVES_EACH = 3
+Found = TypeVar("Found", bound=Point)
 
 
 class Kept(NamedTuple):
@@ -123,7 +120,7 @@ class Cache:
         return labels and bool(((self.outputs >= 0) & (self.outputs < n_labels)).all())
 
 
-class Outputs(ABC):
+class Outputs(ABC, Generic[Found]):
     """What does not change while outputs are kept: the examples, their features and weights.
 
     A `Cache` holds all that does change. ``w`` is the minimizer in the form in which compiled code
@@ -133,14 +130,11 @@ class Outputs(ABC):
     weights: Vector
 
     @abstractmethod
-    def __init__(self, risk: Any) -> None: ...
-
-    @abstractmethod
     def first(self, most: int) -> Cache:
         """Return the true outputs alone, with room for ``most`` of each example."""
 
     @abstractmethod
-    def learn(self, cache: Cache, point: Any) -> Cache:
+    def learn(self, cache: Cache, point: Found) -> Cache:
         """Take in the worst output of each example at a point."""
 
     @abstractmethod
@@ -194,7 +188,9 @@ def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector
     alpha, gram, count = kept.alpha, kept.gram, kept.counts[i]
     gap = 0.0
     first_lead = 0.0
-    for move in range(_MOVES_EACH * count):
+    # A visit ends after so many moves for each kept output, or when the best one is ahead of the
+    # worst with weight by a small share of what it was.
+    for move in range(3 * count):
         best, worst = 0, -1
         for p in range(count):
             if heights[p] > heights[best]:
@@ -206,7 +202,7 @@ def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector
             first_lead = lead
             for p in range(count):
                 gap += alpha[i, p] * (heights[best] - heights[p])
-        if lead <= _FLAT * first_lead and (move > 0 or lead <= 0.0):
+        if lead <= 0.1 * first_lead and (move > 0 or lead <= 0.0):
             break
         bend = stiffness * (
             gram[i, best, best] - 2.0 * gram[i, best, worst] + gram[i, worst, worst]
@@ -289,7 +285,7 @@ class Store(NamedTuple):
         )
 
 
-class ModelOutputs(Outputs):
+class ModelOutputs(Outputs[StructuredPoint]):
     """Outputs of the examples of a `StructuredRisk`."""
 
     def __init__(self, risk: StructuredRisk) -> None:
@@ -425,25 +421,6 @@ def add_weighted(kept: Kept, store: Store, weights: Vector, slope: Vector) -> No
                 _add(store, i, p, weights[i] * kept.alpha[i, p], slope)
 
 
-# Passes end when the caches have so small a share of the gap left to gain.
-_ENOUGH = 0.2
-# Examples with less than this share of the mean gain wait for the next evaluation.
-_WORTHWHILE = 0.05
-# mu is this multiple of sqrt(lam * S), where S is the squared norm of features of a wrong output
-# beyond those of the true one: mu / lam grows as lam falls. Chosen on the OCR letters, as are the
-# two below: docs/decisions/2026-11-18-constants-of-solvers.md.
-PULL = 0.0075
-# Where the risk at the best point is below this share of the first objective, nearly all examples
-# are told apart, and what is left is to make weights small. If one example alone can then move the
-# weights far, since S / (lam * examples) is this large, the pull only holds them back.
-_TOLD_APART = 0.05
-_STIFF = 1e5
-# Inner products of kept outputs, for all examples together: 8 MB. A cache that is full of outputs
-# with weight can bring a run to a halt, so few examples get more room.
-_PRODUCTS = 1_000_000
-_FEWEST, _MOST = 20, 100
-
-
 WORST_OUTPUTS = need_of(
     "risk",
     InferenceRisk,
@@ -463,18 +440,34 @@ class BlockAscent(Solver[Cache | None]):
     passes : int
         The most visits to an example between two evaluations.
     pull : float
-        How strong the proximal term is.
+        How strong the proximal term is: mu is this multiple of ``sqrt(lam * S)``, where S is the
+        squared norm of features of a wrong output beyond those of the true one. So ``mu / lam``
+        grows as lam falls. Chosen on the OCR letters, as are the two below:
+        docs/decisions/2026-11-18-constants-of-solvers.md.
     planes : int or None
         How many planes are combined, besides the aggregated one; None for all.
     """
 
-    needs = (
-        WORST_OUTPUTS,
-        PLAIN_L2,
-    )
+    # Passes end when the caches have so small a share of the gap left to gain.
+    enough: ClassVar[float] = 0.2
+    # Examples with less than this share of the mean gain wait for the next evaluation.
+    worthwhile: ClassVar[float] = 0.05
+    # Where the risk at the best point is below this share of the first objective, nearly all
+    # examples are told apart, and what is left is to make weights small. If one example alone can
+    # then move the weights far, since S / (lam * examples) is this large, the pull only holds them
+    # back.
+    told_apart: ClassVar[float] = 0.05
+    stiff: ClassVar[float] = 1e5
+    # Inner products of kept outputs, for all examples together: 8 MB. A cache that is full of
+    # outputs with weight can bring a run to a halt, so few examples get more room.
+    products: ClassVar[int] = 1_000_000
+    fewest: ClassVar[int] = 20
+    most: ClassVar[int] = 100
+
+    needs = (WORST_OUTPUTS, PLAIN_L2)
     outputs: int | None = None
     passes: int = 20
-    pull: float = PULL
+    pull: float = 0.0075
     planes: int | None = 4
     name: str = "block-ascent"
 
@@ -484,7 +477,8 @@ class BlockAscent(Solver[Cache | None]):
         outputs = outputs_of(risk)
         kept = own
         if kept is None:
-            room = self.outputs or _room(len(outputs.weights))
+            by_memory = math.isqrt(self.products // len(outputs.weights))
+            room = self.outputs or min(max(by_memory, self.fewest), self.most)
             kept = outputs.learn(outputs.first(room), run.best)
         strength = self._strength(run, outputs.squared_norm(kept), lam, len(outputs.weights))
         pull = Pull.toward(run.best.w, strength, lam)
@@ -494,9 +488,9 @@ class BlockAscent(Solver[Cache | None]):
         examples = outputs.examples(kept)
         for _ in range(self.passes):
             gaps = outputs.ascend(kept, w, pull, order.permutation(examples))
-            if gaps.sum() <= _ENOUGH * run.gap or hurried():
+            if gaps.sum() <= self.enough * run.gap or hurried():
                 break
-            examples = np.flatnonzero(gaps > _WORTHWHILE * gaps.mean())
+            examples = np.flatnonzero(gaps > self.worthwhile * gaps.mean())
         plane, minimizer = outputs.plane(kept, pull)
         point = risk.at(minimizer)
         return Step([point], outputs.learn(kept, point), [plane])
@@ -504,8 +498,8 @@ class BlockAscent(Solver[Cache | None]):
     def _strength(self, run: Run, squared_norm: float, lam: float, n_examples: int) -> float:
         """Return how strongly the next point is pulled toward the best one."""
         first = run.history[0].objective if run.history else 0.0
-        apart = run.best.value < _TOLD_APART * first
-        if apart and squared_norm > _STIFF * lam * n_examples:
+        apart = run.best.value < self.told_apart * first
+        if apart and squared_norm > self.stiff * lam * n_examples:
             return 0.0
         return self.pull * math.sqrt(lam * squared_norm)
 
@@ -532,7 +526,7 @@ def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 
     return BlockAscent(outputs, passes, planes=checked_planes(planes))
 
 
-def outputs_of(risk: InferenceRisk) -> Outputs:
+def outputs_of(risk: InferenceRisk) -> Outputs[Any]:
     """Return what does not change while outputs of a risk are kept."""
     if isinstance(risk, StructuredRisk):
         return ModelOutputs(risk)
@@ -542,8 +536,3 @@ def outputs_of(risk: InferenceRisk) -> Outputs:
 
     assert isinstance(risk, ChainRisk)
     return ChainOutputs(risk)
-
-
-def _room(n_examples: int) -> int:
-    """Return how many outputs are kept for each example by default."""
-    return min(max(math.isqrt(_PRODUCTS // n_examples), _FEWEST), _MOST)

@@ -40,10 +40,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.pace import seconds_left
-from cutplane.compute.products import dot, product_over, sum_over
+from cutplane.compute.products import Numbers, dot, product_over, sum_over
 from cutplane.core.protocols import Plane
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
@@ -63,26 +63,13 @@ from cutplane.solvers.needs import (
 )
 from cutplane.solvers.newton import RoundedSteps, per_weight
 
-Numbers = NDArray[np.int64]
 # Columns of a matrix in CSC: values, rows, and where columns start.
 Columns = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 Penalty: TypeAlias = tuple[float, Matrix]
 """l1; and a row of l2, l2 * center, lower and upper bound for each coordinate."""
 
-# How often the columns that moved are passed over before all are looked at again.
-_INNER_PASSES = 8
 # A pass on all coordinates, after which those on active ones are counted; and that was the last.
 _ALL, _END = 0, -1
-# Conjugate gradients begin after so many passes, where in the last one at most this share of the
-# coordinates came, went or changed its sign; end when slopes are this share of what they were; and
-# a direction is flat where it bends by less than this share of what its coordinates would without
-# each other.
-_PASSES_BEFORE = 2
-_UNSETTLED = 1e-3
-_LEFT_SHARE = 0.1
-_FLAT = 1e-10
-# The share of a coordinate's own curvature that what is known of directions leaves at least.
-_LEAST_LEFT = 1e-6
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inner=True)
@@ -129,7 +116,7 @@ def _next_pass(settled: bool, passes: int) -> int:
     """Return how many passes on active coordinates there will have been since the last on all."""
     if settled:
         return _END if passes == _ALL else _ALL
-    return _ALL if passes > _INNER_PASSES else passes + 1
+    return _ALL if passes > 8 else passes + 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
@@ -215,7 +202,8 @@ def _conjugate_gradients(
             change[f] = mixed - total_step / total_curvature * first[c] + squares[c, 0] * steps[f]
             bend += steps[f] * change[f]
             apart += steps[f] * steps[f] * bends[c]
-        if not bend > _FLAT * apart:
+        # Flat beside what its coordinates would bend without each other.
+        if not bend > 1e-10 * apart:
             break
         length, hit = _longest(w, free[:n], steps, product / bend, penalty)
         for f in range(n):
@@ -236,18 +224,9 @@ def _conjugate_gradients(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sparse_descent(
-    columns: Columns,
-    chosen: Numbers,
-    slopes: Vector,
-    curvatures: Vector,
-    second: Vector,
-    first: Vector,
-    total_curvature: float,
-    penalty: Penalty,
-    w: Vector,
-    enough: float,
-    most: int,
-) -> float:
+    columns: Columns, chosen: Numbers, slopes: Vector, curvatures: Vector, total_curvature: float,
+    penalty: Penalty, w: Vector, enough: float, most: int,
+) -> float:  # fmt: skip
     """Minimize the model over the chosen columns; ``w`` and ``slopes`` become those at its end.
 
     ``slopes`` lack what the intercept adds, ``curvatures`` times its change, which is returned.
@@ -259,6 +238,7 @@ def sparse_descent(
     total = 0.0  # what the steps add to the sum of slopes
     active = np.empty(len(chosen), np.int64)
     n_active, passes = 0, _ALL
+    second, first = sparse_moments(columns, chosen, curvatures)
     alone = np.maximum(second - first * first / total_curvature, 0.0)
     bends = alone + squares[:, 0]
     n_passes, n_since = 0, 0
@@ -287,10 +267,11 @@ def sparse_descent(
         if passes == _END:
             break
         n_passes, n_since = n_passes + 1, n_since + 1
-        if n_since >= _PASSES_BEFORE and n_unsettled <= _UNSETTLED * n_active:
+        # In the last pass at most this share of the coordinates came, went or changed its sign.
+        if n_since >= 2 and n_unsettled <= 1e-3 * n_active:
             total, n_steps = _conjugate_gradients(
                 columns, chosen, penalty, w, slopes, total, curvatures, total_curvature, bends,
-                first, max(_LEFT_SHARE * largest, 0.5 * enough), most - n_passes,
+                first, max(0.1 * largest, 0.5 * enough), most - n_passes,
             )  # fmt: skip
             n_passes, n_since, passes = n_passes + n_steps, 0, _ALL
     return -total / total_curvature
@@ -338,15 +319,9 @@ def gram_descent(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
 def low_rank_descent(
-    diagonal: Vector,
-    factor: Matrix,
-    signs: Vector,
-    slope: Vector,
-    penalty: Penalty,
-    w: Vector,
-    enough: float,
-    most: int,
-) -> None:
+    diagonal: Vector, factor: Matrix, signs: Vector, slope: Vector, penalty: Penalty, w: Vector,
+    enough: float, most: int,
+) -> None:  # fmt: skip
     """Minimize the model whose second derivatives are ``diagonal - factor signs factor'``.
 
     ``w`` becomes its minimum; ``factor`` has a row for each coordinate.
@@ -359,7 +334,8 @@ def low_rank_descent(
         taken = 0.0
         for k in range(rank):
             taken += signs[k] * factor[j, k] * factor[j, k]
-        curvatures[j] = max(diagonal[j] - taken, _LEAST_LEFT * diagonal[j])
+        # What is known of directions leaves some of a coordinate's own curvature.
+        curvatures[j] = max(diagonal[j] - taken, 1e-6 * diagonal[j])
     active, everything = np.empty(d, np.int64), np.arange(d)
     passes, n_active = _ALL, 0
     for _ in range(most):
@@ -396,19 +372,6 @@ def products_with_rows(rows: NDArray[np.float32], vector: Vector) -> Vector:
     return out
 
 
-# The matrix of second derivatives may have so many columns, and cost as much as so many passes over
-# the data. (A multiplication counts as in `cutplane.solvers.automatic`: 1 for sparse rows, 0.1 for
-# dense.)
-_MOST_COLUMNS = 1000
-_WORTH_PASSES = 30.0
-_DENSE = 0.1
-# Passes over the chosen columns: each reads data, or the matrix.
-_MOST_PASSES = 100
-_MOST_GRAM_PASSES = 2000
-# About how long a pass takes for each entry that it reads.
-_SECONDS = 3e-9
-
-
 class Goal(NamedTuple):
     """Where the minimum of a model is: the coordinates, the scores' change, the intercept's."""
 
@@ -435,11 +398,12 @@ class QuadraticModel(NamedTuple):
 
 
 def prefers_gram(rows: Rows) -> bool:
-    """Say whether the matrix of second derivatives is worth its price."""
+    """Say whether the matrix of second derivatives is worth its price: 30 passes over the data."""
     m, d = rows.shape
     length = rows.n_entries / max(m, 1)
-    price = (1.0 if rows.sparse else _DENSE) * 0.5 * length * length
-    return d <= _MOST_COLUMNS and price <= _WORTH_PASSES * 2.0 * length
+    # A multiplication counts as in `cutplane.solvers.automatic`.
+    price = (1.0 if rows.sparse else 0.1) * 0.5 * length * length
+    return d <= 1000 and price <= 30.0 * 2.0 * length
 
 
 def minimum_by_gram(rows: Rows, model: QuadraticModel, enough: float) -> Goal:
@@ -450,8 +414,7 @@ def minimum_by_gram(rows: Rows, model: QuadraticModel, enough: float) -> Goal:
         mixed = rows.pullback(model.curvatures)
         gram -= np.outer(mixed, mixed / total)
     w, slope, form = model.w.copy(), model.slope.copy(), model.form
-    penalty = penalty_of(form)
-    gram_descent(gram, slope, penalty, w, enough, _in_time(_MOST_GRAM_PASSES, gram.size))
+    gram_descent(gram, slope, penalty_of(form), w, enough, _in_time(2000, gram.size))
     step = w - model.w
     return Goal(w, rows.scores(step), -float(mixed @ step) / total)
 
@@ -460,13 +423,10 @@ def minimum_by_columns(
     columns: Columns, chosen: Numbers, places: Numbers, model: QuadraticModel, enough: float
 ) -> Goal:
     """Minimize the model over the chosen coordinates, whose columns are at these places."""
-    form, w = model.form, model.w[chosen]
-    some = Coordinates(form.l1, *(each[chosen] for each in form[1:]))
-    second, first = sparse_moments(columns, places, model.curvatures)
-    total = model.total_curvature
+    w = model.w[chosen]
     intercept = sparse_descent(
-        columns, places, model.slopes.copy(), model.curvatures, second, first, total,
-        penalty_of(some), w, enough, _in_time(_MOST_PASSES, columns[0].size),
+        columns, places, model.slopes.copy(), model.curvatures, model.total_curvature,
+        penalty_of(model.form, chosen), w, enough, _in_time(100, columns[0].size),
     )  # fmt: skip
     speed = np.zeros(len(model.slopes))
     sparse_scores(columns, places, w - model.w[chosen], speed)
@@ -477,7 +437,8 @@ def minimum_by_columns(
 
 def _in_time(most: int, n_entries: int) -> int:
     """Return how many passes over so many entries there is time for: one, whatever is left."""
-    return int(max(1.0, min(most, seconds_left() / (_SECONDS * max(n_entries, 1)))))
+    seconds = 3e-9 * max(n_entries, 1)  # of a pass, about
+    return int(max(1.0, min(most, seconds_left() / seconds)))
 
 
 def columns_of(rows: Rows, chosen: Numbers) -> tuple[Columns, Numbers]:
@@ -489,34 +450,27 @@ def columns_of(rows: Rows, chosen: Numbers) -> tuple[Columns, Numbers]:
     return (columns.data, columns.indices, columns.indptr), np.arange(len(chosen))
 
 
-def penalty_of(form: Coordinates) -> Penalty:
-    """Return a regularizer's numbers as compiled loops take them."""
+def penalty_of(form: Coordinates, chosen: Numbers | None = None) -> Penalty:
+    """Return a regularizer's numbers, for some coordinates, as compiled loops take them."""
     squares = np.column_stack([form.l2, form.l2 * form.center, form.lower, form.upper])
-    return form.l1, squares
+    return form.l1, squares if chosen is None else squares[chosen]
 
 
-# Coordinate descent ends when no coordinate moves by more than this share of the steepest descent
-# at its start; far from the optimum, where a slope is larger than this many times `l1`, by so many
-# times that share. There the next model is soon a better one.
-_SHARE = 0.1
-_FAR, _ROUGHLY = 1.0, 2.0
-# Besides the coordinates that are not zero, at most so many are chosen, and so many times as many
-# as those.
-_LEAST_CHOSEN = 200
-_GROWTH = 2.0
-# A step is taken if the objective falls by this share of what its slope promises; else half of it.
-_FALL = 0.01
-_MOST_HALVES = 40
+def working_set(w: Vector, descents: Vector, *, least: int, growth: float) -> Numbers:
+    """Return the coordinates that are not zero, and those along which the objective falls most.
+
+    Of these at most so many, ``least``, and ``growth`` times as many as are not zero.
+    """
+    nonzero = w != 0.0
+    most = max(least, int(growth * np.count_nonzero(nonzero)))
+    steep = np.where(nonzero, 0.0, descents)
+    if np.count_nonzero(steep) > most:
+        steep[steep < np.partition(steep, -most)[-most]] = 0.0
+    return np.flatnonzero(nonzero | (steep > 0.0))
+
+
 # Near the optimum the objective changes by less than it is rounded, while the bound still rises.
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# Where a model was wrong, the next one is damped: curvatures are moved toward the largest one, by
-# this share at first, then by so many times as much, until models are right again. Examples that
-# are far on the right side bend so little that a model would send them anywhere. A model was wrong
-# if the step had to be shortened, or gained less than the first share of what the model promised;
-# right if it gained the second.
-_FIRST_DAMPING = 1e-3
-_MORE_DAMPING, _LESS_DAMPING = 10.0, 0.1
-_WRONG, _RIGHT = 0.1, 0.5
+ROUNDING = 8 * EPS
 
 
 @dataclass(slots=True)
@@ -538,7 +492,8 @@ class DescentState:
     steps : int
         How many were taken in this inner problem.
     share : float
-        How accurately models are minimized: see `_SHARE`.
+        Coordinate descent ends when no coordinate moves by more than this share of the steepest
+        descent at its start.
     """
 
     point: ScoredPoint
@@ -547,7 +502,7 @@ class DescentState:
     duals: Annotated[Vector, "f8[n] | f8[0]"] = field(default_factory=lambda: np.empty(0))
     damping: float = 0.0
     steps: int = 0
-    share: float = _SHARE
+    share: float = 0.1
 
     def fits(self, risk: object, solver: object) -> bool:
         """Say whether there are duals if kinks are rounded."""
@@ -556,6 +511,23 @@ class DescentState:
 
 class CoordinateDescent(RoundedSteps[DescentState]):
     """Proximal Newton steps for one problem; all that changes is in the state."""
+
+    # Far from the optimum, where a slope is larger than this many times `l1`, coordinate descent
+    # ends with so many times as much left: there the next model is soon a better one.
+    far, roughly = 1.0, 2.0
+    # Besides the coordinates that are not zero, at most so many are chosen, and so many times as
+    # many as those.
+    least_chosen, growth = 200, 2.0
+    # A step is taken if the objective falls by this share of what its slope promises; else half of
+    # it.
+    fall, most_halves = 0.01, 40
+    # Where a model was wrong, the next one is damped: curvatures are moved toward the largest one,
+    # by this share at first, then by so many times as much, until models are right again. Examples
+    # that are far on the right side bend so little that a model would send them anywhere. A model
+    # was wrong if the step had to be shortened, or gained less than the first share of what the
+    # model promised; right if it gained the second.
+    first_damping, more_damping, less_damping = 1e-3, 10.0, 0.1
+    wrong, right = 0.1, 0.5
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -647,17 +619,12 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         enough = state.share * steepest
         if prefers_gram(rows):
             return minimum_by_gram(rows, model, 0.1 * enough)
-        chosen = model.w != 0.0
-        n_more = max(_LEAST_CHOSEN, int(_GROWTH * np.count_nonzero(chosen)))
-        steep = np.where(chosen, 0.0, descents)
-        if np.count_nonzero(steep) > n_more:
-            steep[steep < np.partition(steep, -n_more)[-n_more]] = 0.0
-        numbers = np.flatnonzero(chosen | (steep > 0.0))
+        numbers = working_set(model.w, descents, least=self.least_chosen, growth=self.growth)
         # Neighbors are often alike (words, bins of one feature), and one after the other they make
         # coordinate descent slow: up to three times as many passes on 20 Newsgroups.
         numbers = np.random.default_rng(state.steps).permutation(numbers)
-        if steepest > _FAR * self._form.l1:
-            enough *= _ROUGHLY
+        if steepest > self.far * self._form.l1:
+            enough *= self.roughly
         columns, places = columns_of(rows, numbers)
         return minimum_by_columns(columns, numbers, places, model, enough)
 
@@ -668,21 +635,21 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         here = regularizer.value(point.w)
         promised = dot(model.slope, direction) + regularizer.value(step.w) - here
         before = here + state.at.value
-        rounding = _ROUNDING * abs(before)
+        rounding = ROUNDING * abs(before)
         state.steps += 1
         # Near the optimum a promise, too, is less than what it is rounded by.
         if not promised < rounding or not direction.any():
             state.share *= 0.1
             return 0.0
         length = 1.0
-        for _ in range(_MOST_HALVES):
+        for _ in range(self.most_halves):
             w = step.w if length == 1.0 else point.w + length * direction
             scores = point.scores + length * step.speed
             guess = None if state.at.offset is None else state.at.offset + length * step.intercept
             with np.errstate(over="ignore", invalid="ignore"):
                 at = self._at(scores, state.width, state.duals, guess)
             gained = before - regularizer.value(w) - at.value
-            if gained >= -_FALL * length * min(promised, 0.0) - rounding:
+            if gained >= -self.fall * length * min(promised, 0.0) - rounding:
                 break
             length *= 0.5
         else:
@@ -692,7 +659,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         change = step.speed + step.intercept
         promised += 0.5 * dot(model.curvatures * change, change)
         ratio = gained / max(-promised, rounding)
-        self._damp(state, wrong=length < 0.5 or ratio < _WRONG, right=ratio > _RIGHT)
+        self._damp(state, wrong=length < 0.5 or ratio < self.wrong, right=ratio > self.right)
         state.at = at
         known = {"at": at} if state.width == 0.0 else {"guess": at.offset}
         state.point = risk.with_scores(w, scores, **known)
@@ -701,10 +668,10 @@ class CoordinateDescent(RoundedSteps[DescentState]):
     def _damp(self, state: DescentState, *, wrong: bool, right: bool) -> None:
         """Damp the next step more if the model of this one was wrong, less if it was right."""
         if wrong:
-            state.damping = min(max(_MORE_DAMPING * state.damping, _FIRST_DAMPING), 1.0)
+            state.damping = min(max(self.more_damping * state.damping, self.first_damping), 1.0)
         elif right:
-            state.damping *= _LESS_DAMPING
-            if state.damping < _FIRST_DAMPING:
+            state.damping *= self.less_damping
+            if state.damping < self.first_damping:
                 state.damping = 0.0
 
     def _plane(self, slopes: Vector, slope: Vector) -> Plane:
@@ -734,13 +701,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
 class CoordinateSteps(Solver[DescentState | None]):
     """Newton steps that coordinate descent finds."""
 
-    needs = (
-        ONE_SCORE,
-        SECOND_DERIVATIVES,
-        CURVATURES,
-        CONJUGATE,
-        BY_COORDINATE,
-    )
+    needs = (ONE_SCORE, SECOND_DERIVATIVES, CURVATURES, CONJUGATE, BY_COORDINATE)
     planes: int | None = 2
     name: str = "coordinate-descent"
 

@@ -33,7 +33,7 @@ of a conditional random field add a flatter plane, of the model's distribution a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +58,16 @@ from cutplane.regularizers.l2 import Coordinates
 from cutplane.risks.composite import InferenceRisk
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.coordinates import low_rank_descent, penalty_of, products_with_rows
+from cutplane.solvers.coordinates import (
+    ROUNDING,
+    low_rank_descent,
+    penalty_of,
+    products_with_rows,
+    working_set,
+)
 from cutplane.solvers.needs import BY_COORDINATE, SMOOTH
 
 Singles = NDArray[np.float32]
-
-# Before that the probabilities are still those of nothing learned.
-COMPUTED_IN = 10
 
 
 @dataclass
@@ -80,6 +83,9 @@ class PairCurvature:
 
     They only tell where to look next, and are kept in single precision.
     """
+
+    # Before that the probabilities are still those of nothing learned.
+    computed_in: ClassVar[int] = 10
 
     inverses: Annotated[NDArray[np.float32], "f4[p]"]
 
@@ -102,9 +108,7 @@ def with_rough_bends(risk: object) -> InferenceRisk | None:
 
 Curvature = ChainCurvature | NetworkCurvature | PairCurvature
 
-_FIRST_REFRESH = 5
 _NEVER = 1 << 62
-_MOST_WOLFE = 6
 
 
 @dataclass(slots=True)
@@ -278,7 +282,7 @@ class QuasiNewtonSteps(Solver[PastSteps]):
             slope += dot(regularizer.gradient(point.w), direction)
             return Trial(step, found[-1][0], slope)
 
-        wolfe_search(evaluate, start, 1.0, most=_MOST_WOLFE)
+        wolfe_search(evaluate, start, 1.0, most=6)
         objective, lowest = min(found, key=lambda trial: trial[0])
         if objective < run.objective:
             change = lowest.plane().slope + regularizer.gradient(lowest.w)
@@ -303,15 +307,15 @@ class QuasiNewtonSteps(Solver[PastSteps]):
 def _curvature_at(point: Point, run: Run, lam: float) -> tuple[Curvature | None, int]:
     """Return the curvature if it is known by now, and the iteration to compute it in next."""
     risk = run.problem.risk
-    later = max(2 * run.iteration, _FIRST_REFRESH)
+    later = max(2 * run.iteration, 5)
     if (chains := with_curvature(risk)) and isinstance(point, ChainPoint):
         return ChainCurvature.at(chains, point, lam), later
     if network := with_network_curvature(risk):
         return NetworkCurvature.at(network, point.w, lam), later
     if not (rough := with_rough_bends(risk)):
         return None, _NEVER
-    if run.iteration < COMPUTED_IN:
-        return None, COMPUTED_IN
+    if run.iteration < PairCurvature.computed_in:
+        return None, PairCurvature.computed_in
     return PairCurvature.at(rough, point.w, lam), _NEVER
 
 
@@ -336,23 +340,6 @@ def quasi_newton(
         `cutplane.core.policies.cuts`, with which the run is tested and ends as that of `nrbm`.
     """
     return QuasiNewtonSteps(steps, checked_planes(planes), cuts)
-
-
-# The model is minimized until no coordinate moves by more than this share of the steepest descent.
-_SHARE, _MOST_PASSES = 0.05, 200
-# Besides the coordinates that are not zero, at most so many are chosen, and so many times as many.
-_LEAST_CHOSEN = 2000
-_GROWTH = 1.0
-# A step is taken if the objective falls by this share of what its slope promises. Else the next
-# trial is where a parabola through what is known is lowest, within these shares of the step.
-_FALL = 1e-4
-_MOST_TRIALS = 20
-_SHORTEST, _LONGEST = 0.1, 0.5
-# Near the optimum the objective changes by less than it is rounded, while the bound still rises.
-_ROUNDING = 8 * float(np.finfo(np.float64).eps)
-# How many planes a mean is made of, of half as many points where these have two, and in which
-# iterations.
-_PLANES, _MEAN_EVERY, _AT_ONCE = 24, 8, 300
 
 
 @dataclass(slots=True)
@@ -421,8 +408,17 @@ class SparseQuasiNewton(Solver[SparseSteps]):
     """Quasi-Newton steps from the best point; so many past ``steps`` are remembered."""
 
     needs = (SMOOTH, BY_COORDINATE)
+    # A step is taken if the objective falls by this share of what its slope promises. Else the next
+    # trial is where a parabola through what is known is lowest, within these shares of the step.
+    fall: ClassVar[float] = 1e-4
+    most_trials: ClassVar[int] = 20
+    shortest: ClassVar[float] = 0.1
+    longest: ClassVar[float] = 0.5
+    # In which iterations a mean of planes is looked for.
+    mean_every: ClassVar[int] = 8
+
     steps: int = 20
-    planes: int | None = _PLANES
+    planes: int | None = 24  # a mean is made of, of half as many points where these have two
     name: str = "sparse-quasi-newton"
 
     def start(self, problem: Problem) -> SparseSteps:
@@ -444,19 +440,19 @@ class SparseQuasiNewton(Solver[SparseSteps]):
             goal = minimum_of_model(own, best.w, slope, form)
         direction = goal - best.w
         promised = dot(slope, direction) + problem.regularizer.value(goal) - here
-        rounding = _ROUNDING * abs(run.objective)
+        rounding = ROUNDING * abs(run.objective)
         points, length = list[Point](), 1.0
-        for _ in range(_MOST_TRIALS):
+        for _ in range(self.most_trials):
             w = goal if length == 1.0 else best.w + length * direction
             points.append(_evaluated_near(problem, w, best))
             gained = run.objective - problem.objective(points[-1])
-            if gained >= -_FALL * length * min(promised, 0.0) - rounding or hurried():
+            if gained >= -self.fall * length * min(promised, 0.0) - rounding or hurried():
                 break
             # Along a direction that promises nothing but by rounding there is no parabola.
             fitted = 0.0
             if promised < 0.0:
                 fitted = 0.5 * promised * length / (promised * length + gained)
-            length *= min(max(fitted, _SHORTEST), _LONGEST)
+            length *= min(max(fitted, self.shortest), self.longest)
         else:  # the end of what numbers can tell, or nothing that was learned holds here
             own.past.forget()
         own.remember(points[-1].w - best.w, points[-1].plane().slope - slope)
@@ -476,10 +472,10 @@ class SparseQuasiNewton(Solver[SparseSteps]):
         bundle.set_weights(newest)
         plane = bounding(bundle.aggregate(), coordinates_of(problem), bundle.floor)
         said = problem.below(plane)
-        due = run.iteration % _MEAN_EVERY == 0 and bundle.n_planes > 1
+        due = run.iteration % self.mean_every == 0 and bundle.n_planes > 1
         if problem.flat and (due or run.stalled_for > 0) and np.isfinite(bundle.floor):
             plane = best_plane(
-                bundle.model(), bundle.floor, problem.flat.dual_radius, newest, at_once=_AT_ONCE
+                bundle.model(), bundle.floor, problem.flat.dual_radius, newest, at_once=300
             )
             said = max(said, problem.below(plane), key=lambda candidate: candidate.lower)
         return said
@@ -500,25 +496,15 @@ def coordinates_of(problem: Problem) -> Coordinates:
     return BY_COORDINATE.of(problem).by_coordinate(problem.risk.n_parameters)
 
 
-def _working_set(w: Vector, descents: Vector) -> Numbers:
-    """Return the coordinates that are not zero, and those along which the objective falls most."""
-    nonzero = w != 0.0
-    steep = np.where(nonzero, 0.0, descents)
-    most = max(_LEAST_CHOSEN, int(_GROWTH * np.count_nonzero(nonzero)))
-    if np.count_nonzero(steep) > most:
-        steep[steep < np.partition(steep, -most)[-most]] = 0.0
-    return np.flatnonzero(nonzero | (steep > 0.0))
-
-
 def minimum_of_model(own: SparseSteps, w: Vector, slope: Vector, form: Coordinates) -> Vector:
     """Return where the model plus the regularizer is lowest."""
     descents = form.descents(w, slope)
-    chosen = _working_set(w, descents)
-    part = Coordinates(form.l1, *(each[chosen] for each in form[1:]))
+    chosen = working_set(w, descents, least=2000, growth=1.0)
     moved, goal = w[chosen], w.copy()
-    enough = _SHARE * float(descents.max(initial=0.0))
+    # Until no coordinate moves by more than this share of the steepest descent.
+    enough = 0.05 * float(descents.max(initial=0.0))
     model = own.model(slope, chosen)
-    low_rank_descent(*model, slope[chosen], penalty_of(part), moved, enough, _MOST_PASSES)
+    low_rank_descent(*model, slope[chosen], penalty_of(form, chosen), moved, enough, 200)
     goal[chosen] = moved
     return goal
 

@@ -303,7 +303,7 @@ class ChainTables:
         return np.concatenate(parts + ([tables.ends.ravel()] if self._risk.ends else []))
 
 
-class ChainOutputs(Outputs):
+class ChainOutputs(Outputs[ChainPoint]):
     """Labels of the sequences of a `ChainRisk` with the loss `cutplane.ChainMargin`."""
 
     def __init__(self, risk: ChainRisk) -> None:
