@@ -646,9 +646,9 @@ def test_a_fit_is_read_in_few_files():
     assert all(house["BUDGETS"][name] == most for name, most in REACHED.items())
 
 
-# How often a risk, loss, regularizer, point, map or row may still be annotated as Any: this only
-# gets less. What they offer is asked by type, never by a string.
-MOST_UNTYPED = 48
+# How often a risk, loss, regularizer, point, map or row may be annotated as Any. What they offer is
+# asked by type, never by a string.
+MOST_UNTYPED = 0
 
 
 def test_risks_have_types():

@@ -39,7 +39,9 @@ from cutplane.core.policies.bmrm import OnSegment, best_step
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
+from cutplane.losses.piecewise import PiecewiseLoss
 from cutplane.models.gram.newton import SPANS_EXAMPLES, newton_coefficients
+from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.bundle import checked_planes
@@ -198,10 +200,12 @@ class Costs(NamedTuple):
     down: Vector
 
     @classmethod
-    def of(cls, risk: Any) -> Costs:
+    def of(cls, risk: KernelRisk) -> Costs:
         """Return those of a loss made of straight pieces."""
-        left, right, y, weights = risk.loss.left, risk.loss.right, risk.y, risk.weights
-        if risk.loss.of_residual:  # v = z - y
+        loss, y, weights = risk.loss, risk.y, risk.weights
+        assert isinstance(loss, PiecewiseLoss)
+        left, right = loss.left, loss.right
+        if loss.of_residual:  # v = z - y
             return cls(
                 -left.slope * weights, right.slope * weights, y + right.start, y - left.start
             )
@@ -250,13 +254,13 @@ class PairSteps(Solver["PairDuals | None"]):
 
     def step(self, run: Run, own: PairDuals | None) -> Step[PairDuals | None]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
-        risk: Any = run.problem.risk
+        risk = SPANS_EXAMPLES.of(run.problem)
         if own is not None and run.gap > _SLOW * own.gap:
-            if risk.rows.ready.all() and not run.hides_tolerance:
+            if risk.matrix_rows.ready.all() and not run.hides_tolerance:
                 return newton_steps(run, Costs.of(risk), own)
             found, _ = OnSegment()(run, run.candidate, None)
             return Step(found.points, replace(own, gap=np.inf), cut_at=found.cut_at)
-        lam: float = run.problem.regularizer.lam  # type: ignore[attr-defined]
+        lam = run.problem.norm.lam
         costs = Costs.of(risk)
         own = replace(own or begun(risk, lam, costs, run.best.w), gap=run.gap)
         self._improve(risk, lam, costs, own, run)
@@ -274,9 +278,11 @@ class PairSteps(Solver["PairDuals | None"]):
         along = run.problem.norm.along(run.best.w, point.w)
         return Step([segment.at(best_step(segment, along))], own, [plane])
 
-    def _improve(self, risk: Any, lam: float, costs: Costs, own: PairDuals, run: Run) -> None:
+    def _improve(
+        self, risk: KernelRisk, lam: float, costs: Costs, own: PairDuals, run: Run
+    ) -> None:
         """Take steps until the gap seems to be small enough, or some passes are over."""
-        rows: KernelRows = risk.rows
+        rows = risk.matrix_rows
         m = len(own.q)
         rise, fall = np.empty(m), np.empty(m)
         form, duals = (rows.stored, rows.diagonal, lam), (own.q, own.images, rise, fall)
@@ -393,7 +399,7 @@ class KernelSteps(RoundedSteps[KernelState]):
     rounding: ClassVar[Rounding] = ROUNDING["kernels"]
 
     def __init__(self, problem: Problem, costs: Costs) -> None:
-        self._risk: Any = problem.risk
+        self._risk = SPANS_EXAMPLES.of(problem)
         self._norm = problem.norm
         self._costs = costs
 
@@ -420,11 +426,11 @@ class KernelSteps(RoundedSteps[KernelState]):
         if risk.minimizes_intercept:
             scores += loss.minimize_offset(risk.y, scores, weights).offset
         slopes = loss.slopes(risk.y, scores, weights)
-        curvatures = loss.curvatures(risk.y, scores, weights)
+        curvatures = loss.known_curvatures(risk.y, scores, weights)
         before = point.w[: len(scores)]
         beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=_OF_STEP)
         risk.evaluations += 1
-        end = risk.with_coefficients(beta, risk.map.values(beta))
+        end = risk.with_coefficients(beta, risk.kernel.values(beta))
         state.slopes, met = _plane_of(risk, lam, self._costs, end)
         speed = end.scores - point.scores
         if risk.minimizes_intercept and curvatures.any():
@@ -447,9 +453,9 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
 
     Steps end when the gap is small enough, or has stopped to shrink.
     """
-    problem = run.problem
-    risk: Any = problem.risk
-    weights, point = risk.weights, cast(Any, run.best)
+    problem, point = run.problem, run.best
+    assert isinstance(point, ScoredPoint)
+    weights = SPANS_EXAMPLES.of(problem).weights
     steps = KernelSteps(problem, costs)
     best, objective, lower, plane = point, run.objective, run.lower, None
     duals = per_weight(own.q, weights)
@@ -478,7 +484,9 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
     return Step([best], own, [] if plane is None else [plane])
 
 
-def _plane_of(risk: Any, lam: float, costs: Costs, point: ScoredPoint) -> tuple[Vector, Plane]:
+def _plane_of(
+    risk: KernelRisk, lam: float, costs: Costs, point: ScoredPoint
+) -> tuple[Vector, Plane]:
     """Return duals next to the coefficients of a function, times ``-lam``, and their plane."""
     beta, values = np.split(point.w, 2)
     q = np.clip(-lam * beta, costs.lower, costs.upper)
@@ -487,28 +495,28 @@ def _plane_of(risk: Any, lam: float, costs: Costs, point: ScoredPoint) -> tuple[
     changed = q + lam * beta
     images = -lam * values
     if changed.any():
-        images = images + risk.map.values(changed)
+        images = images + risk.kernel.values(changed)
     offset = -risk.pointwise.known_conjugate(risk.y, q, risk.weights)
     return q, Plane(0.5 * np.concatenate([images, q]), offset)
 
 
-def begun(risk: Any, lam: float, costs: Costs, w: Vector) -> PairDuals:
+def begun(risk: KernelRisk, lam: float, costs: Costs, w: Vector) -> PairDuals:
     """Return the duals of the function that a run starts at, as far as they are allowed."""
     m = len(costs.lower)
     q = np.clip(-lam * w[:m], costs.lower, costs.upper)
     if risk.minimizes_intercept:
         q = balanced(q)
-    return PairDuals(q, risk.map.values(q) / lam)
+    return PairDuals(q, risk.kernel.values(q) / lam)
 
 
-def gap_of(risk: Any, lam: float, own: PairDuals) -> float:
+def gap_of(risk: KernelRisk, lam: float, own: PairDuals) -> float:
     """Return objective less bound of the duals, by the scores as they were kept up to date."""
     scores = -own.images
     if risk.minimizes_intercept:
         value = risk.loss.at_best_offset(risk.y, scores, risk.weights, None).value
     else:
         value = risk.loss.value(risk.y, scores, risk.weights)
-    conjugate: float = risk.pointwise.known_conjugate(risk.y, own.q, risk.weights)
+    conjugate = risk.pointwise.known_conjugate(risk.y, own.q, risk.weights)
     return float(value + conjugate + dot(own.q, own.images))
 
 
