@@ -169,23 +169,9 @@ def single_steps(form: Form, costs: CostArrays, duals: Duals, accuracy: float, m
     return most
 
 
-# Steps between two looks at the gap, as a share of the examples, and looks between two planes.
-# A look costs less than ten steps, a plane as much as some hundred.
-_SHARE = 0.05
-_LEAST_STEPS = 64
-_LOOKS = 40
-
-# Rows that are computed at a time, as a share of the examples: some that violate the most, and no
-# less than this share of the worst; then steps go on until those that have rows violate less.
-_BATCH, _LEAST_BATCH = 1.0 / 64.0, 64
+# Rows are computed of examples that violate the most, and no less than this share of the worst;
+# then steps go on until those that have rows violate less than the other share.
 _SHARE_OF_WORST, _DEPTH = 0.5, 0.3
-
-# Steps on pairs that leave more than this share of the gap are slow.
-_SLOW = 0.5
-
-# Newton steps end after so many of which none has left less than this share of the gap.
-_NO_GAIN, _GAIN = 30, 0.9
-_OF_STEP = 1e-6
 
 # The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
 _ACCURACY = 1e-14
@@ -248,14 +234,14 @@ class PairSteps(Solver["PairDuals | None"]):
         loss_with("a loss made of straight pieces, such as the hinge", lambda loss: loss.straight),
     )
     takes_first_plane: ClassVar[bool] = False
-    looks: int = _LOOKS
+    looks: int = 40
     planes: int | None = 50
     name: str = "pair-ascent"
 
     def step(self, run: Run, own: PairDuals | None) -> Step[PairDuals | None]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
         risk = SPANS_EXAMPLES.of(run.problem)
-        if own is not None and run.gap > _SLOW * own.gap:
+        if own is not None and run.gap > 0.5 * own.gap:  # pairs creep
             if risk.matrix_rows.ready.all() and not run.hides_tolerance:
                 return newton_steps(run, Costs.of(risk), own)
             found, _ = OnSegment()(run, run.candidate, None)
@@ -291,7 +277,8 @@ class PairSteps(Solver["PairDuals | None"]):
         # Duals whose rows are not there yet stay as they are.
         waiting = Waiting.of(rows, rise, fall, pairs=risk.minimizes_intercept)
         steps = pair_steps if risk.minimizes_intercept else single_steps
-        most = max(int(_SHARE * m), _LEAST_STEPS)
+        # A look at the gap costs less than ten steps, a plane as much as some hundred.
+        most = max(int(0.05 * m), 64)
         accuracy, looks = _ACCURACY, 0
         while looks < self.looks:
             n_ready = np.count_nonzero(rows.ready)
@@ -350,7 +337,7 @@ class Waiting(NamedTuple):
         if own > _SHARE_OF_WORST * worst:
             return max(_DEPTH * worst, _ACCURACY)
         lowest, highest = (up.min(), down.max()) if self.pairs else (0.0, 0.0)
-        batch = max(int(_BATCH * len(g)), _LEAST_BATCH)
+        batch = max(len(g) // 64, 64)
         chosen = list[NDArray[np.intp]]()
         for side in (highest - up, down - lowest):
             there = self.order[absent[self.order] & (side[self.order] > _SHARE_OF_WORST * worst)]
@@ -428,7 +415,7 @@ class KernelSteps(RoundedSteps[KernelState]):
         slopes = loss.slopes(risk.y, scores, weights)
         curvatures = loss.known_curvatures(risk.y, scores, weights)
         before = point.w[: len(scores)]
-        beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=_OF_STEP)
+        beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=1e-6)
         risk.evaluations += 1
         end = risk.with_coefficients(beta, risk.kernel.values(beta))
         state.slopes, met = _plane_of(risk, lam, self._costs, end)
@@ -465,7 +452,7 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
     )
     state = KernelState(point, width, duals, own.q)
     smallest, since = run.gap, 0
-    while since < _NO_GAIN and not hurried():
+    while since < 30 and not hurried():
         (met,) = steps.step(state)
         bound = problem.below(met).lower
         if bound > lower:
@@ -476,7 +463,7 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
         state.gap = objective - lower
         if state.gap <= 0.9 * run.enough:
             break
-        smallest, since = (state.gap, 0) if state.gap < _GAIN * smallest else (smallest, since + 1)
+        smallest, since = (state.gap, 0) if state.gap < 0.9 * smallest else (smallest, since + 1)
     if plane is not None:
         images, halves = np.split(plane.slope, 2)
         np.multiply(halves, 2.0, out=own.q)
@@ -520,7 +507,7 @@ def gap_of(risk: KernelRisk, lam: float, own: PairDuals) -> float:
     return float(value + conjugate + dot(own.q, own.images))
 
 
-def pair_ascent(*, looks: int = _LOOKS, planes: int = 50) -> PairSteps:
+def pair_ascent(*, looks: int = 40, planes: int = 50) -> PairSteps:
     """Sequential minimization: exact steps on pairs of duals, certified by planes.
 
     The method for kernels with losses made of straight pieces: hinge, absolute, quantile and
