@@ -259,7 +259,9 @@ class TensorRisk(ScoredRisk):
         beta = self._machine.coefficients(point.w[None])
         self._heaviest = max(self._heaviest, float(self._terms(beta[0]).sum()))
         self.evaluations += 1
-        scores = products_with(self._machine.kernel, self._X, self._machine.spanning, beta)[:, 0]
+        used = np.flatnonzero(beta[0])
+        spanning = self._machine.spanning[used]
+        scores = products_with(self._machine.kernel, self._X, spanning, beta[:, used])[:, 0]
         at = None
         if self.minimizes_intercept and self.loss.of_shares:
             assert isinstance(point, ScoredPoint)
