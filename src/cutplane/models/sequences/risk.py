@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.mapped import MappedFile
@@ -35,7 +36,15 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import summed
 from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
 from cutplane.core.search import Trial, between, beyond, model_minimum
-from cutplane.data import AllPairs, ObservedPairs, PairMap, ScoreMap, TorchScores, rows_and_map
+from cutplane.data import (
+    AllPairs,
+    ObservedPairs,
+    PairMap,
+    Rows,
+    ScoreMap,
+    TorchScores,
+    rows_and_map,
+)
 from cutplane.data.observed_pairs import PairSums
 from cutplane.models.sequences.chain import Chains, ChainScores, Indices
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
@@ -374,7 +383,7 @@ class ChainRisk(InferenceRisk):
 
     def __init__(
         self,
-        rows: Any,
+        rows: Rows | ScoreMap | NDArray[Any] | csr_array,
         y: Any,
         offsets: Any,
         loss: ChainLoss,
