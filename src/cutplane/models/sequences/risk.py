@@ -43,7 +43,7 @@ from cutplane.data import (
     Rows,
     ScoreMap,
     TorchScores,
-    rows_and_map,
+    as_rows,
 )
 from cutplane.data.observed_pairs import PairSums
 from cutplane.models.sequences.chain import Chains, ChainScores, Indices
@@ -397,7 +397,8 @@ class ChainRisk(InferenceRisk):
     ) -> None:
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
-        self.rows, given = rows_and_map(rows, n_threads=n_threads)
+        given = rows if isinstance(rows, ScoreMap) else None
+        self.rows = as_rows(rows, n_threads=n_threads) if given is None else given.rows
         if given is not None and given.linear and not isinstance(given, PairMap):
             raise TypeError(f"a chain needs weights for pairs of label and feature, got {given}")
         if given is not None and len(given.score_shape) != 1 and n_labels != 1:
