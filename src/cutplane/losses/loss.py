@@ -24,6 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like
+from cutplane.compute.blocks import total
 from cutplane.compute.products import (
     between,
     largest_size_over,
@@ -31,7 +32,7 @@ from cutplane.compute.products import (
     sum_and_size_over,
     sum_over,
 )
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.core.search import minimize_on_ray, minimize_roughly
 from cutplane.named import ByName
@@ -466,10 +467,22 @@ class Loss(ScoreLoss):
 
 
 class OffsetLoss(Loss):
-    """A loss written for scores with an offset, which is added block by block.
+    """A loss of two compiled loops, before which an offset is added block by block.
 
-    So no vector of moved scores is needed. It has `_value_at` and `_slopes_at`.
+    So no vector of moved scores is needed.
+
+    Attributes
+    ----------
+    loops : tuple of two functions
+        Of targets, scores and weights: what returns the weighted sum of losses, and what fills in
+        its derivative by each score.
+    form : tuple
+        What both loops take before that.
     """
+
+    loops: ClassVar[tuple[Callable[..., float], Callable[..., None]]]
+    form: tuple[Any, ...] = ()
+    in_blocks = True
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
@@ -482,6 +495,18 @@ class OffsetLoss(Loss):
     def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the derivative by each score."""
         return self._slopes_at(y, scores, 0.0, weights)
+
+    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
+        loop, form = self.loops[0], self.form
+        sums = map_arrays(lambda y, z, p: loop(*form, y, moved(z, offset), p), y, scores, weights)
+        return float(total(sums))
+
+    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        loop, form, out = self.loops[1], self.form, empty_like(scores)
+        map_arrays(
+            lambda y, z, p, out: loop(*form, y, moved(z, offset), p, out), y, scores, weights, out
+        )
+        return out
 
 
 def moved(scores: Vector, offset: float) -> Vector:
