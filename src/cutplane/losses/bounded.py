@@ -63,7 +63,7 @@ from cutplane.compute.blocks import joined, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_size_over, sum_and_size_over, sum_over
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import AtBestOffset, OffsetLoss, Task
+from cutplane.losses.loss import OffsetLoss, Task
 from cutplane.losses.piecewise import Absolute, Block, Hinge, MovingScores, Piece, PiecewiseLoss
 
 Reach: TypeAlias = tuple[bool, float, float]
@@ -581,12 +581,6 @@ class BrokenLine(OffsetLoss):
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
         return lowest_step(Line(*self.form, MovingScores(y, scores, weights, direction), extra))
-
-    def at_best_offset(
-        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
-    ) -> AtBestOffset:
-        """Minimize the loss over a constant added to all scores; all are looked at, no guess."""
-        return self.minimize_offset(y, scores, weights)
 
     def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return slopes at ``scores + offset`` that sum to zero; ``offset`` must be the best one.

@@ -104,8 +104,8 @@ class ScoreLoss(ABC):
         Whether minimizing over the intercepts would be a problem of its own, because the loss ties
         the scores of an example together: then they are parameters of the map.
     finds_offsets : bool
-        Whether a loss that is not convex finds the best offsets all the same, the same ones each
-        time: then they may be minimized out.
+        Whether a loss that is not convex finds the best offsets all the same, whatever the guess
+        is: then they may be minimized out.
     convex_twin : Loss or None
         A convex loss whose minimizer is where to begin with one that is not convex.
     convex_part : Loss or None
@@ -367,7 +367,7 @@ class Loss(ScoreLoss):
         self, y: Vector, scores: Vector, weights: Vector, guess: float | None
     ) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores, beginning at a guess."""
-        if not guess:
+        if not guess or self.finds_offsets:
             return self.minimize_offset(y, scores, weights)
         best = self.minimize_offset(y, scores + guess, weights)
         return best._replace(offset=best.offset + guess)
@@ -498,20 +498,18 @@ class OffsetLoss(Loss):
 
     def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
         loop, form = self.loops[0], self.form
-        sums = map_arrays(lambda y, z, p: loop(*form, y, moved(z, offset), p), y, scores, weights)
+        sums = map_arrays(
+            lambda y, z, p: loop(*form, y, z + offset if offset else z, p), y, scores, weights
+        )
         return float(total(sums))
 
     def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         loop, form, out = self.loops[1], self.form, empty_like(scores)
         map_arrays(
-            lambda y, z, p, out: loop(*form, y, moved(z, offset), p, out), y, scores, weights, out
+            lambda y, z, p, out: loop(*form, y, z + offset if offset else z, p, out),
+            *(y, scores, weights, out),
         )
         return out
-
-
-def moved(scores: Vector, offset: float) -> Vector:
-    """Return scores with an offset added, the same array if there is none."""
-    return scores + offset if offset else scores
 
 
 class SharedScore(ScoreLoss):
@@ -651,7 +649,7 @@ class TiltedLoss(Loss):
         cls, loss: Loss, y: Vector, scores: Vector, offset: float, weights: Vector
     ) -> TiltedLoss:
         """Return what lies above a loss with a ``convex_part`` and touches it at these scores."""
-        at = moved(scores, offset)
+        at = scores + offset if offset else scores
         pull = weights * loss.concave_slopes(y, at)  # type: ignore[attr-defined]  # has one
         convex: Loss = loss.convex_part
         rest = loss.value(y, at, weights) - convex.value(y, at, weights)

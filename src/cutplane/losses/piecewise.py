@@ -43,7 +43,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like, positive
+from cutplane.compute.arrays import EPS, Vector, empty_like, positive
 from cutplane.compute.blocks import add_up, joined, placing, power_below, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import map_arrays, map_blocks
@@ -181,18 +181,18 @@ def curvature(kind: Kind, step: float, moving: Block) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def list_changing(kind: Kind, lo: float, hi: float, moving: Block, found: NDArray[np.int64]) -> int:
-    """List the examples that may pass, between two steps, from one part of a piece to another.
+@njit(cache=True, nogil=True, error_model="numpy", inner=True)
+def _changing(kind: Kind, lo: float, hi: float, moving: Block) -> NDArray[np.int64]:
+    """Return the examples that may pass, between two steps, from one part of a piece to another.
 
-    Mostly few do, so this test is all that most examples cost. Returns how many; ``found`` must
-    have room for one more than all.
+    Mostly few do, so this test is all that most examples cost.
     """
     y, scores, _, direction = moving
     of_margin, left_shape, right_shape = kind
     start_left, _, _, _, width_left = left_shape
     start_right, _, _, _, width_right = right_shape
     hi = min(hi, 1e300)  # an infinite step times a speed of zero would be NaN
+    found = np.empty(len(y) + 1, np.int64)
     n = 0
     for i in range(len(y)):
         z_lo, z_hi = scores[i] + lo * direction[i], scores[i] + hi * direction[i]
@@ -208,21 +208,23 @@ def list_changing(kind: Kind, lo: float, hi: float, moving: Block, found: NDArra
         )
         found[n] = i  # overwritten by the next one if this does not change: cheaper than a branch
         n += changes
-    return n
+    return found[:n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_events(
-    kind: Kind, lo: float, hi: float, moving: Block, changing: NDArray[np.int64], events: Matrix
-) -> int:
-    """List place, jump and change of curvature of the events from ``lo`` to before ``hi``.
+def events_between(
+    kind: Kind, lo: float, hi: float, moving: Block
+) -> tuple[Vector, Vector, Vector]:
+    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``.
 
-    The slope along a ray changes where one of the ``changing`` examples enters or leaves a part of
-    a piece. Returns how often that is.
+    The slope along a ray changes where an example enters or leaves a part of a piece.
     """
     y, scores, weights, direction = moving
     of_margin, shape, next_shape = kind
-    place, jump, bend = events[0], events[1], events[2]
+    changing = _changing(kind, lo, hi, moving)
+    # An example can meet the start of each piece, and the end of its rounded part.
+    most = 4 * len(changing)
+    place, jump, bend = np.empty(most), np.empty(most), np.empty(most)
     n = 0
     sign = -1.0
     for _side in range(2):
@@ -248,19 +250,7 @@ def list_events(
                     place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
                     n += 1
         shape, sign = next_shape, 1.0
-    return n
-
-
-def events_between(
-    kind: Kind, lo: float, hi: float, moving: Block
-) -> tuple[Vector, Vector, Vector]:
-    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``."""
-    found = np.empty(len(moving[0]) + 1, dtype=np.int64)
-    changing = found[: list_changing(kind, lo, hi, moving, found)]
-    # An example can meet the start of each piece, and the end of its rounded part.
-    events = np.empty((3, 4 * len(changing)))
-    n = list_events(kind, lo, hi, moving, changing, events)
-    return events[0, :n], events[1, :n], events[2, :n]
+    return place[:n], jump[:n], bend[:n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -541,38 +531,6 @@ class Bracket:
             self.lo, self.slope_lo = step, slope
         return slope
 
-    def close(self, change: float) -> None:
-        """Narrow a bracket, known at its start only, until so little may change inside."""
-        start, slope = self.lo, self.slope_lo
-        part = self.profile.part() if slope < -self.zero else None
-        step, reach, closing = start, 1.0, 0
-        while closing < _CLOSING_STEPS and reach < _FAR:
-            guess = None
-            if part is not None:
-                with placing(None):  # everybody has the same part
-                    guess = _guess(part, start, step, slope, change)
-            lo, hi = self.lo, self.hi
-            if guess is not None and lo < guess < hi:
-                # A little farther, because at the guess itself is an event, and rounding would say
-                # on which side of it we are: for the derivative and for the search not always the
-                # same.
-                step = min(guess + 1e-3 * (guess - step), 0.5 * (guess + hi))
-            elif hi == _INF:
-                step, reach = lo + reach, 4.0 * reach
-            else:
-                # Where a straight line crosses zero, off the ends so that both of them move.
-                secant = lo - self.slope_lo * (hi - lo) / (self.slope_hi - self.slope_lo)
-                margin = 0.1 * (hi - lo)
-                step = min(max(secant, lo + margin), hi - margin)
-            slope = self.narrow(step)
-            if abs(slope) <= self.zero:
-                return self.close_around(step, change)
-            if self.hi < _INF:
-                closing += 1
-                if self.slope_hi - self.slope_lo <= change:
-                    return None
-        return None
-
     def close_around(self, zero_at: float, change: float) -> None:
         """Narrow the bracket to the neighborhood of a zero that a trial step has hit.
 
@@ -592,12 +550,39 @@ def minimizers_beyond(
 ) -> tuple[float, float]:
     """Return the first and the last minimizer from ``start`` on; mostly they are the same.
 
-    ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero.
+    ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero. A bracket is
+    narrowed until few terms change inside, and then searched exactly.
     """
     bracket = Bracket(profile, zero, start, slope)
-    # The share of the derivative's terms that may change inside a narrow bracket.
-    few = min(_FEW, _MOST_EVENTS / rows_in_all(len(profile.moving.scores)))
-    bracket.close(few * size)
+    # What of the derivative may change inside a narrow bracket.
+    change = size * min(_FEW, _MOST_EVENTS / rows_in_all(len(profile.moving.scores)))
+    part = profile.part() if slope < -zero else None
+    step, reach, closing = start, 1.0, 0
+    while closing < _CLOSING_STEPS and reach < _FAR:
+        guess = None
+        if part is not None:
+            with placing(None):  # everybody has the same part
+                guess = _guess(part, start, step, slope, change)
+        lo, hi = bracket.lo, bracket.hi
+        if guess is not None and lo < guess < hi:
+            # A little farther, because at the guess itself is an event, and rounding would say on
+            # which side of it we are: for the derivative and for the search not always the same.
+            step = min(guess + 1e-3 * (guess - step), 0.5 * (guess + hi))
+        elif hi == _INF:
+            step, reach = lo + reach, 4.0 * reach
+        else:
+            # Where a straight line crosses zero, off the ends so that both of them move.
+            secant = lo - bracket.slope_lo * (hi - lo) / (bracket.slope_hi - bracket.slope_lo)
+            margin = 0.1 * (hi - lo)
+            step = min(max(secant, lo + margin), hi - margin)
+        slope = bracket.narrow(step)
+        if abs(slope) <= zero:
+            bracket.close_around(step, change)
+            break
+        if bracket.hi < _INF:
+            closing += 1
+            if bracket.slope_hi - bracket.slope_lo <= change:
+                break
     lo, hi = bracket.lo, bracket.hi
     events = joined(profile.moving.map(events_between, profile.kind, lo, hi))
     return minimizers_between(lo, hi, bracket.slope_lo, profile.curvature(lo), zero, *events)
