@@ -53,7 +53,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -63,9 +62,8 @@ from cutplane.compute.arrays import EPS, Matrix, Vector, positive
 from cutplane.compute.blocks import joined, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_size_over, sum_and_size_over, sum_over
-from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import AtBestOffset, OffsetLoss, Task, moved
+from cutplane.losses.loss import OffsetLoss, Task
 from cutplane.losses.piecewise import Absolute, Block, Hinge, MovingScores, Piece, PiecewiseLoss
 
 Reach: TypeAlias = tuple[bool, float, float]
@@ -411,7 +409,7 @@ class Line:
         """Return the derivative of the sum right after the beginning."""
         if self.both:
             return 0.0
-        return float(total(self.moving.map(partial(begin, self.of, self.shape))))
+        return float(total(self.moving.map(begin, self.of, self.shape)))
 
     def scale(self) -> float:
         """Return the step of a typical corner."""
@@ -562,7 +560,7 @@ class BrokenLine(OffsetLoss):
     """
 
     convex = False
-    in_blocks = True
+    loops = value_of, slopes
     finds_offsets = True
 
     def __init__(
@@ -576,19 +574,13 @@ class BrokenLine(OffsetLoss):
     ) -> None:
         self.task = task  # type: ignore[misc]  # broken lines serve both tasks
         self.of_residual = of == OF_RESIDUAL
-        self.kind: tuple[int, Vector] = (of, np.array([*corners, *slopes, middle]))
+        self.form: tuple[int, Vector] = (of, np.array([*corners, *slopes, middle]))
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        return lowest_step(Line(*self.kind, MovingScores(y, scores, weights, direction), extra))
-
-    def at_best_offset(
-        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
-    ) -> AtBestOffset:
-        """Minimize the loss over a constant added to all scores; all are looked at, no guess."""
-        return self.minimize_offset(y, scores, weights)
+        return lowest_step(Line(*self.form, MovingScores(y, scores, weights, direction), extra))
 
     def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return slopes at ``scores + offset`` that sum to zero; ``offset`` must be the best one.
@@ -611,22 +603,7 @@ class BrokenLine(OffsetLoss):
         return slopes
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        return lowest_step(Line(*self.kind, MovingScores(y, scores, weights, 1.0), both=True))
-
-    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
-        parts = map_blocks(
-            lambda i: value_of(*self.kind, y[i], moved(scores[i], offset), weights[i]),
-            len(y),
-        )
-        return float(total(parts))
-
-    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        out = np.empty_like(scores)
-        map_blocks(
-            lambda i: slopes(*self.kind, y[i], moved(scores[i], offset), weights[i], out[i]),
-            len(y),
-        )
-        return out
+        return lowest_step(Line(*self.form, MovingScores(y, scores, weights, 1.0), both=True))
 
 
 class Ramp(BrokenLine):

@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 from scipy.special import expit, xlogy
 
-from cutplane.compute.arrays import EPS, Vector, empty_like
+from cutplane.compute.arrays import EPS, Vector
 from cutplane.compute.blocks import LEAST_NUMBERS, add_up, added, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_over, product_over
@@ -34,7 +34,6 @@ from cutplane.losses.loss import (
     AtBestOffset,
     Loss,
     OffsetLoss,
-    moved,
 )
 
 _NOTHING = Quadratic(0.0, 0.0)
@@ -432,6 +431,7 @@ class Logistic(OffsetLoss, SmoothLoss):
     task = "classification"
     steady_curvature = True
     dual_form = (LOGISTIC, np.zeros((2, 5)))
+    loops = value, slopes
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""
@@ -449,15 +449,6 @@ class Logistic(OffsetLoss, SmoothLoss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
     ) -> tuple[float, float, float]:
         return along(y, scores, direction, weights, step)
-
-    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
-        parts = map_blocks(lambda i: value(y[i], moved(scores[i], offset), weights[i]), len(y))
-        return float(total(parts))
-
-    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        out = empty_like(scores)
-        map_blocks(lambda i: slopes(y[i], moved(scores[i], offset), weights[i], out[i]), len(y))
-        return out
 
     def probability(self, scores: Vector) -> Vector:
         """Return the probability of the positive class."""
