@@ -311,18 +311,6 @@ def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) ->
             display.begin(f"{named} ({k + 1} of {n_parts})")
 
 
-def method_of(estimator: Any, problem: Problem) -> AnySolver | str:
-    """Return the method that an estimator's parameters ask for; "auto" is left to `minimize`."""
-    if isinstance(estimator.method, Solver):
-        return estimator.method
-    name, methods = estimator.method or "auto", estimator.description.methods
-    if name == "auto" and methods["auto"] is METHODS["auto"]:
-        return "auto"
-    make = look_up("method", name, methods)
-    made: AnySolver = make(problem)
-    return made
-
-
 def solve(
     estimator: Any,
     problem: Problem,
@@ -342,11 +330,18 @@ def solve(
     taken from there. With `n_threads`, they count in place of the estimator's, and with a `method`
     that does.
     """
+    chosen: AnySolver | str = method or estimator.method or "auto"
+    methods = estimator.description.methods
+    # The usual choice is left to `minimize`.
+    if not isinstance(chosen, Solver) and (
+        chosen != "auto" or methods["auto"] is not METHODS["auto"]
+    ):
+        chosen = look_up("method", chosen, methods)(problem)
     with thread_limit(n_threads or threads_of(estimator.n_jobs)):
         return minimize(
             problem.risk,
             problem.regularizer,
-            method=method or method_of(estimator, problem),
+            method=chosen,
             tol=estimator.tol,
             max_iter=max_iter,
             time_limit=time_limit,

@@ -212,7 +212,11 @@ class LinearModel(Estimator):
         if hasattr(self, "loss"):
             self.loss_function()  # which is refused if nobody knows it
         if changed:
+            self._check_together()
             warn_of_unused(self, self._unused())
+
+    def _check_together(self) -> None:
+        """Refuse parameters that contradict each other."""
 
     def _unused(self) -> dict[str, str]:
         """Return the parameters that have no effect with the others, and why."""
@@ -423,10 +427,8 @@ class Penalized(LinearModel):
 
         return certify(self, max_iter)
 
-    def _check_parameters(self) -> None:
-        if self.penalty not in PENALTIES:
-            look_up("penalty", self.penalty, PENALTIES)
-        super()._check_parameters()
+    def _check_together(self) -> None:
+        look_up("penalty", self.penalty, PENALTIES)
         if self._is_plain():
             return
         if not self.loss_function().convex:

@@ -28,7 +28,7 @@ from cutplane.compute.mapped import MappedFile, in_memory
 from cutplane.compute.products import all_finite, between, largest_over, product_over, sum_over
 from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import LibraryPoint, NonFiniteRisk, Plane, Point, Quadratic
-from cutplane.data import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, rows_and_map
+from cutplane.data import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, as_rows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset, Examples, Ray, ScoreLoss, TiltedLoss
 from cutplane.risks.composite import SampleRisk
@@ -241,7 +241,8 @@ class ScoredRisk(SampleRisk):
     ) -> None:
         if not isinstance(loss, ScoreLoss):
             raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
-        self.rows, given = rows_and_map(features)
+        given = features if isinstance(features, ScoreMap) else None
+        self.rows = as_rows(features) if given is None else given.rows
         n_samples = self.rows.shape[0]
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")

@@ -43,7 +43,7 @@ from cutplane.estimators.description import (
     look_up,
     threads_of,
 )
-from cutplane.estimators.estimator import by_parts, estimator
+from cutplane.estimators.estimator import by_parts, estimator, of_problems
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.linear import FLOATS, LinearModel
 from cutplane.estimators.regressor import NumberScores
@@ -443,10 +443,11 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         self._curvatures = weights * share * (1.0 - share)
         total = float(weights.sum())
         self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
-        listed = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
         likelihoods = [
             -total * certificate.objective - posterior.half_log_determinant
-            for certificate, posterior in zip(listed, self._posteriors, strict=True)
+            for certificate, posterior in zip(
+                of_problems(self, "certificate_"), self._posteriors, strict=True
+            )
         ]
         several = len(likelihoods) > 1
         self.log_marginal_likelihood_ = np.array(likelihoods) if several else likelihoods[0]
