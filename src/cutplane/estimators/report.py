@@ -191,10 +191,10 @@ def _against_ideal(
 
 
 def _by_query(
-    model: Any, X: Any, y: Any, qid: Any, tables: list[Table], *, k: int = 10
+    model: Any, X: Any, y: Any, qid: Any, tables: list[Table]
 ) -> tuple[Chart | None, Html]:
     """Return NDCG of all queries, from the worst to the best, and the names of the worst."""
-    queries = Queries(qid)
+    queries, k = Queries(qid), 10
     values = ranking_quality(model, X, y, qid).by_query(k)
     judged = np.flatnonzero(~np.isnan(values))
     if not judged.size:
