@@ -328,7 +328,7 @@ def _folds(
     from sklearn.model_selection import GroupKFold, check_cv
     from sklearn.utils import _safe_indexing
 
-    def part(rows: Any, **data: Any) -> dict[str, Any]:
+    def part(rows: NDArray[np.intp], **data: Any) -> dict[str, Any]:
         return {name: _safe_indexing(value, rows) for name, value in data.items()}
 
     description = estimator.description

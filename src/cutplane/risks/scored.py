@@ -354,7 +354,7 @@ class ScoredRisk(SampleRisk):
         """Whether there are convex risks above this one that touch it: see `majorant_at`."""
         return self.map.linear and (self.convex or self.loss.convex_part is not None)
 
-    def majorant_at(self, point: ScoredPoint) -> ScoredRisk:
+    def majorant_at(self, point: Point) -> ScoredRisk:
         """Return a convex risk that is nowhere below this one, and the same at a point.
 
         The concave part of the loss is replaced by its tangent there. Where the intercept is
@@ -362,6 +362,7 @@ class ScoredRisk(SampleRisk):
         """
         if self.convex:
             return self
+        assert isinstance(point, ScoredPoint)
         above = copy(self)
         above.loss = TiltedLoss.above(
             self.pointwise, self.y, point.scores, point.offset, self.weights
