@@ -173,6 +173,15 @@ class ClassScores:
         return self.classes_[scores.argmax(axis=1)]  # type: ignore[attr-defined]
 
 
+def one_against_rest(probability: Any) -> Any:
+    """Return probabilities of all classes: those of two, or of each against the rest, scaled."""
+    if probability.shape[1] == 1:
+        return np.hstack([1.0 - probability, probability])
+    total = probability.sum(axis=1, keepdims=True)
+    equal = np.full_like(probability, 1.0 / probability.shape[1])
+    return np.divide(probability, total, out=equal, where=total > 0.0)
+
+
 @with_probabilities
 def predict_log_proba(self: Any, X: Any) -> Any:
     """Return the logarithm of `predict_proba`."""
@@ -490,12 +499,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         scores, joint = self._scores(X), self._joint_loss()
         if joint is not None and scores.shape[1] > 1:
             return joint.probability(scores)
-        probability: Any = self.loss_function().probability(scores)
-        if probability.shape[1] == 1:
-            return np.hstack([1.0 - probability, probability])
-        total = probability.sum(axis=1, keepdims=True)
-        equal = np.full_like(probability, 1.0 / probability.shape[1])
-        return np.divide(probability, total, out=equal, where=total > 0.0)
+        return one_against_rest(self.loss_function().probability(scores))
 
     @property
     def positive_class_(self) -> Any:

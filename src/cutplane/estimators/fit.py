@@ -176,7 +176,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     reached = list[Vector]()
     with ExitStack() as stack:
         ahead = None
-        if (n_threads := problems_at_once(estimator, risks)) > 1:
+        if several and (n_threads := problems_at_once(estimator, risks)) > 1:
             alone = partial(_alone, estimator, plan)
             ahead = stack.enter_context(SideBySide(alone, len(risks), n_threads))
         for k, risk in enumerate(risks):
@@ -532,7 +532,7 @@ def problems_at_once(estimator: Any, risks: Sequence[Any]) -> int:
     """
     watched = bool(estimator.callbacks or getattr(estimator, "_skl_callbacks", None))
     ordered = watched or estimator.verbose or estimator.checkpoint is not None
-    if len(risks) == 1 or ordered or estimator.time_limit is not None or not risks[0].convex:
+    if ordered or estimator.time_limit is not None or not risks[0].convex:
         return 1
     rows = risks[0].rows if isinstance(risks[0], ScoredRisk) else None
     if rows is None or not rows.one_by_one or rows.n_entries < LEAST_ENTRIES:

@@ -156,7 +156,6 @@ def settings(progress: Progress, **choices: Iterable[Any]) -> Iterator[tuple[Any
         named = zip(choices, combination, strict=True)
         progress(done / len(combinations), ", ".join(in_words(*each) for each in named))
         yield combination
-    progress(1.0, "done")
 
 
 def first(conditions: Iterable[bool]) -> int | None:
