@@ -21,12 +21,11 @@ an error must be to cost as much as the regularizer. With less, the best model w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import field, replace
-from functools import partial
 from math import sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -65,9 +64,6 @@ from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.registry import ROBUST_METHODS
 
-if TYPE_CHECKING:
-    from cutplane.cluster.risk import ShardedRisk
-
 
 class NumberMeasure(NamedTuple):
     """A measure of predictions, from targets, predictions and weights: 1 at best, 0 of a constant.
@@ -82,14 +78,15 @@ class NumberMeasure(NamedTuple):
 def measure_of(loss: Loss) -> NumberMeasure | None:
     """Return the measure that goes with a loss, in place of R2; None if that does."""
     if isinstance(loss, Quantile):
-        return NumberMeasure("d2_pinball", partial(_of_quantile, np.array([loss.quantile])))
+        level = np.array([loss.quantile])
+
+        def share_saved(y: Vector, found: Vector, weights: Vector) -> float:
+            return d2_of_quantiles(y, found[:, None], level, weights)
+
+        return NumberMeasure("d2_pinball", share_saved)
     if isinstance(loss, Poisson):
         return NumberMeasure("d2_poisson", d2_of_counts)
     return None
-
-
-def _of_quantile(quantile: Vector, y: Vector, predicted: Vector, weights: Vector) -> float:
-    return d2_of_quantiles(y, predicted[:, None], quantile, weights)
 
 
 class NumberScores(RegressorMixin):
@@ -301,13 +298,11 @@ class LinearRegressor(NumberScores, Penalized):
         return self.loss_function().predict(self._scores(X)[:, 0])
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from cutplane.cluster.collections import fit_collection, target_risks
-        from cutplane.cluster.risk import Target
+        from cutplane.cluster.collections import fit_collection
+        from cutplane.cluster.risk import ShardedRisk
 
-        def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
-            return target_risks(
-                sample, self.loss_function(), [Target()], intercept=self.fit_intercept
-            )
+        def risks(sample: Any, masses: Any) -> list[ShardedRisk]:
+            return [ShardedRisk(sample, self.loss_function(), intercept=self.fit_intercept)]
 
         fit_collection(self, X, y, sample_weight, risks)
 

@@ -191,10 +191,10 @@ def _against_ideal(
 
 
 def _by_query(
-    model: Any, X: Any, y: Any, qid: Any, tables: list[Table], *, k: int = 10
+    model: Any, X: Any, y: Any, qid: Any, tables: list[Table]
 ) -> tuple[Chart | None, Html]:
     """Return NDCG of all queries, from the worst to the best, and the names of the worst."""
-    queries = Queries(qid)
+    queries, k = Queries(qid), 10
     values = ranking_quality(model, X, y, qid).by_query(k)
     judged = np.flatnonzero(~np.isnan(values))
     if not judged.size:
@@ -218,24 +218,16 @@ def _by_query(
     return chart, Html(element("h3", "The worst queries") + table(titles, worst))
 
 
-def _size_in_words(model: Any, X: Any, y: Any) -> dict[str, str]:
-    """Return how many rows and columns there are, and how full they are."""
-    if is_dask(X):  # only the workers could count the rest
-        return {"samples": f"{len(y):,}", "features": f"{model.n_features_in_:,}"}
-    n_samples, n_features = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    filled = X.nnz if hasattr(X, "nnz") else int(np.count_nonzero(np.asarray(X)))
-    return {
-        "samples": f"{n_samples:,}",
-        "features": f"{n_features:,}",
-        "values that are not zero": f"{100 * filled / max(n_samples * n_features, 1):.3g} %",
-    }
-
-
 def _data_in_words(model: Any, X: Any, y: Any, qid: Any) -> dict[str, Any]:
     """Return what the data are like."""
     facts: dict[str, Any] = {}
     if model.description.reads in (Reads.ROWS, Reads.QUERIES):
-        facts |= _size_in_words(model, X, y)
+        facts |= {"samples": f"{len(y):,}", "features": f"{model.n_features_in_:,}"}
+        if not is_dask(X):  # of which only the workers could count the rest
+            X = X if hasattr(X, "nnz") else np.asarray(X)
+            filled = X.nnz if hasattr(X, "nnz") else int(np.count_nonzero(X))
+            share = filled / max(X.shape[0] * X.shape[1], 1)
+            facts["values that are not zero"] = f"{100 * share:.3g} %"
     else:
         facts["sequences" if model.description.reads is not Reads.STRUCTURES else "examples"] = (
             f"{len(y):,}"

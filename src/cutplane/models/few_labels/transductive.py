@@ -48,11 +48,12 @@ from cutplane.core.state import Problem
 from cutplane.data import CenteredScore, Rows
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.classifier import ClassScores, n_rows, require_two_classes
-from cutplane.estimators.description import Description, Layout, Targets, l2_of
+from cutplane.estimators.description import Description, Layout, Targets, lam_of
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
 from cutplane.estimators.linear import LinearModel, flat_symptom
 from cutplane.losses import UNLABELED, Hinge, Loss
+from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic
 from cutplane.solvers.registry import FOR_OTHERS, METHODS
@@ -274,7 +275,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         free = ~known & (weights > 0.0)
         rows = self._rows(examples.X)
-        regularizer = l2_of(self.lam, self.C, float(weights[known].sum()))
+        regularizer = L2(lam_of(self.lam, self.C, float(weights[known].sum())))
         targets = [np.where(labels == positive, 1.0, -1.0) for positive in classes]
         supervised = [
             ScoredRisk(

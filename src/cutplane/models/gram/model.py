@@ -29,6 +29,7 @@ from cutplane.estimators.classifier import (
     ClassScores,
     class_weights,
     n_rows,
+    one_against_rest,
     predict_log_proba,
     require_two_classes,
     with_probabilities,
@@ -492,15 +493,6 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         """Return the targets of each problem: one for two classes, else each against the rest."""
         classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [np.where(y == positive, 1.0, -1.0) for positive in classes]
-
-
-def one_against_rest(probability: Any) -> Any:
-    """Return probabilities of all classes: those of two, or of each against the rest, scaled."""
-    if probability.shape[1] == 1:
-        return np.hstack([1.0 - probability, probability])
-    total = probability.sum(axis=1, keepdims=True)
-    equal = np.full_like(probability, 1.0 / probability.shape[1])
-    return np.divide(probability, total, out=equal, where=total > 0.0)
 
 
 @estimator

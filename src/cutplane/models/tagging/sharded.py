@@ -186,9 +186,9 @@ def fit_bag(
 
     If nothing is said of ``observed_only``, it depends on whether features have names.
     """
-    from cutplane.cluster.collections import sharded_sequences
+    from cutplane.cluster.collections import sample_of
 
-    sample = sharded_sequences(X, y, sample_weight)
+    sample = sample_of({"X": X, "y": y, "weights": sample_weight}, sequences=True)
     try:
         found: Found = sample.ask(look, vectorizer, model.min_count)
         if model.templates is not None and found.names is None:
