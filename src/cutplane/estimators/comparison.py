@@ -178,9 +178,8 @@ class Comparison:
         )
 
     def _columns(self, entry: Entry) -> Table:
-        own = table_of_run(entry.method, entry.records)
         above = [finite(self._above(record.objective)) for record in entry.records]
-        return Table(own.label, {**own.columns, "above": above})
+        return {**table_of_run(entry.records), "above": above}
 
     def _html(self) -> Html:
         rows = self.rows()
