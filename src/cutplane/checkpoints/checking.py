@@ -259,9 +259,8 @@ class _Checker:
         """Check what a solver or a policy of the library remembers, if it knows the risk."""
         if not type(policy).__module__.startswith("cutplane."):
             return
-        if own is None and isinstance(
-            self.known["risk"], FarRisk
-        ):  # what workers remember is not stored
+        # What workers remember is not stored.
+        if own is None and isinstance(self.known["risk"], FarRisk):
             return
         kinds = own_kinds(type(policy))
         name = type(own).__name__

@@ -197,6 +197,10 @@ class Comparison:
             tables=tables,
         )
 
+    def _columns(self, entry: Entry) -> Table:
+        above = [finite(self._above(record.objective)) for record in entry.records]
+        return {**table_of_run(entry.records), "above": above}
+
     def _shown(self) -> tuple[list[list[str]], list[str]]:
         """Return titles and rows as they are printed, and the notes below them."""
         rows = self.rows()
