@@ -142,8 +142,8 @@ class Outputs(ABC, Generic[Found]):
         """Return the minimizer, computed afresh, and the slope of the weights' plane."""
 
     @abstractmethod
-    def move(self, cache: Cache, w: Any, stiffness: float, examples: Indices, gaps: Vector) -> None:
-        """Visit examples in this order; fill in what each had to gain before its visit.
+    def ascend(self, cache: Cache, w: Any, pull: Pull, examples: Indices) -> Vector:
+        """Improve the weights of examples in this order; return what each of all had to gain.
 
         The weights are improved in place, and ``w`` goes along.
         """
@@ -152,12 +152,6 @@ class Outputs(ABC, Generic[Found]):
         """Return the minimizer as a vector of parameters."""
         vector: Vector = w
         return vector
-
-    def ascend(self, cache: Cache, w: Any, pull: Pull, examples: Indices) -> Vector:
-        """Improve the weights of examples; return what each of all had to gain before."""
-        gaps = np.zeros(len(self.weights))
-        self.move(cache, w, pull.stiffness, examples, gaps)
-        return gaps
 
     def examples(self, cache: Cache) -> Indices:
         """Return the examples whose weights can move."""
@@ -319,11 +313,11 @@ class ModelOutputs(Outputs[StructuredPoint]):
         add_weighted(cache.kept, cache.outputs, self.weights, slope)
         return pull.center - slope / pull.stiffness, slope
 
-    def move(
-        self, cache: Cache, w: Vector, stiffness: float, examples: Indices, gaps: Vector
-    ) -> None:
-        """Visit examples in this order; fill in what each had to gain before its visit."""
-        ascend(cache.kept, cache.outputs, self.weights, stiffness, w, examples, gaps)
+    def ascend(self, cache: Cache, w: Vector, pull: Pull, examples: Indices) -> Vector:
+        """Improve the weights of examples in this order; return what each of all had to gain."""
+        gaps = np.zeros(len(self.weights))
+        ascend(cache.kept, cache.outputs, self.weights, pull.stiffness, w, examples, gaps)
+        return gaps
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Vector, positive
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Point
 from cutplane.core.solver import CURVED, QUADRATIC, Solver, Step
@@ -60,8 +60,7 @@ class SubgradientSteps(Solver[StepsTaken | None]):
     name: str = "subgradient"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.first_length < math.inf:
-            raise ValueError(f"first must be positive and finite, got {self.first_length}")
+        positive("first", self.first_length)
 
     def step(self, run: Run, own: StepsTaken | None) -> Step[StepsTaken | None]:
         """Take a step."""
