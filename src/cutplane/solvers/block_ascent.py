@@ -474,7 +474,12 @@ class BlockAscent(Solver[Cache | None]):
             by_memory = math.isqrt(self.products // len(outputs.weights))
             room = self.outputs or min(max(by_memory, self.fewest), self.most)
             kept = outputs.learn(outputs.first(room), run.best)
-        strength = self._strength(run, outputs.squared_norm(kept), lam, len(outputs.weights))
+        # How strongly the next point is pulled toward the best one.
+        squared_norm = outputs.squared_norm(kept)
+        first = run.history[0].objective if run.history else 0.0
+        apart = run.best.value < self.told_apart * first
+        held_back = apart and squared_norm > self.stiff * lam * len(outputs.weights)
+        strength = 0.0 if held_back else self.pull * math.sqrt(lam * squared_norm)
         pull = Pull.toward(run.best.w, strength, lam)
         w, _ = outputs.minimizer(kept, pull)
         # The order depends on the iteration alone, so that a resumed run goes on the same way.
@@ -488,14 +493,6 @@ class BlockAscent(Solver[Cache | None]):
         plane, minimizer = outputs.plane(kept, pull)
         point = risk.at(minimizer)
         return Step([point], outputs.learn(kept, point), [plane])
-
-    def _strength(self, run: Run, squared_norm: float, lam: float, n_examples: int) -> float:
-        """Return how strongly the next point is pulled toward the best one."""
-        first = run.history[0].objective if run.history else 0.0
-        apart = run.best.value < self.told_apart * first
-        if apart and squared_norm > self.stiff * lam * n_examples:
-            return 0.0
-        return self.pull * math.sqrt(lam * squared_norm)
 
 
 def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 4) -> BlockAscent:

@@ -203,25 +203,21 @@ class Walk:
         )
 
 
-def seeded(seed: int) -> NDArray[np.uint64]:
-    """Return the first state of random numbers; those of neighboring seeds are unrelated."""
-    state = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    return np.maximum(state, np.uint64(1))
-
-
 def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: float) -> Walk:
     """Return the walk before the first step, at zero."""
     numbers = np.zeros(loops.DROP + 1)  # the last of them
     numbers[loops.SCALE] = 1.0
     optimistic = settings.rule is Rule.OPTIMISTIC
     numbers[loops.RADIUS] = min(1.0, radius) if optimistic else radius
+    # The first states of neighboring seeds are unrelated.
+    seed = np.random.SeedSequence(settings.seed).generate_state(1, np.uint64)
     return Walk(
         v=np.zeros(n_parameters),
         summed=np.zeros(n_parameters if settings.averages else 0),
         chosen=np.zeros(n_parameters if optimistic else 0),
         facts=facts,
         numbers=numbers,
-        seed=seeded(settings.seed),
+        seed=np.maximum(seed, np.uint64(1)),
     )
 
 
