@@ -26,11 +26,11 @@ from cutplane.compute.blocks import (
     rows_in_all,
     total,
 )
-from cutplane.compute.mapped import MappedFile
 from cutplane.compute.products import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Plane
 from cutplane.data import AllPairs, Rows, as_rows
+from cutplane.data.rows import RowFacts
 from cutplane.losses.loss import Examples, Loss, ScoreLoss
 from cutplane.models.ranking.loss import is_missing
 from cutplane.risks.composite import SampleRisk
@@ -266,25 +266,6 @@ def extremes(holding: Holding, named: Named, w: Vector) -> tuple[float, float]:
     return float(lowest.min()), float(highest.max())
 
 
-class FeaturesElsewhere(NamedTuple):
-    """What the client knows of features: the sizes of the whole sample."""
-
-    shape: tuple[int, int]
-    n_entries: int
-    sparse: bool
-    second_derivatives: bool
-
-    @property
-    def files(self) -> tuple[MappedFile, ...]:
-        """None here: workers look at their own."""
-        return ()
-
-    @property
-    def dual_steps(self) -> bool:
-        """Whether shards can improve duals of their own: that is written for CSR."""
-        return self.sparse
-
-
 class ShardedRisk(RemoteRisk, SampleRisk):
     """Mean loss of a model's scores on a sample whose rows lie on workers.
 
@@ -330,11 +311,16 @@ class ShardedRisk(RemoteRisk, SampleRisk):
         return self.facts.term_size
 
     @property
-    def features(self) -> FeaturesElsewhere:
+    def features(self) -> RowFacts:
         """What is known here of the features."""
         facts = self.facts
-        shape = (self.n_examples, facts.n_features)
-        return FeaturesElsewhere(shape, facts.n_entries, facts.sparse, facts.second_derivatives)
+        return RowFacts(
+            (self.n_examples, facts.n_features),
+            facts.n_entries,
+            facts.sparse,
+            facts.second_derivatives,
+            dual_steps=facts.sparse,  # of shards on duals of their own: written for CSR
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its rows their digests, shard by shard."""
