@@ -496,10 +496,7 @@ def csr_class_pullback(
     n_classes = slopes.shape[1]
     for block in range(first, last):
         total = sums[block]
-        # Plain loops: assignments to slices take a second each to compile.
-        for j in range(total.shape[0]):
-            for k in range(n_classes):
-                total[j, k] = 0.0
+        _clear(total)
         for i in range(bounds[block], bounds[block + 1]):
             s, used = slopes[i], False
             for k in range(n_classes):

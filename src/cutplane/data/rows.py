@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -197,28 +197,14 @@ class Rows(ABC):
         return f"{self.shape[0]} x {self.shape[1]} {self.layout}"
 
 
-class RowFacts(Protocol):
-    """What is known of features that may lie elsewhere: see `Rows`."""
+class RowFacts(NamedTuple):
+    """What is known of features that lie elsewhere: see `Rows`."""
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of examples and of features."""
-
-    @property
-    def n_entries(self) -> int:
-        """How many numbers are read in a pass."""
-
-    @property
-    def sparse(self) -> bool:
-        """Whether zeros are left out."""
-
-    @property
-    def second_derivatives(self) -> bool:
-        """Whether there are products for these."""
-
-    @property
-    def dual_steps(self) -> bool:
-        """Whether duals can be improved row by row."""
+    shape: tuple[int, int]
+    n_entries: int
+    sparse: bool
+    second_derivatives: bool
+    dual_steps: bool
 
 
 class Kernels(NamedTuple):

@@ -168,11 +168,7 @@ class Comparison:
     def report(self) -> Report:
         """Return a page with the table, and curves of gaps against time."""
         used = [entry for entry in self.entries if entry.records]
-        tables = list[Table]()
-        for entry in used:
-            own = table_of_run(entry.method, entry.records)
-            above_bound = [finite(self._above(each.objective)) for each in entry.records]
-            tables.append(Table(own.label, {**own.columns, "above": above_bound}))
+        tables = [self._columns(entry) for entry in used]
         above = [Curve(k, "above", entry.method, k) for k, entry in enumerate(used)]
         gaps = [
             Curve(k, "relative_gap", entry.method, k)

@@ -330,13 +330,7 @@ class Loss(ScoreLoss):
         return None
 
     def tangent_offset(
-        self,
-        y: Vector,
-        scores: Vector,
-        slopes: Vector,
-        weights: Vector,
-        *,
-        value: float | None = None,
+        self, y: Vector, scores: Vector, slopes: Vector, weights: Vector, value: float | None = None
     ) -> float:
         """Return the offset of the tangent with these slopes at these scores.
 

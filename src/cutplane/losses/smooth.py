@@ -12,7 +12,6 @@ computed from ``e = exp(-|margin|)``, which cannot overflow:
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from numba.extending import intrinsic
 from scipy.special import expit, xlogy
 
 from cutplane.compute.arrays import EPS, Vector
-from cutplane.compute.blocks import LEAST_NUMBERS, add_up, added, total
+from cutplane.compute.blocks import add_up, added, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_over, product_over
 from cutplane.compute.threads import map_arrays, map_blocks
@@ -35,6 +34,7 @@ from cutplane.losses.loss import (
     Loss,
     OffsetLoss,
 )
+from cutplane.losses.piecewise import Block, MovingScores
 
 _NOTHING = Quadratic(0.0, 0.0)
 
@@ -133,12 +133,8 @@ class SmoothLoss(Loss):
         The first is zero where nothing but rounding is left of it: a search would take that for a
         slope, and look for its zero in vain.
         """
-
-        def block(i: slice) -> tuple[float, float, float]:
-            own = _ones()[: i.stop - i.start] if direction is None else direction[i]
-            return self._along(y[i], scores[i], own, weights[i], step)
-
-        slope, second, size = add_up(map_blocks(block, len(y)))
+        moving = MovingScores(y, scores, weights, 1.0 if direction is None else direction)
+        slope, second, size = add_up(moving.map(self._along, step))
         bend = extra.curvature * step
         first = slope + extra.slope + bend
         if np.isnan(first):  # infinite terms of both signs: far beyond the minimum
@@ -147,10 +143,9 @@ class SmoothLoss(Loss):
             first = 0.0
         return first, second + extra.curvature
 
-    def _along(
-        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-    ) -> tuple[float, float, float]:
+    def _along(self, step: float, moving: Block) -> tuple[float, float, float]:
         """Return the two derivatives along a ray at ``step``, and the size of the first's terms."""
+        y, scores, weights, direction = moving
         with np.errstate(over="ignore", invalid="ignore"):
             _, slopes, curvatures = self.derivatives(y, scores + step * direction)
             terms = _product(weights, _product(slopes, direction))
@@ -234,12 +229,6 @@ class Poisson(SmoothLoss):
     def predict(self, scores: Vector) -> Vector:
         """Return the mean count."""
         return np.asarray(np.exp(scores))
-
-
-@cache
-def _ones() -> Vector:
-    """Return as many ones as a block may have examples."""
-    return np.ones(2 * LEAST_NUMBERS)
 
 
 def _log_sum(exponents: Vector, weights: Vector) -> float:
@@ -379,10 +368,9 @@ def slopes(y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
-def along(
-    y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-) -> tuple[float, float, float]:
+def along(step: float, moving: Block) -> tuple[float, float, float]:
     """Return the two derivatives along a ray at ``step``, and the size of the first's terms."""
+    y, scores, weights, direction = moving
     first, second, size = 0.0, 0.0, 0.0
     for i in range(len(y)):
         margin = y[i] * (scores[i] + step * direction[i])
@@ -445,10 +433,8 @@ class Logistic(OffsetLoss, SmoothLoss):
         conjugates(y, slopes, out)
         return out
 
-    def _along(
-        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-    ) -> tuple[float, float, float]:
-        return along(y, scores, direction, weights, step)
+    def _along(self, step: float, moving: Block) -> tuple[float, float, float]:
+        return along(step, moving)
 
     def probability(self, scores: Vector) -> Vector:
         """Return the probability of the positive class."""

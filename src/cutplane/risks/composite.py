@@ -38,7 +38,7 @@ from cutplane.core.protocols import (
     terms_at,
 )
 from cutplane.core.search import minimize_on_ray
-from cutplane.data.rows import RowFacts
+from cutplane.data.rows import RowFacts, Rows
 from cutplane.losses.loss import ScoreLoss
 
 
@@ -100,7 +100,7 @@ class SampleRisk(Summable):
         raise NotImplementedError
 
     @property
-    def features(self) -> RowFacts:
+    def features(self) -> Rows | RowFacts:
         """What is known of the features, wherever they are."""
         raise NotImplementedError
 

@@ -586,8 +586,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         moved = self._moved(state.point.scores, state.width, state.duals)
         if state.at.offset:
             moved = moved + state.at.offset
-        curvatures = self._loss(state.width).curvatures(risk.y, moved, risk.weights)
-        assert curvatures is not None
+        curvatures = self._loss(state.width).known_curvatures(risk.y, moved, risk.weights)
         if state.damping > 0.0:
             largest = float(per_weight(curvatures, risk.weights).max())
             curvatures = curvatures + state.damping * (largest * risk.weights - curvatures)

@@ -331,11 +331,11 @@ class ChainOutputs(Outputs[ChainPoint]):
         slope = -pull.stiffness * self.vector(w)
         return self._tables.add(pull.center, w), slope
 
-    def move(
-        self, cache: Cache, w: ChainWeights, stiffness: float, examples: Indices, gaps: Vector
-    ) -> None:
-        """Visit sequences in this order; fill in what each had to gain before its visit."""
-        ascend(self._tables.data, cache.kept, cache.outputs, stiffness, w, examples, gaps)
+    def ascend(self, cache: Cache, w: ChainWeights, pull: Pull, examples: Indices) -> Vector:
+        """Improve the weights of sequences in this order; return what each of all had to gain."""
+        gaps, data = np.zeros(len(self.weights)), self._tables.data
+        ascend(data, cache.kept, cache.outputs, pull.stiffness, w, examples, gaps)
+        return gaps
 
     def vector(self, w: ChainWeights) -> Vector:
         """Return the minimizer as a vector of parameters."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Vector, positive
 from cutplane.compute.compiled import clock
 from cutplane.core.policies.stabilizers import distance
 from cutplane.core.protocols import (
@@ -35,7 +35,7 @@ from cutplane.core.protocols import (
 from cutplane.core.state import Problem
 from cutplane.models.sequences.steps import ChainSteps, as_chains
 from cutplane.regularizers.l2 import L2
-from cutplane.solvers.stochastic.passes import Batches, Indices, require_count, require_positive
+from cutplane.solvers.stochastic.passes import Batches, Indices, require_count
 
 
 class StepRule(ABC):
@@ -72,7 +72,7 @@ class BottouSteps(StepRule):
 
     def __post_init__(self) -> None:
         if self.eta0 is not None:
-            require_positive("eta0", self.eta0)
+            positive("eta0", self.eta0)
         require_count("sample", self.sample)
 
     def calibrated(self, try_out: Callable[[float, int], float]) -> BottouSteps:
@@ -121,7 +121,7 @@ class ConstantSteps(StepRule):
     eta: float
 
     def __post_init__(self) -> None:
-        require_positive("eta", self.eta)
+        positive("eta", self.eta)
 
     def sizes(self, steps: Indices, lam: float) -> Vector:
         """Return the sizes of steps."""
@@ -231,7 +231,7 @@ def sgd(
     require_count("passes", passes)
     require_count("evaluate_every", evaluate_every)
     if radius is not None:
-        require_positive("radius", radius)
+        positive("radius", radius)
     rule = BottouSteps() if rule is None else rule
     if not isinstance(rule, StepRule):
         raise TypeError(f"rule must be a StepRule such as PegasosSteps(), got {rule!r}")

@@ -36,13 +36,13 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector, positive
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane, Point, Risk
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
-from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES
+from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES, not_negative
 from cutplane.risks.composite import InferenceRisk, SampleRisk, SumOfExamples, Weighted
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.bundle import checked_planes
@@ -53,12 +53,6 @@ from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.loops import Game
 
 Indices = NDArray[np.int64]
-
-
-def require_positive(name: str, value: float) -> None:
-    """Raise ValueError unless a number is positive and finite."""
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
 def require_count(name: str, value: int) -> None:
@@ -119,10 +113,9 @@ class Settings:
             raise ValueError(f"batch must be None or a whole number above 0, got {self.batch!r}")
         if self.seed < 0 or self.seed != int(self.seed):
             raise ValueError(f"seed must be a whole number, not negative, got {self.seed!r}")
-        if self.radius is not None and not 0.0 < self.radius < math.inf:
-            raise ValueError(f"radius must be positive and finite, got {self.radius!r}")
-        if not 0.0 <= self.epsilon < math.inf:
-            raise ValueError(f"epsilon must be finite and not negative, got {self.epsilon!r}")
+        if self.radius is not None:
+            positive("radius", self.radius)
+        not_negative("epsilon", self.epsilon)
         if not 0.0 < self.delta <= 1.0:
             raise ValueError(f"delta must be above 0 and at most 1, got {self.delta!r}")
         if not self.longest > 0.0:
@@ -210,25 +203,21 @@ class Walk:
         )
 
 
-def seeded(seed: int) -> NDArray[np.uint64]:
-    """Return the first state of random numbers; those of neighboring seeds are unrelated."""
-    state = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    return np.maximum(state, np.uint64(1))
-
-
 def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: float) -> Walk:
     """Return the walk before the first step, at zero."""
     numbers = np.zeros(loops.DROP + 1)  # the last of them
     numbers[loops.SCALE] = 1.0
     optimistic = settings.rule is Rule.OPTIMISTIC
     numbers[loops.RADIUS] = min(1.0, radius) if optimistic else radius
+    # The first states of neighboring seeds are unrelated.
+    seed = np.random.SeedSequence(settings.seed).generate_state(1, np.uint64)
     return Walk(
         v=np.zeros(n_parameters),
         summed=np.zeros(n_parameters if settings.averages else 0),
         chosen=np.zeros(n_parameters if optimistic else 0),
         facts=facts,
         numbers=numbers,
-        seed=seeded(settings.seed),
+        seed=np.maximum(seed, np.uint64(1)),
     )
 
 
