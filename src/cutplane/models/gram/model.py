@@ -445,7 +445,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
         listed = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
         likelihoods = [
-            -total * certificate.objective - posterior.half_log_determinant
+            -total * certificate.objective - float(np.log(posterior.factor.diagonal()).sum())
             for certificate, posterior in zip(listed, self._posteriors, strict=True)
         ]
         several = len(likelihoods) > 1

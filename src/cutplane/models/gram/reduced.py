@@ -115,7 +115,21 @@ def reduced_plan(
     own_targets, own_weights = [each[used] for each in targets], weights[used]
     lam = lam_of(model.lam, model.C, float(weights.sum()))
     limit = share_of_time(model.time_limit, examples.begin, _PARTS)
-    chosen = _chosen(model, kernel, X, own_targets, own_weights, lam, limit)
+    if model._precomputed:
+        raise ValueError("landmarks need examples, not a precomputed kernel")
+    chosen = chosen_landmarks(
+        kernel,
+        X,
+        own_targets,
+        model.loss_function(),
+        own_weights,
+        number=int(model.landmarks),
+        lam=lam,
+        intercept=model.fit_intercept,
+        seed=model.random_state,
+        n_threads=threads_of(model.n_jobs),
+        time_limit=limit,
+    )
     # Features may take half of what is left, the fit the rest.
     left = share_of_time(model.time_limit, examples.begin, _PARTS - 1)
     with pace.using(pace.Pace(np.inf if left is None else left)):
@@ -309,32 +323,6 @@ def tensor_features(kernel: Kernel, X: Any) -> tuple[Matrix, NDArray[np.intp], f
     features[order] = triangle[:rank].T
     dropped = float(np.linalg.norm(triangle[rank:], axis=0).max(initial=0.0))
     return features, order[:rank], dropped
-
-
-def _chosen(
-    model: Any,
-    kernel: Kernel,
-    X: Any,
-    targets: Sequence[Vector],
-    weights: Vector,
-    lam: float,
-    time_limit: float | None,
-) -> NDArray[np.intp]:
-    if model._precomputed:
-        raise ValueError("landmarks need examples, not a precomputed kernel")
-    return chosen_landmarks(
-        kernel,
-        X,
-        targets,
-        model.loss_function(),
-        weights,
-        number=int(model.landmarks),
-        lam=lam,
-        intercept=model.fit_intercept,
-        seed=model.random_state,
-        n_threads=threads_of(model.n_jobs),
-        time_limit=time_limit,
-    )
 
 
 _ROWS = 1024
