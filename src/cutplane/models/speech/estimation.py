@@ -34,6 +34,7 @@ from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
 from cutplane.models.speech.paths import Moves, Path, best_labels, fill_best
 from cutplane.models.structured.forests import sum_product
 
+
 class LikelihoodSettings(NamedTuple):
     """What keeps maximum likelihood away from the limits of numbers, and when it ends.
 
@@ -229,7 +230,8 @@ def no_counts(one: GaussianHMMs) -> Counts:
     """Return zeros: room for the counts of one class."""
     K, G, D = one.n_states, one.n_states * one.n_components, one.n_features
     products = D * D if one.covariance is Covariance.FULL else D
-    return Counts(*map(np.zeros, (G, (G, D), (G, products), K, (len(one.jumps), K), K)))
+    shapes = (G,), (G, D), (G, products), (K,), (len(one.jumps), K), (K,)
+    return Counts(*map(np.zeros, shapes))
 
 
 def _shifts(counts: Counts) -> Matrix:

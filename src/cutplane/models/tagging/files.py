@@ -22,7 +22,8 @@ from cutplane.estimators import SequenceTagger
 from cutplane.io.models.schema import Malformed
 from cutplane.models.networks import files as network
 from cutplane.models.tagging.tagger import MEANS, PAIRS
-from cutplane.models.tagging.templates import TemplateVectorizer, parse_templates
+from cutplane.models.tagging.templates import TemplateVectorizer
+from cutplane.models.tagging.tokens import give_names
 
 _WEIGHTS = ("coef", "transitions", "start", "end")
 _PLACES = ("coef_labels", "coef_starts")
@@ -129,20 +130,13 @@ def _sparse_coef(tensors: dict[str, NDArray[Any]], n_classes: int) -> Any:
 def _vectorizer(
     tagger: SequenceTagger, names: list[str] | None
 ) -> DictVectorizer | TemplateVectorizer | None:
-    if tagger.templates is not None:
-        if names is None:
-            raise Malformed("templates without names of features")
-        try:
-            templates = TemplateVectorizer(
-                parse_templates(tagger.templates), min_count=tagger.min_count
-            )
-        except ValueError as error:
-            raise Malformed(str(error)) from None
-        templates.feature_names_ = names
-        return templates
     if names is None:
+        if tagger.templates is not None:
+            raise Malformed("templates without names of features")
         return None
-    vectorizer = DictVectorizer()
-    vectorizer.feature_names_ = names
-    vectorizer.vocabulary_ = {name: place for place, name in enumerate(names)}
+    try:
+        vectorizer = tagger.new_vectorizer()
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+    give_names(vectorizer, names)
     return vectorizer
