@@ -265,14 +265,6 @@ def tighten(moved: Moved, sides: Labels, given: Table) -> float:
     return kept
 
 
-def losses_of_triplets(given: Table) -> tuple[float, Table]:
-    """Return what triplets keep at most, and what labels lose to it."""
-    first, second, third = given[:, 0, :, :, None], given[:, 1, None], given[:, 2, :, None]
-    rest = first + second + third
-    least = rest.min(axis=(1, 2, 3))
-    return -float(least.sum()), rest - least[:, None, None, None]
-
-
 Words = NDArray[np.int64]
 _SCRAMBLE = -7046029254386353131  # odd, near 2^64 / golden ratio
 
@@ -527,8 +519,10 @@ class _Messages:
     def losses(self) -> tuple[float, Losses]:
         """Return a bound, and what labels lose to it."""
         bound, lost, lost_pairs = losses_of_chains(self._moved)
-        kept, lost_triplets = losses_of_triplets(self._given)
-        return bound + kept, Losses(lost, lost_pairs, lost_triplets)
+        given = self._given
+        rest = given[:, 0, :, :, None] + given[:, 1, None] + given[:, 2, :, None]
+        least = rest.min(axis=(1, 2, 3), keepdims=True)  # minus what triplets keep at most
+        return bound - float(least.sum()), Losses(lost, lost_pairs, rest - least)
 
     def walk(self, most: int) -> Labels | None:
         """Return the best labels, or None if more than ``most`` states are needed to find them."""

@@ -91,15 +91,12 @@ def restore(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]], document: 
     if names is not None and len(names) != tagger.n_features_in_:
         raise Malformed(f"{len(names)} names for {tagger.n_features_in_} features")
     tagger.transitions_, tagger.start_, tagger.end_ = (tensors[name] for name in _WEIGHTS[1:])
-    tagger.lam_ = _checked_lam(tensors["lam"] if "lam" in tensors else np.array([tagger.lam]))
-    tagger.vectorizer_ = _vectorizer(tagger, names)
-    return 1
-
-
-def _checked_lam(lam: NDArray[Any]) -> float:
+    lam = tensors["lam"] if "lam" in tensors else np.array([tagger.lam])
     if lam.shape != (1,) or lam.dtype.kind not in "fiu" or not 0.0 < lam[0] < np.inf:
         raise Malformed("lam is no positive number")
-    return float(lam[0])
+    tagger.lam_ = float(lam[0])
+    tagger.vectorizer_ = _vectorizer(tagger, names)
+    return 1
 
 
 def _checked_features(content: NDArray[Any]) -> list[str]:

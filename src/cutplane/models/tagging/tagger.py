@@ -97,8 +97,6 @@ if that depends on whether features have names."""
 MEANS = {"sequence": False, "token": True}
 """From a name to whether the mean loss is that of a token."""
 
-_LOOKED_AT = 200  # sequences, to see whether a model is constant
-
 
 @estimator
 class SequenceTagger(Estimator):
@@ -242,10 +240,8 @@ class SequenceTagger(Estimator):
             look_up(name, getattr(self, name), known)
         warn_of_unused(self, why_unused(self.penalty))
         if self.features is not None:
-            from cutplane.models.networks.neural_features import (
-                parameters_of_network,
-                require_features,
-            )
+            from cutplane.models.networks.network import vector_of
+            from cutplane.models.networks.neural_features import require_features
 
             require_features(self.features)
             if self.penalty != "l2":
@@ -275,8 +271,9 @@ class SequenceTagger(Estimator):
         if previous is not None and begun is None:
             start = previous.start_for(risk, classes, self._names_of_features(vectorizer))
         elif previous is not None and previous.network_ is not None:
-            rest = previous.transitions_, *([previous.start_, previous.end_] * self.fit_ends)
-            tuned = parameters_of_network(previous.network_, previous.coef_, *rest)
+            ends = [previous.start_, previous.end_] if self.fit_ends else []
+            chain = [np.ravel(part) for part in (previous.coef_, previous.transitions_, *ends)]
+            tuned = np.concatenate([vector_of(previous.network_), *chain])
             if np.array_equal(previous.classes_, classes) and len(tuned) == risk.n_parameters:
                 start = tuned
         plan = Plan(
@@ -349,7 +346,7 @@ class SequenceTagger(Estimator):
 
     def _symptom(self, tokens: Tokens) -> str | None:
         """Return in which way the model is constant, as far as some of the sequences tell."""
-        some = tokens.some(_LOOKED_AT)
+        some = tokens.some(200)
         if len(self.classes_) < 2 or some.lengths.sum() < 2:
             return None
         chains, scores = self._scores(some)
