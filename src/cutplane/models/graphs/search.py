@@ -247,12 +247,10 @@ def tighten(moved: Moved, sides: Labels, given: Table) -> float:
                     best[2, a, c] = max(best[2, a, c], total)
         for side in range(3):
             e = sides[t, side]
-            for a in range(n_labels):
-                for b in range(n_labels):
-                    change = best[side, a, b] / 3.0 - beliefs[e, a, b]
-                    given[t, side, a, b] += change
-                    beliefs[e, a, b] += change
-                    pairwise[e, a, b] += change
+            change = best[side] / 3.0 - beliefs[e]
+            given[t, side] += change
+            beliefs[e] += change
+            pairwise[e] += change
     kept = 0.0
     for t in range(len(sides)):
         largest = -np.inf

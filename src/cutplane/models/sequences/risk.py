@@ -36,7 +36,7 @@ from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
 from cutplane.core.search import Trial, between, beyond, model_minimum
 from cutplane.data import AllPairs, ObservedPairs, PairMap, ScoreMap, TorchScores, rows_and_map
 from cutplane.data.observed_pairs import PairSums
-from cutplane.models.sequences.chain import Chains, ChainScores, Indices
+from cutplane.models.sequences.chain import Chains, ChainScores, Indices, tokens_of
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
 from cutplane.risks.composite import InferenceRisk
 from cutplane.risks.scored import good_number_of_groups, normalized, require_finite
@@ -438,9 +438,7 @@ class ChainRisk(InferenceRisk):
         """
         chains = self.data.chains
         chosen = np.arange(chains.n_sequences)[examples]
-        lengths = chains.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        tokens = np.repeat(chains.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        tokens, offsets = tokens_of(chains.offsets, chosen)
         part = ChainRisk(
             self.map.part(tokens),
             self.data.y[tokens],

@@ -380,10 +380,8 @@ def _score(data: ChainData, i: int, w: ChainWeights, scale: float, scores: Chain
         score_token(data, i0 + t, w.coef, S, t)
         for b in range(n_labels):
             S[t, b] *= scale
-    for a in range(n_labels):
-        for b in range(n_labels):
-            T[a, b] = scale * w.transitions[a, b]
-        start[a], end[a] = scale * w.ends[0, a], scale * w.ends[1, a]
+    T[:n_labels, :n_labels] = scale * w.transitions
+    start[:], end[:] = scale * w.ends[0], scale * w.ends[1]
 
 
 @njit(cache=True, nogil=True)

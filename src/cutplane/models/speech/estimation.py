@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import default_threads, run_blocks
-from cutplane.models.sequences.chain import Indices, Labels, longest_in
+from cutplane.models.sequences.chain import Indices, Labels, longest_in, tokens_of
 from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
 from cutplane.models.speech.paths import Moves, Path, best_labels, fill_best
 from cutplane.models.structured.forests import sum_product
@@ -367,11 +367,8 @@ class Likelihood:
             own = len(chosen) > 0
             if not own:
                 chosen = np.flatnonzero(weights[owners] > 0.0)
-            parts = [frames[bounds[i] : bounds[i + 1]] for i in chosen]
-            ends = np.cumsum([0, *(len(part) for part in parts)])
-            return ClassFit(
-                one, np.concatenate(parts), ends, weights[owners[chosen]], floors, own=own
-            )
+            rows, offsets = tokens_of(bounds, chosen)
+            return ClassFit(one, frames[rows], offsets, weights[owners[chosen]], floors, own=own)
 
         def each(work: Callable[[ClassFit], None], groups: list[list[ClassFit]]) -> None:
             fits = [fit for group in groups for fit in group]
