@@ -390,7 +390,7 @@ class _Checker:
         of = self.known["risk"]
         name = type(of.loss).__name__
         if name == "FBeta" and of.minimizes_intercept:
-            return self._fits(value, "_Balance", path)
+            return self._fits(value, "list of pair of float and Labeling", path)
         if name == "SharedScore" and type(value) is list:
             alone = all(is_named(own, "AtBestOffset") and own.witness is None for own in value)
             return alone and len(value) == of.intercept_shape[0]

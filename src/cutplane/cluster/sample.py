@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib import import_module
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
 import numpy as np
@@ -30,7 +30,7 @@ from cutplane.compute.arrays import BufferPool, Vector, reusing
 from cutplane.compute.blocks import placing
 from cutplane.compute.threads import thread_limit
 from cutplane.core.fingerprint import fingerprint
-from cutplane.core.protocols import LibraryPoint, Plane, Point
+from cutplane.core.protocols import LibraryPoint, Plane, Point, Risk, facts_at
 from cutplane.core.state import Run
 
 Arrays = dict[str, Any]
@@ -251,11 +251,11 @@ def stacked(pieces: list[Any]) -> Any:
     return np.concatenate(pieces)
 
 
-def _as_arrays(rows: Any) -> tuple[NDArray[Any], ...]:
+def _as_arrays(rows: NDArray[Any] | scipy.sparse.csr_array) -> tuple[NDArray[Any], ...]:
     """Return rows as arrays that can be joined with those of other shards."""
-    if scipy.sparse.issparse(rows):
-        return rows.data, rows.indices, np.diff(rows.indptr)
-    return (rows,)
+    if isinstance(rows, np.ndarray):
+        return (rows,)
+    return rows.data, rows.indices, np.diff(rows.indptr)
 
 
 def _from_arrays(arrays: list[NDArray[Any]], like: Any) -> Any:
@@ -307,30 +307,30 @@ class FarPoint(LibraryPoint):
     value: float
     offset: Any = 0.0
     intercept: Any = 0.0
-    risk: Any = field(default=None, repr=False)
+    risk: Risk | None = field(default=None, repr=False)
     touching: Plane | None = field(default=None, repr=False)
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: the first time by another evaluation."""
         if self.touching is None:
-            found: Plane = self.risk.at(self.w).touching
-            self.touching = found
+            assert self.risk is not None
+            self.touching = self.risk.at(self.w).plane()
         return self.touching
 
 
-def far(point: Any, risk: Any = None) -> FarPoint:
+def far(point: Point, risk: Risk | None = None) -> FarPoint:
     """Return a point without what lies with the rows."""
-    offset, intercept = getattr(point, "offset", 0.0), getattr(point, "intercept", 0.0)
+    offset, intercept = getattr(point, "offset", 0.0), facts_at(point).intercept
     return FarPoint(point.w, float(point.value), offset, intercept, risk)
 
 
 def without_rows(run: Run) -> Run:
     """Return a run without what lies with the rows: what it needs to go on from its best point."""
     nothing: Any = None
-    point: Any = run.best
+    point = run.best
     # The intercept may take a sum over all rows: who asks for it asks everywhere.
     best = FarPoint(point.w, float(point.value), getattr(point, "offset", 0.0))
-    return replace(run, problem=nothing, method=nothing, own=None, best=cast(Point, best))
+    return replace(run, problem=nothing, method=nothing, own=None, best=best)
 
 
 def with_problem(run: Run, like: Run) -> Run:
@@ -338,7 +338,7 @@ def with_problem(run: Run, like: Run) -> Run:
     best = far(run.best, like.problem.risk)
     # A part of the problem, not a copy of it.
     run.bundle.metric = like.bundle.metric
-    return replace(run, problem=like.problem, method=like.method, best=cast(Point, best))
+    return replace(run, problem=like.problem, method=like.method, best=best)
 
 
 _log = logging.getLogger("cutplane")

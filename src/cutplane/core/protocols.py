@@ -121,6 +121,8 @@ class LibraryPoint:
     ----------
     term_size : float
         The size of terms that cancel in the plane, as far as they move the value.
+    intercept : float or ndarray
+        The best intercepts for these parameters; zero if the model has none.
     has_segment : bool
         Whether `SearchablePoint.toward` knows the risk on a line, if there is that method.
     """
@@ -129,6 +131,11 @@ class LibraryPoint:
 
     @property
     def term_size(self) -> float:
+        """See above."""
+        return 0.0
+
+    @property
+    def intercept(self) -> Any:
         """See above."""
         return 0.0
 

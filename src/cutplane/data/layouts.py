@@ -22,7 +22,7 @@ for a negative index, which costs more than the multiplication.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cutplane.compute.arrays import Matrix, Vector, require_in_memory
-from cutplane.compute.blocks import added, rows_in_all
+from cutplane.compute.blocks import added, bounds_here, rows_in_all
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.mapped import in_memory, require_same
 from cutplane.compute.threads import count_blocks, default_threads
@@ -41,7 +41,6 @@ from cutplane.data.rows import (
     Indices,
     Kernels,
     Rows,
-    ScoreMap,
     StoredRows,
     most_dense_sums,
     most_sparse_sums,
@@ -357,16 +356,21 @@ def add_sparse(csr: Entries, curvatures: Vector, rows: Indices, out: Matrix) -> 
 class DenseRows(StoredRows):
     """A matrix of float32 or float64 of which every number is stored."""
 
-    def __init__(
-        self, X: NDArray[Any], stored: NDArray[Any], *, most_sums: int, n_threads: int
-    ) -> None:
+    by_columns: ClassVar[bool] = False
+
+    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
         self.X = read_only(X)
+        n_rows, n_columns = rows_in_all(X.shape[0]), X.shape[1]
+        most_sums = most_dense_sums(n_rows)
+        if self.by_columns:
+            # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
+            most_sums = max(n_rows // (COLUMN_TILE // 2), min(32, n_rows // 512))
         super().__init__(
-            read_only(stored),
+            read_only(X.T if self.by_columns else X),
             X.shape,
-            rows_in_all(X.shape[0]) * X.shape[1],
+            n_rows * n_columns,
             most_sums=most_sums,
-            gram_work=X.shape[1] * X.shape[1] // 8,
+            gram_work=n_columns * n_columns // 8,
             n_threads=n_threads,
         )
 
@@ -417,10 +421,6 @@ class RowMajor(DenseRows):
         add_dense,
     )
 
-    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
-        most_sums = most_dense_sums(rows_in_all(X.shape[0]))
-        super().__init__(X, X, most_sums=most_sums, n_threads=n_threads)
-
     def part(self, examples: Examples) -> RowMajor:
         """Return some of the rows: a view of a slice, else a copy."""
         return RowMajor(np.ascontiguousarray(self.X[examples]), n_threads=self.n_threads)
@@ -434,6 +434,7 @@ class ColumnMajor(DenseRows):
     """A Fortran-contiguous matrix; the kernels see its transpose."""
 
     layout = "dense, by columns"
+    by_columns = True
     kernels = Kernels(
         column_scores,
         column_pullback,
@@ -441,12 +442,6 @@ class ColumnMajor(DenseRows):
         column_class_pullback,
         _add_columns,
     )
-
-    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
-        # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
-        n_rows = rows_in_all(X.shape[0])
-        most = max(n_rows // (COLUMN_TILE // 2), min(32, n_rows // 512))
-        super().__init__(X, X.T, most_sums=most, n_threads=n_threads)
 
     def part(self, examples: Examples) -> ColumnMajor:
         """Return a copy of some of the rows."""
@@ -588,7 +583,7 @@ class CompressedRows(StoredRows):
             gram_work=mean_length * mean_length // 2,
             n_threads=n_threads,
         )
-        self._score_bounds = self.even_blocks(count_blocks(n_entries))
+        self._score_bounds = bounds_here(shape[0], count_blocks(n_entries))
 
     def identity(self) -> tuple[Any, ...]:
         """Return the matrix: neither blocks nor threads change it."""
@@ -765,33 +760,23 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
         raise ValueError(f"X must have two dimensions, got shape {X.shape}.")
     if sparse:
         X = X.tocsr()  # X itself if it is CSR
+    values = X.data if sparse else X
+    if values.dtype not in (np.float32, np.float64) or not values.dtype.isnative:
+        if np.iscomplexobj(values):
+            raise ValueError(f"X must be real, got {values.dtype}.")
+        # Big-endian float32 stays float32; everything else becomes float64.
+        values = values.astype(np.float32 if values.dtype == np.float32 else np.float64)
+    if sparse:
         return CompressedRows(
-            np.ascontiguousarray(_as_float(X.data)),
+            np.ascontiguousarray(values),
             np.ascontiguousarray(_as_signed(X.indices)),
             np.ascontiguousarray(_as_signed(X.indptr)),
             X.shape,
             n_threads=n_threads,
         )
-    X = _as_float(X)
-    if X.flags.f_contiguous and not X.flags.c_contiguous:
-        return ColumnMajor(X, n_threads=n_threads)
-    return RowMajor(np.ascontiguousarray(X), n_threads=n_threads)
-
-
-def rows_and_map(features: Any, *, n_threads: int | None = None) -> tuple[Rows, ScoreMap | None]:
-    """Return the rows of features, and the map to their scores if one is given."""
-    if isinstance(features, ScoreMap):
-        return features.rows, features
-    return as_rows(features, n_threads=n_threads), None
-
-
-def _as_float(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
-        return values
-    if np.iscomplexobj(values):
-        raise ValueError(f"X must be real, got {values.dtype}.")
-    # Big-endian float32 stays float32; everything else becomes float64.
-    return values.astype(np.float32 if values.dtype == np.float32 else np.float64)
+    if values.flags.f_contiguous and not values.flags.c_contiguous:
+        return ColumnMajor(values, n_threads=n_threads)
+    return RowMajor(np.ascontiguousarray(values), n_threads=n_threads)
 
 
 def _as_signed(indices: NDArray[Any]) -> NDArray[Any]:

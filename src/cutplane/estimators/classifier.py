@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,25 +54,29 @@ from cutplane.losses import (
     NuHinge,
     Softmax,
 )
+from cutplane.losses.loss import ScoreLoss
 from cutplane.models.measures.measures import CountingMeasure, Measure
 from cutplane.models.multiclass.losses import checked_costs
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.registry import ROBUST_METHODS
 
 if TYPE_CHECKING:
     from cutplane.cluster.risk import ShardedRisk
 
+OfAll = TypeVar("OfAll", bound=ScoreLoss)
+
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(Generic[OfAll]):
     """A loss of all classes or labels together, and the loss of one that it extends."""
 
-    loss: Any
+    loss: OfAll
     extends: type[Loss]
     extended_name: str
 
 
-MULTI_CLASS: dict[str, Joint | None] = {
+MULTI_CLASS: dict[str, Joint[MulticlassLoss] | None] = {
     "ovr": None,
     "crammer_singer": Joint(CrammerSinger(), Hinge, "hinge"),
     "softmax": Joint(Softmax(), Logistic, "logistic"),
@@ -80,7 +84,9 @@ MULTI_CLASS: dict[str, Joint | None] = {
 """Ways to tell classes apart, by name; None is one against the rest."""
 
 
-def joint_loss(model: LinearModel, parameter: str, known: Mapping[str, Joint | None]) -> Any:
+def joint_loss(
+    model: LinearModel, parameter: str, known: Mapping[str, Joint[OfAll] | None]
+) -> OfAll | None:
     """Return the loss of all classes or labels together, or None if each is fitted by itself.
 
     ValueError says that the parameter's value is unknown, or does not go with the loss.
@@ -425,7 +431,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         saved=STRENGTH | {"costs_": (list[list[NotNegative]] | None, None)},
     )
 
-    loss: Any = field(default="hinge", kw_only=False)
+    loss: str | Loss = field(default="hinge", kw_only=False)
     multi_class: str = "ovr"
     fit_intercept: bool = True
     class_weight: Any = None
@@ -569,7 +575,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
             if self.class_weight is not None:
                 factors = class_factors(self.class_weight, classes, masses[masses > 0.0])
             if joint is not None:
-                loss: Any = self._loss_of_all(joint)
+                loss: ScoreLoss = self._loss_of_all(joint)
                 targets = [Target(classes, None, factors)]
             else:
                 loss = self.loss_function()
@@ -598,7 +604,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, y, weights)
         features: Any = self._rows(examples.X)
-        told: Any = loss
+        told: ScoreLoss = loss
         targets: Sequence[NDArray[Any]]
         if joint is None:
             targets = self._targets(y)
@@ -636,7 +642,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         # Probabilities and rankings are worth something even if all are on one side of zero.
         if loss.probability(np.zeros(1)) is not None or loss.of_differences:
             return None
-        point: Any = result.point
+        point = result.point
+        assert isinstance(point, ScoredPoint)
         positive = point.scores + point.intercept > 0.0
         if positive.any() and not positive.all():
             return None

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from threading import Event
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from cutplane.compute.threads import default_threads, thread_limit
 from cutplane.core import interrupts
 from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import held, interrupted_so_far
-from cutplane.core.protocols import Regularizer
+from cutplane.core.protocols import Point, Regularizer, facts_at
 from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import Problem, State
 from cutplane.estimators.callbacks import Attributes, FitContext, with_callbacks, with_models
@@ -79,6 +79,12 @@ class Examples:
     weights: Vector
     metadata: dict[str, Any]
     begin: float = field(default_factory=clock)
+
+
+class ScaledRegularizer(Regularizer, Protocol):
+    """A regularizer with a strength."""
+
+    lam: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +128,7 @@ class Plan:
 
     examples: Examples
     risks: Sequence[Any]
-    regularizer: Any  # with a strength ``lam``
+    regularizer: ScaledRegularizer
     model: Callable[[Matrix, NDArray[np.float64]], Attributes]
     intercept_shape: tuple[int, ...] | None = None
     starts: Sequence[Vector | None] | None = None
@@ -148,10 +154,10 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     coef = np.zeros((len(risks), risks[0].n_parameters))
     intercept = np.zeros((len(risks), *(plan.intercept_shape or ())))
 
-    def made_of(point: Any, k: int) -> Attributes:
+    def made_of(point: Point, k: int) -> Attributes:
         coef[k] = point.w
         if plan.intercept_shape is not None:
-            intercept[k] = point.intercept
+            intercept[k] = facts_at(point).intercept
         return plan.model(coef.copy(), intercept.copy())
 
     def best_so_far(state: State, k: int) -> Attributes:
@@ -305,18 +311,6 @@ def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) ->
             display.begin(f"{named} ({k + 1} of {n_parts})")
 
 
-def method_of(estimator: Any, problem: Problem) -> AnySolver | str:
-    """Return the method that an estimator's parameters ask for; "auto" is left to `minimize`."""
-    if isinstance(estimator.method, Solver):
-        return estimator.method
-    name, methods = estimator.method or "auto", estimator.description.methods
-    if name == "auto" and methods["auto"] is METHODS["auto"]:
-        return "auto"
-    make = look_up("method", name, methods)
-    made: AnySolver = make(problem)
-    return made
-
-
 def solve(
     estimator: Any,
     problem: Problem,
@@ -336,11 +330,18 @@ def solve(
     taken from there. With `n_threads`, they count in place of the estimator's, and with a `method`
     that does.
     """
+    chosen: AnySolver | str = method or estimator.method or "auto"
+    methods = estimator.description.methods
+    # The usual choice is left to `minimize`.
+    if not isinstance(chosen, Solver) and (
+        chosen != "auto" or methods["auto"] is not METHODS["auto"]
+    ):
+        chosen = look_up("method", chosen, methods)(problem)
     with thread_limit(n_threads or threads_of(estimator.n_jobs)):
         return minimize(
             problem.risk,
             problem.regularizer,
-            method=method or method_of(estimator, problem),
+            method=chosen,
             tol=estimator.tol,
             max_iter=max_iter,
             time_limit=time_limit,
@@ -550,8 +551,8 @@ def _threads_for(estimator: Any, risks: Sequence[Any]) -> int:
     ordered = watched or estimator.verbose or estimator.checkpoint is not None
     if ordered or estimator.time_limit is not None or not risks[0].convex:
         return 1
-    rows: Any = getattr(risks[0], "rows", None)
-    if not getattr(rows, "one_by_one", False) or rows.n_entries < LEAST_ENTRIES:
+    rows = risks[0].rows if isinstance(risks[0], ScoredRisk) else None
+    if rows is None or not rows.one_by_one or rows.n_entries < LEAST_ENTRIES:
         return 1
     return min(threads_of(estimator.n_jobs) or default_threads(), len(risks))
 

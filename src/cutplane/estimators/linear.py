@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector, dense, is_dask
 from cutplane.core.certificate import Certificate, Result
-from cutplane.core.protocols import Regularizer
 from cutplane.data import Rows, as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
@@ -30,10 +29,18 @@ from cutplane.estimators.description import (
     weights_of,
 )
 from cutplane.estimators.estimator import Estimator, by_parts, estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting, with_convex_starts
+from cutplane.estimators.fit import (
+    Examples,
+    Plan,
+    ScaledRegularizer,
+    fit_plan,
+    fitting,
+    with_convex_starts,
+)
 from cutplane.losses import Loss
 from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ConstrainedL2, ElasticNet
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 
 E = TypeVar("E", bound=Estimator)
 
@@ -205,7 +212,11 @@ class LinearModel(Estimator):
         if hasattr(self, "loss"):
             self.loss_function()  # which is refused if nobody knows it
         if changed:
+            self._check_together()
             warn_of_unused(self, self._unused())
+
+    def _check_together(self) -> None:
+        """Refuse parameters that contradict each other."""
 
     def _unused(self) -> dict[str, str]:
         """Return the parameters that have no effect with the others, and why."""
@@ -276,7 +287,7 @@ class LinearModel(Estimator):
             advice="try a smaller lam, and see whether the features have to do with the targets",
         )
 
-    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+    def _regularizer(self, lam: float, n_parameters: int) -> ScaledRegularizer:
         """Return the regularizer of each problem."""
         return L2(lam)
 
@@ -340,9 +351,10 @@ def split_off_shifts(parameters: Matrix, n_columns: int) -> Matrix:
     return parameters[0, :-n_columns].reshape(n_columns, -1)
 
 
-def _is_flat(risk: Any, result: Result) -> bool:
+def _is_flat(risk: ScoredRisk, result: Result) -> bool:
     """Say whether all scores are the same, while targets differ: there was something to find."""
-    point: Any = result.point
+    point = result.point
+    assert isinstance(point, ScoredPoint)
     differ = bool((risk.y != risk.y[0]).any())
     return differ and scores_are_equal(point.scores, point.intercept)
 
@@ -415,10 +427,8 @@ class Penalized(LinearModel):
 
         return certify(self, max_iter)
 
-    def _check_parameters(self) -> None:
-        if self.penalty not in PENALTIES:
-            look_up("penalty", self.penalty, PENALTIES)
-        super()._check_parameters()
+    def _check_together(self) -> None:
+        look_up("penalty", self.penalty, PENALTIES)
         if self._is_plain():
             return
         if not self.loss_function().convex:
@@ -507,7 +517,7 @@ class Penalized(LinearModel):
         if not np.isfinite(value):
             raise ValueError("the coefficients violate the bounds or constraints")
 
-    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+    def _regularizer(self, lam: float, n_parameters: int) -> ScaledRegularizer:
         if self._is_plain():
             return L2(lam)
         if self.constraints is not None:

@@ -62,6 +62,7 @@ from cutplane.losses import (
 from cutplane.metrics.measures import d2_of_counts, d2_of_quantiles
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.registry import ROBUST_METHODS
 
 if TYPE_CHECKING:
@@ -160,7 +161,8 @@ def scale_of_errors(
         time_limit=share_of_time(model.time_limit, examples.begin, 3),
         part="",
     )
-    point: Any = result.point
+    point = result.point
+    assert isinstance(point, ScoredPoint)
     errors = np.abs(point.scores + point.intercept - y / size)
     cost = 0.5 * lam * dot(result.w, result.w)
     floor = cost if unit.power == 1 else sqrt(2.0 * cost)
@@ -243,7 +245,7 @@ class LinearRegressor(NumberScores, Penalized):
         saved=STRENGTH | {unit.found: (Positive | None, None) for unit in UNITS.values()},
     )
 
-    loss: Any = field(default="squared", kw_only=False)
+    loss: str | Loss = field(default="squared", kw_only=False)
     fit_intercept: bool = True
     quantile: float = 0.5
     epsilon: float = 0.1
@@ -286,7 +288,7 @@ class LinearRegressor(NumberScores, Penalized):
         if (unit := self._unit_to_find()) is None:
             return super().loss_function()
         given = {unit.parameter: vars(self)[unit.found]} if unit.found in vars(self) else {}
-        return ROBUST_REGRESSION[self.loss](**given)
+        return ROBUST_REGRESSION[str(self.loss)](**given)
 
     def _unit_to_find(self) -> Unit | None:
         """Return what is to be found of the loss; None if it needs nothing, or has it."""

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import dense, is_dask
-from cutplane.core.certificate import Certificate, Record
+from cutplane.core.certificate import Certificate
 from cutplane.estimators.description import Measures, Reads, Targets, defaults_of
+from cutplane.estimators.estimator import of_problems
 from cutplane.estimators.evaluation import (
     MOST_ROWS,
     evaluate,
@@ -81,13 +82,18 @@ def report_of(
     if (X is None) != (y is None):
         raise ValueError("give X and y, or neither")
     whole = model
-    model, rows = split_pipeline(whole, X) if X is not None else (_last_step(whole), None)
+    if X is None and hasattr(whole, "steps"):
+        model = whole[-1:]
+    model, rows = split_pipeline(model, X)
     check_is_fitted(model)
     y, qid = fetched(y), fetched(qid)
-    certificates = _listed(model.certificate_, model.certificate_)
+    certificates = of_problems(model, "certificate_")
     known = mean_certificate(certificates)
     sections, tables = [_certificate_section(model, certificates, known)], list[Table]()
-    runs = runs or _own_runs(model)
+    histories = of_problems(model, "history_") if hasattr(model, "history_") else []
+    if not runs and any(histories):
+        name = f"mean over {len(histories)} problems" if len(histories) > 1 else "fit"
+        runs = [(name, mean_run(histories))]
     if runs:
         section, tables = run_section(runs, proven=known.valid)
         sections.append(section)
@@ -112,23 +118,6 @@ def report_of(
     )
 
 
-def _last_step(model: Any) -> Any:
-    return split_pipeline(model[-1:] if hasattr(model, "steps") else model, None)[0]
-
-
-def _listed(value: Any, certificates: Any) -> list[Any]:
-    """Return what is there for each problem as a list, also of one problem."""
-    return value if isinstance(certificates, list) else [value]
-
-
-def _own_runs(model: Any) -> list[Run]:
-    histories: list[list[Record]] = _listed(getattr(model, "history_", []), model.certificate_)
-    if not any(histories):
-        return []
-    name = f"mean over {len(histories)} problems" if len(histories) > 1 else "fit"
-    return [(name, mean_run(histories))]
-
-
 def _certificate_section(
     model: Any, certificates: list[Certificate], known: Certificate
 ) -> Section:
@@ -148,7 +137,7 @@ def _certificate_section(
     if known.reason:
         facts["note"] = known.reason
     if hasattr(model, "method_"):
-        facts["method"] = ", ".join(dict.fromkeys(_listed(model.method_, model.certificate_)))
+        facts["method"] = ", ".join(dict.fromkeys(of_problems(model, "method_")))
     if hasattr(model, "fit_seconds_"):
         facts["seconds"] = f"{model.fit_seconds_:.3g}"
     parts = [verdict, pairs(facts)]

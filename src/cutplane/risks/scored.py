@@ -28,7 +28,7 @@ from cutplane.compute.mapped import MappedFile, in_memory
 from cutplane.compute.products import all_finite, between, largest_over, product_over, sum_over
 from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import LibraryPoint, NonFiniteRisk, Plane, Point, Quadratic
-from cutplane.data import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, rows_and_map
+from cutplane.data import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, as_rows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset, Examples, Ray, ScoreLoss, TiltedLoss
 from cutplane.risks.composite import SampleRisk
@@ -241,7 +241,8 @@ class ScoredRisk(SampleRisk):
     ) -> None:
         if not isinstance(loss, ScoreLoss):
             raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
-        self.rows, given = rows_and_map(features)
+        given = features if isinstance(features, ScoreMap) else None
+        self.rows = as_rows(features) if given is None else given.rows
         n_samples = self.rows.shape[0]
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
@@ -353,7 +354,7 @@ class ScoredRisk(SampleRisk):
         """Whether there are convex risks above this one that touch it: see `majorant_at`."""
         return self.map.linear and (self.convex or self.loss.convex_part is not None)
 
-    def majorant_at(self, point: ScoredPoint) -> ScoredRisk:
+    def majorant_at(self, point: Point) -> ScoredRisk:
         """Return a convex risk that is nowhere below this one, and the same at a point.
 
         The concave part of the loss is replaced by its tangent there. Where the intercept is
@@ -361,6 +362,7 @@ class ScoredRisk(SampleRisk):
         """
         if self.convex:
             return self
+        assert isinstance(point, ScoredPoint)
         above = copy(self)
         above.loss = TiltedLoss.above(
             self.pointwise, self.y, point.scores, point.offset, self.weights

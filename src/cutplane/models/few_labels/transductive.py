@@ -31,7 +31,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Result
 from cutplane.core.interrupts import interrupted_so_far
+from cutplane.core.protocols import facts_at
 from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.data import CenteredScore, Rows
@@ -51,9 +52,8 @@ from cutplane.estimators.description import Description, Layout, Targets, l2_of
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
 from cutplane.estimators.linear import LinearModel, flat_symptom
-from cutplane.losses import UNLABELED, Hinge
+from cutplane.losses import UNLABELED, Hinge, Loss
 from cutplane.risks import ScoredRisk
-from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.automatic import automatic
 from cutplane.solvers.registry import FOR_OTHERS, METHODS
 
@@ -86,8 +86,7 @@ class LabeledMachine:
         cls, found: Result, rows: Rows, y: Vector, weights: Vector, free: Vector
     ) -> LabeledMachine:
         """Return the machine that a run has found for labels -1 and 1."""
-        point = cast(ScoredPoint, found.point)  # as in a fit of its own
-        intercept, n_labeled = float(point.intercept), float(weights.sum())
+        intercept, n_labeled = float(facts_at(found.point).intercept), float(weights.sum())
         share = float(weights[y > 0.0].sum()) / n_labeled
         before = _share(rows.scores(found.w) + intercept, free)
         return cls(found, intercept, share, n_labeled, before, free)
@@ -200,7 +199,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     )
 
     gamma: float = field(default=1.0, kw_only=False)
-    loss: Any = "hat"
+    loss: str | Loss = "hat"
     plateau: float = 0.3
     gamma_steps: int = 1
     unlabeled: Any = -1

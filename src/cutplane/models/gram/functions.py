@@ -334,7 +334,12 @@ def _computed(kernel: Kernel, X: Any, dtype: Any, n_threads: int | None) -> NDAr
 
 
 def transformed(
-    kernel: Kernel, base: NDArray[Any], rows: Any, columns: Any, *, n_threads: int | None = None
+    kernel: Kernel,
+    base: NDArray[Any],
+    rows: NDArray[np.intp],
+    columns: NDArray[np.intp],
+    *,
+    n_threads: int | None = None,
 ) -> NDArray[Any]:
     """Return the kernel of some rows and columns of the matrix of its `Kernel.base`."""
     out = np.empty((len(rows), len(columns)), dtype=base.dtype)
@@ -395,13 +400,21 @@ def compute(
         run_blocks(run, len(pairs), n_threads=n_threads)
 
 
-def _block(places: NDArray[np.intp] | None, start: int) -> Any:
+def _block(places: NDArray[np.intp] | None, start: int) -> slice | NDArray[np.intp]:
     rows = slice(start, start + _ROWS)
     return rows if places is None else places[rows]
 
 
-def _write(out: NDArray[Any], rows: Any, columns: Any, block: NDArray[Any]) -> None:
-    out[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] = block
+def _write(
+    out: NDArray[Any],
+    rows: slice | NDArray[np.intp],
+    columns: slice | NDArray[np.intp],
+    block: NDArray[Any],
+) -> None:
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        out[rows, columns] = block
+    else:
+        out[np.ix_(rows, columns)] = block
 
 
 def compute_rows(

@@ -23,7 +23,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.protocols import Regularizer
 from cutplane.data import ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.classifier import (
@@ -44,7 +43,7 @@ from cutplane.estimators.description import (
     look_up,
     threads_of,
 )
-from cutplane.estimators.estimator import by_parts, estimator
+from cutplane.estimators.estimator import by_parts, estimator, of_problems
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.linear import FLOATS, LinearModel
 from cutplane.estimators.regressor import NumberScores
@@ -54,6 +53,7 @@ from cutplane.losses import (
     NU_REGRESSION,
     REGRESSION,
     Logistic,
+    Loss,
     NuHinge,
 )
 from cutplane.models.gram.functions import KERNELS, Kernel, products_with
@@ -271,7 +271,7 @@ class KernelModel(LinearModel):
             advice="try a smaller lam, or another gamma",
         )
 
-    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+    def _regularizer(self, lam: float, n_parameters: int) -> KernelNorm:
         return KernelNorm(lam)
 
     def _turned(self, attributes: Attributes) -> Attributes:
@@ -396,7 +396,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         saved=SAVED | {"prior_scale_": (Positive | None, None)},
     )
 
-    loss: Any = field(default="hinge", kw_only=False)
+    loss: str | Loss = field(default="hinge", kw_only=False)
     class_weight: Any = None
     posterior: bool = False
     smoothing: float = 0.5
@@ -443,10 +443,11 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         self._curvatures = weights * share * (1.0 - share)
         total = float(weights.sum())
         self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
-        listed = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
         likelihoods = [
             -total * certificate.objective - posterior.half_log_determinant
-            for certificate, posterior in zip(listed, self._posteriors, strict=True)
+            for certificate, posterior in zip(
+                of_problems(self, "certificate_"), self._posteriors, strict=True
+            )
         ]
         several = len(likelihoods) > 1
         self.log_marginal_likelihood_ = np.array(likelihoods) if several else likelihoods[0]
@@ -547,7 +548,7 @@ class KernelRegressor(NumberScores, KernelModel):
         losses=REGRESSION | NU_REGRESSION,
     )
 
-    loss: Any = field(default="squared", kw_only=False)
+    loss: str | Loss = field(default="squared", kw_only=False)
     quantile: float = 0.5
     delta: float = 1.35
     epsilon: float = 0.1

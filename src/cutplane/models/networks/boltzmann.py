@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from cutplane.compute.arrays import Matrix, Vector
@@ -218,6 +219,6 @@ def _report(machine: BoltzmannMachine, v: Matrix, rng: np.random.Generator) -> E
     )
 
 
-def _dense(rows: Any) -> Any:
-    dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
+def _dense(rows: NDArray[Any] | scipy.sparse.csr_array) -> Any:
+    dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
     return np.asarray(dense, dtype=np.float32)

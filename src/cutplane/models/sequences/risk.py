@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.mapped import MappedFile
@@ -34,7 +35,15 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import summed
 from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
 from cutplane.core.search import Trial, between, beyond, model_minimum
-from cutplane.data import AllPairs, ObservedPairs, PairMap, ScoreMap, TorchScores, rows_and_map
+from cutplane.data import (
+    AllPairs,
+    ObservedPairs,
+    PairMap,
+    Rows,
+    ScoreMap,
+    TorchScores,
+    as_rows,
+)
 from cutplane.data.observed_pairs import PairSums
 from cutplane.models.sequences.chain import Chains, ChainScores, Indices, tokens_of
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
@@ -302,7 +311,7 @@ class ChainRisk(InferenceRisk):
 
     def __init__(
         self,
-        rows: Any,
+        rows: Rows | ScoreMap | NDArray[Any] | csr_array,
         y: Any,
         offsets: Any,
         loss: ChainLoss,
@@ -316,7 +325,8 @@ class ChainRisk(InferenceRisk):
     ) -> None:
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
-        self.rows, given = rows_and_map(rows, n_threads=n_threads)
+        given = rows if isinstance(rows, ScoreMap) else None
+        self.rows = as_rows(rows, n_threads=n_threads) if given is None else given.rows
         if given is not None and given.linear and not isinstance(given, PairMap):
             raise TypeError(f"a chain needs weights for pairs of label and feature, got {given}")
         if given is not None and len(given.score_shape) != 1 and n_labels != 1:

@@ -18,7 +18,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Vector, is_dask, require_in_memory
-from cutplane.core.protocols import Regularizer
 from cutplane.data import as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
@@ -35,7 +34,7 @@ from cutplane.estimators.description import (
     weights_of,
 )
 from cutplane.estimators.estimator import Estimator, estimator, for_collections
-from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
+from cutplane.estimators.fit import Examples, Plan, ScaledRegularizer, fit_plan, fitting
 from cutplane.estimators.linear import (
     PENALTIES,
     densify,
@@ -339,7 +338,9 @@ class SequenceTagger(Estimator):
             "network_": network,
         }
 
-    def regularizer(self, total_weight: float, *, center: Vector | None = None) -> Regularizer:
+    def regularizer(
+        self, total_weight: float, *, center: Vector | None = None
+    ) -> ScaledRegularizer:
         """Return the regularizer that the parameters describe."""
         lam = lam_of(self.lam, self.C, total_weight)
         return penalty_regularizer(self.penalty, self.l1_ratio, lam, center=center)
